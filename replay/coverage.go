@@ -70,7 +70,7 @@ type TransitionCoverage struct {
 }
 
 // A JoinCoverage counts how the joins of a sibling group were decided, or those of a node.
-// Group is "" for the join of a node (all or synchronize), which can only fire. Of a decision by
+// Group is "" for the join of a node (all or synchronize), of which Fired alone counts. Of a decision by
 // time-out only TimedOut counts, even if it is a shortfall as well.
 type JoinCoverage struct {
 	Group     string          `json:"group,omitempty"`
@@ -246,7 +246,7 @@ func (j *JoinCoverage) noteCause(shortfall, timedOut bool) {
 }
 
 // joinKey names a join within its definition: that of a sibling group by name and target, that of a
-// node with the group "". Neither may have a zero byte, so no two are alike.
+// node with the group "". A zero byte parts them, so that no two joins are alike.
 func joinKey(group string, node workflow.NodeID) string { return group + "\x00" + string(node) }
 
 // coverageOf returns what is counted of a definition.

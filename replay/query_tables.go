@@ -22,6 +22,9 @@ const (
 )
 
 // A tableWriter adds the rows of one run.
+// rec names the run in errors and in the first column of every row. open has the attempts that have
+// begun and not ended, by token: a token has one attempt at a time. last is the sequence of the record
+// that was added last.
 type tableWriter struct {
 	*Query
 	rec   *Recording
@@ -31,6 +34,8 @@ type tableWriter struct {
 }
 
 // An attempt at a task.
+// sent counts its dispatches: an engine that is opened again dispatches an attempt again, under the
+// same number.
 type attempt struct {
 	number int64
 	node   workflow.NodeID
@@ -40,6 +45,9 @@ type attempt struct {
 }
 
 // addTables adds the rows of a run to the tables that the question reads.
+//
+// The records are applied and not planned again, so runs that were exported without values can be
+// asked too. The caller has begun a transaction and takes everything back after an error.
 func addTables(q *Query, rec *Recording) (err error) {
 	defer rec.explainPanic(&err)
 	w := &tableWriter{Query: q, rec: rec, open: map[workflow.TokenID]*attempt{}}
@@ -58,6 +66,10 @@ func addTables(q *Query, rec *Recording) (err error) {
 }
 
 // addRecord applies a record, and adds its rows.
+//
+// The row of the journal is made before the record is applied, because it names the node at which the
+// token of the message stands then. Events come out of applying: the journal does not have them, they
+// are derived from messages and decisions.
 func (w *tableWriter) addRecord(r *decision.Record) error {
 	w.last = r.Seq
 	if w.in["journal"] {
@@ -86,6 +98,8 @@ func (w *tableWriter) addRecord(r *decision.Record) error {
 	return nil
 }
 
+// addEvent adds the row of an event, and follows the attempt that it is about. Attempts are a table
+// that no file has: they are read off the events.
 func (w *tableWriter) addEvent(e *decision.Event) error {
 	if w.in["attempts"] {
 		if err := w.followAttempt(e); err != nil {
@@ -99,6 +113,7 @@ func (w *tableWriter) addEvent(e *decision.Event) error {
 }
 
 // attemptOutcomes says what an attempt comes to with an event of its token.
+// An event that is not among these, of a token with an open attempt, leaves the attempt open.
 var attemptOutcomes = map[workflow.EventType]string{
 	workflow.EventTaskCompleted:  "completed",
 	workflow.EventTaskFailed:     "failed",
@@ -110,6 +125,10 @@ var attemptOutcomes = map[workflow.EventType]string{
 }
 
 // followAttempt notes an attempt that begins, and adds one that has ended.
+//
+// A dispatch with the number of the open attempt is the same attempt sent again. The failure of an
+// attempt is under "error" in the data of its event, or is the data, depending on the type of the
+// event.
 func (w *tableWriter) followAttempt(e *decision.Event) error {
 	a := w.open[e.Token]
 	if e.Type == workflow.EventTaskDispatched {
@@ -136,12 +155,18 @@ func (w *tableWriter) followAttempt(e *decision.Event) error {
 	return w.addAttempt(e.Token, a, e.At, outcome, code, message)
 }
 
+// addAttempt adds the row of an attempt. ended is zero while it runs, and also if its group or its run
+// ended around it, which has no event of its own; then there is no elapsed time either.
 func (w *tableWriter) addAttempt(id workflow.TokenID, a *attempt, ended time.Time, outcome, code, message string) error {
 	return w.insert(insertAttempt, int64(id), a.number, string(a.node), a.task, timeValue(a.began), a.sent, timeValue(ended), span(a.began, ended),
 		outcome, filled(code), filled(message))
 }
 
 // addEnd adds the rows that tell how the run stands after its last record.
+//
+// Rows of runs, tokens and branches tell one state, the last; how they came there is in journal and
+// events. Attempts that are still open are added here, as running, or as cancelled if their token does
+// not live any more.
 func (w *tableWriter) addEnd() error {
 	s := w.state
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {
@@ -183,6 +208,8 @@ func (w *tableWriter) addEnd() error {
 		string(value.Encode(labels)), string(value.Encode(notNil(s.Input))), string(value.Encode(notNil(s.Section("state")))), object(s.Output), w.rec.Source)
 }
 
+// addToken adds the row of a token; its scope is there as a path for people, and as group and branch
+// to join tables by.
 func (w *tableWriter) addToken(t *state.Token) error {
 	code, message := failureColumns(t.Failure)
 	input := driver.Value(nil)
@@ -193,6 +220,8 @@ func (w *tableWriter) addToken(t *state.Token) error {
 		int64(t.Scope.Group), int64(t.Scope.Branch), int64(t.Attempt), timeValue(t.Due), code, message, input)
 }
 
+// addBranches adds a row for each branch of a group, by index from 0. A branch that has not begun has
+// no element yet if the list of elements is shorter.
 func (w *tableWriter) addBranches(g *state.Group) error {
 	items := w.state.BranchItems(g.ID)
 	for i := range g.Total {
@@ -258,6 +287,8 @@ func object(m map[string]any) driver.Value {
 	return string(value.Encode(m))
 }
 
+// notNil returns an empty object for nil: the columns input and state are never NULL, so that ->>
+// needs no case for it.
 func notNil(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}

@@ -17,6 +17,10 @@ import (
 )
 
 // A Recording is a run as its journal tells it.
+// graph is nil only in a zero Recording, and history too; eachRecord turns that into an error. free
+// gives back what the source holds, such as a database in memory; nil if there is nothing, also in
+// what Until returns. A Recording does not change, but for r.export and Source, which are set before
+// it is handed out.
 type Recording struct {
 	Run    workflow.RunID
 	Source string // the file, or the directory, that it was read from
@@ -51,6 +55,9 @@ func (r *Recording) Graph() *workflow.Graph {
 }
 
 // Until returns the recording as it was after one of its records: those that follow are left out. Close the one that it comes from.
+//
+// It holds the same open source, so it must not be used once that is closed. A record beyond the last
+// leaves all of them; one before the first leaves none, which eachRecord reports as an error.
 func (r *Recording) Until(record int64) *Recording {
 	if r == nil || r.history == nil {
 		return r
@@ -82,6 +89,9 @@ func (r *Recording) Records() decision.History { return r.eachRedacted() }
 
 // eachRecord yields the records of the run, to be planned again. Each error names the run; one says that there
 // is none.
+//
+// A redacted run is refused here: conditions that read 0 and "xxx" in place of values would decide
+// otherwise, and every run would seem to differ.
 func (r *Recording) eachRecord() decision.History {
 	if r.Redacted() {
 		return func(yield func(decision.Record, error) bool) { yield(decision.Record{}, r.withSource(ErrRedacted)) }
@@ -90,6 +100,10 @@ func (r *Recording) eachRecord() decision.History {
 }
 
 // eachRedacted is eachRecord for those who do without values, and plan nothing again.
+//
+// A record of a newer planner is refused, too: this program may not know its decisions, and a
+// difference would say nothing. Older ones are accepted; to find out where they differ is what Check
+// is for.
 func (r *Recording) eachRedacted() decision.History {
 	return func(yield func(decision.Record, error) bool) {
 		if r == nil || r.graph == nil || r.history == nil {
@@ -98,6 +112,7 @@ func (r *Recording) eachRedacted() decision.History {
 		}
 		none := true
 		for rec, err := range r.history {
+			// This is looked at for each record: a run may have been continued by a newer engine.
 			if err == nil && rec.Planner > planning.Version {
 				err = fmt.Errorf("%w: record %d was made by version %d of the planner; this is %d: use a newer pawl", store.ErrVersion, rec.Seq, rec.Planner, planning.Version)
 			}
@@ -126,6 +141,10 @@ func (r *Recording) withSource(err error) error {
 
 // explainPanic makes an error of a panic, when it is deferred: the records of a run that somebody else has written may say what
 // no planner decides.
+//
+// It belongs into every exported function that applies records. A broken invariant is a panic in
+// packages state and decision, whose other caller is the engine, which suspends that run; here it
+// means that the file is not to be believed.
 func (r *Recording) explainPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = r.withSource(fmt.Errorf("%w: its records do not fit each other: %v", store.ErrCorrupt, p))
@@ -143,6 +162,8 @@ func Open(path string) (*Recording, error) { return OpenSealed(path, nil) }
 func OpenSealed(path string, c store.Codec) (*Recording, error) { return newLibrary(c).openFile(path) }
 
 // A library remembers compiled definitions by their hash.
+// Runs of one directory mostly share few definitions, each of which is compiled once.
+// It belongs to one goroutine, and lives for one call of All or Open.
 type library struct {
 	graphs map[string]*workflow.Graph
 	codec  store.Codec // of what is sealed; may be nil
@@ -150,6 +171,9 @@ type library struct {
 
 func newLibrary(c store.Codec) library { return library{map[string]*workflow.Graph{}, c} }
 
+// openFile reads the file of a run, or the first run of an export. The database is read into memory
+// and is open until the recording is closed, since its history reads from it each time it is ranged
+// over.
 func (l library) openFile(path string) (*Recording, error) {
 	if isExport(path) {
 		return l.openExported(path, "")
@@ -167,6 +191,9 @@ func (l library) openFile(path string) (*Recording, error) {
 	return r, nil
 }
 
+// readFile returns the recording of an open run file, which closes the database with it.
+// CheckedJournal verifies the entries as they are read, so damage in the middle is found by whoever
+// comes to that record.
 func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
 	content := runfile.InDatabase(db)
 	id, _, _, err := runfile.ReadMeta(content)
@@ -192,6 +219,9 @@ func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
 }
 
 // graphOf returns the compiled definition of a document with a hash.
+//
+// CompileDefinition compares the document with the hash, so that a definition that was changed beside
+// its run is not taken for the one that made the records.
 func (l library) graphOf(doc, hash string) (*workflow.Graph, error) {
 	if l.graphs[hash] == nil {
 		g, err := runfile.CompileDefinition(doc, hash)
@@ -204,6 +234,9 @@ func (l library) graphOf(doc, hash string) (*workflow.Graph, error) {
 }
 
 // decodedRecords yields the records that entries are of.
+//
+// It ends with the first error: sequences are without gaps, and records behind a damaged one do not
+// fit the state.
 func decodedRecords(entries iter.Seq2[runfile.Entry, error], decode func(*runfile.Entry) (decision.Record, error)) decision.History {
 	return func(yield func(decision.Record, error) bool) {
 		for e, err := range entries {
@@ -237,6 +270,11 @@ func AllSealed(c store.Codec, paths ...string) iter.Seq2[*Recording, error] {
 }
 
 // eachBelow yields the recordings below a path, and reports whether more are wanted.
+//
+// The order of the cases matters: DIR:RUN is no path to walk; an engine directory is read as one, with
+// what its log has, and not walked, since its run files alone lack the records that were not flushed;
+// a path that was named itself is opened whatever its ending is, while in a folder only the two known
+// endings are.
 func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool {
 	if _, _, ok := SplitName(path); ok {
 		r, err := FindSealed(path, l.codec)
@@ -277,6 +315,8 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 	return more
 }
 
+// isEngineDirectory reports whether a path is one: each has the file pawl.db. A link counts as well,
+// wherever it leads.
 func isEngineDirectory(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, "pawl.db"))
 	return err == nil
@@ -284,6 +324,9 @@ func isEngineDirectory(path string) bool {
 
 // eachInDirectory yields the runs of an engine directory, with the records that are not yet
 // in their files, and reports whether more are wanted.
+//
+// A run that cannot be read is yielded as an error and the next follows: one damaged file must not
+// hide the others.
 func (l library) eachInDirectory(path string, yield func(*Recording, error) bool) (more bool) {
 	in, err := store.InspectSealed(path, l.codec)
 	if err != nil {
@@ -308,6 +351,9 @@ func (l library) eachInDirectory(path string, yield func(*Recording, error) bool
 }
 
 // openRun returns the recording of a run of an engine directory.
+//
+// A snapshot has the records of the run's file and behind them those of the log that the file lacks.
+// It is closed with the recording, and the Inspection by its owner.
 func openRun(in *store.Inspection, id workflow.RunID) (*Recording, error) {
 	snap, err := in.Snapshot(id)
 	if err != nil {
@@ -325,45 +371,3 @@ func openRun(in *store.Inspection, id workflow.RunID) (*Recording, error) {
 
 // errEmpty says that nothing is recorded of a run.
 var errEmpty = errors.New("it has no records")
-
-// Find returns the recording that a name stands for: the path of a run's file, or of a file of
-// exported runs, of which it is the first, or DIR:RUN for a run of such a file or of an engine directory that no engine has open. Close it. It fails as Open does, and
-// with store.ErrRunNotFound.
-func Find(name string) (*Recording, error) { return FindSealed(name, nil) }
-
-// FindSealed is Find for what may be sealed, which the codec opens.
-func FindSealed(name string, c store.Codec) (*Recording, error) {
-	dir, run, ok := SplitName(name)
-	if !ok {
-		return OpenSealed(name, c)
-	}
-	if isExport(dir) {
-		return newLibrary(c).openExported(dir, run)
-	}
-	in, err := store.InspectSealed(dir, c)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	rec, err := openRun(in, run)
-	if err != nil {
-		_ = in.Close() // it was only read
-		return nil, err
-	}
-	free := rec.free
-	rec.free = func() { free(); _ = in.Close() }
-	return rec, nil
-}
-
-// SplitName splits a name, as [Find] takes it, at the first colon behind an engine directory, or a file of exported runs; ok is
-// false if there is none.
-func SplitName(name string) (dir string, run workflow.RunID, ok bool) {
-	for i := range len(name) {
-		if name[i] != ':' {
-			continue
-		}
-		if isEngineDirectory(name[:i]) || isExport(name[:i]) {
-			return name[:i], workflow.RunID(name[i+1:]), true
-		}
-	}
-	return "", "", false
-}

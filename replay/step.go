@@ -12,6 +12,10 @@ import (
 )
 
 // A Frame is a run as it stood after one record.
+//
+// Everything in it is a copy for display, made by frameOf after the record was applied, but for State,
+// Output and Failure, which are the run's own and not to be changed. Message names the token's node as
+// it was before the record.
 type Frame struct {
 	Run       workflow.RunID     `json:"run"`
 	Seq       int64              `json:"record"`
@@ -55,6 +59,7 @@ type FrameGroup struct {
 const shownTokens = 20
 
 // String returns the frame in some lines.
+// The lists are cut at shownTokens, values at maxShown bytes; the fields of the Frame have them all.
 func (f *Frame) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s record %d/%d %s %s\n", f.Run, f.Seq, f.Of, f.At.Format("2006-01-02 15:04:05.000"), f.Message)
@@ -106,6 +111,9 @@ func (f *Frame) String() string {
 const maxShown = 400
 
 // A Stepper shows a run after any of its records, in any order. It belongs to one goroutine.
+// All records are in memory; states are not: the player has one, and every 256th is kept on the way.
+// at is always the number of records that the player has applied. graphs has the definition of each
+// kept state, since a patch may have changed it.
 type Stepper struct {
 	rec     *Recording
 	records []decision.Record
@@ -119,6 +127,9 @@ type Stepper struct {
 const keepEvery = 256
 
 // NewStepper reads a recording. An error says that it cannot be read, or has no records.
+//
+// It reads redacted runs as well: a Stepper is
+// what can show them, since it need not plan.
 func NewStepper(rec *Recording) (*Stepper, error) {
 	s := &Stepper{rec: rec, kept: map[int]state.Rows{}, graphs: map[int]*workflow.Graph{}}
 	for r, err := range rec.eachRedacted() {
@@ -144,6 +155,10 @@ func (e *RecordError) Error() string {
 
 // At returns the run after the record seq, from 1. It fails with a *RecordError, or if the
 // records do not fit each other.
+//
+// The record before is reached without planning; only the record that is shown is planned again, for
+// Why and Taken. That the planner of today decides otherwise is not told here: the frame shows the
+// recorded decisions, beside today's reasons.
 func (s *Stepper) At(seq int64) (_ *Frame, err error) {
 	defer s.rec.explainPanic(&err)
 	if seq < 1 || seq > s.Len() {
@@ -183,6 +198,11 @@ func (s *Stepper) At(seq int64) (_ *Frame, err error) {
 }
 
 // seek brings the player to where n records are played.
+//
+// Forward it goes record by record, and keeps a state at each multiple of keepEvery that it passes.
+// Back it goes from the nearest kept state before n: a step back costs at most 255 records, where
+// playing from the first would cost all. If that state was never kept, because the player passed it
+// while it showed that record, it begins at the first.
 func (s *Stepper) seek(n int) error {
 	if n < s.at {
 		s.at = n - n%keepEvery
@@ -205,6 +225,9 @@ func (s *Stepper) seek(n int) error {
 }
 
 // frameOf returns a run as it stands.
+//
+// Groups without a name that nothing lives in are left out: their join cannot be decided any more, and
+// they never leave the phase of gathering.
 func frameOf(s *state.State) *Frame {
 	f := &Frame{Run: s.Run, Status: s.Status, State: s.Section(workflow.SectionState), Output: s.Output, Failure: s.Failure, Alarm: s.Alarm()}
 	for _, id := range s.LiveTokens() {
