@@ -16,7 +16,7 @@ import (
 // node and of each fan-out, wherever it stands in the journals: the order in which results of
 // parallel branches came makes no difference, nor do ids and instants.
 //
-// Example: A's approval at review says yes, B's says no. Then Parting is at review, with the
+// Example: ann approves at review in A, and rejects in B. Then Parting is at review, with the
 // transition that each took, OnlyA and OnlyB have the nodes behind the two, and Value is the vote.
 // Where two runs of one definition part, the different value is mostly the cause.
 type Comparison struct {

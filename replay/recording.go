@@ -142,9 +142,9 @@ func (r *Recording) withSource(err error) error {
 // explainPanic makes an error of a panic, when it is deferred: the records of a run that somebody else has written may say what
 // no planner decides.
 //
-// It belongs into every exported function that applies records. A broken invariant is a panic in
-// packages state and decision, whose other caller is the engine, which suspends that run; here it
-// means that the file is not to be believed.
+// ApplyRecord makes an error of a panic by itself; this is for whatever
+// looks at the state around it, such as the group of a token
+// that names one that there is not. Every exported function that does so defers it.
 func (r *Recording) explainPanic(err *error) {
 	if p := recover(); p != nil {
 		*err = r.withSource(fmt.Errorf("%w: its records do not fit each other: %v", store.ErrCorrupt, p))

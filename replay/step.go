@@ -226,8 +226,8 @@ func (s *Stepper) seek(n int) error {
 
 // frameOf returns a run as it stands.
 //
-// Groups without a name that nothing lives in are left out: their join cannot be decided any more, and
-// they never leave the phase of gathering.
+// A group without a name is never joined, and so gathers for
+// ever: it is left out when nothing lives in it any more.
 func frameOf(s *state.State) *Frame {
 	f := &Frame{Run: s.Run, Status: s.Status, State: s.Section(workflow.SectionState), Output: s.Output, Failure: s.Failure, Alarm: s.Alarm()}
 	for _, id := range s.LiveTokens() {

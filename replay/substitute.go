@@ -12,6 +12,9 @@ import (
 )
 
 // A Substitution says what another definition would have made of a recorded run.
+// Without a Difference the other definition would have made the same run, and the lists are empty.
+// With one, what follows is a conjecture: it takes for granted that tasks would have returned what
+// they returned. Missing says where that conjecture ends.
 type Substitution struct {
 	Run        workflow.RunID     `json:"run"`
 	Workflow   string             `json:"workflow"`
@@ -63,6 +66,10 @@ func nodeNames(ids []workflow.NodeID) (out []string) {
 // same stays at the same nodes, in their order, whatever their tokens are called now; time
 // passes as it did, and further if the run has ended and only timers are left. An error says
 // that the recording cannot be read, or that the definition is not valid.
+//
+// Nothing is known of results that were never made: where the other run asks for one, it waits, and the
+// rest of the recording
+// is played around it.
 func Substitute(rec *Recording, d *workflow.Definition) (_ Substitution, err error) {
 	defer rec.explainPanic(&err)
 	if d == nil {
@@ -91,6 +98,9 @@ func Substitute(rec *Recording, d *workflow.Definition) (_ Substitution, err err
 }
 
 // A substitute plays a recording on its own definition and on another.
+// was plays the records as they are, is the plans of the other run. Both run side by side: answers are
+// found by the place of a token in wasAt, and given by the place of one in isAt. now never goes back;
+// it passes the last record only in finishRun.
 type substitute struct {
 	was     *player
 	is      *state.State
@@ -102,6 +112,9 @@ type substitute struct {
 	out     Substitution
 }
 
+// playRecord tells the other run of a record, and then applies it to the recorded one. This order
+// matters: the place of a message is that of its token before the record, and tokens that the record
+// makes are placed after it.
 func (s *substitute) playRecord(r *decision.Record) error {
 	s.now = later(s.now, r.At)
 	s.is.Epoch = r.Epoch
@@ -126,6 +139,10 @@ func later(a, b time.Time) time.Time {
 }
 
 // playAlike plans a record on the state of the other run, which is as that of the recorded one.
+//
+// Until the first difference tokens have the same ids, so the message is given as it is. The plan of
+// the record that differs is applied; if the other definition refuses the message, its state stays,
+// and the record counts as refused.
 func (s *substitute) playAlike(r *decision.Record) {
 	plan, _, err := planSafely(s.is, r.Message, r.At)
 	s.out.Difference = differenceOf(s.is, r, plan, err)
@@ -139,6 +156,8 @@ func (s *substitute) playAlike(r *decision.Record) {
 	s.applyDecisions(r.Message, plan.Decisions)
 }
 
+// applyDecisions applies a plan of the other run under a record of its own, whose number differs from
+// that of the recorded run once messages were refused or alarms fired.
 func (s *substitute) applyDecisions(m state.Message, decisions []decision.Decision) {
 	s.seq++
 	r := &decision.Record{Seq: s.seq, At: s.now, Epoch: s.is.Epoch, Message: m}
@@ -150,12 +169,17 @@ func (s *substitute) applyDecisions(m state.Message, decisions []decision.Decisi
 
 // tellMessage tells the other run what the recorded one was told, and lets what is due by then happen
 // first. Results wait until somebody asks for them.
+//
+// Messages that name a token are sent to the token at the same place; those to the run as a whole go
+// as they are. Alarms are not repeated: the other run has its own timers, which ringAlarms lets fire
+// at their own instants.
 func (s *substitute) tellMessage(m state.Message) {
 	s.ringAlarms(s.now)
 	at := s.wasAt.places[state.TokenOf(m)]
 	switch m := m.(type) {
 	case state.TaskCompleted, state.TaskFailed, state.TaskSnoozed, state.ChildEnded:
 		s.answers[at] = append(s.answers[at], m)
+	// Nothing is sent for these: the alarms of the other run fire by themselves.
 	case state.AlarmFired, state.Heartbeat, state.ChildAsks, state.Stall, state.Suspend:
 		// time has passed; the others are about attempts, or engines, that are no more
 	case state.Retry:
@@ -180,6 +204,9 @@ func (s *substitute) tellMessage(m state.Message) {
 }
 
 // tokenAt returns the token of the other run at the place of one of the recorded run.
+//
+// It looks through all places, since few messages name a token that is not a result. Two tokens never
+// share a place, because visits are counted.
 func (s *substitute) tokenAt(id workflow.TokenID) workflow.TokenID {
 	at, ok := s.wasAt.places[id]
 	if !ok {
@@ -205,9 +232,14 @@ func (s *substitute) sendMessage(m state.Message) bool {
 }
 
 // maxAlarms bounds the alarms between two records, and behind the last.
+// A definition that waits in a loop would otherwise ring for ever.
 const maxAlarms = 1_000
 
 // ringAlarms lets everything happen that is due by an instant.
+//
+// Each alarm is followed by the answers that it may have made due: an attempt that a timer began asks
+// for its result before the next timer fires, as it would have in the recorded run. A refused alarm
+// ends it, since the same one would be next.
 func (s *substitute) ringAlarms(by time.Time) {
 	for range maxAlarms {
 		at := s.is.Alarm()
@@ -219,6 +251,11 @@ func (s *substitute) ringAlarms(by time.Time) {
 }
 
 // giveAnswers gives the recorded results to the attempts that ask for them, until none does.
+//
+// An answer may complete a node and so begin an attempt that has its answer too; therefore it goes
+// round until nothing moves. The results of one place are given in the order in which they came, so a
+// stay that failed twice and then completed does so again, if the retries of the other definition
+// allow it. A token may end while this loop is under way, by an answer to another one.
 func (s *substitute) giveAnswers() {
 	for again := true; again && !s.is.Status.Final(); {
 		again = false
@@ -241,6 +278,9 @@ func isOut(t *state.Token) bool {
 }
 
 // answerOf returns a recorded result as that of the attempt that t waits for.
+//
+// The engine drops a result whose token, attempt or epoch is not the one that is out; the recorded
+// ones are those of the recorded run.
 func answerOf(m state.Message, t *state.Token) state.Message {
 	switch m := m.(type) {
 	case state.TaskCompleted:
@@ -262,6 +302,10 @@ func answerOf(m state.Message, t *state.Token) state.Message {
 
 // finishRun lets timers end a run whose recording has come to its end, unless it waits for
 // results, and says how it stands.
+//
+// If the recorded run goes on, so may the other: its timers are left alone, since its story is not at
+// an end. Where it waits for what is not recorded, time alone would only let it time out, which says
+// nothing about the definition.
 func (s *substitute) finishRun() {
 	if s.is == nil {
 		return
@@ -291,6 +335,9 @@ func (s *substitute) finishRun() {
 
 // missingPlaces returns where the other run waits for results, votes, events or an operator of
 // which nothing is recorded.
+//
+// A vote or an event that was recorded has been sent when its turn came; a token that still waits for
+// one has got too few.
 func (s *substitute) missingPlaces() (out []string) {
 	for _, id := range s.is.LiveTokens() {
 		t, at := s.is.Token(id), s.isAt.places[id]

@@ -11,8 +11,13 @@ import (
 // commandsFor returns the commands that would end the wait of a token, as one would type them: those
 // of the command pawl or, for what it has no verb, calls of the engine. There are none if time or
 // the run itself ends the wait. The target is the token or, if no other is there, its node.
+//
+// It is for Wait.Try, which people read and type: ids are quoted for a shell, and words in capitals,
+// such as REASON, are to be replaced. A node is named where it is clear, a token by its id where
+// several are at the node; addWaits decides that.
 func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []string {
 	command := func(verb string, operands ...string) string { return actOn(s.Run, verb, operands...) }
+	// This comes first, whatever the token waits for: neither it nor the run moves before.
 	if s.Status == workflow.RunSuspended || t.Status == workflow.Pending && t.Held {
 		return []string{command("resume")}
 	}
@@ -46,6 +51,7 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 }
 
 // actOn returns a command that changes a run.
+// actOn puts -m REASON behind each, since what changes a run should say why in its journal.
 func actOn(run workflow.RunID, verb string, operands ...string) string {
 	words := append([]string{"pawl", verb, shellWord(string(run))}, operands...)
 	return strings.Join(append(words, "-m", "REASON"), " ")
@@ -65,6 +71,9 @@ func commandsAfter(s *state.State, t *state.Token, child workflow.RunID) (out []
 }
 
 // shellWord returns a text as one word of a shell.
+//
+// A word that begins with a hyphen would be taken for a flag by many programs; quotes do not prevent
+// that, but show it. Ids of runs are the caller's texts and may have anything in them.
 func shellWord(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)

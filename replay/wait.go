@@ -13,6 +13,11 @@ import (
 
 // addWaits adds what the live tokens wait for: tokens that wait alike at one node together,
 // and groups that gather.
+//
+// A fan-out of 10,000 branches that wait for one task type is one Wait with a Count, and not 10,000
+// lines. Tokens wait alike if node and status are the same and, where that is not the whole question,
+// the text: two tokens that wait for different locks do not. Until is the earliest of them, Failure
+// the first one that there is, and the other fields are of the first token.
 func (x *Explanation) addWaits(s *state.State) {
 	type kind struct {
 		node workflow.NodeID
@@ -49,6 +54,7 @@ func (x *Explanation) addWaits(s *state.State) {
 	for i := range x.Waits {
 		w := &x.Waits[i]
 		t := s.Token(w.Token)
+		// A node names a token only while one alone stands there.
 		target := shellWord(string(t.Node))
 		if at[t.Node] > 1 {
 			target = t.ID.String()
@@ -59,6 +65,10 @@ func (x *Explanation) addWaits(s *state.State) {
 }
 
 // urgencyOf orders waits: what somebody must do comes first.
+//
+// Hopeless waits come first, since the run never ends without help; waits for other tokens last, since
+// the waits of those tokens say more. A smaller number is earlier; equal ones stay in the order of
+// their tokens.
 func urgencyOf(w *Wait) int {
 	switch {
 	case w.Hopeless:
@@ -77,6 +87,9 @@ func urgencyOf(w *Wait) int {
 }
 
 // waitOf says what a live token waits for.
+//
+// The text is in For, to be read behind "waits for" or, if it begins with "to ", behind "waits". In a
+// suspended run nothing moves, whatever the token waits for, so that is said first.
 func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 	w := Wait{Token: t.ID, Count: 1, Place: placeOf(s, t), Status: t.Status, Until: t.Alarm(), Failure: t.Failure}
 	n := s.Graph.Node(t.Node)
@@ -119,6 +132,8 @@ func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 	return w
 }
 
+// approvalText tells how the votes stand, and by whom. The votes against, and how many of them
+// reject, are told only if there is one.
 func approvalText(spec *workflow.ApprovalSpec, votes []state.Vote) string {
 	var yes, no []string
 	for _, v := range votes {
@@ -139,6 +154,8 @@ func approvalText(spec *workflow.ApprovalSpec, votes []state.Vote) string {
 }
 
 // A siblingsWait says what the join of a group lacks, when that times out, and whether nothing can bring it.
+// until is the group's time-out, zero without one. hopeless is certain: no token lives in the group
+// that could still arrive, and no branch is left to begin.
 type siblingsWait struct {
 	text     string
 	until    time.Time
@@ -146,6 +163,8 @@ type siblingsWait struct {
 }
 
 // siblingsWaits are those of the groups that were looked at: all tokens that have arrived in one wait for the same.
+// To count the tokens of a group takes time in proportion to them, which for each that has arrived
+// would be the square.
 type siblingsWaits map[workflow.GroupID]siblingsWait
 
 // waitIn returns what the tokens wait for that have arrived in a group.
@@ -158,6 +177,11 @@ func (known siblingsWaits) waitIn(s *state.State, id workflow.GroupID) siblingsW
 	return w
 }
 
+// siblingsWaitOf counts what the join of a group has and lacks. Of the branches left, some are under
+// way and some have not begun, because the group has a bound on how many run at once; begun leaves
+// these out, since the text counts them apart. Two states look like a join that should have fired and
+// have not: an open group, which takes more branches, and one in
+// which tokens still live that are left of an earlier fan-out.
 func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	g := s.Group(id)
 	if g == nil || s.Graph.Groups[g.Name] == nil || s.Graph.Groups[g.Name].Sync == nil {
@@ -194,6 +218,9 @@ func parkedText(tokens []*state.Token) string {
 }
 
 // runningIn returns the tokens that live in a group and do not wait for their siblings there.
+//
+// Tokens in groups within count as well: a branch is everything that grew from it, and a token that
+// waits at an inner join may still bring it to the outer one.
 func runningIn(s *state.State, id workflow.GroupID) (out []*state.Token) {
 	for _, live := range s.GroupTokens(id) {
 		t := s.Token(live)
@@ -209,6 +236,9 @@ const namedPlaces = 3
 
 // placesText says at which nodes some tokens stand, in the order of the first ones: which it is where one stands alone, or how
 // many they are. It is "" for none.
+//
+// For example, with four tokens at two nodes: " (pack t7, ship ×3)". A token that stands alone is
+// named by its id, as it can be typed into a command.
 func placesText(before string, tokens []*state.Token, after string) string {
 	var nodes []workflow.NodeID
 	at := map[workflow.NodeID][]*state.Token{}
@@ -237,6 +267,10 @@ func placesText(before string, tokens []*state.Token, after string) string {
 
 // joinText says which incoming transitions a node's join lacks, and which tokens may bring each, and whether no live token can
 // reach one of them any more.
+//
+// A transition counts as there if a token waits in its line, in the same scope: tokens of another
+// branch belong to another occurrence of the join. Only join all can be hopeless: synchronize fires
+// when nothing else can come, which is its own question.
 func joinText(s *state.State, t *state.Token, n *workflow.GraphNode) (text string, hopeless bool) {
 	var has, lacks []string
 	reached := reachable(s, n.ID, t.Scope)
@@ -259,6 +293,9 @@ func joinText(s *state.State, t *state.Token, n *workflow.GraphNode) (text strin
 
 // comingTo returns the live tokens that stand where a path leads to a node, but those that wait at a join as one does: each
 // may come to that node, conditions left out.
+//
+// It walks the transitions backwards from the node, every node once, so loops end. It may name tokens
+// that will go another way, and leaves none out.
 func comingTo(s *state.State, waits *state.Token, to workflow.NodeID) (out []*state.Token) {
 	leads := map[workflow.NodeID]bool{to: true}
 	for queue := []workflow.NodeID{to}; len(queue) > 0; queue = queue[1:] {
@@ -285,6 +322,9 @@ func comingTo(s *state.State, waits *state.Token, to workflow.NodeID) (out []*st
 // reachable returns the nodes that live tokens stand at, or can come to by transitions, other
 // than those that wait at the join of node at in a branch. Fan-outs and loops may bring tokens
 // from anywhere, so that conditions and branches are left out: what is not reachable never comes.
+//
+// The caller takes a node that is missing here for one from which nothing comes any more. To err is
+// allowed only towards "reachable", since "hopeless" makes a person close a group or cancel a node.
 func reachable(s *state.State, at workflow.NodeID, sc workflow.Scope) map[workflow.NodeID]bool {
 	seen := map[workflow.NodeID]bool{}
 	var queue []workflow.NodeID

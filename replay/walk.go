@@ -13,6 +13,10 @@ import (
 
 // A place names a token's stay at a node by how it came there and not by its id, so that the
 // same stay has the same place in another run of the definition.
+//
+// Example: the second time that branch 3 of a fan-out comes to node quote is {quote, [3], 2}. Ids
+// would not do: tokens are numbered in the order in which results come, which differs from run to run.
+// A place is comparable, and a key of maps.
 type place struct {
 	Node    workflow.NodeID
 	Branch  string // the branches that it is in: [2][0]
@@ -33,6 +37,8 @@ func (p place) String() string {
 }
 
 // An atlas gives the tokens of a run their places, in the order in which they were made.
+// places has every token below next. visits counts the stays at a node in a branch, by the place with
+// the visit 0.
 type atlas struct {
 	places map[workflow.TokenID]place
 	visits map[place]int
@@ -44,6 +50,10 @@ func newAtlas() *atlas {
 }
 
 // addNew places the tokens that have come since the last time, and returns them.
+//
+// It is to be called after each
+// record: only then does the next message
+// find the place of the token that it names.
 func (a *atlas) addNew(s *state.State) (added []*state.Token) {
 	for ; a.next < s.NextToken; a.next++ {
 		t := s.Token(a.next)
@@ -57,6 +67,8 @@ func (a *atlas) addNew(s *state.State) (added []*state.Token) {
 }
 
 // A choice is what became of one stay at a node, or of the branches of a fan-out.
+// text is what findParting compares, so it has no ids and no instants: the outcome, the transitions
+// and how many branches they made, or the counts of a join. why is for people only.
 type choice struct {
 	place   place
 	seq     int64
@@ -67,6 +79,8 @@ type choice struct {
 }
 
 // A given is a value that a run was given from outside.
+// name says where it came to, and is the same in the other run for the same value, such as "quote[1]
+// result"; see noteValue.
 type given struct {
 	name  string
 	seq   int64
@@ -74,6 +88,9 @@ type given struct {
 }
 
 // A walk is what a run went through.
+// choices and values are in the order of the records. signals counts signals by their name, so that
+// the third one of a run is compared with the third one of the other. visited has the nodes of the
+// list nodes.
 type walk struct {
 	player  *player
 	atlas   *atlas
@@ -86,6 +103,11 @@ type walk struct {
 }
 
 // walkThrough plays a recording to its end.
+//
+// A redacted recording is refused by eachRecord: it has no values to compare. noteValue comes before
+// the record is played, because the message is for a stay that the record may end; noteNodes comes
+// before noteChoices, which looks up the places of tokens, also of those that the record has just
+// made.
 func walkThrough(rec *Recording) (*walk, error) {
 	w := &walk{player: newPlayer(rec), atlas: newAtlas(), signals: map[string]int{}, named: map[string]int{}, visited: map[workflow.NodeID]bool{}}
 	for r, err := range rec.eachRecord() {
@@ -118,6 +140,7 @@ func inputValue(m state.Start) any {
 }
 
 // noteNodes notes the nodes that were visited for the first time.
+// It also places the new tokens, so that it must follow every record.
 func (w *walk) noteNodes() {
 	for _, t := range w.atlas.addNew(w.player.state) {
 		if !w.visited[t.Node] {
@@ -128,6 +151,9 @@ func (w *walk) noteNodes() {
 }
 
 // noteValue notes what a message brings.
+//
+// A name that comes again, as for the results of retries at one stay, gets its number behind it:
+// "quote result (2)".
 func (w *walk) noteValue(r *decision.Record) {
 	at := w.atlas.places[state.TokenOf(r.Message)].String()
 	add := func(name string, v any) {
@@ -155,6 +181,10 @@ func (w *walk) noteValue(r *decision.Record) {
 }
 
 // noteChoices notes what was decided of stays at nodes and of fan-outs.
+//
+// One record may end several stays and decide several joins, each a choice of its own. The transitions
+// that a token takes belong to the choice that ends its stay, with the number of branches if they fan
+// out.
 func (w *walk) noteChoices(r *decision.Record, step played, message string) {
 	routes := map[workflow.TokenID]*planning.Route{}
 	for i := range step.routes {
@@ -191,6 +221,10 @@ func (w *walk) noteChoices(r *decision.Record, step played, message string) {
 }
 
 // endOfStay returns the token whose stay at a node a decision ends, and how; 0 if it ends none.
+//
+// AwaitSiblings ends a stay only if it
+// says that the node completes with it. The text tells the code of a failure, and not its message, which
+// may have an id or an instant in it.
 func endOfStay(d decision.Decision) (workflow.TokenID, string) {
 	switch d := d.(type) {
 	case decision.CompleteToken:
@@ -211,6 +245,9 @@ func endOfStay(d decision.Decision) (workflow.TokenID, string) {
 }
 
 // endOfGroup returns the group whose join a decision decides, and how; 0 if it decides none.
+//
+// s is the state after the record, where the group has its last counts. A join that fired with
+// different counts is another choice, even if its outcome is the same.
 func endOfGroup(s *state.State, d decision.Decision) (workflow.GroupID, string) {
 	counts := func(id workflow.GroupID) string {
 		g := s.Group(id)
@@ -228,6 +265,7 @@ func endOfGroup(s *state.State, d decision.Decision) (workflow.GroupID, string) 
 	return 0, ""
 }
 
+// whenText says why a join was decided before all branches had come; "" if they had.
 func whenText(shortfall, timedOut bool) string {
 	switch {
 	case timedOut:
@@ -239,6 +277,8 @@ func whenText(shortfall, timedOut bool) string {
 }
 
 // routeText says which transitions were taken, of which tier, and into how many branches.
+//
+// It is part of what Diff compares. The tier is left out where a patch has removed the transition.
 func routeText(g *workflow.Graph, r *planning.Route, branches int) string {
 	if len(r.Transitions) == 0 {
 		return ", takes nothing"
@@ -259,6 +299,9 @@ func routeText(g *workflow.Graph, r *planning.Route, branches int) string {
 
 // tierOf returns the tier, which is the priority, of a transition among those that leave its node; false if a patch has
 // removed it.
+//
+// failed says that the token left by a tier for failures; a transition that leaves on both outcomes is
+// in both lists.
 func tierOf(g *workflow.Graph, node workflow.NodeID, id workflow.TransitionID, failed bool) (tier int, ok bool) {
 	n := g.Node(node)
 	if n == nil {

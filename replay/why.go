@@ -14,6 +14,8 @@ import (
 )
 
 // An Explanation says why a run stands where it stands.
+// Either Failed or Waits has entries, or neither: a run that has completed or was cancelled has none.
+// Both are bounded by MaxExplained.
 type Explanation struct {
 	Run      workflow.RunID     `json:"run"`
 	Workflow string             `json:"workflow"` // name of the definition
@@ -26,6 +28,8 @@ type Explanation struct {
 }
 
 // A FailedToken is a token that failed or timed out.
+// Child is set for a subworkflow node, whether or not the child run is recorded; ExplainBelow looks
+// for it.
 type FailedToken struct {
 	Token   workflow.TokenID  `json:"token"`
 	Place   string            `json:"place"` // its node, with the branches that it is in
@@ -62,6 +66,8 @@ type Wait struct {
 }
 
 // An Arrival is how a token came to its node.
+// Transitions is empty, and Tier is 0, if a join made the token. From is a place if the token that it
+// grew from is in the state, and a node otherwise.
 type Arrival struct {
 	Seq         int64                   `json:"record"`
 	At          time.Time               `json:"at"`
@@ -78,6 +84,11 @@ const MaxExplained = 200
 // Why plays a recording and says what the run waits for, or why it failed. It takes time in
 // proportion to the records; how tokens came to their nodes is planned again, for those that
 // are named. Of more than MaxExplained kinds of waits the first are told.
+//
+// It reads the recording twice: the first time it only applies the records, and finds out which tokens
+// are to be named; the second time addArrivals plans again the few records that made these tokens. To plan every record would cost more,
+// for tokens most of which have ended. came maps
+// the tokens that are named to where their Arrival goes.
 func Why(rec *Recording) (_ Explanation, err error) {
 	defer rec.explainPanic(&err)
 	p := newPlayer(rec)
@@ -114,6 +125,9 @@ const maxChains = 10
 // ExplainBelow adds what failed in the child runs for which tokens failed, and in the child runs of those: the chain down to
 // the first failure, of the first ten tokens. find opens the recording of a run, which is closed; where it says
 // store.ErrRunNotFound, since a child was purged or is not in an export, the chain ends.
+//
+// It ends, since each child is another run, below the one before. Of a child only the first failed
+// token is followed, since the run that failed has mostly failed for it.
 func (x *Explanation) ExplainBelow(find func(workflow.RunID) (*Recording, error)) error {
 	for i := range x.Failed[:min(len(x.Failed), maxChains)] {
 		f := &x.Failed[i]
@@ -143,6 +157,10 @@ func (x *Explanation) ExplainBelow(find func(workflow.RunID) (*Recording, error)
 }
 
 // addArrivals finds how tokens came to their nodes.
+//
+// A record is evolved on an overlay first, to see which tokens it makes; only if one of them is wanted
+// it is planned, on the state before it. It returns as soon as all are found, so the records behind
+// are not read.
 func addArrivals(rec *Recording, wanted map[workflow.TokenID]**Arrival) error {
 	p := newPlayer(rec)
 	for r, err := range rec.eachRecord() {
@@ -172,6 +190,9 @@ func addArrivals(rec *Recording, wanted map[workflow.TokenID]**Arrival) error {
 
 // arrivalOf plans a record again, on the state before it, and says how it made a token; nil if
 // that grew from none.
+//
+// A planner that decides otherwise today gives reasons that may not fit; nothing checks that here,
+// Check does.
 func arrivalOf(s *state.State, r *decision.Record, t *state.Token) *Arrival {
 	plan, routes, err := planSafely(s, r.Message, r.At)
 	if err != nil || t.Parent == 0 {
@@ -198,6 +219,10 @@ func arrivalOf(s *state.State, r *decision.Record, t *state.Token) *Arrival {
 }
 
 // addFailed adds the tokens of a failed run whose failure no transition caught.
+//
+// The failure of a token that a transition caught is part of a run that went on, and explains nothing.
+// They come in the order of their ids, which is that of their making, and so mostly the cause before
+// its consequences.
 func (x *Explanation) addFailed(s *state.State) {
 	if s.Status != workflow.RunFailed && s.Status != workflow.RunTimedOut {
 		return
@@ -224,6 +249,10 @@ func (x *Explanation) addFailed(s *state.State) {
 // wasCaught reports whether the run went on after a failure: a transition caught it, or that of
 // the fan-out around it, or the fan-out's join tolerated it. heirs are the tokens that grew from
 // each token.
+//
+// A token with heirs was left by a transition for failures. Otherwise the groups around it are looked
+// at from the inside out: a join that fired in spite of the failure tolerated it; and a group that
+// failed puts its failure into a token at the node that fanned out, which may have been caught there.
 func wasCaught(s *state.State, t *state.Token, heirs map[workflow.TokenID][]*state.Token) bool {
 	if len(heirs[t.ID]) > 0 {
 		return true
@@ -270,6 +299,7 @@ func (x Explanation) String() string {
 
 const timeForm = "2006-01-02 15:04:05.000"
 
+// writeWait writes one Wait, its details indented below it, as pawl why prints it.
 func (w *Wait) writeWait(b *strings.Builder) {
 	fmt.Fprintf(b, "%s (%v", w.Place, w.Token)
 	if w.Count > 1 {
@@ -299,6 +329,7 @@ func writeCommands(b *strings.Builder, commands []string) {
 	}
 }
 
+// writeArrival writes nothing for nil, which stands for a token that the run began with.
 func (a *Arrival) writeArrival(b *strings.Builder) {
 	if a == nil {
 		return
