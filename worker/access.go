@@ -14,6 +14,9 @@ import (
 
 // A Caller is who has sent a request, as Options.Authorize says. The zero Caller may
 // do nothing.
+//
+// A request has two names in it: that of its Caller, which the credential proves, and the worker's id
+// in the message, which the sender claims. checkSender lets the second be only what the first allows.
 type Caller struct {
 	// Worker is the id of the worker that the caller is; "*" lets it be any.
 	Worker string
@@ -26,6 +29,8 @@ var anyCaller = Caller{Worker: every, Types: []string{every}}
 
 // AuthorizeTokens returns a function for Options.Authorize that knows callers by their
 // bearer tokens, one or more for each. An empty token lets nobody in. The map is copied.
+//
+// Two tokens may lead to the same Caller, so that a token is replaced while both are known.
 func AuthorizeTokens(callers map[string]Caller) func(context.Context, *http.Request) (Caller, error) {
 	known := make(map[[sha256.Size]byte]Caller, len(callers)) // by hash: the time of a look-up tells nothing of a token
 	for token, c := range callers {
@@ -48,6 +53,7 @@ func AuthorizeTokens(callers map[string]Caller) func(context.Context, *http.Requ
 var errUnauthorized = poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool")
 
 // bearerToken returns the token of a request; "" if it has none.
+// The scheme is compared without regard to case, as RFC 9110 has it; the token is the rest, as it is.
 func bearerToken(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -62,6 +68,10 @@ func bearerToken(r *http.Request) string {
 var ErrTokenNeeded = errors.New("a pool serves remote workers with one of Options.Token, Options.Authorize and, on a loopback address like 127.0.0.1:0, Options.NoToken")
 
 // checkAccess returns ErrTokenNeeded if the options do not say whom to serve.
+//
+// Listen asks when it begins, and identifyCaller at each request, because a host may mount Handler in
+// a server of its own, where Listen never was called. More than one way is refused rather than ranked:
+// nobody should have to know which one wins.
 func (o *Options) checkAccess() error {
 	ways := 0
 	for _, set := range []bool{o.Token != "", o.Authorize != nil, o.NoToken} {
@@ -79,12 +89,19 @@ func (o *Options) checkAccess() error {
 type callerKey struct{}
 
 // callerOf returns who has sent a request.
+//
+// It is the zero Caller, who may do nothing, for a request that did not come through requireAccess.
 func callerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
 }
 
 // requireAccess refuses requests of another site, and of whom the pool does not serve.
+//
+// It stands before every path, the status included. A browser on a developer's machine is a caller on
+// the loopback address, which NoToken would serve: that is why requests from pages of other sites are
+// refused first. After this the connection counts as trusted, and its place is no longer taken by
+// newer ones.
 func (p *Pool) requireAccess(next http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,6 +125,11 @@ func (p *Pool) requireAccess(next http.Handler) http.Handler {
 }
 
 // identifyCaller returns who sends a request, or an *Error.
+//
+// Refusals tell a stranger as little as they can: an error of Authorize is replaced by a text of the
+// pool, unless it is an *Error that the host has made for the caller. With NoToken both ends are
+// checked: RemoteAddr against other machines, and the Host header against a name that some web page
+// has let point to 127.0.0.1.
 func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 	if err := p.options.checkAccess(); err != nil {
 		return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "%v", err)
@@ -142,6 +164,9 @@ func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 
 // checkSender refuses a message in the name of a worker that its sender is not, of one
 // that is kept out, and of one of this process, for which nobody may speak.
+//
+// Every path that has a worker in its message asks it before anything else. A worker of this process
+// holds its tasks without a lease; if a stranger could speak for it, it could complete them.
 func (p *Pool) checkSender(ctx context.Context, id string) error {
 	if err := checkName("the id of a worker", id); err != nil {
 		return err
@@ -158,6 +183,8 @@ func (p *Pool) checkSender(ctx context.Context, id string) error {
 }
 
 // mayTake refuses a caller types that it may not register for.
+// It is asked at register, and again at each poll: Authorize may answer with fewer types than it did
+// when the worker registered.
 func (c Caller) mayTake(types []string) error {
 	for _, kind := range types {
 		if !slices.Contains(c.Types, kind) && !slices.Contains(c.Types, every) {
@@ -168,6 +195,8 @@ func (c Caller) mayTake(types []string) error {
 }
 
 // checkTypes refuses a worker that has registered for types that it may no longer take.
+//
+// A worker that is not registered passes here; the poll itself refuses it with ErrUnknownWorker.
 func (p *Pool) checkTypes(ctx context.Context, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,6 +208,9 @@ func (p *Pool) checkTypes(ctx context.Context, id string) error {
 
 // visibleStatus returns what a caller may see: of workers and their tasks its own, unless it
 // may be any worker.
+//
+// The numbers of the pool and of its types stay: they name nobody. s is a copy made for the request,
+// so deleting from its lists harms nobody.
 func (c Caller) visibleStatus(s Status) Status {
 	if c.Worker == every {
 		return s
@@ -202,6 +234,9 @@ func (p *Pool) Revoke(id string) {
 }
 
 // checkRevoked refuses a worker that is kept out. The lock is held.
+//
+// It is asked twice on the way of a request, when the caller is identified and when the lock is held
+// for the change: Revoke may come in between, and what was removed must not come back.
 func (p *Pool) checkRevoked(id string) error {
 	if p.revoked[id] {
 		return poolErrorf(http.StatusForbidden, CodeForbidden, "worker %q is kept out of this pool", id)

@@ -18,9 +18,14 @@ import (
 )
 
 // blobTime is how long one blob may take on its way.
+// It is much longer than readTimeout, since 1 GiB over a slow line takes long; a worker that sends
+// nothing is kept from holding its connection for ever all the same.
 const blobTime = time.Hour
 
 // Put is pawl.Task.Put over HTTP. The worker must hold the task.
+//
+// The blob goes to the pool in the body of one request, is not kept in memory at either end by this
+// package, and is not sent again after a failure: the reader may have been read.
 func (c *Client) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
 	query := url.Values{"worker": {c.ID}, "key": {string(t.Key)}, "type": {mediaType}}
 	response, err := c.sendRequest(ctx, http.MethodPost, "blobs?"+query.Encode(), r)
@@ -47,6 +52,10 @@ func (c *Client) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) 
 }
 
 // sendRequest sends one request and returns the answer if it is not a refusal.
+//
+// All calls of a Client go through it. An answer with a status other than 200 is read and closed here
+// and becomes the *Error that the pool has sent; what is no answer of a pool, such as the page of a
+// proxy, becomes an *Error with its status. The caller closes the body of the response that it gets.
 func (c *Client) sendRequest(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
 	name, _, _ := strings.Cut(path, "?")
 	pool, err := url.Parse(c.URL)
@@ -79,6 +88,7 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, body io.R
 }
 
 // serveBlobs takes a blob from the holder of a task (POST), or gives one (GET).
+// The path has no JSON body, and so no postHandler around it.
 func (p *Pool) serveBlobs(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch r.Method {
@@ -94,6 +104,9 @@ func (p *Pool) serveBlobs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// receiveBlob stores a blob in the name of a task. Only who holds the task may put one, since the task
+// keeps the blob until its result refers to it, or it ends: otherwise a stranger could fill the store
+// with what nobody collects.
 func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	t, err := p.taskHeldBy(r.Context(), q.Get("worker"), pawl.Key(q.Get("key")))
@@ -115,6 +128,11 @@ func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 }
 
 // taskHeldBy returns a task that a remote worker holds, by the key that it got.
+//
+// It is asked by paths that need the task itself, blobs and Once, and not only its key. Like a
+// heartbeat it renews the lease, and makes a worker the holder of a key that nobody holds. Three
+// answers are told apart: another holds it (ErrNotHolder), the attempt is over (ErrStale), and the
+// engine, opened again a moment ago, has not dispatched the task yet, which passes: busy.
 func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl.Task, error) {
 	if err := p.checkSender(ctx, id); err != nil {
 		return pawl.Task{}, err
@@ -151,6 +169,9 @@ func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl
 	return task, nil
 }
 
+// sendBlob sends the content of a blob. Any worker that the pool serves may read any blob whose hash
+// it knows; a hash cannot be guessed. The status is sent before the content is read to its end, so a
+// failure behind it can only be shown by breaking the connection.
 func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 	setReadTimeout(w, 0)
 	ref, err := blob.ParseRef(map[string]any{"$blob": r.URL.Query().Get("hash"), "size": int64(0)})

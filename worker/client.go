@@ -19,6 +19,9 @@ import (
 // A Client is a worker in another process than the engine. Run is all that most
 // need; the other methods are the protocol's calls, one each. URL and ID must be
 // set. Its methods may be called from any goroutine.
+//
+// It has no state of its own, and its fields must not change once a method was called. What Run works
+// on is in a clientLoop.
 type Client struct {
 	URL      string       // of the pool, without /v1
 	ID       string       // of the worker: no two that run at once may have the same
@@ -34,6 +37,7 @@ type Client struct {
 }
 
 // maxReply bounds an answer of the pool, in bytes: maxTasks, one input above, and what stands around.
+// A pool that is not one, or is broken, must not fill the memory of its workers.
 const maxReply = 64 << 20
 
 // callTimeout bounds every call, besides the time that a poll waits.
@@ -41,6 +45,9 @@ const callTimeout = 40 * time.Second
 
 // Register joins the pool, or changes what the worker takes. It returns how long
 // a lease is.
+//
+// Run calls it when it begins, and again whenever the pool answers that it does not know the worker.
+// The worker keeps what it holds: the pool gives back what the next poll does not name.
 func (c *Client) Register(ctx context.Context, types ...string) (lease time.Duration, err error) {
 	var a registerReply
 	q := registerRequest{Version: Version, Worker: c.ID, Types: types, Capacity: max(c.Capacity, 1)}
@@ -60,6 +67,10 @@ type Polled struct {
 // Poll asks for tasks, as many as the capacity leaves, and waits for one if there
 // is none. holding is what the worker works on: these leases are renewed, and
 // what it holds beyond is given to it again.
+//
+// To call it with less in holding than the worker works on has tasks delivered twice; with more,
+// leases are renewed that nobody needs. The tasks get services that call this pool: Heartbeat, Put,
+// Open and Once.
 func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.Key) (Polled, error) {
 	var a pollReply
 	q := pollRequest{Version: Version, Worker: c.ID, Wait: wait.String(), Holding: holding}
@@ -103,6 +114,9 @@ func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any
 // before; ErrStale and ErrNotHolder say that it was not wanted. A result that the
 // pool does not take, since it is too large, say, fails the task with the code
 // result_too_large or invalid_result. Messages are cut at 16 KiB.
+//
+// A caller repeats it after an error that is not final, with the same arguments: the pool answers a
+// result that it has taken before like the first one. So a lost answer does no harm.
 func (c *Client) Complete(ctx context.Context, t pawl.Task, output any, cause error) error {
 	q := completeRequest{Version: Version, Worker: c.ID, Completion: remote.NewCompletion(t, output, cause)}
 	err := c.callPool(ctx, "complete", q, &completeReply{})
@@ -115,6 +129,9 @@ func (c *Client) Complete(ctx context.Context, t pawl.Task, output any, cause er
 
 // refusedResult returns the failure that tells a run that the pool refused what its
 // task came to; nil if it has not, or for another reason than what was sent.
+//
+// The statuses 413 and 400 are about the message, so the same result would be refused each time, while
+// its task would be performed again after each lease.
 func refusedResult(err error) *pawl.TaskError {
 	var e *Error
 	switch {
@@ -135,6 +152,10 @@ func (c *Client) Leave(ctx context.Context) error {
 
 // callPool sends one message and reads the answer. An answer that refuses is an
 // *Error.
+//
+// Its time-out allows for the longest wait of a poll. It tries once: those who must repeat have their
+// own rules for that, Run, deliverResult and askOnce. A minor version may add fields to an answer;
+// unknown ones are ignored.
 func (c *Client) callPool(ctx context.Context, path string, q, a any) error {
 	if ctx == nil {
 		return errNoContext

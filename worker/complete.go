@@ -10,12 +10,17 @@ import (
 )
 
 // isRetriable says that the same completion may succeed later.
+//
+// Only 503 does: busy, and closed, whose tasks the next life of the pool takes. Every other answer
+// ends the worker's hold on the task.
 func isRetriable(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status == 503
 }
 
 // A completion is what a worker says that a task came to.
+// key is the engine's, without its tag. run and node are "" where the worker did not say them, and for
+// workers of this process.
 type completion struct {
 	worker    string
 	key       pawl.Key
@@ -31,6 +36,12 @@ func (c *completion) hasFailed() bool {
 
 // completeTask takes the result of a task, and returns once it is committed. It is
 // nil for a duplicate as well; otherwise an *Error.
+//
+// Between beginCompletion and what ends it, the lock is free and the lease suspended: a commit that
+// takes long must not let the task expire and be handed to somebody else. The order is commit, then
+// forget: if the process dies in between, the engine is opened again, has the result, and dispatches
+// nothing. A key that the queue does not know goes to the engine all the same: it may be of a task
+// that this life of the engine has not dispatched yet.
 func (p *Pool) completeTask(ctx context.Context, c completion) error {
 	engine, err := p.awaitEngine(ctx)
 	if err != nil {
@@ -60,6 +71,10 @@ func (p *Pool) completeTask(ctx context.Context, c completion) error {
 }
 
 // beginCompletion starts a completion in the queue. The lock is held.
+//
+// run and node are compared only if the task is known; they are there to catch a program that mixes up
+// its tasks. It calls deliverTasks because to look at the queue brings it to now, which may hand out
+// tasks.
 func (p *Pool) beginCompletion(c completion) (keyState, error) {
 	if i := p.queue.items[c.key]; i != nil && i.known {
 		switch {
@@ -79,6 +94,9 @@ func (p *Pool) beginCompletion(c completion) (keyState, error) {
 
 // mayHoldKey says whether a worker, which need not be registered, may hold a key.
 // The lock is held.
+//
+// Who completes or renews a key that nobody holds becomes a worker in the queue, without registering;
+// this keeps the number of these within Options.MaxWorkers too.
 func (p *Pool) mayHoldKey(id string) error {
 	if err := p.checkRevoked(id); err != nil { // since checkSender
 		return err
@@ -90,6 +108,9 @@ func (p *Pool) mayHoldKey(id string) error {
 }
 
 // awaitEngine returns the engine, once there is one.
+//
+// Remote workers may be there before the host has opened the engine: their requests wait here, as long
+// as their ctx lasts. After Close without an engine the answer is ErrClosed.
 func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	select {
 	case <-p.attached:
@@ -106,6 +127,10 @@ func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 }
 
 // sendResult delivers a result to the engine, see remote.SendResult. The error is an *Error.
+//
+// Refused is told to the worker as ErrStale: it can do nothing about a run that is suspended, and the
+// engine dispatches the task again when that is resumed. The log is told, since nobody else would hear
+// of the result that is lost.
 func (p *Pool) sendResult(ctx context.Context, engine results, c completion) error {
 	verdict, err := remote.SendResult(ctx, engine, c.key, c.output, c.cause)
 	switch verdict {
@@ -126,6 +151,10 @@ func (p *Pool) sendResult(ctx context.Context, engine results, c completion) err
 // renewLeases renews the leases of a worker on keys, and tells the engine that these
 // attempts are alive, and how far they are. It returns those that the worker should
 // drop.
+//
+// The lock is taken for each key anew and is free while the engine is asked, since its Heartbeat may
+// take time. To drop are the keys of which the queue knows that they are not this worker's, or the
+// engine that they are over; one that neither knows for sure is kept.
 func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key, details map[pawl.Key]any) ([]pawl.Key, error) {
 	var drop []pawl.Key
 	for _, k := range keys {
@@ -159,6 +188,9 @@ type heartbeat struct {
 // over.
 // The holder of a key that the queue does not know becomes its holder if the
 // engine knows it: the engine was opened again, and has not dispatched it yet.
+//
+// An engine that cannot say (it is closing, the disk is full) leaves everything as it is: over is
+// false, and the worker goes on.
 func (p *Pool) heartbeatEngine(ctx context.Context, engine results, h heartbeat, at keyState) (over bool) {
 	err := engine.Heartbeat(ctx, h.key, h.details)
 	over = errors.Is(err, pawl.ErrStale) || errors.Is(err, pawl.ErrEnded) || errors.Is(err, pawl.ErrInvalid)

@@ -11,6 +11,10 @@ import (
 // A boundedListener keeps the number of open connections within a bound. At the bound a
 // new connection takes the place of the oldest one that no request was served on yet, so that
 // strangers do not keep workers out; where there is none, the new one is closed.
+//
+// open counts the connections that Accept has returned and that are not closed; strangers are those of
+// them on which no request was served, and closed says that no more may come. mu guards the three, and
+// the fields place and gone of every connection.
 type boundedListener struct {
 	net.Listener
 	most int
@@ -22,6 +26,8 @@ type boundedListener struct {
 }
 
 // Accept implements net.Listener.
+// A connection that finds no room is closed and the next one waited for: an error would end the
+// server.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -54,6 +60,10 @@ func (l *boundedListener) Close() error {
 }
 
 // addConn counts a connection, and says whether it is served: there is room for it, and the listener is open.
+//
+// The oldest stranger is closed without the lock, since its Close takes it; therefore room is looked
+// for again afterwards. Two connections that come at once can both find the same oldest one, and one
+// of them is then turned away.
 func (l *boundedListener) addConn(c *boundedConn) bool {
 	l.mu.Lock()
 	var oldest *boundedConn
@@ -75,6 +85,7 @@ func (l *boundedListener) addConn(c *boundedConn) bool {
 }
 
 // A boundedConn is a connection of a boundedListener. The listener's lock guards it.
+// gone makes a second Close, which net/http may do, count once.
 type boundedConn struct {
 	net.Conn
 	listener *boundedListener
@@ -83,6 +94,9 @@ type boundedConn struct {
 }
 
 // trustConn notes that a request of the connection is served.
+//
+// requireAccess calls it when the caller is identified, so a peer without credentials stays a
+// stranger, however many requests it sends.
 func (c *boundedConn) trustConn() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
@@ -107,6 +121,8 @@ func (c *boundedConn) Close() error {
 // connKey is under what the connection of a request is in its context.
 type connKey struct{}
 
+// withConn puts the connection into the context of its requests, for requireAccess. Over TLS net/http
+// has the TLS connection around ours, which NetConn unwraps.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()

@@ -8,6 +8,8 @@ import (
 
 // An Error is what a pool refuses something with, here and over HTTP. Callers
 // choose by Code.
+// It is a part of the protocol: its JSON is the body of a refusal, and a Client decodes it into the
+// same type. Message is for a person and may change; Code and Status do not.
 type Error struct {
 	Status  int    `json:"status"` // of HTTP
 	Code    string `json:"code"`   // one of the constants
@@ -72,6 +74,8 @@ var (
 	ErrClosed        = &Error{Status: 503, Code: CodeClosed, Message: "the pool is closed: try again when it is back"}
 )
 
+// poolErrorf returns an *Error. format says what to do about it, since whoever reads it has only this
+// text.
 func poolErrorf(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
