@@ -26,6 +26,9 @@ const (
 // the host. Every answer is JSON; an error is {"error": {status, code, message}}.
 // Options.Token, Authorize or NoToken says whom it serves; without one of them it refuses
 // everybody.
+//
+// The order is access, path, method, body, message: who may not ask learns nothing of paths. A path
+// under another version number, such as /v2, is told apart from one that does not exist.
 func (p *Pool) Handler() http.Handler {
 	paths := map[string]http.Handler{
 		"/v1/register":  postHandler(p, p.serveRegister),
@@ -49,6 +52,9 @@ func (p *Pool) Handler() http.Handler {
 // setReadTimeout bounds how long the rest of the request may take to arrive. 0 is no
 // bound: a path that reads no body and may take long needs that, since the end of the
 // connection is read as well. A host's server may not have it.
+//
+// It is set for each request and taken away again, instead of once for the server, because a poll
+// waits for a minute in which nothing is read, and a blob may take an hour.
 func setReadTimeout(w http.ResponseWriter, d time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(deadlineAfter(d))
 }
@@ -66,6 +72,9 @@ func deadlineAfter(d time.Duration) time.Time {
 }
 
 // postHandler serves a path that takes one JSON object and answers one.
+//
+// serve gets the context of the request, which ends when the worker hangs up. Its error is an *Error,
+// or a fault of the pool.
 func postHandler[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -90,6 +99,9 @@ func postHandler[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, erro
 }
 
 // readBody reads a request's body, within its bounds of size and time.
+//
+// The deadline is taken away behind the body: net/http goes on reading to notice the end of the
+// connection, and would take the deadline for that end while a poll waits.
 func (p *Pool) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	setReadTimeout(w, readTimeout)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.options.MaxBody))
@@ -105,6 +117,9 @@ func (p *Pool) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 }
 
 // decodeObject reads a body into the struct that v points to.
+//
+// It is strict about one JSON object; see package strict. The error is sent to whoever wrote the
+// program at the other end.
 func decodeObject(body []byte, v any) error {
 	err := strict.DecodeObject(body, v)
 	switch {
@@ -116,11 +131,14 @@ func decodeObject(body []byte, v any) error {
 	return invalidRequestf("the body is not the JSON object that this path takes: %v", err)
 }
 
+// wrongMethod returns the refusal of a method, and sets the header Allow, as 405 requires.
 func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
 	w.Header().Set("Allow", want)
 	return poolErrorf(http.StatusMethodNotAllowed, CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
 }
 
+// wrongPath returns the refusal of a path. What looks like another version, v and digits, has the code
+// of a version: a worker that is newer than its pool then knows why.
 func wrongPath(path string) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if len(first) > 1 && first[0] == 'v' && first != "v1" && strings.Trim(first[1:], "0123456789") == "" {
@@ -130,6 +148,8 @@ func wrongPath(path string) error {
 }
 
 // writeError answers with an error. What is not an *Error is our fault.
+//
+// A 503 says when to try again. A refused caller's connection is closed behind the answer.
 func writeError(w http.ResponseWriter, err error) {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -144,6 +164,10 @@ func writeError(w http.ResponseWriter, err error) {
 	writeReply(w, e.Status, errorReply{e})
 }
 
+// writeReply sends an answer as JSON. It is encoded as a whole first, so that an error of encoding can
+// still change the status, and the length is known. An answer that does not arrive is no error here:
+// every message of the protocol can be repeated, and tasks that did not arrive are not named by the
+// next poll, which returns them.
 func writeReply(w http.ResponseWriter, status int, v any) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -173,6 +197,8 @@ func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
 	writeReply(w, http.StatusOK, callerOf(r.Context()).visibleStatus(p.Status()))
 }
 
+// serveRegister adds the worker or changes it, and tells it how long a lease is, which is the measure
+// for its heartbeats.
 func (p *Pool) serveRegister(ctx context.Context, q registerRequest) (any, error) {
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), callerOf(ctx).mayTake(q.Types)); err != nil {
 		return nil, err
@@ -183,6 +209,10 @@ func (p *Pool) serveRegister(ctx context.Context, q registerRequest) (any, error
 	return registerReply{Version: Version, Lease: p.options.Lease.String()}, nil
 }
 
+// servePoll renews what the worker says it holds, tells it what to drop, and gives it tasks. Keys come
+// with tags and are the engine's only between untagKeys and tagAll: one whose tag is wrong is for this
+// worker's list of drops as it came, since the engine's key must not be told. Where there is something
+// to drop it does not wait for tasks.
 func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 	w := want{worker: q.Worker, most: q.Max, wait: 30 * time.Second, holding: q.Holding}
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), p.checkTypes(ctx, q.Worker), checkKeys(q.Holding)); err != nil {
@@ -229,6 +259,9 @@ func setWait(wait *time.Duration, text string) error {
 	return nil
 }
 
+// serveHeartbeat renews leases. Details come under the tagged keys that the worker knows, and are
+// passed on under those of the engine. The list of drops is never null in the answer, so that programs
+// may range over it.
 func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, error) {
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker), checkKeys(q.Keys)); err != nil {
 		return nil, err
@@ -255,6 +288,10 @@ func (p *Pool) serveHeartbeat(ctx context.Context, q heartbeatRequest) (any, err
 }
 
 // serveComplete commits a result, even if the worker does not wait for that.
+//
+// Its context is cut off from that of the request: a worker that hangs up after sending must not leave
+// the commit in doubt for the pool. With "take" the answer has the next tasks as well, which saves a
+// poll; the result counts whether or not there are any.
 func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error) {
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker)); err != nil {
 		return nil, err
@@ -286,6 +323,9 @@ func (p *Pool) serveComplete(ctx context.Context, q completeRequest) (any, error
 }
 
 // serveLeave takes back what a worker holds. To leave twice is no error.
+//
+// An unknown worker gets the same answer: it may have been forgotten, or its first goodbye's answer
+// was lost.
 func (p *Pool) serveLeave(ctx context.Context, q leaveRequest) (any, error) {
 	if err := errors.Join(checkVersion(q.Version), p.checkSender(ctx, q.Worker)); err != nil {
 		return nil, err

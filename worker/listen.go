@@ -14,6 +14,10 @@ import (
 // address, whose port is a free one for port 0. The host is to be named:
 // "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Authorize, else it is
 // ErrTokenNeeded, and Options.TLS, or PlainHTTP, else it is ErrTLSNeeded.
+//
+// The rules about loopback are checked on the address that was bound and not on the text, because a
+// name such as localhost may stand for any. It may be called several times; Close ends all servers,
+// and Listen fails after it with ErrClosed.
 func (p *Pool) Listen(address string) (net.Addr, error) {
 	if err := p.options.checkAccess(); err != nil || p.options.NoToken && !loopback.IsLoopback(address) {
 		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)
@@ -44,6 +48,9 @@ func (p *Pool) Listen(address string) (net.Addr, error) {
 }
 
 // newServer returns the server of one Listen.
+//
+// Its bounds are of what may come before a request is looked at: the headers' time and size, and an
+// idle connection, which may rest for longer than the longest poll.
 func (p *Pool) newServer() *http.Server {
 	s := &http.Server{
 		TLSConfig: p.options.TLS, Protocols: new(http.Protocols),

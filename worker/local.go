@@ -14,6 +14,9 @@ import (
 
 // A local is a worker of this process. Each of its tasks has one goroutine;
 // there are none without work. The pool's lock guards it.
+// state is its part in the queue; Pool.locals finds the local by it. running has the tasks whose
+// function has not returned, which may be more than the queue says it holds: a task that was withdrawn
+// runs on until it heeds its context.
 type local struct {
 	state    *workerState
 	handlers pawl.Handlers
@@ -26,17 +29,21 @@ type runningTask struct {
 	cancel context.CancelCauseFunc
 }
 
+// They are causes of contexts, for a handler that asks context.Cause why it was interrupted.
 var (
 	errOver = errors.New("the attempt is over")
 	errLeft = errors.New("the worker has left")
 )
 
+// cancelTask interrupts a function; the task stays in running until it returns. A key that does not
+// run is no error.
 func (l *local) cancelTask(k pawl.Key) {
 	if t, ok := l.running[k]; ok {
 		t.cancel(errOver)
 	}
 }
 
+// cancelAll interrupts all functions of a worker that leaves.
 func (l *local) cancelAll() {
 	for _, t := range l.running {
 		t.cancel(errLeft)
@@ -45,6 +52,9 @@ func (l *local) cancelAll() {
 
 // leftBehind logs the functions that go on although the pool closes, and returns them as
 // an error; nil if the last of them has just returned.
+//
+// Close calls it when its time is up. Go cannot end a goroutine from outside, so all it can do is to
+// name the handlers; their tasks are dispatched again by the next life of the engine.
 func (p *Pool) leftBehind() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,6 +82,9 @@ func (p *Pool) leftBehind() error {
 // r names, or those of the handlers, and gets work at once. Its leases do not
 // run out: it lives as long as the process. It returns an *Error if r is not
 // valid or the id is that of a remote worker.
+//
+// Start for an id that is there changes its handlers at once for tasks that begin later; those that
+// run keep theirs.
 func (p *Pool) Start(r Registration, h pawl.Handlers) error {
 	if r.Types == nil {
 		r.Types = handledTypes(h)
@@ -101,6 +114,9 @@ func (p *Pool) Start(r Registration, h pawl.Handlers) error {
 }
 
 // mayRegister says whether a worker may register. The lock is held.
+//
+// A worker that is there may always register again, even at the bound: otherwise it could not change
+// its types.
 func (p *Pool) mayRegister(id string) error {
 	switch {
 	case p.closed:
@@ -118,6 +134,9 @@ func (p *Pool) tooManyWorkers() error {
 }
 
 // startTask performs a task in a goroutine of its own. The caller holds the lock.
+//
+// deliverTasks calls it for what the queue has handed to a worker of this process. The goroutine is
+// counted by the pool's group before the lock is released, so that Close cannot miss it.
 func (p *Pool) startTask(l *local, i *item) {
 	ctx, cancel := context.WithCancelCause(p.ctx)
 	l.running[i.task.Key] = runningTask{i.task, cancel}
@@ -133,6 +152,11 @@ var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Seco
 
 // taskPerformed delivers what a function of this process returned. A function that
 // was interrupted has not failed: its task goes back, or is over.
+//
+// It runs on the goroutine of the function and keeps the task in running until the result is committed
+// or given up, so that Drain waits for commits as well. A result that cannot be committed for now is
+// sent again until the pool closes, and then its task goes back; a success that came although the
+// context was cancelled is sent too, and the engine decides.
 func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output any, err error) {
 	if errors.Is(err, pawl.ErrPending) {
 		err = pawl.Permanent(errors.New("a worker of a pool may not return ErrPending: the pool completes its tasks"))
@@ -164,6 +188,9 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 }
 
 // forgetLocal forgets a worker that has left and holds nothing. The lock is held.
+//
+// Start may have made a new worker of the same id meanwhile; the comparison of states, not ids, tells
+// the two apart.
 func (p *Pool) forgetLocal(l *local) {
 	if p.queue.workers[l.state.id] != l.state {
 		delete(p.locals, l.state)

@@ -14,6 +14,10 @@ import (
 // serveOnce is Task.Once for a remote worker, in two messages: one asks for what is kept, or
 // for the turn to make the effect; the other, of the same turn, gives the outcome,
 // or says that there is none.
+//
+// The outcome is kept under a context that is cut off from that of the request: the effect is made,
+// and a lost connection must not lose that. A goodbye is answered like success even if the turn is
+// unknown.
 func (p *Pool) serveOnce(ctx context.Context, q onceRequest) (any, error) {
 	wait := 30 * time.Second
 	if err := errors.Join(checkVersion(q.Version), checkName("turn", q.Turn), setWait(&wait, q.Wait)); err != nil {
@@ -40,6 +44,9 @@ func (p *Pool) serveOnce(ctx context.Context, q onceRequest) (any, error) {
 }
 
 // checkHolder says whether a worker holds a task.
+//
+// AskTurn calls it when the turn is in the map that EndTurns looks at: from then on the end of the
+// lease ends the turn.
 func (p *Pool) checkHolder(id string, k pawl.Key) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,6 +69,9 @@ func onceAnswer(a remote.OnceReply, err error) (any, error) {
 }
 
 // onceError returns an error of Once as the worker gets it.
+//
+// What the worker cannot mend and no repetition helps, such as damage, is an internal error; all that
+// may pass is busy, and askOnce repeats it.
 func onceError(err error) error {
 	var limit *workflow.LimitError
 	var refused *Error

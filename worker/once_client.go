@@ -30,6 +30,9 @@ func (c *Client) Once(ctx context.Context, t pawl.Task, key string, f func(conte
 
 // askOnce sends a message of Once until the pool has answered, or ctx is done. An outcome is
 // sent at least once: the effect is made, whether or not the task is still wanted.
+//
+// It repeats the same message, with the same turn, and so may wait as long as somebody else makes the
+// effect. Only final errors end it early; see isFinalError.
 func (c *Client) askOnce(ctx context.Context, q onceRequest) (remote.OnceReply, error) {
 	var pause time.Duration
 	for {

@@ -65,6 +65,9 @@ type Options struct {
 }
 
 // withDefaults returns the options as a pool uses them, or an *OptionError.
+//
+// 0 always means the default, so a bound cannot be switched off; New calls it once, and the pool never
+// changes its options.
 func (o Options) withDefaults() (Options, error) {
 	if err := o.checkValues(); err != nil {
 		return o, err
@@ -98,6 +101,8 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 // checkValues returns an *OptionError for the first option that cannot be used.
+//
+// The types are looked at in order of their names, so the same options always give the same error.
 func (o *Options) checkValues() error {
 	for _, n := range []struct {
 		option string

@@ -8,6 +8,8 @@ import (
 )
 
 // A poll is a remote worker that waits for tasks. The pool's lock guards it.
+// items are tasks that the queue has made this worker the holder of, on their way into the answer.
+// ended is set with done closed, under the lock, so that done is closed once.
 type poll struct {
 	items []*item
 	done  chan struct{} // closed when there is something, or nothing more will be
@@ -15,6 +17,9 @@ type poll struct {
 }
 
 // endPoll ends the poll with the given tasks, or without any.
+//
+// It may be called again, by a task that comes while the poll is about to return: the items are
+// appended, and pollTasks takes them when it has the lock.
 func (at *poll) endPoll(items ...*item) {
 	at.items = append(at.items, items...)
 	if !at.ended {
@@ -33,6 +38,9 @@ type want struct {
 }
 
 // registerRemote adds a remote worker, or changes one.
+//
+// A poll that the worker still has open, from an earlier connection, is ended: it was for the types
+// before.
 func (p *Pool) registerRemote(r Registration) error {
 	r, err := r.withDefaults()
 	if err != nil {
@@ -62,6 +70,9 @@ func localIDError(id string) error {
 
 // remoteWorker returns the state of a registered remote worker. The caller holds the
 // lock.
+//
+// A worker that the queue knows only as the holder of a key, from before a restart, has to register
+// before it gets more.
 func (p *Pool) remoteWorker(id string) (*workerState, error) {
 	s := p.queue.workers[id]
 	switch {
@@ -76,6 +87,11 @@ func (p *Pool) remoteWorker(id string) (*workerState, error) {
 // pollTasks returns tasks for a remote worker, and waits for one if there are none.
 // What it holds and does not name was lost on its way, or with an earlier life
 // of the worker: it is returned again. draining says that there will be no more.
+//
+// A worker has one poll at a time: a second one takes the place of the first, with the tasks that were
+// on their way to it, for the first is likely to be of a connection that is lost. The lock is free
+// only in waitForDone; afterwards every item is looked at again, as its worker may have left
+// meanwhile, and items that nobody waits for go back to the queue.
 func (p *Pool) pollTasks(ctx context.Context, w want) (tasks []pawl.Task, draining bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,6 +143,10 @@ func (p *Pool) pollTasks(ctx context.Context, w want) (tasks []pawl.Task, draini
 
 // repeatHeld gives a poll the tasks that its worker holds and did not name. The caller
 // holds the lock.
+//
+// It keeps the promise that nothing is lost between assignment and delivery. A task whose completion
+// is under way is not repeated. One that is over, or was claimed and is not named any more, is let go
+// instead.
 func (p *Pool) repeatHeld(s *workerState, at *poll, holding []pawl.Key) {
 	named := make(map[pawl.Key]bool, len(holding))
 	for _, k := range holding {

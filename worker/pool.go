@@ -15,6 +15,7 @@ import (
 )
 
 // results is what a pool needs of an engine.
+// It is what *pawl.Engine has, so that tests can put a fake in its place.
 type results interface {
 	Complete(ctx context.Context, key pawl.Key, output any) error
 	Fail(ctx context.Context, key pawl.Key, cause error) error
@@ -26,6 +27,11 @@ type results interface {
 // A Pool hands the tasks of one engine to workers. It is the engine's Executor,
 // or what a route of pawl.Handlers calls. Its methods may be called from any
 // goroutine.
+//
+// mu guards everything below it but turns and refused. Lock order: mu is never held while the engine
+// is called, and the engine never calls the pool with a lock that its own methods need. queue is
+// changed only under mu, and each change ends with deliverTasks. timer is one for all that is due;
+// armed says when it fires, so that it is set anew only for something earlier.
 type Pool struct {
 	options Options
 	ctx     context.Context // of in-process workers
@@ -74,6 +80,9 @@ func New(o Options) (*Pool, error) {
 // open, and again for one that is opened later; results and remote workers wait for it.
 func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
 
+//
+// The secret of the tags is derived from the engine's directory: it is the same after a restart, so
+// that workers keep the keys that they have.
 func (p *Pool) attachEngine(e results) {
 	secret, err := e.DeriveSecret(tagPurpose)
 	if err != nil { // the engine is closed, and takes no results either
@@ -90,6 +99,9 @@ func (p *Pool) attachEngine(e results) {
 
 // Execute implements pawl.Executor: it puts the task into the queue and returns
 // pawl.ErrPending. The task leaves the queue when ctx is cancelled.
+//
+// The engine calls it once for each dispatch, and again under the same key in its next life. owner
+// tells these calls apart: the end of an earlier ctx must not withdraw what a later call has added.
 func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,6 +128,8 @@ func (p *Pool) withdrawTask(k pawl.Key, owner int64) {
 }
 
 // timerFired brings the queue to now.
+// A timer that fires after Close, or late, does no harm: the queue is brought to now whenever it is
+// looked at.
 func (p *Pool) timerFired() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,6 +143,11 @@ func (p *Pool) timerFired() {
 // deliverTasks brings the tasks that the queue has handed out to the workers, and sets the
 // timer to what is due next. It ends everything that changes the queue; the lock
 // is held.
+//
+// The queue itself starts nothing and answers nobody; here its list of assignments becomes goroutines
+// and answers. An assignment to a worker whose poll has ended stays with the worker as held: its next
+// poll does not name it and gets it. The timer has a millisecond at least, so that a due time that is
+// not quite reached does not spin.
 func (p *Pool) deliverTasks() {
 	for _, a := range p.queue.out {
 		if l := p.locals[a.worker]; l != nil {
@@ -149,6 +168,9 @@ func (p *Pool) deliverTasks() {
 
 // tellFreed tells Drain, and the turns of Once, of the tasks that were let go. The lock
 // is held.
+//
+// A turn of Once must not outlive the hold on its task. changed is closed for whoever waits, and a new
+// channel takes its place.
 func (p *Pool) tellFreed() {
 	if len(p.queue.freed) == 0 {
 		return
@@ -166,6 +188,9 @@ func (p *Pool) tellFreed() {
 // nothing any more, which its workers are not told: they wait for the pool that
 // comes after. A worker that is named is told to leave, and gets work again when
 // it registers again.
+//
+// A worker may be forgotten while it is waited for; it then holds nothing, and counts as idle. When
+// ctx ends, what was drained stays so.
 func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 	p.mu.Lock()
 	for _, id := range workers {
@@ -226,6 +251,9 @@ func (p *Pool) Leave(id string) error {
 	return nil
 }
 
+// removeWorker removes a worker of either kind. The functions of a local one are interrupted, but its
+// tasks stay with it until they return: another worker must not begin a task while the first still
+// works on it, if that can be known. The lock is held.
 func (p *Pool) removeWorker(s *workerState) {
 	if l := p.locals[s]; l != nil {
 		l.cancelAll()
@@ -247,6 +275,10 @@ func (p *Pool) removeWorker(s *workerState) {
 // worker sends a blob slowly. The engine may be closed before or after; tasks
 // that are left are dispatched again when it is opened again. Errors: the cause of ctx,
 // also with a *pawl.LeftBehindError that names the tasks of functions that go on.
+//
+// The order: first nothing new begins, then polls return so that Shutdown of the servers need not wait
+// for them, then the goroutines are waited for. It may be called again, and then waits for what is
+// left.
 func (p *Pool) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNoContext

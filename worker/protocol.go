@@ -18,6 +18,7 @@ const Version = "1.0"
 // The messages of the protocol; docs/workers.md describes them. Durations are
 // texts like "30s".
 type (
+	// The messages have no omitempty where a program in another language should always find the field.
 	registerRequest struct {
 		Version  string   `json:"version,omitempty"`
 		Worker   string   `json:"worker"`
@@ -81,6 +82,9 @@ const (
 )
 
 // checkVersion accepts every minor version of the major one that is spoken here.
+//
+// "" passes, but not in a completion: a result must say what it is, since it is the message that
+// changes a run.
 func checkVersion(v string) error {
 	if major, _, _ := strings.Cut(v, "."); v != "" && major != "1" {
 		return poolErrorf(400, CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, Version, Version)
@@ -88,6 +92,7 @@ func checkVersion(v string) error {
 	return nil
 }
 
+// checkKeys bounds the keys in one message: a worker can hold no more tasks than that.
 func checkKeys(keys []pawl.Key) error {
 	if len(keys) > maxHolding {
 		return invalidRequestf("%d keys in one message; at most %d: send several", len(keys), maxHolding)
@@ -96,6 +101,9 @@ func checkKeys(keys []pawl.Key) error {
 }
 
 // readDetails returns how far the tasks are of which the message says so.
+//
+// Details without their key would be lost in silence, so they are refused. Those of one key that
+// cannot be decoded refuse the whole message, before any lease is renewed.
 func (q heartbeatRequest) readDetails() (map[pawl.Key]any, error) {
 	out := make(map[pawl.Key]any, len(q.Details))
 	for k, text := range q.Details {
@@ -112,6 +120,8 @@ func (q heartbeatRequest) readDetails() (map[pawl.Key]any, error) {
 }
 
 // toCompletion returns what the message says, checked.
+//
+// The key is still tagged; serveComplete replaces it by the engine's.
 func (m *completeRequest) toCompletion() (completion, error) {
 	c := completion{worker: m.Worker, key: m.Key, run: m.Run, node: m.Node}
 	switch {
@@ -130,6 +140,9 @@ func (m *completeRequest) toCompletion() (completion, error) {
 // taskMessagesOf returns as many tasks as go into one answer, at least one. The
 // worker holds the others as well: its next poll, which does not name them,
 // returns them.
+//
+// Only inputs are counted, as the rest of a task is small; one input alone may be larger than the
+// bound, and then goes alone.
 func taskMessagesOf(tasks []pawl.Task, lease time.Duration) []remote.TaskMessage {
 	messages, size := make([]remote.TaskMessage, 0, len(tasks)), 0
 	for _, t := range tasks {
