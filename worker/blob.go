@@ -104,9 +104,9 @@ func (p *Pool) serveBlobs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// receiveBlob stores a blob in the name of a task. Only who holds the task may put one, since the task
-// keeps the blob until its result refers to it, or it ends: otherwise a stranger could fill the store
-// with what nobody collects.
+// receiveBlob stores a blob in the name of a task. Only who holds the task may put
+// one: it is that task, as the
+// engine dispatched it, which stores the blob.
 func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	t, err := p.taskHeldBy(r.Context(), q.Get("worker"), pawl.Key(q.Get("key")))

@@ -20,7 +20,7 @@ import (
 // need; the other methods are the protocol's calls, one each. URL and ID must be
 // set. Its methods may be called from any goroutine.
 //
-// It has no state of its own, and its fields must not change once a method was called. What Run works
+// It has no state of its own, and its fields should not change while it is used. What Run works
 // on is in a clientLoop.
 type Client struct {
 	URL      string       // of the pool, without /v1

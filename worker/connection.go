@@ -61,9 +61,9 @@ func (l *boundedListener) Close() error {
 
 // addConn counts a connection, and says whether it is served: there is room for it, and the listener is open.
 //
-// The oldest stranger is closed without the lock, since its Close takes it; therefore room is looked
-// for again afterwards. Two connections that come at once can both find the same oldest one, and one
-// of them is then turned away.
+// The oldest stranger is closed without the lock, since its Close takes it; therefore room
+// is looked
+// for again afterwards.
 func (l *boundedListener) addConn(c *boundedConn) bool {
 	l.mu.Lock()
 	var oldest *boundedConn

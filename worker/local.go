@@ -14,9 +14,9 @@ import (
 
 // A local is a worker of this process. Each of its tasks has one goroutine;
 // there are none without work. The pool's lock guards it.
-// state is its part in the queue; Pool.locals finds the local by it. running has the tasks whose
-// function has not returned, which may be more than the queue says it holds: a task that was withdrawn
-// runs on until it heeds its context.
+// state is its part in the queue; Pool.locals finds the local by it. running has the tasks whose function has
+// not returned; one that was withdrawn stays
+// there until its function heeds its context.
 type local struct {
 	state    *workerState
 	handlers pawl.Handlers
@@ -153,8 +153,8 @@ var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Seco
 // taskPerformed delivers what a function of this process returned. A function that
 // was interrupted has not failed: its task goes back, or is over.
 //
-// It runs on the goroutine of the function and keeps the task in running until the result is committed
-// or given up, so that Drain waits for commits as well. A result that cannot be committed for now is
+// It runs on the goroutine of the function. The worker holds the task until
+// the result is committed or given up, so that Drain waits for commits as well. A result that cannot be committed for now is
 // sent again until the pool closes, and then its task goes back; a success that came although the
 // context was cancelled is sent too, and the engine decides.
 func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output any, err error) {

@@ -28,8 +28,8 @@ type results interface {
 // or what a route of pawl.Handlers calls. Its methods may be called from any
 // goroutine.
 //
-// mu guards everything below it but turns and refused. Lock order: mu is never held while the engine
-// is called, and the engine never calls the pool with a lock that its own methods need. queue is
+// mu guards everything below it but turns and refused. mu is never held while a result or a
+// heartbeat goes to the engine, which may take long. queue is
 // changed only under mu, and each change ends with deliverTasks. timer is one for all that is due;
 // armed says when it fires, so that it is set anew only for something earlier.
 type Pool struct {

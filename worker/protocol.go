@@ -18,7 +18,6 @@ const Version = "1.0"
 // The messages of the protocol; docs/workers.md describes them. Durations are
 // texts like "30s".
 type (
-	// The messages have no omitempty where a program in another language should always find the field.
 	registerRequest struct {
 		Version  string   `json:"version,omitempty"`
 		Worker   string   `json:"worker"`

@@ -19,6 +19,9 @@ const (
 
 // registerWorker adds a worker, or changes what one takes. It keeps what it holds, and
 // asks for nothing yet, unless it is permanent.
+//
+// It begins with stopWaiting, since the lists in which the worker waits are those of its old types,
+// and with setTaking, for the same reason.
 func (q *queue) registerWorker(r Registration, permanent bool, now time.Time) *workerState {
 	q.advanceTo(now)
 	s := q.ensureWorker(r.ID, now)
@@ -39,6 +42,9 @@ func (q *queue) registerWorker(r Registration, permanent bool, now time.Time) *w
 }
 
 // ensureWorker returns what the queue knows of a worker, made if there is nothing.
+//
+// A worker that is made here has not joined: it has no types and no capacity, and gets nothing until
+// it registers.
 func (q *queue) ensureWorker(id string, now time.Time) *workerState {
 	s := q.workers[id]
 	if s == nil {
@@ -50,6 +56,8 @@ func (q *queue) ensureWorker(id string, now time.Time) *workerState {
 }
 
 // forgetWorker removes a worker, which must hold nothing.
+//
+// What is forgotten includes its counts; the totals of the queue keep them.
 func (q *queue) forgetWorker(s *workerState, now time.Time) {
 	q.stopWaiting(s)
 	q.setTaking(s, false, now)
@@ -59,6 +67,10 @@ func (q *queue) forgetWorker(s *workerState, now time.Time) {
 
 // removeWorker removes a worker. The tasks that it holds go back to the heads of their
 // queues; those of a permanent worker do so when it lets go of them.
+//
+// A task whose completion is under way is left to it: finishCompletion or undoCompletion decides, and
+// the worker is forgotten with its last one. Items are freed in the order of the queue, so the same
+// events always give the same order.
 func (q *queue) removeWorker(s *workerState, now time.Time) {
 	q.advanceTo(now)
 	q.stopWaiting(s)
@@ -79,6 +91,8 @@ func (q *queue) removeWorker(s *workerState, now time.Time) {
 }
 
 // drainWorker lets a worker get nothing new until it registers again.
+// It keeps what it holds, and finishes it. It no longer counts as one that takes its types, so the log
+// tells of tasks that nobody else takes.
 func (q *queue) drainWorker(s *workerState, now time.Time) {
 	q.stopWaiting(s)
 	s.draining, s.asks = true, 0
@@ -87,6 +101,9 @@ func (q *queue) drainWorker(s *workerState, now time.Time) {
 
 // requestTasks hands a worker up to n tasks now, and lets it wait for one if there are
 // none.
+//
+// A worker that got something does not wait for more, even if it asked for more: its answer leaves at
+// once. asks stays above 0 only for one that waits.
 func (q *queue) requestTasks(s *workerState, n int, now time.Time) {
 	q.advanceTo(now)
 	q.noteContact(s, now)
@@ -100,6 +117,8 @@ func (q *queue) requestTasks(s *workerState, n int, now time.Time) {
 }
 
 // cancelRequest ends the wait that requestTasks began.
+// It is for a poll that has ended, with tasks or without: nothing is handed to a worker that does not
+// listen.
 func (q *queue) cancelRequest(s *workerState, now time.Time) {
 	q.advanceTo(now)
 	q.noteContact(s, now)
@@ -111,6 +130,9 @@ func (q *queue) cancelRequest(s *workerState, now time.Time) {
 // holds the key, the worker does from now on. The holder of a task that was withdrawn
 // keeps it: the task may be over, or the engine may be closed and about to dispatch it
 // again, and only the engine knows.
+//
+// It is how heartbeats, polls and completions find out what a key is to their worker. While a
+// completion is under way the lease is suspended, and is not renewed here.
 func (q *queue) holdKey(id string, k pawl.Key, now time.Time) keyState {
 	q.advanceTo(now)
 	i := q.items[k]
@@ -138,6 +160,10 @@ func (q *queue) holdKey(id string, k pawl.Key, now time.Time) keyState {
 
 // claimKey makes a worker the holder of a key that the engine has not dispatched
 // yet in this life, but knows.
+//
+// The item has only its key until addTask brings the task, and counts for the type "" and the tenant
+// "". If the engine never dispatches it, because it is over, the lease runs out and freeItem forgets
+// it.
 func (q *queue) claimKey(id string, k pawl.Key, now time.Time) {
 	q.advanceTo(now)
 	if q.items[k] != nil {
@@ -149,6 +175,9 @@ func (q *queue) claimKey(id string, k pawl.Key, now time.Time) {
 }
 
 // adoptItem gives a task to a worker that says that it has it.
+//
+// The worker may come to hold more than its capacity: it works on the task anyway, and to refuse would
+// make another one do it as well.
 func (q *queue) adoptItem(i *item, id string, now time.Time) {
 	s := q.ensureWorker(id, now)
 	q.takeItem(i, s, now)
@@ -172,6 +201,11 @@ func (q *queue) beginCompletion(id string, k pawl.Key, now time.Time) keyState {
 
 // finishCompletion ends a completion that beginCompletion began. counted says that the
 // result was taken, and failed that it is an error.
+//
+// counted is false for a result that was refused, or a heartbeat of an attempt that is over: the key
+// is let go and not counted. The worker may hold it no more, if it left in the meantime; then only the
+// counting happens. A worker that is not known any more counts into a state that is thrown away, and
+// into the totals.
 func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, now time.Time) {
 	q.advanceTo(now)
 	i := q.items[k]
@@ -194,6 +228,7 @@ func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, no
 }
 
 // undoCompletion undoes beginCompletion: the result could not be committed for now.
+// The worker keeps the task for another lease, in which it sends the result again.
 func (q *queue) undoCompletion(k pawl.Key, now time.Time) {
 	q.advanceTo(now)
 	if i := q.items[k]; i != nil && i.closing {
@@ -203,6 +238,8 @@ func (q *queue) undoCompletion(k pawl.Key, now time.Time) {
 }
 
 // releaseTask gives a task back that a worker has not done.
+//
+// The task waits again, unless it was withdrawn or only claimed; freeItem decides that.
 func (q *queue) releaseTask(k pawl.Key, now time.Time) {
 	q.advanceTo(now)
 	if i := q.items[k]; i != nil && i.holder != nil {
@@ -216,6 +253,8 @@ func (q *queue) releaseTask(k pawl.Key, now time.Time) {
 const maxEnded = 1 << 14
 
 // completedKeys remember by whom the latest keys were completed.
+// ring has the keys of the map of in the order in which they came; at is the oldest one once the ring
+// is full. The zero value is empty.
 type completedKeys struct {
 	of   map[pawl.Key]string
 	ring []pawl.Key

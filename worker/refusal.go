@@ -10,6 +10,8 @@ import (
 const refusalPause = time.Minute
 
 // A refusalLog counts the requests that were refused since the log was told of them.
+// told is zero before the first line. A wrong token tried a thousand times a second makes one line a
+// minute, with the number.
 type refusalLog struct {
 	mu    sync.Mutex
 	told  time.Time

@@ -26,6 +26,9 @@ const (
 
 // withDefaults returns the registration with its defaults, or an *Error that says
 // what is wrong with it.
+//
+// Types are checked for doubles because startWaiting puts the worker into the list of each, and would
+// into one list twice.
 func (r Registration) withDefaults() (Registration, error) {
 	if r.Capacity == 0 {
 		r.Capacity = 1
@@ -54,6 +57,8 @@ func (r Registration) withDefaults() (Registration, error) {
 	return r, nil
 }
 
+// checkName refuses an id or a type that is empty, too long, or not plain text. Without control
+// characters no id has the zero byte by which keyTags part it from the key.
 func checkName(what, name string) error {
 	switch {
 	case name == "":

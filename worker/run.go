@@ -30,6 +30,10 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // pool does not take it: a wrong token, a registration that is not valid, or, before it
 // has registered, a *CertificateError. Later on such an error is logged and the call repeated, since
 // certificates are renewed.
+//
+// Three contexts: ctx is the caller's, and that of the tasks; polling is part of it and ends earlier
+// when Drain is closed; beating goes on until the last result is delivered, so that no lease runs out
+// under a task that is being finished.
 func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	if ctx == nil {
 		return errNoContext
@@ -88,6 +92,9 @@ var (
 )
 
 // A loop is one call of Run.
+// lease is 0 before the first registration. A key is in held from delivery until its result has been
+// answered, and not only while the function runs: polls and heartbeats name it for as long. room has a
+// note for each task that ended, one at most.
 type clientLoop struct {
 	client   *Client
 	handlers pawl.Handlers
@@ -103,12 +110,16 @@ type clientLoop struct {
 }
 
 // isFinalError says that a call will never succeed.
+//
+// An unknown worker is not final, as it can register again, and neither are faults of the pool (500
+// and above) or a pool that is full of workers.
 func isFinalError(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Code != CodeUnknownWorker
 }
 
 // pauseAfterFailure waits, longer each time, and says whether there is time to go on.
+// The caller keeps the pause in d, and sets it to 0 after a success.
 func pauseAfterFailure(ctx context.Context, d *time.Duration) bool {
 	*d = callBackoff.Next(*d)
 	select {
@@ -120,6 +131,9 @@ func pauseAfterFailure(ctx context.Context, d *time.Duration) bool {
 }
 
 // registerWorker joins the pool, as soon as it can be reached.
+//
+// A certificate that is refused before the first registration is an error of configuration, so Run
+// fails; later it is one of renewal, and passes.
 func (l *clientLoop) registerWorker(ctx context.Context) error {
 	var d time.Duration
 	for {
@@ -141,6 +155,10 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 }
 
 // pollUntilDone polls until polling is done, which is part of ctx, or the pool refuses, and begins tasks in ctx.
+//
+// It polls only while there is room, so a poll always asks for something; heartbeats keep the leases
+// while there is none. When the pool has forgotten the worker, it registers and polls again, and names
+// what it holds, which makes it the holder again.
 func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 	var d time.Duration
 	for polling.Err() == nil {
@@ -185,6 +203,7 @@ func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 	return context.Cause(polling)
 }
 
+// heldKeys returns what the worker holds, sorted, as polls and heartbeats name it.
 func (l *clientLoop) heldKeys() []pawl.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,6 +223,9 @@ func (l *clientLoop) leaseTime() time.Duration {
 }
 
 // dropTasks cancels tasks that are no longer wanted.
+//
+// Their functions are interrupted; what they return with an error is not sent. A success is sent all
+// the same, and refused.
 func (l *clientLoop) dropTasks(keys []pawl.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -234,6 +256,7 @@ func (l *clientLoop) startTask(ctx context.Context, t pawl.Task) {
 	})
 }
 
+// taskEnded lets go of a task and wakes the poll that waits for room.
 func (l *clientLoop) taskEnded(t pawl.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,6 +268,10 @@ func (l *clientLoop) taskEnded(t pawl.Task) {
 }
 
 // deliverResult sends a result until the pool has answered; when ctx is done, once.
+//
+// It does not stop when the pool is away: the result is all that is left of the work, and the lease
+// may be taken up again by whoever completes first. After a final error the result is dropped, because
+// the pool has said that it will never be taken.
 func (l *clientLoop) deliverResult(ctx context.Context, t pawl.Task, output any, cause error) {
 	var d time.Duration
 	for {
@@ -262,6 +289,8 @@ func (l *clientLoop) deliverResult(ctx context.Context, t pawl.Task, output any,
 }
 
 // renewLeases renews the leases, thrice in the time of one.
+//
+// Three times, so that two heartbeats in a row may be lost before the lease runs out.
 func (l *clientLoop) renewLeases(ctx context.Context) {
 	for {
 		lease := l.leaseTime()

@@ -70,6 +70,7 @@ type ActiveStatus struct {
 }
 
 // Status returns how the pool stands. It looks at every task and every worker.
+// It brings the queue to now first, so no lease in it has run out.
 func (p *Pool) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,6 +96,8 @@ func StatusOf(e *pawl.Engine) (s Status, ok bool, err error) {
 	return Status{}, false, nil
 }
 
+// statusAt returns how the queue stands. The maps are ranged over in any order, and each list is
+// sorted after that.
 func (q *queue) statusAt(now time.Time) Status {
 	s := Status{
 		Workers: []WorkerStatus{}, Types: []TypeStatus{}, Active: []ActiveStatus{},
@@ -138,6 +141,9 @@ func (q *queue) statusAt(now time.Time) Status {
 }
 
 // tenantStatuses returns how the tasks of tenants stand, of which so many are queued.
+//
+// Where only tasks without a tenant are queued or held, it returns nil: such a pool has no tenants to
+// tell of.
 func (q *queue) tenantStatuses(queued map[string]int) (out []TenantStatus) {
 	turns := map[string]int64{}
 	for _, n := range q.tenants {

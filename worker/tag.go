@@ -31,6 +31,8 @@ func (s keyTags) tagKey(worker string, k pawl.Key) pawl.Key {
 
 // untagKey returns the engine's key, or ErrNotHolder if the pool has not given the key to
 // this worker.
+//
+// The comparison takes the same time for every wrong tag.
 func (s keyTags) untagKey(worker string, tagged pawl.Key) (pawl.Key, error) {
 	at := strings.LastIndexByte(string(tagged), '.')
 	if at < 0 || !hmac.Equal([]byte(tagged[at+1:]), []byte(s.tagOf(worker, tagged[:at]))) {
@@ -40,6 +42,8 @@ func (s keyTags) untagKey(worker string, tagged pawl.Key) (pawl.Key, error) {
 }
 
 // tagOf returns the tag of a key for a worker, whose id has no control characters.
+// The zero byte parts the two, since no id has one: otherwise the id "a" with the key "bc" had the tag
+// of "ab" with "c".
 func (s keyTags) tagOf(worker string, k pawl.Key) string {
 	h := hmac.New(sha256.New, s)
 	h.Write([]byte(worker + "\x00" + string(k)))

@@ -14,6 +14,7 @@ import (
 func handledTypes(h pawl.Handlers) []string { return slices.Sorted(maps.Keys(h)) }
 
 // remoteServices are those of a task in another process than the engine: calls to the pool.
+// A task that Client.Poll returns has them, so a handler calls the same methods in every process.
 type remoteServices struct{ client *Client }
 
 var _ pawl.TaskServices = remoteServices{}

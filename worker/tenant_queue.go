@@ -10,6 +10,8 @@ import (
 
 // A tenantState is what the queue knows of a tenant that has tasks in it. What has no tenant is
 // the tenant "".
+// It is forgotten when nothing of the tenant waits or is held, and so is its turn: a tenant that comes
+// back is the last one.
 type tenantState struct {
 	name  string
 	limit int            // tasks that workers may hold at once; 0 is no bound
@@ -20,6 +22,8 @@ type tenantState struct {
 }
 
 // tenantItems are the tasks of one tenant that wait in the queue of one type.
+// turn and place are set together or not at all, and only while items has something and the tenant is
+// not full.
 type tenantItems struct {
 	tenant *tenantState
 	kind   *typeQueue
@@ -42,6 +46,7 @@ func (q *queue) ensureTenant(name string) *tenantState {
 }
 
 // inType returns what the tenant has in a type queue, made if it has nothing there.
+// It searches the list, as a tenant mostly has tasks of few types at a time.
 func (n *tenantState) inType(l *typeQueue) *tenantItems {
 	for _, w := range n.waits {
 		if w.kind == l {
@@ -106,6 +111,9 @@ func (w *tenantItems) countHeld(n int) {
 
 // placeInType puts a tenant that has changed among those that have turns at a type, or
 // takes it out. One that comes to have something is the last.
+//
+// A tenant that had nothing to hand out anywhere gets a new turn, behind all others; one that waits at
+// another type keeps the turn that it has, since it has waited there.
 func (q *queue) placeInType(w *tenantItems) {
 	n, l := w.tenant, w.kind
 	if w.items.Len() == 0 || n.isFull() {
@@ -129,6 +137,9 @@ func (q *queue) placeInType(w *tenantItems) {
 }
 
 // takeTurn makes a tenant the last one that waits, at a type and at all types together.
+//
+// For example, tenants a and b wait at a type, a first: after a task of a, b is first, and after one
+// of b, a again.
 func (q *queue) takeTurn(w *tenantItems) {
 	q.turns++
 	w.tenant.turn = q.turns

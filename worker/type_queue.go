@@ -11,6 +11,7 @@ import (
 
 // An item is a task that the queue knows: it waits in the queue of its type, or a worker
 // holds it.
+// holder is nil exactly while the item waits; then until is zero and it is in no heap of leases.
 type item struct {
 	task  pawl.Task
 	known bool      // the engine has dispatched it; a claim before that has only a key
@@ -27,6 +28,8 @@ type item struct {
 }
 
 // startsBefore says which of two tasks of a tenant is handed out first.
+// A lower priority is first; among equal ones, the order in which the engine dispatched them. That
+// order is kept by a task that comes back, which is why it is handed out before all that came later.
 func (i *item) startsBefore(j *item) bool {
 	if i.task.Priority != j.task.Priority {
 		return i.task.Priority < j.task.Priority
@@ -51,6 +54,7 @@ type typeQueue struct {
 	place   heap.Place // in queue.ready
 }
 
+// newTypeQueue returns an empty queue of a type. A limit of zeros is no limit.
 func newTypeQueue(kind string, limit pawl.TypeLimit) *typeQueue {
 	return &typeQueue{
 		kind: kind, limit: limit, rate: rate.NewBucket(limit.Rate, limit.Burst),

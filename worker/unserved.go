@@ -8,6 +8,9 @@ const unservedAfter = 10 * time.Second
 
 // unserved is what a queue knows of types that no worker takes. A type is told of once,
 // and again only after a worker has taken it meanwhile.
+//
+// missing and tell name type queues and not types, since the log tells how many tasks wait. A type
+// that was told leaves missing, so that nextDue does not name it any more.
 type unserved struct {
 	takers  map[string]int           // workers that take a type; "*" are those that take every type
 	missing map[*typeQueue]time.Time // with tasks and no worker: since when, until it is told
@@ -50,6 +53,9 @@ func (q *queue) setTaking(s *workerState, taking bool, now time.Time) {
 }
 
 // noteServed notes whether a type has tasks that wait and no worker that takes them.
+//
+// refreshReady calls it at each change of a type queue, and setTaking when workers come or go. The
+// first time at which both were true stays in missing until one is not.
 func (q *queue) noteServed(l *typeQueue, now time.Time) {
 	if l.queued == 0 || q.takers[l.kind] > 0 || q.takers[every] > 0 || q.told[l.kind] {
 		delete(q.missing, l)

@@ -13,6 +13,10 @@ import (
 const every = "*"
 
 // A workerState is what the queue knows of a worker.
+//
+// places is empty exactly while the worker does not wait; asks is how many tasks it would take then. A
+// permanent worker's asks follow its free capacity, see serveWorker. order is its place in queue.seen,
+// which is sorted by kept.
 type workerState struct {
 	id        string
 	types     []string
@@ -45,6 +49,9 @@ type waitingPlace struct {
 }
 
 // freeCapacity returns how many tasks the worker may get.
+//
+// It may hold more than its capacity, by claims or after a registration with a lower one; then it gets
+// none until it holds less.
 func (s *workerState) freeCapacity() int {
 	if s.draining || s.leaving || !s.joined {
 		return 0
@@ -66,6 +73,9 @@ func (s *workerState) heldItems() []*item {
 }
 
 // startWaiting lets the worker wait for a task.
+//
+// A worker waits in one list for each of its types, at the end; whichever has a task first takes it
+// out of all. turn tells who came first across lists.
 func (q *queue) startWaiting(s *workerState) {
 	if s.asks == 0 || len(s.places) > 0 {
 		return
@@ -83,6 +93,8 @@ func (q *queue) startWaiting(s *workerState) {
 }
 
 // stopWaiting takes the worker out of the lists in which it waits.
+//
+// A type queue that only this worker kept in memory is forgotten.
 func (q *queue) stopWaiting(s *workerState) {
 	for _, w := range s.places {
 		if w.queue == nil {
@@ -111,6 +123,9 @@ func (q *queue) longestWaiting(l *typeQueue) *workerState {
 
 // bestType returns the type queue with the worker's next task; nil if no task that it
 // may take is ready.
+//
+// For a worker of every type it is the head of the heap ready; for others a look at each of their
+// types, at most MaxTypes.
 func (q *queue) bestType(s *workerState) *typeQueue {
 	if s.any {
 		if q.ready.Len() > 0 {
@@ -134,6 +149,9 @@ func (q *queue) noteContact(s *workerState, now time.Time) {
 }
 
 // restartExpiry lets the expiry of a worker begin to count again.
+//
+// The list seen stays sorted because the time does not go back, and whoever begins to count now is the
+// last.
 func (q *queue) restartExpiry(s *workerState, now time.Time) {
 	s.kept = now
 	q.seen.MoveToBack(s.order)
