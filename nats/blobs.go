@@ -40,6 +40,11 @@ type BlobsOptions struct {
 // hash of its content. Any number of goroutines and processes may use one bucket.
 //
 // Whoever reads a blob while the same bytes are put again may fail, and reads it once more.
+//
+// It writes what the client library of NATS writes, in its layout: a bucket is the stream
+// OBJ_<bucket>, an object's content is in messages under $O.<bucket>.C.<id>, each Put under a new id,
+// and its description in one under $O.<bucket>.M.<name>. Some things are done on the stream itself,
+// where the library would wait without an end or lose a race: to list, to delete, and to read.
 type Blobs struct {
 	js      jetstream.JetStream
 	objects jetstream.ObjectStore
@@ -63,6 +68,9 @@ const (
 // OpenBlobs opens a bucket over a connection, which stays the caller's. It makes the bucket if there is
 // none. Errors: pawl.ErrInvalid for options that cannot be, or a bucket that deletes its objects by
 // itself; or what JetStream says.
+//
+// A bucket that deletes by age is refused, since a blob must stay until Delete: an engine that follows
+// may need a base months later.
 func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, error) {
 	o.Bucket, o.Replicas = cmp.Or(o.Bucket, defaultBucket), cmp.Or(o.Replicas, 1)
 	var wrong string
@@ -102,6 +110,7 @@ func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, er
 	return b, nil
 }
 
+// streamName returns the name of the bucket's stream, which the library gives it.
 func (b *Blobs) streamName() string { return "OBJ_" + b.bucket }
 
 // makeBucket makes the object store, as jetstream does, but for its stream, which answers from its leader only: what was put is there
@@ -121,6 +130,8 @@ func (b *Blobs) makeBucket(ctx context.Context, o BlobsOptions) (jetstream.Objec
 }
 
 // nameOf returns the name of the object with a hash.
+//
+// Only one spelling of a hash is taken: two spellings would be two objects.
 func nameOf(hash string) (string, error) {
 	digits, ok := strings.CutPrefix(hash, hashScheme)
 	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != sha256.Size || strings.ToLower(digits) != digits {
@@ -130,6 +141,9 @@ func nameOf(hash string) (string, error) {
 }
 
 // blobError returns an error of the object store as one of package blob.
+//
+// A caller asks for ErrMissing and ErrDamaged of package blob, and need not know NATS. Anything else,
+// such as no answer, stays as it is below the *blob.Error.
 func blobError(hash string, err error) error {
 	switch {
 	case err == nil:
@@ -143,6 +157,10 @@ func blobError(hash string, err error) error {
 }
 
 // Put implements [blob.Store].
+//
+// The name of an object is its hash, which is known only at the end of the content, and so the content
+// is kept until then, in memory or in a temporary file. To put what is there puts it again under a new
+// id: whoever reads the old chunks meanwhile may fail, which the type tells.
 func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, err error) {
 	if ctx == nil || r == nil {
 		return "", 0, &blob.Error{Err: fs.ErrInvalid, Detail: "a blob is put with a context and a reader"}
@@ -167,6 +185,8 @@ type contextReader struct {
 	r   io.Reader
 }
 
+// Read implements io.Reader. It asks before each part; a Read of the reader below that blocks is not
+// interrupted.
 func (r contextReader) Read(p []byte) (int, error) {
 	if err := context.Cause(r.ctx); err != nil {
 		return 0, err
@@ -180,6 +200,8 @@ type spool struct {
 	file *os.File // nil if they are in memory
 }
 
+// spoolBytes reads all of a reader: up to inMemory bytes into memory, more into a temporary file,
+// which remove deletes. After an error there is no file left.
 func spoolBytes(r io.Reader) (*spool, error) {
 	var head strings.Builder
 	n, err := io.CopyN(&head, r, inMemory)
@@ -204,6 +226,7 @@ func spoolBytes(r io.Reader) (*spool, error) {
 	return s, nil
 }
 
+// remove deletes the temporary file, if there is one.
 func (s *spool) remove() {
 	if s.file != nil {
 		_ = s.file.Close() // it was written for this
@@ -224,12 +247,19 @@ func (b *Blobs) Stat(ctx context.Context, hash string) (blob.Info, error) {
 	return infoOf(hash, info), nil
 }
 
+// infoOf returns what the description of an object says, in the terms of package blob.
 func infoOf(hash string, o *jetstream.ObjectInfo) blob.Info {
 	return blob.Info{Hash: hash, Size: int64(o.Size), Time: o.ModTime} //nolint:gosec // what was put
 }
 
 // Delete implements [blob.Store]. The mark that an object is deleted names the message behind which it
 // comes, which the server checks: a Put in between wins.
+//
+// The steps are in this order: the mark, under the condition that nothing was put since; then the
+// chunks; then the mark itself. After the mark no reader finds the object, so its chunks can go. A
+// process that dies in between leaves a mark, and perhaps chunks that nobody finds; never a
+// description without its chunks. A last message at or after "before" means that somebody has put the
+// blob again and counts on it: it stays.
 func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool, error) {
 	name, err := nameOf(hash)
 	if err != nil {

@@ -19,6 +19,9 @@ import (
 )
 
 // Open implements [blob.Store].
+//
+// The first chunk of a small blob is fetched at once, so that a damaged one fails here if it can.
+// Reading is bound to the reader's own context, which Close cancels: the ctx of Open may end before.
 func (b *Blobs) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 	name, err := nameOf(hash)
 	if err != nil {
@@ -48,6 +51,8 @@ func (b *Blobs) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 func (b *Blobs) chunksOf(o *jetstream.ObjectInfo) string { return "$O." + b.bucket + ".C." + o.NUID }
 
 // A blobReader reads a blob and checks it at the end.
+// Either consumer and chunks are set, or chunks are fetched one by one from next on. missing falls
+// with every chunk that was taken, and at 0, when left is used up, sum has seen everything.
 type blobReader struct {
 	of         *Blobs
 	hash, name string
@@ -63,6 +68,9 @@ type blobReader struct {
 }
 
 // beginChunks has all chunks sent, some ahead.
+//
+// The consumer says how many messages it will send: if these are not as many as the object has chunks,
+// the blob is damaged, which is told before anything is read. Where it fails, the consumer is deleted.
 func (r *blobReader) beginChunks() (err error) {
 	r.consumer, err = r.of.js.OrderedConsumer(r.ctx, r.of.streamName(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
 	if err != nil {
@@ -81,6 +89,9 @@ func (r *blobReader) beginChunks() (err error) {
 }
 
 // getChunk gets the next chunk by itself: a consumer for it would cost more.
+//
+// The server finds the next message of the subject from next on, so other messages in between do not
+// matter.
 func (r *blobReader) getChunk() error {
 	m, err := r.of.stream.GetMsg(r.ctx, r.next, jetstream.WithGetMsgSubject(r.subject))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -93,6 +104,7 @@ func (r *blobReader) getChunk() error {
 	return err
 }
 
+// take makes a chunk the one that is read from, and counts it in.
 func (r *blobReader) take(chunk []byte) {
 	r.left = chunk
 	r.sum.Write(chunk)
@@ -100,6 +112,9 @@ func (r *blobReader) take(chunk []byte) {
 }
 
 // Read returns the next bytes; at the end io.EOF, or that the blob is damaged.
+//
+// The hash is compared once all chunks were read, and so the bytes before have been given out already:
+// only io.EOF says that they were right.
 func (r *blobReader) Read(p []byte) (int, error) {
 	for len(r.left) == 0 && len(p) > 0 {
 		if r.missing == 0 {
@@ -137,6 +152,8 @@ func (r *blobReader) Close() error {
 }
 
 // All implements [blob.Store].
+//
+// The list is read as a whole first, and sorted: the order of the stream is that of the last Puts.
 func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
 	return func(yield func(blob.Info, error) bool) {
 		objects, err := b.list(ctx)
@@ -162,6 +179,10 @@ func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
 }
 
 // list returns what the bucket has. The object store lists as well, but waits without an end for what is lost under way.
+//
+// It reads the last message of each object's subject until the server says that none is pending. An
+// object without pending messages at the beginning is an empty bucket, where to wait for a message
+// would wait in vain.
 func (b *Blobs) list(ctx context.Context) (objects []*jetstream.ObjectInfo, err error) {
 	consumer, err := b.js.OrderedConsumer(ctx, b.streamName(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{"$O." + b.bucket + ".M.>"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,

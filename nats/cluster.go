@@ -31,6 +31,10 @@ const maxClusterName = 24
 // OpenCluster opens what the nodes of a cluster share, over a connection, which stays the caller's: the log PAWLLOG_<name>, the buckets
 // <name>-bases and <name>-blobs, and the lease in the key-value bucket <name>-lease. It makes what is not there.
 // Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid, or what JetStream says.
+//
+// The log is opened once here, so that a stream that cannot be one is found at the start; NewLog opens
+// another for each time that the node takes the directory, because a Log that has lost it stays
+// fenced.
 func OpenCluster(ctx context.Context, conn *nats.Conn, o ClusterOptions) (b cluster.Backend, err error) {
 	o.Name, o.Replicas = cmp.Or(o.Name, defaultBucket), cmp.Or(o.Replicas, 1)
 	if len(o.Name) > maxClusterName {
@@ -66,6 +70,10 @@ type CellOptions struct {
 
 // A Cell is a [cluster.Cell]: a key of a key-value bucket of JetStream. Any number of goroutines and processes
 // may use one.
+//
+// Each change of a key has a number, the revision; a writer names the one that it has read, and the
+// server compares. That is all that a lease needs: of two nodes that write at once, one is told that
+// it has changed.
 type Cell struct {
 	bucket jetstream.KeyValue
 	key    string
@@ -75,6 +83,9 @@ var _ cluster.Cell = (*Cell)(nil)
 
 // OpenCell opens a cell over a connection, which stays the caller's. It makes the bucket if there is none. Errors: pawl.ErrInvalid, or
 // what JetStream says.
+//
+// Two processes that open a new cell at once both succeed, as the bucket that the second one makes is
+// the same.
 func OpenCell(ctx context.Context, conn *nats.Conn, o CellOptions) (*Cell, error) {
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	switch {
@@ -102,6 +113,7 @@ func OpenCell(ctx context.Context, conn *nats.Conn, o CellOptions) (*Cell, error
 }
 
 // Read implements [cluster.Cell].
+// The revision 0 means that there is no value, which Write takes to mean that there must be none.
 func (c *Cell) Read(ctx context.Context) (value []byte, revision uint64, err error) {
 	entry, err := c.bucket.Get(ctx, c.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -114,6 +126,9 @@ func (c *Cell) Read(ctx context.Context) (value []byte, revision uint64, err err
 }
 
 // Write implements [cluster.Cell].
+//
+// An error other than ErrChanged leaves it open whether the value was written: the answer may be what
+// was lost. The caller reads again and compares.
 func (c *Cell) Write(ctx context.Context, value []byte, revision uint64) (changed uint64, err error) {
 	if revision == 0 {
 		changed, err = c.bucket.Create(ctx, c.key, value)

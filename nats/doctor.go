@@ -18,6 +18,7 @@ import (
 var ErrUnsafeServers = errors.New("the NATS servers may lose what they have acknowledged")
 
 // testedVersion is the oldest version of the server that pawlnats is tested with.
+// Older servers may be right as well; nobody has tried.
 var testedVersion = [3]int{2, 15, 2}
 
 const (
@@ -26,6 +27,8 @@ const (
 )
 
 // A serverReport is what a server says of its JetStream.
+// It has the fields that count of the answer to $SYS.REQ.SERVER.PING.JSZ. meta_cluster is there only
+// for a server of a cluster, with the number of its servers.
 type serverReport struct {
 	Server struct {
 		Name      string `json:"name"`
@@ -51,6 +54,9 @@ type serverReport struct {
 // each server and what is wrong: it does not sync, is older than what pawlnats is tested with, or does
 // not answer. Other errors: pawl.ErrInvalid (no connection), or why nobody
 // could be asked.
+//
+// A server that does not answer is missing from the reports; a cluster's size, as those that answer
+// tell it, shows that. It is the largest size that is told.
 func CheckServers(ctx context.Context, system *nats.Conn) error {
 	if ctx == nil || system == nil {
 		return fmt.Errorf("%w: pawlnats.CheckServers without a connection or a context", pawl.ErrInvalid)
@@ -80,6 +86,9 @@ func CheckServers(ctx context.Context, system *nats.Conn) error {
 }
 
 // askServers returns what the servers say, until one of them is silent for too long.
+//
+// Nobody knows how many servers there are, so it waits for each further one, as long as answers come
+// within a second of each other.
 func askServers(ctx context.Context, system *nats.Conn) ([]serverReport, error) {
 	answers, err := system.SubscribeSync(system.NewInbox())
 	if err != nil {
@@ -112,6 +121,7 @@ func askServers(ctx context.Context, system *nats.Conn) ([]serverReport, error) 
 	}
 }
 
+// nextAnswerOf waits for one answer, no longer than wait.
 func nextAnswerOf(ctx context.Context, answers *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -119,6 +129,8 @@ func nextAnswerOf(ctx context.Context, answers *nats.Subscription, wait time.Dur
 }
 
 // problem says why a server may lose what it has acknowledged, or "".
+//
+// Versions are compared as numbers, part by part; what cannot be read as a version counts as too old.
 func (r *serverReport) problem() string {
 	var v [3]int
 	_, err := fmt.Sscanf(r.Server.Version, "%d.%d.%d", &v[0], &v[1], &v[2])

@@ -59,6 +59,9 @@ var _ pawl.Feed = (*Feed)(nil)
 // OpenFeed returns a Feed over a connection, which stays the caller's. It makes the stream
 // PAWLEVENTS_<name> if there is none; one that is there stays as it is. Connect with nats.MaxReconnects(-1).
 // Errors: pawl.ErrInvalid for options that cannot be; or what JetStream says.
+//
+// A stream that is there may have been made by an operator with other bounds, and may have consumers:
+// it is not for a program that publishes to change it.
 func OpenFeed(ctx context.Context, conn *nats.Conn, o FeedOptions) (*Feed, error) {
 	if conn == nil || ctx == nil {
 		return nil, fmt.Errorf("%w: pawlnats.OpenFeed without a connection or a context", pawl.ErrInvalid)
@@ -81,6 +84,8 @@ func OpenFeed(ctx context.Context, conn *nats.Conn, o FeedOptions) (*Feed, error
 // Stream returns the name of the stream.
 func (f *Feed) Stream() string { return "PAWLEVENTS_" + string(f.names) }
 
+// ensureStream makes the stream if there is none. JetStream takes no window that is longer than
+// MaxAge, so the shorter one counts.
 func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -106,12 +111,17 @@ func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
 func (n names) event(of string) string { return "pawl." + string(n) + ".event." + of }
 
 // SubjectOf returns the subject of a message.
+//
+// A consumer may filter by workflow, by run or by type, since each has its place among the tokens.
 func (f *Feed) SubjectOf(m *pawl.FeedMessage) string {
 	return f.names.event(tokenOf(m.Workflow) + "." + tokenOf(string(m.Run)) + "." + string(m.Event.Type))
 }
 
 // tokenOf returns a name as a token of a subject: itself where NATS takes it, and otherwise a
 // dollar sign, which no such name has, and its checksum.
+//
+// 16 bytes of the checksum are enough for names that are not chosen to collide, and keep the subject
+// short.
 func tokenOf(name string) string {
 	if goodToken(name) {
 		return name
@@ -120,6 +130,7 @@ func tokenOf(name string) string {
 	return "$" + hex.EncodeToString(sum[:16])
 }
 
+// goodToken reports whether a name is 1 to 64 letters, digits, _ and -.
 func goodToken(name string) bool {
 	for _, r := range name {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {
@@ -130,6 +141,10 @@ func goodToken(name string) bool {
 }
 
 // Publish implements pawl.Feed: it returns nil when the stream has the message.
+//
+// It tries once, for the engine's feeder repeats what fails, in order. An event too large would fail
+// each time and hold up all behind it; so it goes without its data, and the header says so. The id
+// lets the server drop a second copy of a message whose answer was lost.
 func (f *Feed) Publish(ctx context.Context, m pawl.FeedMessage) error {
 	text, err := json.Marshal(m)
 	if err != nil {

@@ -19,6 +19,10 @@ import (
 )
 
 // A heldTask is a task that a worker performs.
+// It is the services of its task as well (pawl.TaskServices). message is acknowledged when the task is
+// over or its result committed, given back by Nak when it is to come again at once, and left alone
+// where its lease should run out. cancel ends the function with a cause: errOver, errDropped or
+// errNotMine.
 type heldTask struct {
 	loop    *workerLoop
 	task    pawl.Task
@@ -29,6 +33,11 @@ type heldTask struct {
 
 // perform calls the function and delivers what it returns; ctx is that of Run, mine that of the task.
 // A message that comes again may be of an attempt that is over, and so the pool is asked first.
+//
+// Heartbeats go on, under a context that outlives ctx, until the result is delivered: the deferred
+// calls stop them last. What is done with the message depends on why the function ended; the causes
+// are looked at before its error, because a function that was interrupted returns some error of its
+// own.
 func (h *heldTask) perform(ctx, mine context.Context) {
 	var beats sync.WaitGroup
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -53,6 +62,11 @@ func (h *heldTask) perform(ctx, mine context.Context) {
 
 // claim tells the pool who holds the task, and says whether to begin it: also where the pool is
 // not there.
+//
+// A message that is delivered for the first time is of an attempt that was just dispatched: the claim
+// is only told, which saves the way there and back. One that comes again may be done; if the pool does
+// not answer in time the task is begun all the same, since to do it twice is allowed and not to do it
+// is not.
 func (h *heldTask) claim(ctx context.Context) bool {
 	q := beatMessage{Worker: h.loop.id, Key: h.task.Key, Claim: true}
 	if about, err := h.message.Metadata(); err == nil && about.NumDelivered == 1 {
@@ -76,6 +90,9 @@ func (h *heldTask) claim(ctx context.Context) bool {
 }
 
 // renew renews the lease, thrice in its time, until the result is delivered.
+//
+// Both must hear of it: JetStream, which would deliver the message again, and the pool, which keeps
+// who holds the task, and through it the engine. Only the pool knows that an attempt is over.
 func (h *heldTask) renew(ctx context.Context) {
 	tick := time.NewTicker(h.lease / 3)
 	defer tick.Stop()
@@ -96,6 +113,10 @@ func (h *heldTask) renew(ctx context.Context) {
 }
 
 // deliver sends a result until the pool has answered; when ctx is done, once.
+//
+// errInvalid says that the same message would never be taken: the failure that says why is sent
+// instead, and if even that is not taken, the log is told and the message left to its lease. When ctx
+// is done, a result that has been refused once is given up, and the message goes back.
 func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 	if errors.Is(cause, pawl.ErrPending) {
 		cause = pawl.Permanent(errors.New("a worker may not return ErrPending: the pool completes its tasks"))
@@ -133,6 +154,8 @@ func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 }
 
 // limit makes a result that no message can carry a failure.
+//
+// It is checked before sending, since the client would only say that it is too large, each time anew.
 func (h *heldTask) limit(m *doneMessage) {
 	text, err := json.Marshal(m)
 	most := h.loop.conn.MaxPayload()
@@ -144,6 +167,9 @@ func (h *heldTask) limit(m *doneMessage) {
 }
 
 // call sends a request to the pool, once.
+//
+// The error is nil for taken, and otherwise one of errOver, errNotMine, errInvalid and errBusy. What
+// is no answer, or none that can be read, is errBusy: to ask again is right for all of these.
 func (h *heldTask) call(ctx context.Context, what string, q any) (reply, error) {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -171,6 +197,9 @@ func (h *heldTask) call(ctx context.Context, what string, q any) (reply, error) 
 }
 
 // callAgain sends a request until it is answered for good, or ctx is done.
+//
+// It is for the calls of a handler, so it translates: what the handler can do nothing about is
+// pawl.ErrStale, what it has done wrong pawl.ErrInvalid.
 func (h *heldTask) callAgain(ctx context.Context, what string, q any) (reply, error) {
 	var pause time.Duration
 	for {
@@ -209,6 +238,9 @@ func uncancelled(ctx context.Context, q any) context.Context {
 var errNoBlobs = fmt.Errorf("%w: pawlnats.Worker.Blobs is nil: it is the store that the engine has in Options.Blobs", pawl.ErrInvalid)
 
 // Heartbeat implements pawl.TaskServices.
+//
+// The message is renewed first, for that needs no engine; then the details are sent until the pool has
+// them.
 func (h *heldTask) Heartbeat(ctx context.Context, t pawl.Task, details any) error {
 	text, err := remote.EncodeDetails(details)
 	if err != nil {
@@ -220,6 +252,10 @@ func (h *heldTask) Heartbeat(ctx context.Context, t pawl.Task, details any) erro
 }
 
 // Put implements pawl.TaskServices. The pool is told of the blob, and has it kept.
+//
+// The content goes to the store directly, and only its hash to the pool: the engine must hear of the
+// blob before it collects those that nothing refers to. The media type is checked before the content
+// is sent.
 func (h *heldTask) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
 	if h.loop.blobs == nil {
 		return blob.Ref{}, errNoBlobs
@@ -241,6 +277,7 @@ func (h *heldTask) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType 
 const emptyBlob = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // Open implements pawl.TaskServices.
+// The store checks the content by its hash; the pool is not asked.
 func (h *heldTask) Open(ctx context.Context, _ pawl.Task, ref blob.Ref) (io.ReadCloser, error) {
 	if h.loop.blobs == nil {
 		return nil, errNoBlobs
