@@ -20,6 +20,9 @@ type Options struct {
 	StallAfter bool
 }
 
+// withDefaults replaces bounds that are zero or negative by the defaults. Every bound is
+// therefore positive in what follows: a search without an end is no option, since a definition
+// with a counter in its state may have states without number.
 func (o Options) withDefaults() Options {
 	o.States, o.Plans, o.Tokens = cmp.Or(max(o.States, 0), 3_000), cmp.Or(max(o.Plans, 0), 60_000), cmp.Or(max(o.Tokens, 0), 500)
 	return o
@@ -37,6 +40,9 @@ const (
 )
 
 // A Finding is one thing that is wrong with a definition.
+// Node and Transition say where it is. There is at most one finding for each code and place,
+// which addFinding sees to, so that a fault which a thousand states show is told once, by the
+// state that was found first: the nearest one to the start.
 type Finding struct {
 	Code       string                `json:"code"`
 	Message    string                `json:"message"`
@@ -63,6 +69,8 @@ func (f Finding) String() string {
 }
 
 // A Report is what Check has found.
+// It says nothing about values that were not tried: Complete is relative to the inputs, results
+// and payloads that the type values makes up. Bounds is empty if and only if Complete is true.
 type Report struct {
 	Workflow string    `json:"workflow"`
 	Findings []Finding `json:"findings,omitempty"` // faults before warnings, in definition order
@@ -72,6 +80,7 @@ type Report struct {
 }
 
 // Faults returns the findings that are not warnings.
+// The command pawl check and the tests that want a sound definition go by them.
 func (r Report) Faults() []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Warning })
 }
@@ -93,6 +102,7 @@ func (r Report) String() string {
 	return b.String()
 }
 
+// counted writes a number with its noun, in the singular for one.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -102,6 +112,12 @@ func counted(n int, what string) string {
 
 // Check looks for faults of a definition. It fails with a *workflow.DefinitionError if the
 // definition is not valid.
+//
+// The checks come in an order that matters. What can be told from the definition alone comes
+// first: the search asks isShadowed, so as not to complain that nothing was found for which a
+// shadowed transition is taken. The search comes next, and checkExplored reads what it has
+// left. The cycles of the definition are last, because a run that shows such a cycle says more
+// than the sentence of Definition.Check does.
 func Check(d *workflow.Definition, o Options) (Report, error) {
 	if d == nil {
 		d = &workflow.Definition{}
@@ -111,6 +127,8 @@ func Check(d *workflow.Definition, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	// The graph that findings speak of is the one that was compiled here; the explorer plans on
+	// one of its own, which has a smaller limit of tokens.
 	c := &checker{graph: g, options: o, values: newValues(g)}
 	c.checkTypes()
 	c.checkShadowed()
@@ -129,12 +147,15 @@ func Check(d *workflow.Definition, o Options) (Report, error) {
 }
 
 // A checker collects findings.
+//
+// All checks of one call of Check share it, and it belongs to that call: nothing in it is safe
+// for several goroutines.
 type checker struct {
-	graph    *workflow.Graph
+	graph    *workflow.Graph // of the definition as it was given
 	options  Options
 	values   *values
-	findings []Finding
-	bounds   []string
+	findings []Finding // in the order in which they were found, until sortFindings
+	bounds   []string  // why the search has not seen everything; "nothing was seen" proves something only if it is empty
 }
 
 // addFinding adds a finding, unless that place has one of that code.
@@ -153,14 +174,23 @@ func (c *checker) isShadowed(id workflow.TransitionID) bool {
 }
 
 // addBound adds a reason why the search is not complete, once.
+//
+// A bound is what keeps the report from saying that there is nothing more, so that every cut in
+// the search must come here: one that is forgotten would make a promise of the report that
+// nobody has kept.
 func (c *checker) addBound(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.bounds, text) {
 		c.bounds = append(c.bounds, text)
 	}
 }
 
+// sortFindings puts faults before warnings and, among either, those of nodes in the order in
+// which the definition has the nodes. The sort is stable: two findings at a node stay in the
+// order of the checks.
 func (c *checker) sortFindings() {
 	rank := func(f Finding) int {
+		// The shift is more than the index of any node, so that no warning comes before a
+		// fault. A finding without a node counts as one of the first node.
 		at := 0
 		if f.Warning {
 			at = 1 << 30
@@ -174,6 +204,11 @@ func (c *checker) sortFindings() {
 }
 
 // checkTimeouts warns of tasks that nothing ends when their executor forgets them.
+//
+// A task that was dispatched waits for its result without an end, unless it, or its run, has a
+// time-out, or it has a heartbeat. Such a task is not wrong: a person or a slow machine may be
+// behind it. Hence a warning, and one for all tasks of the definition, at the first: a long
+// list of the same sentence would hide the faults.
 func (c *checker) checkTimeouts() {
 	if c.graph.Definition.Timeout > 0 {
 		return

@@ -14,47 +14,63 @@ import (
 )
 
 // epoch is that of the engine that the explored runs seem to have.
+// It never changes: an explored run is never taken over by another process, so that no result
+// can come from an earlier epoch.
 const epoch workflow.Epoch = 1
 
 // dawn is when they begin.
+// It is a fixed instant, because reports must not differ from day to day; each finding's
+// scenario counts its time from here.
 var dawn = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // A node of the search: a state of a run, and how a run comes there first.
+// States are kept in the order in which they were found, so that from is smaller than the
+// state's own index, and following it always comes to a start. The fields up to by are written
+// once; leads, stuck and joined grow as the search goes on.
 type found struct {
 	state  *state.State
 	now    time.Time
-	from   int  // the state before it; -1 for a first one
-	by     move // what led here
-	leads  []int
-	stuck  bool // it waits for somebody whom the search does not play
-	joined bool // it ended while tokens waited at joins
-	depth  int
+	from   int   // the state before it; -1 for a first one
+	by     move  // what led here
+	leads  []int // the states to which moves from here lead, each once, in the order in which they were found
+	stuck  bool  // it waits for somebody whom the search does not play
+	joined bool  // it ended while tokens waited at joins
+	depth  int   // moves from the first state
 }
 
 // An explorer looks at the states of a definition, breadth first.
+//
+// It is a transcript of what happened in any run, besides a list of states: taken, ended,
+// fired, waited and leftover collect facts over all moves, also over those which lead to a
+// state that is known. The checks in faults.go read them when the search is over.
 type explorer struct {
 	check    *checker
 	graph    *workflow.Graph
 	pins     workflow.Pins
-	states   []*found
-	byForm   map[string]int
-	plans    int
+	states   []*found                       // in the order in which they were found; those from explore's index on wait to be expanded
+	byForm   map[string]int                 // the index of the state of each form, which is what makes two states one
+	plans    int                            // messages for which the planner was asked, those that it refused included
 	taken    map[workflow.TransitionID]bool // in some run
 	wasTrue  map[workflow.TransitionID]bool // conditions that were asked: whether they were true for one of the values
 	ended    map[workflow.NodeID]bool       // nodes that completed in some run
 	fired    map[string]bool                // joins, by group or node, that fired as they should
 	waited   map[string]int                 // the first state in which a token waits there
 	leftover map[string]int                 // ends with which tokens were left at joins
-	limited  bool
-	failing  string // why the last move did not work, if an expression failed
+	limited  bool                           // some run failed at the limit of tokens, and what comes behind that was not seen
+	failing  string                         // why the last move did not work, if an expression failed
 }
 
 // newExplorer compiles the definition anew, with fewer tokens for a run.
+//
+// A definition that makes tokens without an end would otherwise fill the memory with one state.
+// The planner fails a run that reaches the limit, as the engine would, and keepState notes that
+// this was the bound of the search and not the definition's.
 func newExplorer(c *checker) (*explorer, error) {
 	d := *c.graph.Definition
 	if d.Limits.Tokens == 0 || d.Limits.Tokens > c.options.Tokens {
 		d.Limits.Tokens = c.options.Tokens
 	}
+	// The definition passed workflow.Compile in Check; only the smaller limit is new.
 	g, err := workflow.Boundless().Compile(&d)
 	if err != nil {
 		return nil, err
@@ -64,6 +80,8 @@ func newExplorer(c *checker) (*explorer, error) {
 		if d.Nodes[i].Subworkflow == nil {
 			continue
 		}
+		// The planner wants a pin for each child definition that a node may choose. Children
+		// are never run: a move says how they end, and any hash will do.
 		for _, s := range d.Nodes[i].Subworkflow.Choices() {
 			if x.pins.Of(&s) == "" {
 				x.pins = append(x.pins, workflow.Pin{Name: s.Name, Version: s.Version, Hash: "pinned"})
@@ -74,6 +92,8 @@ func newExplorer(c *checker) (*explorer, error) {
 }
 
 // emptyExplorer returns an explorer that has looked at nothing.
+//
+// moveBetween uses one for a single step, so that the facts of the search stay as they are.
 func emptyExplorer(c *checker, g *workflow.Graph) *explorer {
 	return &explorer{
 		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{},
@@ -82,18 +102,25 @@ func emptyExplorer(c *checker, g *workflow.Graph) *explorer {
 }
 
 // explore looks at all states, or as many as the bounds allow.
+//
+// The slice of states is the queue. A state is appended when it is new, and the loop comes to
+// it once all that were found before have been expanded: this is breadth first, and makes from,
+// and thus every scenario, the shortest way.
 func (x *explorer) explore() {
 	if !x.startRuns() {
 		x.check.addBound("no input was found with which a run begins; give input a schema")
 		return
 	}
 	for i := 0; i < len(x.states); i++ {
+		// The bound is asked before a state is expanded, so that a search may go beyond it by
+		// the moves of one state.
 		if x.isOverBound() {
 			return
 		}
 		x.expand(i)
 	}
 	x.addUntrue()
+	// That is said once for the definition, not for each run that was cut.
 	if x.limited {
 		x.check.addBound("runs that make more than %d tokens were not followed", x.graph.Limits.Tokens)
 	}
@@ -112,6 +139,7 @@ func (x *explorer) addUntrue() {
 	}
 }
 
+// isOverBound says whether the search has to stop, and notes why.
 func (x *explorer) isOverBound() bool {
 	switch o := x.check.options; {
 	case len(x.states) >= o.States:
@@ -125,10 +153,15 @@ func (x *explorer) isOverBound() bool {
 }
 
 // startRuns starts a run with each input that makes a difference, and reports whether one began.
+//
+// The inputs come in lists that differ in fields which decide nothing. The first list with
+// which a run begins is enough; the others are there because the schema, or an expression, may
+// refuse the first.
 func (x *explorer) startRuns() bool {
 	for _, some := range x.check.values.inputs() {
 		for _, v := range some {
 			input, ok := v.(map[string]any)
+			// An input is an object, or there is none.
 			if v != nil && !ok {
 				continue
 			}
@@ -143,6 +176,10 @@ func (x *explorer) startRuns() bool {
 }
 
 // expand makes every move from a state.
+//
+// A final state leads nowhere. One from which no message is taken, though it is not final,
+// waits for something that the search does not play, such as an operator who retries a parked
+// task: it is stuck, which checkEnds takes for an end and not for an endless loop.
 func (x *explorer) expand(i int) {
 	f := x.states[i]
 	if f.state.Status.Final() {
@@ -160,6 +197,11 @@ func (x *explorer) expand(i int) {
 // tryStep makes the moves of the first list of which one works, and reports whether one did. If
 // none does, because of what is told, the right value was not found; because of something else,
 // an earlier value was wrong, or the run fails whatever it is told.
+//
+// A step is one thing that can happen, such as the completion of a task; its lists are the
+// values with which it may happen. All values of a list are tried, for each may lead elsewhere;
+// the later lists are tried only if the whole list failed, because they vary what decides
+// nothing.
 func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 	x.failing = ""
 	for _, some := range step {
@@ -171,6 +213,9 @@ func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 			return true
 		}
 	}
+	// A refusal matters only if the value is to blame: then there may be states behind this
+	// move that were never seen, and the report must not be called complete. A step without a
+	// node, such as an alarm, has no value.
 	if len(step) > 0 && len(step[0]) > 0 && step[0][0].node != "" && asksForTold.MatchString(x.failing) {
 		x.check.addBound("at node %q no value was found with which its expressions, and those behind it, can be evaluated; give it an outputSchema", string(step[0][0].node))
 	}
@@ -179,10 +224,18 @@ func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 
 // tryMove makes a move and keeps the state to which it leads, if that is new. It reports
 // false if the planner refuses the message, or an expression fails: then it is the wrong value.
+//
+// A move is played exactly as the engine plays it: the planner plans, and the decisions are
+// applied in their order, by the same functions. This is why a finding is a run that can
+// happen. The state from which the move is made stays as it is, since others are made from it:
+// the decisions are applied to a restored copy.
 func (x *explorer) tryMove(i int, f *found, m move) bool {
+	// A refused move counts as well: the bound is one of work.
 	x.plans++
 	f.state.Epoch = epoch
 	now := f.now
+	// An alarm is the only move that takes time. All others happen at the instant of the state
+	// before them, which keeps instants out of the question whether two states are alike.
 	if alarm, ok := m.message.(state.AlarmFired); ok {
 		now = time.UnixMilli(alarm.At).UTC()
 	}
@@ -190,11 +243,14 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 	if err != nil {
 		return false
 	}
+	// The value was wrong, not the definition: the move is as if it had not been made, and
+	// nothing of it is noted.
 	for _, d := range plan.Decisions {
 		if x.failing = failureWithValue(d); x.failing != "" {
 			return false
 		}
 	}
+	// A transient signal that nobody takes changes nothing, and would be a move in a circle.
 	if isSignal(m.message) && !slices.ContainsFunc(plan.Decisions, takesSignal) {
 		x.failing = "payload" // it does not match
 		return false
@@ -202,15 +258,21 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 	next := &found{state: state.Restore(f.state.Graph, f.state.AllRows()), now: now, from: i, by: m, depth: f.depth + 1}
 	next.state.Epoch = epoch
 	record := &decision.Record{Seq: int64(next.depth), At: now, Epoch: epoch, Message: m.message}
+	// The trace has each condition that was evaluated, those that were false included;
+	// addUntrue needs both.
 	for _, n := range plan.Trace {
 		if n.Transition != "" && n.Expression != "" {
 			x.wasTrue[n.Transition] = x.wasTrue[n.Transition] || n.Result
 		}
 	}
+	// A decision is noted before it is applied: the group of a join that fires and the tokens
+	// that an end cuts off are still there.
 	for _, d := range plan.Decisions {
 		x.noteDecision(next, d)
 		decision.Apply(next.state, d, record)
 	}
+	// The routes have the transitions that were taken, of each node that completed in this
+	// move.
 	for _, r := range routes {
 		x.ended[r.Node] = true
 		for _, id := range r.Transitions {
@@ -248,16 +310,24 @@ func failureWithValue(d decision.Decision) string {
 	return ""
 }
 
+// A signal is taken by a token whose match is true; without one it would be kept, and its time
+// to live would end.
 func isSignal(m state.Message) bool { _, ok := m.(state.Signal); return ok }
 
 func takesSignal(d decision.Decision) bool { _, ok := d.(decision.TakeSignal); return ok }
 
 // keepState keeps a state unless one of its form is there.
+//
+// Three things are done for a known state as well, because the move to it is new: the limit,
+// the tokens that were left over, and the edge from the state before it, of which checkEnds
+// makes its graph.
 func (x *explorer) keepState(from int, next *found) {
 	s := next.state
 	if s.Failure != nil && s.Failure.Code == workflow.CodeLimit {
 		x.limited = true
 	}
+	// Two states whose inputs differ where an expression looks are not one: a run keeps its
+	// input to the end.
 	form := string(value.Encode(x.keptInput(s))) + formOf(s, x.check.values.keeps)
 	at, known := x.byForm[form]
 	if !known {
@@ -285,81 +355,9 @@ func (x *explorer) keptInput(s *state.State) map[string]any {
 	return out
 }
 
-// joinName names a join: that of a sibling group, or of a node.
-func joinName(group string, node workflow.NodeID) string {
-	if group != "" {
-		return "group " + group
-	}
-	return "node " + string(node)
-}
-
-// noteDecision notes joins that fire, before the decision is applied.
-func (x *explorer) noteDecision(next *found, d decision.Decision) {
-	s := next.state
-	switch d := d.(type) {
-	case decision.FireJoin:
-		x.fired[joinName("", d.Node)] = true
-	case decision.FireGroup:
-		if !d.Shortfall {
-			x.fired[joinName(s.Group(d.Group).Name, "")] = true
-		}
-	case decision.AwaitSiblings:
-		at := joinName(s.Group(d.Scope.Group).Name, "")
-		if _, ok := x.waited[at]; !ok {
-			x.waited[at] = -1 // where is known once the state is kept
-		}
-	case decision.CompleteRun:
-		next.joined = waitsAtJoin(s) // so that an end node ends the run
-	default: // is of no interest
-	}
-}
-
-// waitsAtJoin reports whether a token waits at a join.
-func waitsAtJoin(s *state.State) bool {
-	return s.CountByStatus(workflow.WaitingForJoin)+s.CountByStatus(workflow.WaitingForSiblings) > 0
-}
-
-// noteWaiting notes the joins at which tokens wait in a state, and the groups that gather.
-func (x *explorer) noteWaiting(at int, s *state.State) {
-	for id := workflow.TokenID(1); id < s.NextToken; id++ {
-		t := s.Token(id)
-		if t.Status == workflow.WaitingForJoin || t.Status == workflow.Cancelled && t.Via != "" && x.graph.Node(t.Node).Join != workflow.JoinNone {
-			name := joinName("", t.Node)
-			if _, ok := x.waited[name]; !ok {
-				x.waited[name] = at
-			}
-		}
-	}
-	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
-		g := s.Group(id)
-		if g.Name == "" || g.Total == 0 {
-			continue
-		}
-		if first, ok := x.waited[joinName(g.Name, "")]; !ok || first < 0 {
-			x.waited[joinName(g.Name, "")] = at
-		}
-	}
-}
-
-// noteLeftover notes an end with which tokens are left at joins.
-func (x *explorer) noteLeftover(at int, next *found) {
-	s := next.state
-	for id := workflow.TokenID(1); id < s.NextToken; id++ {
-		t := s.Token(id)
-		if t.Status != workflow.Cancelled || t.Via == "" {
-			continue
-		}
-		name := joinName("", t.Node)
-		if tr := x.graph.Transition(t.Via); tr != nil && tr.Joins != nil {
-			name = joinName(tr.Joins.Name, "")
-		}
-		if _, ok := x.leftover[name]; !ok {
-			x.leftover[name] = at
-		}
-	}
-}
-
 // pathTo returns the states of the shortest run to a state, first to last.
+//
+// It follows from, and begins with the state that the start has led to.
 func (x *explorer) pathTo(at int) (path []*found) {
 	for ; at >= 0; at = x.states[at].from {
 		path = append(path, x.states[at])

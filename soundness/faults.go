@@ -10,6 +10,11 @@ import (
 )
 
 // checkExplored makes findings of what was found.
+//
+// Some findings are runs that were seen: a deadlock, tokens left over. They hold whatever else
+// was not looked at. Others say that something was never seen, and prove nothing unless all was
+// looked at; hence the bounds decide which checks are made. The joins are checked before
+// deadlocks, because a join that can never be met explains the deadlocks at it.
 func (c *checker) checkExplored(x *explorer) {
 	complete := len(c.bounds) == 0
 	if complete {
@@ -24,6 +29,9 @@ func (c *checker) checkExplored(x *explorer) {
 }
 
 // checkJoins looks for joins at which tokens wait and which no run fires.
+//
+// Both kinds of join are looked at: those of tokens, at nodes, and those of groups, which
+// transitions meet.
 func (c *checker) checkJoins(x *explorer) {
 	for i := range c.graph.Definition.Nodes {
 		n := c.graph.Node(c.graph.Definition.Nodes[i].ID)
@@ -36,10 +44,14 @@ func (c *checker) checkJoins(x *explorer) {
 	}
 	for i := range c.graph.Definition.Transitions {
 		t := c.graph.Transition(c.graph.Definition.Transitions[i].ID)
+		// The transitions that meet at a group share its specification. The first of them
+		// stands for all, so that the group is told of once.
 		if t.Joins == nil || t.Joins.Joins[0] != t {
 			continue
 		}
 		name := joinName(t.Joins.Name, "")
+		// It is -1 if branches arrived but no state of the group was kept: then there is no run
+		// to show.
 		if at, ok := x.waited[name]; ok && at >= 0 && !x.fired[name] {
 			c.addFinding(Finding{
 				Code: UnmeetableJoin, Node: t.To, Transition: t.ID, Scenario: x.scenarioTo(x.endFrom(at), UnmeetableJoin, string(t.To)),
@@ -49,6 +61,7 @@ func (c *checker) checkJoins(x *explorer) {
 	}
 }
 
+// incomingNames returns the transitions that lead to a node, for a message.
 func incomingNames(n *workflow.GraphNode) string {
 	names := make([]string, len(n.Incoming))
 	for i, t := range n.Incoming {
@@ -58,6 +71,10 @@ func incomingNames(n *workflow.GraphNode) string {
 }
 
 // endFrom returns the nearest state from one on in which the run has ended, or that one.
+//
+// A finding is easier to understand if its scenario goes on to the end of the run. It looks
+// breadth first, and only along the edges by which states were found first: only then is the
+// path that pathTo makes from the start one that leads through here.
 func (x *explorer) endFrom(at int) int {
 	seen := map[int]bool{at: true}
 	for work := []int{at}; len(work) > 0; work = work[1:] {
@@ -75,6 +92,9 @@ func (x *explorer) endFrom(at int) int {
 }
 
 // checkDeadlocks looks for runs that have failed because only joins were left.
+//
+// A run whose tokens all wait at joins fails with the code deadlock, by the planner: the search
+// need only look for that failure. A node with an unmeetable join has its finding already.
 func (c *checker) checkDeadlocks(x *explorer) {
 	for i, f := range x.states {
 		if f.state.Failure == nil || f.state.Failure.Code != workflow.CodeDeadlock {
@@ -93,6 +113,9 @@ func (c *checker) checkDeadlocks(x *explorer) {
 }
 
 // stuckNodes returns the nodes at whose joins tokens waited when the run ended.
+//
+// The tokens were cancelled as the run failed, and are found by that: a token at a join has the
+// transition by which it came, in Via. A node may have held several; it is named once.
 func stuckNodes(s *state.State) (out []workflow.NodeID) {
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {
 		t := s.Token(id)
@@ -103,6 +126,8 @@ func stuckNodes(s *state.State) (out []workflow.NodeID) {
 	return out
 }
 
+// stuckVia returns the transitions on which tokens came to a join and waited in vain. The
+// others are those that the message says nobody can come by.
 func stuckVia(s *state.State, node workflow.NodeID) string {
 	var names []string
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {
@@ -114,6 +139,10 @@ func stuckVia(s *state.State, node workflow.NodeID) string {
 }
 
 // checkLeftover looks for ends that cut off tokens which wait at joins.
+//
+// A completed run is no failure, so that this is easily missed in tests: an end node ends the
+// run while another branch has not arrived, and its work is lost. Both the node's own join and
+// the groups that meet at it are looked up; one finding for the node is enough.
 func (c *checker) checkLeftover(x *explorer) {
 	for i := range c.graph.Definition.Nodes {
 		n := c.graph.Node(c.graph.Definition.Nodes[i].ID)
@@ -136,6 +165,11 @@ func (c *checker) checkLeftover(x *explorer) {
 }
 
 // checkEnds looks for states from which no end can be reached, though something can happen.
+//
+// It goes backwards from the ends: whatever leads to an end is good, and what leads to that,
+// until nothing is added. The states that are left can go on for ever and never end. A stuck
+// state counts as an end, since it waits for what the search does not play, and may well end by
+// that.
 func (c *checker) checkEnds(x *explorer) {
 	ends := make([]bool, len(x.states))
 	from := make([][]int, len(x.states))
@@ -159,6 +193,9 @@ func (c *checker) checkEnds(x *explorer) {
 			}
 		}
 	}
+	// The states are in the order of their distance from the start: the first that is left
+	// gives the shortest scenario, and one finding is enough, as the others are nearly always
+	// on the same cycle.
 	for i, f := range x.states {
 		if !ends[i] {
 			node := c.graph.Definition.Start
@@ -176,6 +213,10 @@ func (c *checker) checkEnds(x *explorer) {
 
 // checkTaken looks for tiers that no value makes match, where everything that decides is the
 // result: an earlier tier is true for all of them.
+//
+// The node must have completed in some run, or else nothing was decided there, and its results
+// must all have been tried, or else another may make the tier match. The first tier is not
+// looked at: it is tried first, and if it never matches that is what addUntrue tells.
 func (c *checker) checkTaken(x *explorer) {
 	for i := range c.graph.Definition.Nodes {
 		n := c.graph.Node(c.graph.Definition.Nodes[i].ID)

@@ -6,6 +6,9 @@ import (
 )
 
 // schemaAt returns the schema of a field; nil if nothing says what it is.
+//
+// Properties of objects are followed, and nothing else: an element of an array, or an
+// alternative of anyOf, has no schema here, and nothing is then claimed of it.
 func schemaAt(schema any, path []string) any {
 	for _, key := range path {
 		m, _ := schema.(map[string]any)
@@ -16,11 +19,17 @@ func schemaAt(schema any, path []string) any {
 }
 
 // schemaPool returns values that a schema allows, as far as its simple keywords tell.
+//
+// They are few and on the edges: both bools, the bounds of a number, a text with something and
+// one without. They need not be all valid, since patterns, lengths and exclusive bounds are not
+// read: the planner refuses a value that the schema does not allow, and tryMove takes that for
+// a wrong guess.
 func schemaPool(schema any) []any {
 	m, ok := schema.(map[string]any)
 	if !ok {
 		return nil
 	}
+	// A constant and an enumeration say everything, whatever the type is.
 	if c, ok := m["const"]; ok {
 		return []any{c}
 	}
@@ -31,6 +40,7 @@ func schemaPool(schema any) []any {
 	case "boolean":
 		return []any{true, false}
 	case "integer", "number":
+		// Bounds that are no integers are not read, as if there were none.
 		low, hasLow := m["minimum"].(int64)
 		high, hasHigh := m["maximum"].(int64)
 		switch {
@@ -59,6 +69,10 @@ func schemaPool(schema any) []any {
 }
 
 // sampleOf returns a value that a schema allows, with all its properties; nil without one.
+//
+// It is the base into which the values that matter are put: required fields must be there for
+// the schema to let it through, and optional ones do no harm. A property of which nothing is
+// known is left out.
 func sampleOf(schema any) any {
 	m, ok := schema.(map[string]any)
 	if !ok {

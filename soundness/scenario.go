@@ -15,24 +15,31 @@ import (
 
 // A script is a run as a scenario tells it: what each call of a task comes to, and what happens
 // from outside.
+//
+// The search has messages and states; a scenario has mocks that answer after a delay, and
+// events at instants of virtual time. A script is what is between: addCalls sees tasks begin,
+// addMove sees them answered and everything else happen, and writeScenario prints both.
 type script struct {
-	calls   map[workflow.NodeID][]*call
-	pending map[workflow.TokenID]*call
+	calls   map[workflow.NodeID][]*call // of each node, in the order in which they were handed out, which is the order in which the scenario's mocks are used
+	pending map[workflow.TokenID]*call  // those without an answer so far
 	events  []string
 	now     time.Duration // of the scenario
 }
 
 // A call is one attempt of a task.
 type call struct {
-	since time.Duration
-	delay time.Duration
-	text  string // of what it comes to; "" if it never answers
+	since time.Duration // when it was handed out
+	delay time.Duration // from then to the answer
+	text  string        // of what it comes to; "" if it never answers
 }
 
 // never is how long a task takes that does not answer.
 const never = 10_000 * time.Hour
 
 // scenarioTo writes the shortest run to a state as a scenario, which expects that state.
+//
+// A run that has not ended at this state would leave the scenario waiting: it is cancelled a
+// second later.
 func (x *explorer) scenarioTo(at int, code, place string) string {
 	path := x.pathTo(at)
 	s := scriptOf(path)
@@ -50,6 +57,11 @@ func (x *explorer) scenarioTo(at int, code, place string) string {
 }
 
 // loopFrom writes a run that comes to a state and from there twice to where it was before.
+//
+// A cycle needs to be gone round to be believed. The states of the search are known by their
+// forms, so that an edge back into a known state is not a message with the tokens of this run:
+// each step is played anew, by moveBetween. It follows the first edge of each state, for at
+// most 200 steps, until it has been in one state for the third time.
 func (x *explorer) loopFrom(at int, place string) string {
 	path := x.pathTo(at)
 	seen := map[int]int{}
@@ -73,6 +85,9 @@ func (x *explorer) loopFrom(at int, place string) string {
 }
 
 // moveBetween makes the move of a run that leads to a state of the form of to; nil if none does.
+//
+// Only the forms are equal, not the tokens: the move is looked for among those that the run can
+// make now.
 func (x *explorer) moveBetween(to int, run *found) *found {
 	probe := emptyExplorer(x.check, x.graph)
 	probe.states = []*found{run}
@@ -96,6 +111,7 @@ func scriptOf(path []*found) *script {
 		}
 		s.addCalls(f.state)
 	}
+	// A task that was never answered in the run must not answer in the scenario.
 	for _, calls := range s.calls {
 		for _, c := range calls {
 			if c.text == "" {
@@ -108,6 +124,8 @@ func scriptOf(path []*found) *script {
 
 // addMove notes the move from one state to the next.
 func (s *script) addMove(before, after *found) {
+	// Time has passed: the move was an alarm, and nothing is told. The scenario only has to be
+	// later than the alarm, so that what follows comes behind it.
 	if waited := after.now.Sub(before.now); waited > 0 {
 		s.now = max(s.now+time.Millisecond, after.now.Sub(dawn))
 		return
@@ -128,6 +146,8 @@ func (s *script) addMove(before, after *found) {
 	}
 }
 
+// answer ends the call of a token. The delay is counted from when the call began, so that the
+// mock answers at this instant.
 func (s *script) answer(id workflow.TokenID, text string) {
 	if c := s.pending[id]; c != nil {
 		c.delay, c.text = s.now-c.since, text
@@ -139,6 +159,8 @@ func (s *script) answer(id workflow.TokenID, text string) {
 func (s *script) addCalls(st *state.State) {
 	for _, id := range st.LiveTokens() {
 		t := st.Token(id)
+		// A token with a call that is not answered yet is the same attempt as in the state
+		// before.
 		if t.Status == workflow.Dispatched && s.pending[id] == nil {
 			c := &call{since: s.now}
 			s.pending[id] = c
@@ -147,6 +169,9 @@ func (s *script) addCalls(st *state.State) {
 	}
 }
 
+// writeScenario prints the file: the definition in one line of JSON, which is YAML as well,
+// then what goes in, what happens, and what is expected. Nodes come sorted, for the text of a
+// report must not differ from one check to the next.
 func (x *explorer) writeScenario(title string, input map[string]any, s *script, expect string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scenario: %s\n", quoted(title))

@@ -1,0 +1,97 @@
+package soundness
+
+import (
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// joinName names a join: that of a sibling group, or of a node.
+//
+// Names of groups and of nodes are apart, so that one map holds both.
+func joinName(group string, node workflow.NodeID) string {
+	if group != "" {
+		return "group " + group
+	}
+	return "node " + string(node)
+}
+
+// noteDecision notes joins that fire, before the decision is applied.
+//
+// A group that fires with too few branches, a shortfall, does not count as one that fired as it
+// should: checkJoins wants to know whether the join can ever be met.
+func (x *explorer) noteDecision(next *found, d decision.Decision) {
+	s := next.state
+	switch d := d.(type) {
+	case decision.FireJoin:
+		x.fired[joinName("", d.Node)] = true
+	case decision.FireGroup:
+		if !d.Shortfall {
+			x.fired[joinName(s.Group(d.Group).Name, "")] = true
+		}
+	case decision.AwaitSiblings:
+		at := joinName(s.Group(d.Scope.Group).Name, "")
+		if _, ok := x.waited[at]; !ok {
+			x.waited[at] = -1 // where is known once the state is kept
+		}
+	case decision.CompleteRun:
+		// CompleteRun comes while the waiting tokens are still live; they are cancelled by what
+		// follows.
+		next.joined = waitsAtJoin(s) // so that an end node ends the run
+	default: // is of no interest
+	}
+}
+
+// waitsAtJoin reports whether a token waits at a join.
+func waitsAtJoin(s *state.State) bool {
+	return s.CountByStatus(workflow.WaitingForJoin)+s.CountByStatus(workflow.WaitingForSiblings) > 0
+}
+
+// noteWaiting notes the joins at which tokens wait in a state, and the groups that gather.
+//
+// Each join is noted with the first state, so the one nearest to the start. A token at a join
+// of tokens is seen waiting, or, if the run failed in the same move, cancelled with the
+// transition by which it came. A group counts from its first branch on, since its join is
+// waited for from then.
+func (x *explorer) noteWaiting(at int, s *state.State) {
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
+		t := s.Token(id)
+		if t.Status == workflow.WaitingForJoin || t.Status == workflow.Cancelled && t.Via != "" && x.graph.Node(t.Node).Join != workflow.JoinNone {
+			name := joinName("", t.Node)
+			if _, ok := x.waited[name]; !ok {
+				x.waited[name] = at
+			}
+		}
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
+		g := s.Group(id)
+		if g.Name == "" || g.Total == 0 {
+			continue
+		}
+		if first, ok := x.waited[joinName(g.Name, "")]; !ok || first < 0 {
+			x.waited[joinName(g.Name, "")] = at
+		}
+	}
+}
+
+// noteLeftover notes an end with which tokens are left at joins.
+//
+// What was cut off is found by its tokens: cancelled, and with the transition by which they
+// came to the join. If that transition joins a group it is the group's join, else that of the
+// node.
+func (x *explorer) noteLeftover(at int, next *found) {
+	s := next.state
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
+		t := s.Token(id)
+		if t.Status != workflow.Cancelled || t.Via == "" {
+			continue
+		}
+		name := joinName("", t.Node)
+		if tr := x.graph.Transition(t.Via); tr != nil && tr.Joins != nil {
+			name = joinName(tr.Joins.Name, "")
+		}
+		if _, ok := x.leftover[name]; !ok {
+			x.leftover[name] = at
+		}
+	}
+}
