@@ -11,6 +11,10 @@ import (
 )
 
 // An inspection is a directory that is looked at, with what was found.
+//
+// Verify and Repair both begin with one. The embedded Inspection of package store holds the
+// directory, so that no engine can open it meanwhile, and reads pawl.db as a copy; this type
+// adds what is made of what it sees: the report.
 type inspection struct {
 	*store.Inspection
 	path   string
@@ -21,6 +25,11 @@ type inspection struct {
 
 // openInspection begins an inspection, with the faults of the directory as a whole in its
 // report. Close it.
+//
+// The store has found faults of the directory already as it opened it: a log of SQLite that is
+// of another time, a file of checksums that is missing. They come first in the report, because
+// much of what follows may be explained by them. A fault that is harmless is a note and costs
+// the report nothing.
 func openInspection(path string, c store.Codec) (*inspection, error) {
 	opened, err := store.InspectSealed(path, c)
 	if err != nil {
@@ -40,6 +49,10 @@ func openInspection(path string, c store.Codec) (*inspection, error) {
 const allRefs = `SELECT DISTINCT hash FROM blob_refs ORDER BY hash`
 
 // eachIndexRow reads rows of pawl.db; that it cannot be read is damage.
+//
+// A damaged index fails in the middle of a query, so that row may have been called for some
+// rows before. Neither command stops then: it goes on with what was read, and the damage stands
+// in the report.
 func (in *inspection) eachIndexRow(query string, row func(*sqlite.Row) error, args ...driver.Value) {
 	err := in.ReadIndex(func(db *sqlite.Conn) error { return db.Each(query, row, args...) })
 	if err != nil {
@@ -48,6 +61,9 @@ func (in *inspection) eachIndexRow(query string, row func(*sqlite.Row) error, ar
 }
 
 // runIDs returns the ids of all runs in the index, as far as it can be read.
+//
+// Verify looks at each of them; Repair takes them together with the files in the directory,
+// since those that could not be read here may have a file all the same.
 func (in *inspection) runIDs() []workflow.RunID {
 	ids, err := in.RunIDs()
 	if err != nil {
@@ -57,6 +73,10 @@ func (in *inspection) runIDs() []workflow.RunID {
 }
 
 // changedRows calls found with what is wrong with each of those rows.
+//
+// Each row of the small tables carries a checksum of its own, which DescribeChange computes
+// again. Verify calls all of them damage; Repair has a note for those which journals tell
+// anyway, and has met the others by itself.
 func (in *inspection) changedRows(found func(c *index.CheckedTable, wrong string)) {
 	for i := range index.CheckedTables {
 		c := &index.CheckedTables[i]

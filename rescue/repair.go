@@ -37,6 +37,11 @@ import (
 // In the report Damage counts what is lost, the Notes what could be made whole
 // again; the other counts are of what was restored. It fails as Verify does, and
 // then leaves nothing behind.
+//
+// The journals are trusted and nothing else, since each record's checksum covers the one before
+// it: a record that was changed, lost or taken from another run breaks the chain at that place.
+// State, events and lists are made from the records by the functions with which an engine makes
+// them, so that what is restored is what an engine would have had after the last of them.
 func Repair(path, into string) (*Report, error) { return RepairSealed(path, into, nil) }
 
 // RepairSealed is Repair for a directory with sealed values, or for one that is to have them:
@@ -48,7 +53,11 @@ func RepairSealed(path, into string, c store.Codec) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
+	// The new directory is complete or is not there: Rebuild fills it under another name, and
+	// removes it if restoreInto fails.
 	err = in.Rebuild(into, in.restoreInto)
+	// Findings that were made while looking advise to repair. This is the repair: what it could
+	// not save is lost, and the advice would lead in a circle.
 	for i := range in.report.Findings {
 		if f := &in.report.Findings[i]; f.Do == doRepair {
 			f.Do = "what only it held is lost"
@@ -61,22 +70,27 @@ func RepairSealed(path, into string, c store.Codec) (*Report, error) {
 }
 
 // A repairer restores one directory into another.
+//
+// Its maps are filled in the order of restoreAll, by one goroutine. Only fault is written by
+// others: the flusher of the new directory reports there what became of the files.
 type repairer struct {
 	*inspection
 	to       *store.Dir
 	toPath   string
-	files    map[string][]string        // of runs, by the start of their names
-	graphs   map[string]*workflow.Graph // by hash
-	surveyed bool
+	files    map[string][]string         // of runs, by the start of their names
+	graphs   map[string]*workflow.Graph  // by hash
+	surveyed bool                        // surveyFiles has read every file; it does so at most once
 	strays   map[workflow.RunID][]string // files that have the name of another run
-	restored map[workflow.RunID]bool
-	flushing sync.WaitGroup
+	restored map[workflow.RunID]bool     // the runs that are committed in the new directory; a child looks for its parent here
+	flushing sync.WaitGroup              // counts the flushes that are under way; restoreAll waits for them before it says anything about success
 
 	mu    sync.Mutex // guards
 	fault error      // of a flush
 }
 
 // restoreInto fills a new directory, which is at path.
+//
+// It is what Rebuild calls.
 func (in *inspection) restoreInto(to *store.Dir, path string) error {
 	r := &repairer{
 		inspection: in, to: to, toPath: path, graphs: map[string]*workflow.Graph{},
@@ -85,6 +99,9 @@ func (in *inspection) restoreInto(to *store.Dir, path string) error {
 	return r.restoreAll()
 }
 
+// restoreAll restores everything, in an order of needs: files before definitions, because a
+// definition may be found in a run's file only; definitions before runs, which are replayed
+// with them; runs before blobs, because which blobs are wanted is asked of the new directory.
 func (r *repairer) restoreAll() error {
 	if r.Changed != nil {
 		r.addNote(index.File, "what is restored follows from journals, where that can be", "%v", r.Changed)
@@ -104,6 +121,8 @@ func (r *repairer) restoreAll() error {
 			return err
 		}
 	}
+	// A run is committed when restoreRun returns; its file is written later, by the flusher. A
+	// failure there means that the new directory is not whole.
 	r.flushing.Wait()
 	if r.fault != nil {
 		return r.fault
@@ -114,6 +133,8 @@ func (r *repairer) restoreAll() error {
 	if err := r.restoreOutbox(); err != nil {
 		return err
 	}
+	// Rows that journals tell are derived anew, so that a change of them costs nothing and is a
+	// note.
 	if r.HasIndex() {
 		if wrong := r.damagedSecret(); wrong != nil {
 			r.addNote(index.File, "there is a new one: tasks that are out are sent again under other keys", "%v", wrong)
@@ -124,6 +145,7 @@ func (r *repairer) restoreAll() error {
 			}
 		})
 	}
+	// Keys that are missing come last: by now everything was tried to be opened.
 	if err := r.restoreBlobs(); err != nil {
 		return err
 	}
@@ -132,6 +154,9 @@ func (r *repairer) restoreAll() error {
 
 // checkSealed fails if a key was missing: nothing of what it opens is lost, so it must not
 // be left out.
+//
+// One missing key is enough, and the first in order of their names is named, so that the
+// message is the same each time.
 func (r *repairer) checkSealed() error {
 	missing := r.Sealed.Missing()
 	for _, id := range slices.Sorted(maps.Keys(missing)) {
@@ -149,8 +174,11 @@ func (r *repairer) restoreDefinitions() error {
 			"the published definitions and the kept outcomes are lost")
 		return nil
 	}
+	// They are collected and stored together, since the old index is read in one go.
 	docs := map[string]string{}
 	r.eachIndexRow(allDefinitions, func(x *sqlite.Row) error {
+		// A definition is known by its hash: one whose text does not have that hash is damaged,
+		// and is looked for in the files of runs when a run needs it.
 		doc, err := r.OpenText(index.DefinitionPlace(x.Text(0)), x.Text(1))
 		var g *workflow.Graph
 		if err == nil {
@@ -170,6 +198,8 @@ func (r *repairer) restoreDefinitions() error {
 	return r.restorePublished()
 }
 
+// restorePublished publishes what was published, under the same name and version. The text of a
+// row may have changed, so that it must agree with what the definition says of itself.
 func (r *repairer) restorePublished() error {
 	type published struct {
 		name    string
@@ -181,6 +211,8 @@ func (r *repairer) restorePublished() error {
 		rows = append(rows, published{x.Text(0), x.Int64(1), x.Text(2)})
 		return nil
 	})
+	// The rows are read before anything is looked for: findGraph may read files, which is not
+	// done within a query.
 	for _, p := range rows {
 		g := r.findGraph(p.hash)
 		if g == nil || g.Definition.Name != p.name || int64(runfile.VersionOf(g)) != p.version {
@@ -194,6 +226,9 @@ func (r *repairer) restorePublished() error {
 
 const outcomesAt = `SELECT key, value, at, crc FROM outcomes ORDER BY id`
 
+// restoreOutcomes copies what Once has kept. An outcome that is lost is damage even though the
+// engine would run without it: the effect it stands for might be repeated, which nobody but an
+// operator can decide.
 func (r *repairer) restoreOutcomes() error {
 	if !r.HasIndex() {
 		return nil
@@ -207,9 +242,13 @@ func (r *repairer) restoreOutcomes() error {
 	r.eachIndexRow(outcomesAt, func(x *sqlite.Row) error {
 		var v any
 		err := errors.New("its row has changed")
+		// The checksum of the row comes first: a value that decodes may still be that of
+		// another key.
 		if index.CRCMatches(x, 1, 3) {
 			v, err = r.readOutcome(x)
 		}
+		// Its references are read as well, for a blob that a reference cannot name would be
+		// collected.
 		if err == nil {
 			_, err = blob.Refs(v)
 		}
@@ -230,6 +269,10 @@ func (r *repairer) restoreOutcomes() error {
 
 // restoreBlobs copies all blobs that are sound, and names those that are
 // referred to and are not.
+//
+// Blobs are copied through the stores on both sides: each is read and hashed on the way, and
+// sealed with today's key if there is a codec. An engine may keep its blobs elsewhere, in which
+// case there is no folder here, and that is a note.
 func (r *repairer) restoreBlobs() error {
 	wanted, err := r.to.References()
 	if err != nil {
@@ -255,12 +298,16 @@ func (r *repairer) restoreBlobs() error {
 	return err
 }
 
+// copyBlobs copies all that can be read, wanted or not, and takes each off the list of those
+// that are wanted. What is still on it at the end was not in the folder at all.
 func (r *repairer) copyBlobs(from, to *blob.Files, wanted map[string]workflow.RunID) error {
 	ctx := context.Background()
 	for info, err := range from.All(ctx) {
 		if err == nil {
 			err = readBlob(from, info.Hash, func(r io.Reader) error { _, _, err := to.Put(ctx, r); return err })
 		}
+		// Only that a blob is missing or damaged is a finding. Any other error, such as a full
+		// disk, ends the repair.
 		var lost *blob.Error
 		switch {
 		case err == nil:
@@ -290,6 +337,11 @@ func (r *repairer) loseBlob(hash string, err error, id workflow.RunID, refers bo
 
 // everyRun returns the ids of all runs that are known of, parents before their
 // children.
+//
+// The index is asked first, and then the folder of runs, because either may be what is damaged.
+// A file belongs to a run by the start of its name, so that a file whose start the index has
+// claimed needs no look inside. If the index can be trusted a file that it does not know was
+// left by a crash or a purge, and is no run; if not, the file itself says of which run it is.
 func (r *repairer) everyRun() ([]workflow.RunID, error) {
 	var ids []workflow.RunID
 	known, claimed := map[workflow.RunID]bool{}, map[string]bool{}
@@ -320,6 +372,9 @@ func (r *repairer) everyRun() ([]workflow.RunID, error) {
 			}
 		}
 	}
+	// A child is committed after its parent, so that commitRun can tell a child whose parent is
+	// lost. The number of slashes in an id is its depth; the sort is stable and keeps the order
+	// of the index otherwise.
 	slices.SortStableFunc(ids, func(a, b workflow.RunID) int {
 		return strings.Count(string(a), "/") - strings.Count(string(b), "/")
 	})

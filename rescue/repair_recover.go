@@ -19,15 +19,22 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// sortedKeys is for maps whose order would otherwise reach the report.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // fileStart returns how the names of a run's files start.
+//
+// A name has the hash of the id, a dash, and what tells one file of the run from another.
 func fileStart(id workflow.RunID) string {
 	name, _, _ := strings.Cut(path.Base(index.FileName(id, 0, 1)), "-")
 	return name
 }
 
 // listFiles finds the files of runs.
+//
+// They are sorted into the starts of their names, which is how a run finds those that may be
+// its own; that a file is what its name says is not checked here. A folder that is missing is
+// that of a directory without flushed runs.
 func (r *repairer) listFiles() error {
 	r.files = map[string][]string{}
 	err := fs.WalkDir(r.FS(), index.RunsDir, func(name string, e fs.DirEntry, err error) error {
@@ -43,6 +50,9 @@ func (r *repairer) listFiles() error {
 }
 
 // runOfFile returns the run that a file says it is of.
+//
+// It is asked only for files that the index does not claim. The file may be damaged in other
+// places and still say whose it is.
 func (r *repairer) runOfFile(file string) (id workflow.RunID, err error) {
 	db, err := r.OpenRunFile(file)
 	if err != nil {
@@ -55,6 +65,10 @@ func (r *repairer) runOfFile(file string) (id workflow.RunID, err error) {
 
 // surveyFiles reads all files, to find definitions that are missing elsewhere, and files
 // that have the name of another run's.
+//
+// It reads the whole folder, and is therefore put off until something is missing: a definition
+// that the index lacks, or records of a run whose own files do not have them. A file under a
+// wrong name happens when names were mixed up by a restore from elsewhere.
 func (r *repairer) surveyFiles() {
 	if r.surveyed {
 		return
@@ -76,6 +90,8 @@ func (r *repairer) surveyFiles() {
 }
 
 // findGraph returns a compiled definition, wherever it is found; nil if nowhere.
+//
+// The index was read before; only if it lacks the definition are the files surveyed.
 func (r *repairer) findGraph(hash string) *workflow.Graph {
 	if r.graphs[hash] == nil {
 		r.surveyFiles()
@@ -84,6 +100,10 @@ func (r *repairer) findGraph(hash string) *workflow.Graph {
 }
 
 // definitionIn returns the definition in a run's file, as the run began with it.
+//
+// A run that was patched has several; the first is the one with which the replay begins, as the
+// patches themselves are records. It is remembered for other runs of the same definition. The
+// hash proves the text.
 func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) {
 	hash, doc, err := runfile.ReadFirstDefinition(runfile.InDatabase(db))
 	if err != nil || hash == "" {
@@ -100,21 +120,29 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 
 // A recovered run is one of which the records are left, from the first on, as far as
 // their chain of checksums holds.
+//
+// entries, records, seq and sum belong together: addEntry adds to all four, truncateTo takes
+// from all four. state, events and listings are those after the last record, and are made by
+// replayOnce.
 type recovered struct {
 	id      workflow.RunID
-	entries []runfile.Entry
-	records []decision.Record
-	seq     int64
-	sum     runfile.Checksum
+	entries []runfile.Entry   // as they stood in the file or the log, with their large values in them
+	records []decision.Record // the same records, decoded
+	seq     int64             // of the last record, which is also their number; 0 if there is none
+	sum     runfile.Checksum  // of the chain up to there, which the next record must continue
 	graphs  []*workflow.Graph // that it may have begun with, likeliest first
 	broken  error             // why the next record cannot be taken, if there is one
 
-	state    *state.State // after them; nil if nothing is left
-	events   []decision.Event
-	listings store.Listings
+	state    *state.State     // after them; nil if nothing is left
+	events   []decision.Event // of all records, for the new file
+	listings store.Listings   // how they change the lists of all runs
 }
 
 // addEntry takes the next record of a run, or returns why it cannot be the next.
+//
+// The checksum is proved before the record is decoded, and the record is encoded again to have
+// its large values with it: the file keeps them in a table of their own. A sealed record stays
+// closed in its entry, with whatever came with it.
 func (r *repairer) addEntry(m *recovered, e *runfile.Entry, file runfile.Source) error {
 	if err := e.CheckFollows(m.seq, m.sum); err != nil {
 		return err
@@ -137,6 +165,10 @@ func (r *repairer) addEntry(m *recovered, e *runfile.Entry, file runfile.Source)
 }
 
 // recoverFile reads the journal in a file, as far as its chain holds.
+//
+// An error says that the file could not be opened at all. One that breaks off in the middle
+// gives the records up to there, with the cause in broken: they are as good as those of a sound
+// file.
 func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, error) {
 	db, err := r.OpenRunFile(file)
 	if err != nil {
@@ -165,6 +197,10 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 }
 
 // recoverLog adds the records of the log, as far as the chain holds.
+//
+// The log has the records that were not flushed when the engine stopped, so that they come
+// behind those of the file. Records that the file has already are not asked for. The error says
+// why the chain ends before the log does.
 func (r *repairer) recoverLog(m *recovered, num int64) error {
 	entries, err := r.Records(num, m.seq)
 	for i := range entries {
@@ -177,6 +213,11 @@ func (r *repairer) recoverLog(m *recovered, num int64) error {
 
 // replayAll applies the records, drops all from the first one on that cannot be applied,
 // and returns why not.
+//
+// A chain may hold and the records not be applicable, for example if they were made by a
+// definition that is lost: then the state before the first such record is the last that is
+// certain. Since a replay changes the state as it goes, it begins anew after each cut; each
+// round drops at least one record, so that this ends.
 func (m *recovered) replayAll() (err error) {
 	if len(m.graphs) == 0 && m.seq > 0 {
 		return errors.New("its definition is lost")
@@ -194,6 +235,9 @@ func (m *recovered) replayAll() (err error) {
 
 // replayOnce applies the records. It returns how many could be applied, and why the next
 // could not.
+//
+// The state is nil if any failed, so that nobody takes one that was left in the middle of a
+// record.
 func (m *recovered) replayOnce() (n int, err error) {
 	m.state, m.events, m.listings = state.NewState(m.id, m.graphs[0]), nil, store.Listings{}
 	for i := range m.records {
@@ -205,6 +249,8 @@ func (m *recovered) replayOnce() (n int, err error) {
 	return len(m.records), nil
 }
 
+// applyRecord applies one record, and has the lists follow it, as the appliers of the engine
+// do.
 func (m *recovered) applyRecord(r *decision.Record) error {
 	err := runfile.ApplyRecord(m.state, r, func(es []decision.Event) { m.events = append(m.events, es...) })
 	if err == nil {
@@ -214,6 +260,9 @@ func (m *recovered) applyRecord(r *decision.Record) error {
 }
 
 // truncateTo keeps the first n records.
+//
+// The sum is that of the last record which is kept, or of the empty chain: what is added next,
+// as the suspension is, must continue from there.
 func (m *recovered) truncateTo(n int) {
 	m.entries, m.records = m.entries[:n], m.records[:n]
 	if m.seq, m.sum = int64(n), runfile.FirstSum(m.id); n > 0 {

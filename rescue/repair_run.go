@@ -18,9 +18,18 @@ import (
 )
 
 // restoreRun restores what is left of one run.
+//
+// It looks for the row, then for the records, then makes the state of them, and commits the
+// whole. Each step may meet damage and goes on with what it has: the causes are gathered in
+// broken, and stand in one finding at the end. An error ends the repair, and comes only from
+// the new directory.
 func (r *repairer) restoreRun(id workflow.RunID) error {
+	// The row has parts with checksums of their own. What a damaged part says is cleared, so
+	// that the rest of this function need not ask again.
 	row, err := r.FindRow(id)
 	dropDamaged(&row)
+	// Only a row of the last engine's own index can tell how far the run had come. An older
+	// copy of pawl.db would call later records wrong.
 	known := r.Trusted && row.Sound[index.RowLast]
 	var broken []error
 	var damage *store.CorruptError
@@ -31,12 +40,14 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	}
 	m, more := r.chooseFurthest(id, &row, known)
 	broken = append(broken, more...)
+	// The hash in the row names the definition even if the file lacks it: it is tried first.
 	if g := r.findGraph(row.Definition); g != nil && row.Num != 0 {
 		m.graphs = append([]*workflow.Graph{g}, m.graphs...)
 	}
 	if err := m.replayAll(); err != nil {
 		broken = append(broken, err)
 	}
+	// A run of which no record is left cannot be restored: its input was in the first.
 	if m.state == nil {
 		r.addWrong(id, row.File, "start it again if it is still wanted", "nothing is left of it%s", joinReasons(broken))
 		return nil
@@ -47,6 +58,9 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 
 // dropDamaged clears the fields of the parts that are damaged. (A definition that has the
 // hash in the row proves that hash.)
+//
+// A zero says that nothing is known: no hash to compare an input with, no sequence that must be
+// reached, no file to look for.
 func dropDamaged(r *index.Row) {
 	if !r.Sound[index.RowStart] {
 		r.InputHash = ""
@@ -66,6 +80,11 @@ func dropDamaged(r *index.Row) {
 // may be its own and of the log behind it, or of the log alone. It takes the records that
 // end where the row says, or else those that go furthest. If known is set the row can be
 // believed, and no records may go further.
+//
+// A run writes to two files in turn, so that a crash leaves one of them whole: usually one has
+// the later records, and the other an older state. Files whose chain breaks early, files of a
+// purged run of the same id and files under a wrong name are candidates too, and the chain of
+// checksums decides. The log continues whichever file ends where it begins.
 func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool) (best *recovered, broken []error) {
 	var found []*recovered
 	last := int64(0)
@@ -82,11 +101,14 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool)
 			}
 		}
 	}
+	// The files that have this run's name come first. Others are read only if these fall short
+	// of what the row says was flushed, or if that is not known.
 	read(r.filesOf(id, row))
 	if row.Flushed > last || !row.Sound[index.RowFile] {
 		r.surveyFiles()
 		read(r.strays[id])
 	}
+	// Records that were never flushed are in the log alone, behind nothing.
 	if row.Flushed == 0 || len(found) == 0 {
 		found = append(found, &recovered{id: id, sum: runfile.FirstSum(id)})
 	}
@@ -97,11 +119,16 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool)
 		if row.Num != 0 {
 			err = r.recoverLog(m, row.Num)
 		}
+		// Number and checksum of the last record are those of the row: no other records can be
+		// better.
 		exact := known && m.seq == row.Seq && m.sum == row.Sum
 		if exact {
 			best, unlogged = m, err
 			break
 		}
+		// Without a row to believe the longest chain wins. With one, a chain that goes further
+		// is not the one that the row tells of, and is left alone; so is one of the same length
+		// with another sum.
 		if m.seq >= best.seq && (!known || m.seq < row.Seq) {
 			best, unlogged = m, err
 		}
@@ -114,15 +141,21 @@ func (r *repairer) chooseFurthest(id workflow.RunID, row *index.Row, known bool)
 
 // filesOf returns the files that may be a run's, by the start of their names and by its
 // row. A run of the same id that was purged may have left one behind.
+//
+// If the index cannot be trusted every file with the start of the name is taken, and so it is
+// if the run has no row. Otherwise the row tells the file, or at least the part of the name by
+// which this life of the id is told from an earlier one.
 func (r *repairer) filesOf(id workflow.RunID, row *index.Row) []string {
 	return slices.DeleteFunc(slices.Clone(r.files[fileStart(id)]), func(file string) bool {
 		switch {
 		case !r.Trusted || row.Num == 0:
+			// The run was never flushed: a file of this name is an earlier run's.
 			return false
 		case row.Sound[index.RowFile] && row.Flushed == 0:
 			return true
 		case row.File != "":
 			return file != row.File
+		// The file that the row names is not known, but the two names that the run uses are.
 		case row.Sound[index.RowStart]:
 			return file != index.FileName(id, row.Nonce, 1) && file != index.FileName(id, row.Nonce, 2)
 		}
@@ -141,7 +174,15 @@ func joinReasons(reasons []error) string {
 
 // reportRun reports how a run is restored, and suspends it if later records may be lost.
 // known says that its row can be believed.
+//
+// Three things may have happened. Everything was sound, and nothing is reported. Something was
+// damaged, but the journal reaches to the end that the row tells, or to the end of the run:
+// that is a note, as nothing is lost. Or records may be missing: the run is suspended, because
+// it would otherwise go on from a past state, and repeat effects, with nobody having been
+// asked.
 func (r *repairer) reportRun(m *recovered, row *index.Row, known bool, broken []error) {
+	// Without a row to compare with, a run that has ended in its journal is taken to be
+	// complete.
 	whole := m.state.Status.Final()
 	if known {
 		whole = m.seq == row.Seq && m.sum == row.Sum
@@ -158,6 +199,7 @@ func (r *repairer) reportRun(m *recovered, row *index.Row, known bool, broken []
 		what = fmt.Sprintf("it is restored up to record %d of %d", m.seq, row.Seq)
 	}
 	what += joinReasons(broken)
+	// A run that has ended cannot be suspended; the report says so.
 	if _, err := m.state.Status.Next(workflow.MoveSuspend); err == nil {
 		m.suspendRun(r.to.Epoch(), "repaired: "+what)
 	}
@@ -168,6 +210,8 @@ func (r *repairer) reportRun(m *recovered, row *index.Row, known bool, broken []
 	r.addWrong(m.id, row.File, do, "%s", what)
 }
 
+// fileSound reports whether the file that the row names has its checksum. A run that was never
+// flushed has none, and nothing is wrong with that.
 func (r *repairer) fileSound(row *index.Row) bool {
 	if row.File == "" {
 		return true
@@ -179,7 +223,14 @@ func (r *repairer) fileSound(row *index.Row) bool {
 const maxCause = 1 << 10
 
 // suspendRun adds the record that suspends a run, as its planner would.
+//
+// The record is made here and not by a planner, because there is no engine; it has the form
+// that the planner gives it, and so a later replay takes it like any other. Its planner version
+// is that of the record before. Its instant is now, or that of the last record if the clock is
+// behind it: instants in a journal never go back.
 func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
+	// The cause lists all that was damaged, and may be long. A cut in the middle of a character
+	// is mended.
 	if len(cause) > maxCause {
 		cause = cause[:maxCause] + "..."
 	}
@@ -205,6 +256,11 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 }
 
 // commitRun commits a run and has it flushed.
+//
+// The head is made from the first record, and not from the row, which may be gone: a start
+// names the parent, unless the run is a fork, whose records begin with those of another run. A
+// child whose parent is lost is committed as well, and told of: the engine will cancel it when
+// it finds no parent.
 func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 	s := m.state
 	head := store.Head{Run: m.id, InputHash: row.InputHash, Tenant: s.Tenant, Labels: s.Labels}
@@ -214,11 +270,15 @@ func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 			r.report.addFinding(Finding{Run: m.id, What: fmt.Sprintf("its parent, run %q, is lost: it will be cancelled", string(head.Parent))})
 		}
 	}
+	// The hash of the input is what makes a repeated Start no second run, so that it must be
+	// there.
 	if head.InputHash == "" {
 		head.InputHash = value.Hash(s.Input)
 	}
 	run := r.to.New(head, m.graphs[0])
 	a := store.Adoption{Entries: m.entries, Records: m.records, State: s, Artifacts: s.Artifacts, Listings: m.listings}
+	// Artifacts of a run that has not completed may have been given up already, of which its
+	// journal does not tell: the row does.
 	if s.Status != workflow.RunCompleted && row.Status == s.Status && row.Sound[index.RowState] {
 		a.Artifacts = row.Artifacts // they need not have been kept
 	}
@@ -229,6 +289,8 @@ func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 	r.report.Runs++
 	r.report.Files++
 	r.report.Records += m.seq
+	// The flush goes on while the next run is restored; how it ended is kept under the lock for
+	// restoreAll.
 	r.flushing.Add(1)
 	run.Flush(s.TakeChanges(), m.events, func(err error) {
 		r.mu.Lock()

@@ -12,6 +12,8 @@ import (
 
 // A Report is what Verify or Repair has found.
 type Report struct {
+	// The counts follow from Findings by addFinding alone; Runs, Records, Files and Blobs are
+	// counted by whoever looks at them.
 	Path     string    `json:"path"`
 	Findings []Finding `json:"-"`
 	Damage   int       `json:"damage"` // findings that are
@@ -23,6 +25,10 @@ type Report struct {
 }
 
 // A Finding is one thing that is not as it should be. It is printed in one line.
+//
+// What and Do are sentences for an operator who does not know the engine from inside: the first
+// says what was seen, the second what to do about it, and they are printed with a semicolon
+// between them.
 type Finding struct {
 	Damage bool           `json:"damage"`        // something is wrong, or lost; false is a note
 	Run    workflow.RunID `json:"run,omitempty"` // "" if it concerns no single run
@@ -49,6 +55,8 @@ func (f Finding) String() string {
 	if f.Do != "" {
 		text += "; " + f.Do
 	}
+	// A cause may quote a text with line breaks; a finding stays on one line, so that a report
+	// can be read by line.
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\r' {
 			return ' '
@@ -63,6 +71,7 @@ func (r *Report) String() string {
 		countText(int64(r.Files), "file"), countText(int64(r.Blobs), "blob"), r.Damage, countText(int64(r.Notes), "note"))
 }
 
+// countText writes a number with its noun, in the singular for one.
 func countText(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -70,6 +79,7 @@ func countText(n int64, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
+// addFinding is where every finding comes in, so that the counts agree with the list.
 func (r *Report) addFinding(f Finding) {
 	if f.Damage {
 		r.Damage++
@@ -88,6 +98,11 @@ const (
 )
 
 // addDamage adds an error about something that is damaged or cannot be read.
+//
+// A *store.CorruptError knows its run and its file better than the caller, and says them in
+// place of what the caller gave. What could not be opened for want of a key is put aside:
+// whether that is damage can only be said at the end, when it is known what the key has opened
+// elsewhere.
 func (in *inspection) addDamage(id workflow.RunID, file string, err error, do string) {
 	f := Finding{Damage: true, Run: id, File: file, Do: do}
 	if s := (*store.SealedError)(nil); errors.As(err, &s) {
@@ -104,6 +119,7 @@ func (in *inspection) addDamage(id workflow.RunID, file string, err error, do st
 		if f.Run == "" {
 			f.Run = c.Run
 		}
+		// The file of the error is absolute; a report says where it is below the directory.
 		if rel, err := filepath.Rel(in.path, c.File); err == nil {
 			f.File = filepath.ToSlash(rel)
 		}
@@ -115,6 +131,10 @@ func (in *inspection) addDamage(id workflow.RunID, file string, err error, do st
 
 // addSealed adds what could not be opened: damage, if its key has opened anything else, or
 // else one note for all of a key.
+//
+// A key that opens other values and not this one proves that this one has changed. A key that
+// has opened nothing is missing or wrong, and then the values under it may all be sound: that
+// is said once for the key, not for each value.
 func (in *inspection) addSealed() {
 	noted := map[string]bool{}
 	for _, f := range in.sealed {
@@ -129,6 +149,9 @@ func (in *inspection) addSealed() {
 }
 
 // addWrong adds what does not agree with the rest.
+//
+// It is for contradictions, of which no error of the store tells: a row and a journal that were
+// read without fault and say different things.
 func (in *inspection) addWrong(id workflow.RunID, file, do, format string, args ...any) {
 	in.report.addFinding(Finding{Damage: true, Run: id, File: file, What: fmt.Sprintf(format, args...), Do: do})
 }

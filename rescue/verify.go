@@ -47,10 +47,15 @@ func VerifySealed(path string, c store.Codec) (*Report, error) {
 	return &in.report, nil
 }
 
+// verifyAll looks at the parts in the order in which they refer to each other: definitions
+// first, since a run is replayed with them, and the rows of the lists after the runs that they
+// are of. Files come last, when it is known which of them the index names. Without an index
+// only the names of files can be looked at.
 func (in *inspection) verifyAll() {
 	if in.Changed != nil {
 		in.addDamage("", index.File, in.Changed, doRepair)
 	}
+	// Each run adds the files that are its own; noteFiles tells of the others.
 	named := map[string]bool{} // files of runs
 	if in.HasIndex() {
 		in.verifyDefinitions()
@@ -72,6 +77,10 @@ func (in *inspection) verifyAll() {
 	in.addSealed()
 }
 
+// The queries look for what should not be there: rows of the lists whose run is not in runs,
+// and counts and labels that are not what the runs add up to. A number above zero is a finding.
+// In the log the upper half of a key is the number of the run; in parts the upper bits are the
+// number by which a record of the log names its parts.
 const (
 	allDefinitions = `SELECT hash, doc FROM definitions ORDER BY hash`
 	allPublished   = `SELECT name, version, hash, hash IN (SELECT hash FROM definitions) FROM published ORDER BY name, version`
@@ -88,6 +97,8 @@ const (
 	strayRefs = `SELECT count(*) FROM blob_refs WHERE num > 0 AND num NOT IN (SELECT num FROM runs)`
 )
 
+// verifyDefinitions compiles each definition, which proves its hash, and hands it to the
+// inspection for the replays. Only then are the published names looked at.
 func (in *inspection) verifyDefinitions() {
 	in.eachIndexRow(allDefinitions, func(r *sqlite.Row) error {
 		doc, err := in.OpenText(index.DefinitionPlace(r.Text(0)), r.Text(1))
@@ -110,6 +121,9 @@ func (in *inspection) verifyDefinitions() {
 	})
 }
 
+// verifyOutcomes decodes each kept outcome, and checks that the blobs it refers to are listed:
+// CollectBlobs removes what is not. An outcome has no run; its references stand under the
+// negative of its id.
 func (in *inspection) verifyOutcomes() {
 	refs := map[int64][]blob.Ref{}
 	in.eachIndexRow(allOutcomes, func(r *sqlite.Row) error {
@@ -126,6 +140,7 @@ func (in *inspection) verifyOutcomes() {
 		}
 		return nil
 	})
+	// The references are compared after the query, since each needs a query of its own.
 	for id, want := range refs {
 		if len(want) == 0 {
 			continue
@@ -140,6 +155,8 @@ func (in *inspection) verifyOutcomes() {
 }
 
 // readOutcome returns the value of a row with a key, its outcome, and more.
+//
+// Repair has rows with two columns more, and reads the first two as well.
 func (in *inspection) readOutcome(r *sqlite.Row) (any, error) {
 	text, err := in.OpenText(index.OutcomePlace(r.Text(0)), r.Text(1))
 	if err != nil {
@@ -157,6 +174,8 @@ func (in *inspection) refsOf(num int64) map[string]bool {
 
 // damagedSecret says that the secret, which the keys of tasks are made with, is not what
 // was written; nil if it is.
+//
+// That it cannot be read at all is told elsewhere, as damage to pawl.db.
 func (in *inspection) damagedSecret() error {
 	err := in.ReadIndex(func(db *sqlite.Conn) error { _, err := index.ReadSecret(db); return err })
 	if errors.Is(err, index.ErrDamagedSecret) {
@@ -166,6 +185,8 @@ func (in *inspection) damagedSecret() error {
 }
 
 // verifyRows finds rows that have changed, in all tables but that of the runs.
+//
+// The rows of the runs have several checksums each, which Row proves as each run is looked at.
 func (in *inspection) verifyRows() {
 	in.changedRows(func(c *index.CheckedTable, wrong string) {
 		do := doRepair
@@ -177,6 +198,9 @@ func (in *inspection) verifyRows() {
 }
 
 // verifyStrays finds rows of runs that the index does not have.
+//
+// A row without its run would be shown in a list, or would keep a blob for ever, though nothing
+// stands behind it.
 func (in *inspection) verifyStrays() {
 	for _, q := range []struct{ query, what string }{
 		{strayLog, "the log has records of runs that the index does not know: %d"},
@@ -196,6 +220,8 @@ func (in *inspection) verifyStrays() {
 
 // noteDropped notes what the next Open drops: what a crash, or a failure to drop it
 // before, has left.
+//
+// They are no damage: an engine drops them as it opens, and loses nothing.
 func (in *inspection) noteDropped(query, thing, which string) {
 	in.eachIndexRow(query, func(r *sqlite.Row) error {
 		if n := r.Int64(0); n > 0 {
@@ -206,6 +232,9 @@ func (in *inspection) noteDropped(query, thing, which string) {
 }
 
 // verifyBlobs reads every blob that the index refers to.
+//
+// Reading one proves it, since a blob is named by its hash, and the store compares while it
+// reads. Blobs that nothing refers to are not read, only counted.
 func (in *inspection) verifyBlobs() {
 	var hashes []string
 	in.eachIndexRow(allRefs, func(r *sqlite.Row) error { hashes = append(hashes, r.Text(0)); return nil })
@@ -234,6 +263,9 @@ func (in *inspection) verifyBlobs() {
 }
 
 // whoRefers returns a run that refers to a blob, "" if none does.
+//
+// The message names one of several, the first by its id; the operator will find the others by
+// the hash.
 func (in *inspection) whoRefers(hash string) (id workflow.RunID) {
 	in.eachIndexRow(whoRefers, func(r *sqlite.Row) error { id = workflow.RunID(r.Text(1)); return nil }, hash)
 	return id
@@ -251,6 +283,8 @@ func readBlob(from blob.Store, hash string, read func(io.Reader) error) error {
 }
 
 // blobPath returns where a blob is, for messages.
+//
+// It follows the layout of package blob: two hex digits for the folder, the rest for the name.
 func blobPath(hash string) string {
 	digits := strings.TrimPrefix(hash, "sha256:")
 	if len(digits) < 3 {
@@ -260,6 +294,9 @@ func blobPath(hash string) string {
 }
 
 // noteBlobs notes blobs that nothing refers to.
+//
+// Nobody loses anything by them. They are what failed or forgotten runs leave behind until they
+// are collected.
 func (in *inspection) noteBlobs(files *blob.Files, wanted map[string]bool) {
 	n := int64(0)
 	for info, err := range files.All(context.Background()) {
@@ -276,6 +313,9 @@ func (in *inspection) noteBlobs(files *blob.Files, wanted map[string]bool) {
 }
 
 // noteFiles notes files of runs that the index does not name.
+//
+// A crash between writing a file and committing its name leaves such a file. It is told of by
+// name, so that an operator can look at it before it is removed.
 func (in *inspection) noteFiles(named map[string]bool) {
 	err := fs.WalkDir(in.FS(), index.RunsDir, func(name string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -292,6 +332,9 @@ func (in *inspection) noteFiles(named map[string]bool) {
 }
 
 // noteOthers notes what else is in the directory.
+//
+// It knows by name whatever an engine makes in its directory. Anything else may be a lost file
+// of somebody's, and is only told of.
 func (in *inspection) noteOthers() {
 	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.TailFile: true, index.OldTailFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, socket.File: true, socket.NewFile: true}
 	entries, err := fs.ReadDir(in.FS(), ".")

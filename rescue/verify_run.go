@@ -22,9 +22,15 @@ import (
 
 // verifyRun checks a run and adds its file to those that are named, and the one that its next flush writes: a flush that
 // a crash has cut off may have left that.
+//
+// The state is made twice, in the two ways in which an engine could come to it: from the file
+// and the log behind it, as when a run is activated, and from the first record on. Both must be
+// the same, and so must the events; and the row and the lists in pawl.db must say what that
+// state says. Each comparison has findings of its own, so that one fault does not hide another.
 func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.report.Runs++
 	r, err := in.Row(id)
+	// A run with records that are not flushed will write them to its other file.
 	if r.Seq > r.Flushed {
 		named[index.FileName(id, r.Nonce, r.Slot.Other())] = true
 	}
@@ -38,6 +44,8 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	}
 	if err != nil {
 		in.addDamage(id, index.File, err, doRepair)
+		// Values are sealed and cannot be opened: the checksums of file, journal and log can be
+		// proved nevertheless.
 		if errors.Is(err, store.ErrSealed) {
 			in.verifyStored(id)
 		}
@@ -45,6 +53,7 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	}
 	defer snap.Close()
 	in.checkIntegrity(snap)
+	// The events of records that only the log has are not in the file yet.
 	var later []decision.Event
 	s, err := snap.Replay(func(es []decision.Event) { later = append(later, es...) })
 	if err != nil {
@@ -65,6 +74,8 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 }
 
 // verifyStored checks what can be checked of a run that cannot be opened.
+//
+// It is what is left to check for a run whose key is missing.
 func (in *inspection) verifyStored(id workflow.RunID) {
 	if err := in.CheckStored(id); err != nil {
 		in.addDamage(id, index.File, err, doRepair)
@@ -73,17 +84,23 @@ func (in *inspection) verifyStored(id workflow.RunID) {
 
 // A replayed run is one as its whole journal makes it.
 type replayed struct {
-	state  *state.State
-	events []decision.Event
-	refs   []index.BlobRef
-	start  state.Start
-	terse  int // events of records of planners whose events told less
+	state  *state.State     // after the last record
+	events []decision.Event // of all records, in order
+	refs   []index.BlobRef  // blobs that any record refers to
+	start  state.Start      // the first message, which has the parent
+	terse  int              // events of records of planners whose events told less
 }
 
 // forgetAfter is after how many records a replayed state forgets what has changed in it.
+//
+// A state keeps what has changed since the last flush. In a replay nothing is flushed, and
+// without this a journal of a million records would fill the memory.
 const forgetAfter = 1000
 
 // replayJournal applies the whole journal of a run.
+//
+// A record that cannot be applied is damage to the journal, though its checksum holds: it is
+// told as that of the file, or of pawl.db, that holds the record.
 func (in *inspection) replayJournal(snap *store.Snapshot) (*replayed, error) {
 	g, err := in.Graph(snap.Definition)
 	if err != nil {
@@ -104,6 +121,7 @@ func (in *inspection) replayJournal(snap *store.Snapshot) (*replayed, error) {
 	return t, nil
 }
 
+// applyEntry decodes a record, takes from it what the comparisons need, and applies it.
 func (t *replayed) applyEntry(e *runfile.Entry, snap *store.Snapshot) error {
 	r, err := snap.DecodeEntry(e)
 	if err != nil {
@@ -114,6 +132,9 @@ func (t *replayed) applyEntry(e *runfile.Entry, snap *store.Snapshot) error {
 	}
 	t.refs = index.AppendRefs(t.refs, &r, t.state.Graph)
 	err = runfile.ApplyRecord(t.state, &r, func(es []decision.Event) { t.events = append(t.events, es...) })
+	// Records of planners before DetailedSince have events with fewer particulars than the same
+	// record gives now. They come first in a journal, so that a number of events tells which
+	// these are.
 	if r.Planner < decision.DetailedSince {
 		t.terse = len(t.events)
 	}
@@ -122,6 +143,7 @@ func (t *replayed) applyEntry(e *runfile.Entry, snap *store.Snapshot) error {
 
 // compareStates compares the state of the file and the log with the one that the journal
 // makes.
+// The fields of the rows are compared one by one only to say which of them differ.
 func (in *inspection) compareStates(snap *store.Snapshot, s, replayed *state.State) {
 	have, want := s.AllRows(), replayed.AllRows()
 	if reflect.DeepEqual(have, want) {
@@ -139,6 +161,10 @@ func (in *inspection) compareStates(snap *store.Snapshot, s, replayed *state.Sta
 
 // compareEvents compares the events of the file, and those of the log, with the events
 // that the journal makes.
+//
+// They are counted through: event n of the file, or of the log behind it, must be event n of
+// the replay. The first difference ends the comparison, as all that follow would differ as
+// well.
 func (in *inspection) compareEvents(snap *store.Snapshot, later []decision.Event, t *replayed) {
 	n, replayed := 0, t.events
 	differs := func(e *decision.Event) bool {
@@ -169,6 +195,8 @@ func (in *inspection) compareEvents(snap *store.Snapshot, later []decision.Event
 
 // sameEvent reports whether an event is as a journal makes it, terse ones but for the
 // particulars.
+//
+// What a terse event lacks is left to the record; who, when and where must be the same.
 func sameEvent(have, want *decision.Event, terse bool) bool {
 	if !terse {
 		return reflect.DeepEqual(*have, *want)
@@ -177,6 +205,11 @@ func sameEvent(have, want *decision.Event, terse bool) bool {
 }
 
 // compareHead compares the row of a run with the state that its journal makes.
+//
+// The row is what lists show without opening the run, and what an engine goes by when it opens:
+// a wrong alarm would let a run sleep for ever. Instants are compared in milliseconds, as the
+// columns have them. The artifacts of a run that has not completed are not in its row as they
+// are in its state.
 func (in *inspection) compareHead(snap *store.Snapshot, t *replayed) {
 	h, s := &snap.Head, t.state
 	var parent, root workflow.RunID
@@ -219,6 +252,10 @@ const (
 )
 
 // compareLists compares the rows of a run in the lists of all runs with its state.
+//
+// Each row and each token that should have one is written as a text; the two sets of texts must
+// be equal. What is in the list and should not be is told apart from what is missing. A text
+// that cannot be opened differs, and is found by that.
 func (in *inspection) compareLists(snap *store.Snapshot, s *state.State) {
 	want, have := map[string]bool{}, map[string]bool{}
 	approvals, letters := store.WaitingTokens(s)
@@ -267,6 +304,9 @@ func (in *inspection) compareRefs(snap *store.Snapshot, t *replayed) {
 }
 
 // checkIntegrity has SQLite check the file of a run.
+//
+// The checksum of the file has been proved before; this finds what was wrong as the file was
+// written.
 func (in *inspection) checkIntegrity(snap *store.Snapshot) {
 	text := ""
 	err := snap.ReadDatabase(func(db *sqlite.Conn) (err error) { text, err = index.IntegrityFaults(db); return err })

@@ -10,7 +10,7 @@ import (
 // Expressions are looked at as text here, not as trees. A literal that is found in a string or
 // in a part that never decides only adds a value to try; one that is missed makes the search
 // less thorough, and addUntrue says so. Neither
-	// makes up a run that cannot be, since the planner plays each of them.
+// makes up a run that cannot be, since the planner plays each of them.
 var (
 	literals = regexp.MustCompile(`'([^']*)'|"([^"]*)"|\b\d+\.\d+\b|\b\d+\b`)
 	lists    = regexp.MustCompile(`\bsize\(|\bin\b|\.(map|filter|all|exists)\(`)

@@ -11,6 +11,11 @@ import (
 
 // checkTypes evaluates the expressions of which schemas say what they read, with values that the
 // schemas allow. One that fails with all of them does not fit its schemas.
+//
+// Only expressions are checked all of whose references a schema describes, and whatever a run
+// does to state is taken to fit the schema of state. The input mappings of a node read the
+// result of the node before, which is known only if a single transition leads here and joins
+// nothing.
 func (c *checker) checkTypes() {
 	g := c.graph
 	for i := range g.Definition.Nodes {
@@ -37,6 +42,9 @@ func (c *checker) checkTypes() {
 }
 
 // checkType evaluates one expression, whose result has a schema.
+//
+// It is careful not to accuse: one sample with which the expression works, or fails for another
+// reason than its types, such as a limit, acquits it.
 func (c *checker) checkType(n *workflow.GraphNode, t workflow.TransitionID, field string, p *expr.Program, result any, condition bool) {
 	if p == nil {
 		return

@@ -36,6 +36,11 @@ func (u *use) refs() [][]string {
 }
 
 // values makes up what runs are given from outside.
+//
+// It reads the definition once: which expressions there are, what each of them reads and
+// decides, and which fields of which sections can therefore change where tokens go. Data that
+// cannot is made up anyhow and left out of the forms of states, which keeps a counter that
+// nobody asks from making every state a new one.
 type values struct {
 	graph    *workflow.Graph
 	uses     []use
@@ -67,6 +72,8 @@ func (v *values) add(u use) {
 	}
 }
 
+// addNodeUses adds the expressions of a node, and those at the targets of its transitions: they
+// are evaluated while the token moves, when the result is still this node's.
 func (v *values) addNodeUses(n *workflow.GraphNode) {
 	for _, m := range n.Output {
 		v.add(use{program: m.Program, target: targetOf(m.Path), node: n.ID})
@@ -103,6 +110,10 @@ func targetOf(p value.Path) string {
 
 // findRelevant finds the data that can change where tokens go: what control asks for, and what
 // that is made from.
+//
+// Relevance goes backwards through mappings. A condition asks for state.total; so state.total
+// is relevant; so is what the mapping reads that writes it, and so on, until a round adds
+// nothing. It ends because there are finitely many names.
 func (v *values) findRelevant() {
 	note := func(u *use) (more bool) {
 		for _, ref := range u.refs() {
@@ -192,6 +203,11 @@ func (v *values) inputs() [][]any {
 
 // assignments returns the values to try for something that expressions read: pathOf tells
 // which field of it a reference is.
+//
+// The fields that matter are varied, by combine. Those that some expression reads but that
+// decide nothing must be there and fit, or their expressions would fail: they are filled with
+// one value after another, each giving a list of its own, and the first list that works is
+// taken.
 func (v *values) assignments(name string, schema any, pathOf func(*use, []string) ([]string, bool)) [][]any {
 	matters, rest := map[string]*slot{}, map[string]*slot{}
 	for i := range v.uses {
@@ -256,6 +272,10 @@ func (v *values) combine(name string, base any, slots []slot) []any {
 	return out
 }
 
+// varyEach is what is left if there are too many combinations: in each of three rounds the
+// fields have the values of that round, and each is varied in turn. What needs two fields to
+// have particular values at once may be missed, which is why the caller notes that not all were
+// tried.
 func varyEach(base any, slots []slot) []any {
 	var out []any
 	for round := range 3 {
