@@ -19,6 +19,11 @@ import (
 // decodes to the same number, and only those characters escaped that must be.
 // Equal values have equal encodings. It panics on a value outside the model,
 // which is a broken invariant.
+//
+// It is what is hashed, compared and stored: an input is the same input if its bytes are, a
+// large value is kept once under its hash, and a journal that is written again has the same
+// text. This is why it has one form for each value, where encoding/json escapes for HTML and
+// keeps struct order.
 func Append(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -46,11 +51,14 @@ func Encode(v any) []byte {
 }
 
 // Hash returns the SHA-256 of the canonical JSON of a model value, in hex.
+//
+// The hash of an input is kept with a run: by it a repeated Start is told from another one.
 func Hash(v any) string {
 	sum := pace.Sum256(Encode(v))
 	return hex.EncodeToString(sum[:])
 }
 
+// appendList steps back for others now and then: a list may have a million elements.
 func appendList(dst []byte, list []any) []byte {
 	dst = append(dst, '[')
 	for i, e := range list {
@@ -66,6 +74,9 @@ func appendList(dst []byte, list []any) []byte {
 
 // withRoom returns dst with room for n more bytes, if it is large. What else is appended
 // to a large value is small.
+//
+// A slice that grows by append is copied in one piece, which takes milliseconds for megabytes;
+// pace.Grow copies in pieces. Small ones are left to append.
 func withRoom(dst []byte, n int) []byte {
 	const large = 16 << 10
 	if cap(dst)-len(dst) < n && len(dst)+n > large {
@@ -74,6 +85,8 @@ func withRoom(dst []byte, n int) []byte {
 	return dst
 }
 
+// appendMap sorts the keys. The array on the stack is enough for most objects, so that sorting
+// them allocates nothing.
 func appendMap(dst []byte, m map[string]any) []byte {
 	var small [16]string
 	keys := slices.AppendSeq(small[:0], maps.Keys(m))
@@ -91,6 +104,8 @@ func appendMap(dst []byte, m map[string]any) []byte {
 	return append(dst, '}')
 }
 
+// appendInt refuses what no model value is, rather than write an integer that would be read
+// back as a double.
 func appendInt(dst []byte, n int64) []byte {
 	if n < -MaxInteger || n > MaxInteger {
 		panic(fmt.Sprintf("value: int64 %d is outside the model", n))
@@ -100,7 +115,14 @@ func appendInt(dst []byte, n int64) []byte {
 
 // appendFloat writes a double. From 2^53 on it uses an exponent: the shortest
 // digits padded with zeros would be an integer literal of another value.
+//
+// The shortest digits that give the same double are not always those of its exact value: 1e300
+// written without an exponent would be 1 and 300 zeros, which is another integer. The exponent
+// marks it as a double, and such literals are read as the nearest one. Below 1e-6 it has an
+// exponent as well, as JSON by encoding/json does.
 func appendFloat(dst []byte, f float64) []byte {
+	// An integral double would be written like an int64 and read as one: the value would change
+	// its type on the way.
 	if math.IsNaN(f) || math.IsInf(f, 0) || isIntegral(f) {
 		panic(fmt.Sprintf("value: float64 %v is outside the model", f))
 	}
@@ -117,6 +139,8 @@ func appendFloat(dst []byte, f float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
+// appendString writes the parts between characters that need an escape as they are. It checks
+// for UTF-8 only if a byte above ASCII came, which nearly never happens in keys.
 func appendString(dst []byte, s string) []byte {
 	dst = append(withRoom(dst, len(s)+64), '"')
 	start, ascii := 0, true
@@ -136,6 +160,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
+// appendEscape writes the shortest escape: two bytes for those that have a letter, else \u00
+// and two digits. Only control characters come to the latter.
 func appendEscape(dst []byte, c byte) []byte {
 	if short := shortEscape(c); short != 0 {
 		return append(dst, '\\', short)
@@ -165,6 +191,9 @@ func shortEscape(c byte) byte {
 
 // Bind decodes a value of the JSON model into what v points to, as encoding/json would.
 // If it is strict, a field that v has not is an error.
+//
+// It goes through the text on purpose: all rules of encoding/json for tags, embedding and
+// conversions hold, without a second implementation of them.
 func Bind(x, v any, strict bool) error {
 	if !strict {
 		return json.Unmarshal(Encode(x), v)

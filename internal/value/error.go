@@ -7,6 +7,7 @@ import (
 )
 
 // The codes of an Error.
+// Callers decide by them: the engine, for example, tells a value that is too large from one that is none.
 const (
 	CodeJSON        = "invalid_json"   // the text is not JSON, or an object has a key twice
 	CodeNumber      = "invalid_number" // a number which the model cannot hold exactly
@@ -38,6 +39,8 @@ type Limits struct {
 	Bytes int
 }
 
+// maxDepth and maxBytes put the defaults in place of zero. Only Bytes may be without a bound:
+// the depth bounds a stack.
 func (l Limits) maxDepth() int {
 	if l.Depth == 0 {
 		return DefaultDepth
@@ -82,10 +85,14 @@ func (e *Error) Error() string {
 }
 
 // newError returns an Error without an offset, at the root.
+//
+// The place is added on the way out: each container that the error passes puts its step in
+// front, by inElement or inKey. An error that nobody moves is at the root, $.
 func newError(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Path: "$", Offset: -1}
 }
 
+// limitError says which limit, what it is, and what exceeded it, in the message and as fields.
 func limitError(limit string, limitValue, v int) *Error {
 	e := newError(CodeLimit, "%s %d exceeds the limit of %d", limit, v, limitValue)
 	e.Limit, e.Max, e.Value = limit, limitValue, v
@@ -98,6 +105,9 @@ func (e *Error) inElement(i int) *Error {
 }
 
 // inKey moves the error below the key of a map.
+//
+// A key that is no identifier is written as JSON in brackets, so that $["a.b"] is one step and
+// $.a.b two.
 func (e *Error) inKey(key string) *Error {
 	if isIdentifier(key) {
 		return e.moveBelow("." + key)
@@ -105,6 +115,7 @@ func (e *Error) inKey(key string) *Error {
 	return e.moveBelow("[" + string(appendString(nil, key)) + "]")
 }
 
+// moveBelow puts a step behind the $, in front of the steps that are there already.
 func (e *Error) moveBelow(step string) *Error {
 	e.Path = "$" + step + e.Path[1:]
 	return e

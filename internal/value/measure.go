@@ -11,6 +11,10 @@ const RefKey = "$blob"
 
 // A Measure says what one walk over a model value has found. A measured value has
 // at least one byte, so that the zero Measure is that of none.
+//
+// It must agree with Append to the byte: limits are checked by it, and what passes them is then
+// written. Refs lets callers skip the search for references to blobs in values that have none,
+// which is nearly all of them.
 type Measure struct {
 	Size  int  // bytes of the canonical JSON
 	Depth int  // containers inside each other: a scalar has depth 0, [] has depth 1
@@ -30,6 +34,9 @@ func MeasureOf(v any) Measure {
 func Size(v any) int { return MeasureOf(v).Size }
 
 // addValue measures v, which is inside depth containers.
+//
+// Map order does not matter here, since everything is a sum or a maximum: the keys are not
+// sorted, which would be most of the cost.
 func (m *Measure) addValue(v any, depth int) {
 	switch v := v.(type) {
 	case nil:
@@ -41,6 +48,7 @@ func (m *Measure) addValue(v any, depth int) {
 		}
 	case int64:
 		m.Size += sizeInt(v)
+	// The buffer is on the stack: a float has no simple rule for its length.
 	case float64:
 		var buf [32]byte
 		m.Size += len(appendFloat(buf[:0], v))
@@ -70,6 +78,8 @@ func (m *Measure) addContainer(size, depth int) {
 	m.Depth = max(m.Depth, depth)
 }
 
+// sizeInt counts the digits, and the sign. The smallest int64 has no positive counterpart, but
+// is outside of the model.
 func sizeInt(n int64) int {
 	size := 1
 	if n < 0 {
@@ -81,6 +91,7 @@ func sizeInt(n int64) int {
 	return size
 }
 
+// sizeString counts the quotes, the bytes, and what escapes add.
 func sizeString(s string) int {
 	n := len(s) + len(`""`)
 	for i := range len(s) {
@@ -92,6 +103,8 @@ func sizeString(s string) int {
 }
 
 // sizeEscape returns how many bytes an escape of c takes beyond the one of c.
+//
+// A short escape is two bytes for one, \u00xx six.
 func sizeEscape(c byte) int {
 	if shortEscape(c) != 0 {
 		return 1

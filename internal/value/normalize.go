@@ -24,12 +24,19 @@ import (
 //
 // Inside a struct a float64 from 2^53 on may be refused: encoding/json writes
 // it with digits that are not its exact value.
+//
+// Inputs, results and payloads of the host come through here before anything else sees them:
+// from then on nobody needs to ask whether a value is within the model, and nobody outside can
+// change it while a run holds it.
 func Normalize(v any, lim Limits) (any, error) {
 	out, _, err := NormalizeMeasured(v, lim)
 	return out, err
 }
 
 // NormalizeMeasured is Normalize, which measures the copy while it makes it.
+// Most values are good, and are copied in one pass, with the keys of maps in any order. If that
+// fails the error depends on the order, as a map may have several faults; a second pass in key
+// order finds the one that is told, and runs only then.
 func NormalizeMeasured(v any, lim Limits) (any, Measure, error) {
 	n := normalizer{depth: lim.maxDepth(), bytes: lim.maxBytes()}
 	out, err := n.copyValue(v, 0)
@@ -45,6 +52,9 @@ func NormalizeMeasured(v any, lim Limits) (any, Measure, error) {
 }
 
 // A normalizer copies one value and counts the bytes of its encoding.
+//
+// used never exceeds bytes by more than one value, because each is counted as it is copied: a
+// huge value is refused before a copy of it is made. The zero pacer is ready.
 type normalizer struct {
 	depth   int
 	bytes   int
@@ -56,6 +66,8 @@ type normalizer struct {
 }
 
 // countBytes counts n more bytes of the encoding.
+//
+// It is called for every value, and therefore is where the work is counted too.
 func (n *normalizer) countBytes(bytes int) *Error {
 	n.used += bytes
 	n.pacer.Spend(1)
@@ -66,6 +78,10 @@ func (n *normalizer) countBytes(bytes int) *Error {
 }
 
 // copyValue copies v, which is inside depth containers. Model values come first.
+//
+// The cases are in the order of how often they come. An int64 may be outside of the model, and
+// a float64 integral: both go through the number rule. Types that are not listed go through
+// reflection.
 func (n *normalizer) copyValue(v any, depth int) (any, *Error) {
 	switch v := v.(type) {
 	case nil, bool:
@@ -95,6 +111,7 @@ func (n *normalizer) copyValue(v any, depth int) (any, *Error) {
 	}
 }
 
+// copyText takes a string as it is: strings cannot be changed, so that sharing one is safe.
 func (n *normalizer) copyText(s string) (any, *Error) {
 	if !utf8.ValidString(s) {
 		return nil, newError(CodeString, "string is not UTF-8")
@@ -102,6 +119,7 @@ func (n *normalizer) copyText(s string) (any, *Error) {
 	return s, n.countBytes(sizeString(s))
 }
 
+// copyNumber counts a number that the number rule has made, or passes on why there is none.
 func (n *normalizer) copyNumber(v any, err *Error) (any, *Error) {
 	if err != nil {
 		return nil, err
@@ -114,6 +132,7 @@ func (n *normalizer) copyLiteral(number json.Number) (any, *Error) {
 	if number == "" {
 		number = "0"
 	}
+	// The literal is parsed as a JSON text, because a json.Number may hold any text.
 	scan := Scanner{data: []byte(number)}
 	v, err := scan.scanDocument(0)
 	if err != nil {
@@ -128,6 +147,10 @@ func (n *normalizer) copyLiteral(number json.Number) (any, *Error) {
 }
 
 // decodeRaw takes a JSON text at the given depth.
+//
+// The depth of the text counts together with what is around it, and so do its size and its
+// references. marshaled says that encoding/json wrote it: bytes that are not UTF-8 stand as
+// \ufffd there, which is refused; in a text of the host's own that character may be meant.
 func (n *normalizer) decodeRaw(text []byte, depth int, marshaled bool) (any, *Error) {
 	if text == nil {
 		return nil, n.countBytes(len("null"))
@@ -143,6 +166,9 @@ func (n *normalizer) decodeRaw(text []byte, depth int, marshaled bool) (any, *Er
 }
 
 // openContainer counts the brackets and commas of a container with size elements.
+//
+// A value that contains itself never ends, and comes here once for each round: the depth is
+// what stops it.
 func (n *normalizer) openContainer(size, depth int) *Error {
 	if depth >= n.depth {
 		return limitError(LimitDepth, n.depth, depth+1)
@@ -151,6 +177,7 @@ func (n *normalizer) openContainer(size, depth int) *Error {
 	return n.countBytes(len("[]") + max(0, size-1))
 }
 
+// copyMap copies a plain map; a nil one is null, as in encoding/json.
 func (n *normalizer) copyMap(m map[string]any, depth int) (any, *Error) {
 	if m == nil {
 		return nil, n.countBytes(len("null"))
@@ -181,6 +208,8 @@ func (n *normalizer) entriesOf(m map[string]any) iter.Seq2[string, any] {
 	}
 }
 
+// copyEntry counts and copies one entry, and notes the key by which references to blobs are
+// known.
 func (n *normalizer) copyEntry(out map[string]any, key string, v any, depth int) *Error {
 	if _, err := n.copyText(key); err != nil {
 		return err
@@ -196,6 +225,7 @@ func (n *normalizer) copyEntry(out map[string]any, key string, v any, depth int)
 	return nil
 }
 
+// copyPlainList copies a plain list; a nil one is null.
 func (n *normalizer) copyPlainList(list []any, depth int) (any, *Error) {
 	if list == nil {
 		return nil, n.countBytes(len("null"))
@@ -203,6 +233,8 @@ func (n *normalizer) copyPlainList(list []any, depth int) (any, *Error) {
 	return n.copyList(len(list), func(i int) any { return list[i] }, depth)
 }
 
+// copyList copies size elements, which at returns, so that plain lists, views and slices of
+// other types share it.
 func (n *normalizer) copyList(size int, at func(int) any, depth int) (any, *Error) {
 	if err := n.openContainer(size, depth); err != nil {
 		return nil, err
@@ -218,6 +250,7 @@ func (n *normalizer) copyList(size int, at func(int) any, depth int) (any, *Erro
 	return out, nil
 }
 
+// copyObject copies a view. Its keys come sorted already.
 func (n *normalizer) copyObject(v Object, depth int) (any, *Error) {
 	if err := n.openContainer(v.Len(), depth); err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 )
 
 // The bounds of a Path.
+// Both are generous: a path is written by a person, and one that is longer than this is a
+// mistake. There can be no more segments than containers in a value.
 const (
 	maxPathBytes    = 16 << 10
 	maxPathSegments = DefaultDepth
@@ -34,6 +36,8 @@ func ParsePath(s string) (Path, error) {
 	return p, nil
 }
 
+// parsePath takes segment after segment. The loop runs once for an empty text as well, so that
+// the error says that a key is missing.
 func parsePath(s string) (Path, *Error) {
 	if len(s) > maxPathBytes {
 		return Path{}, pathError(maxPathBytes, "path of %d bytes is longer than %d", len(s), maxPathBytes)
@@ -56,6 +60,7 @@ func parsePath(s string) (Path, *Error) {
 	return p, nil
 }
 
+// pathError has a place in the text of the path, and none in a value.
 func pathError(offset int, format string, args ...any) *Error {
 	e := newError(CodePath, format, args...)
 	e.Path, e.Offset = "", offset
@@ -63,6 +68,10 @@ func pathError(offset int, format string, args ...any) *Error {
 }
 
 // pathSegment parses the segment at s[i:] and returns its length in s.
+//
+// A segment is either in brackets or an identifier, which but for the first has a dot before
+// it. Each way in which people write something else has a message of its own that says what to
+// write.
 func pathSegment(s string, i int) (segment string, n int, err *Error) {
 	rest := s[i:]
 	switch {
@@ -96,6 +105,9 @@ func firstRune(s string) rune {
 }
 
 // quotedSegment parses ["key"] at the start of rest, which is at offset.
+//
+// The key is a JSON string, so that the scanner of Decode reads it and any key can be written.
+// Its offsets count from the bracket and are moved by offset.
 func quotedSegment(rest string, offset int) (segment string, n int, err *Error) {
 	scan := Scanner{data: []byte(rest), pos: 1}
 	key, err := scan.Text()
@@ -126,6 +138,8 @@ func identifierLen(s string) int {
 }
 
 // String returns the text form, which parses to the same path.
+//
+// Keys that are no identifiers are quoted, the others are not: each path has one text.
 func (p Path) String() string {
 	var dst []byte
 	for i, s := range p.Segments {
@@ -187,6 +201,8 @@ func ParsePointer(s string) ([]string, error) {
 }
 
 // badTilde returns the index of the first ~ which is no escape, or -1.
+//
+// ~0 stands for ~ and ~1 for /; a lone ~ is refused by the RFC.
 func badTilde(s string) int {
 	for i := range len(s) {
 		if s[i] == '~' && !strings.HasPrefix(s[i:], "~0") && !strings.HasPrefix(s[i:], "~1") {
@@ -200,6 +216,9 @@ func badTilde(s string) int {
 // paths are equal, or one leads to the other. Two equal paths that append do
 // not overlap, for each adds an element of its own; an append and any other
 // write to the list, into it, or above it do.
+//
+// Validation asks it about the targets that one node, or one join, writes: of two that overlap
+// the result would depend on which is written last.
 func Overlaps(a, b Path) bool {
 	if a.Append && b.Append && slices.Equal(a.Segments, b.Segments) {
 		return false

@@ -14,6 +14,10 @@ var (
 )
 
 // copyReflected copies a value whose type is not one of the common ones.
+//
+// A type that says its own JSON is asked, whatever its kind is: a struct may be a text, such as
+// time.Time. Scalars of named types, such as type Status string, follow the rule of their kind.
+// Structs go through encoding/json, which knows about tags.
 func (n *normalizer) copyReflected(v reflect.Value, depth int) (any, *Error) {
 	if t := v.Type(); t.Implements(marshaler) || t.Implements(textMarshaler) {
 		return n.copyMarshaled(v, depth)
@@ -48,6 +52,8 @@ func (n *normalizer) copyReflected(v reflect.Value, depth int) (any, *Error) {
 
 // copyFloat32 takes a float32 by its shortest decimal form, as encoding/json does:
 // float32(0.1) is 0.1.
+//
+// As a float64 it would be 0.10000000149011612, which is exact and nobody's intention.
 func (n *normalizer) copyFloat32(v reflect.Value) (any, *Error) {
 	if f := v.Float(); isIntegral(f) || math.IsNaN(f) || math.IsInf(f, 0) {
 		return n.copyNumber(modelFloat(f))
@@ -57,6 +63,10 @@ func (n *normalizer) copyFloat32(v reflect.Value) (any, *Error) {
 
 // copyPointer follows v, at most as many hops as containers may be nested, so that
 // a pointer to itself ends.
+//
+// A method with a pointer receiver is found only by the pointer: that is why a struct behind a
+// pointer is marshaled by its address. A pointer to an interface counts as one level of depth,
+// or else a cycle of such pointers would never end.
 func (n *normalizer) copyPointer(v reflect.Value, depth int) (any, *Error) {
 	for hops := 0; v.Kind() == reflect.Pointer; hops++ {
 		if v.IsNil() {
@@ -84,6 +94,9 @@ func (n *normalizer) copyPointer(v reflect.Value, depth int) (any, *Error) {
 
 // copyTypedMap takes a map of any type; keys that are not strings are spelled by
 // encoding/json.
+//
+// Its entries are put into a plain map, which copyMap then takes; the keys are texts of any
+// named type. Where the key says its own text, or is a number, encoding/json knows how.
 func (n *normalizer) copyTypedMap(v reflect.Value, depth int) (any, *Error) {
 	if v.IsNil() {
 		return nil, n.countBytes(len("null"))
@@ -98,6 +111,7 @@ func (n *normalizer) copyTypedMap(v reflect.Value, depth int) (any, *Error) {
 	return n.copyMap(m, depth)
 }
 
+// copySlice copies a slice of any type; bytes are base64, as encoding/json writes them.
 func (n *normalizer) copySlice(v reflect.Value, depth int) (any, *Error) {
 	if v.IsNil() {
 		return nil, n.countBytes(len("null"))
@@ -109,6 +123,9 @@ func (n *normalizer) copySlice(v reflect.Value, depth int) (any, *Error) {
 }
 
 // copyMarshaled takes the way through encoding/json.
+//
+// Its text is parsed by the scanner of this package, so that the rules for numbers and texts
+// hold inside of structs as well.
 func (n *normalizer) copyMarshaled(v reflect.Value, depth int) (any, *Error) {
 	text, err := json.Marshal(v.Interface())
 	if err != nil {

@@ -10,8 +10,12 @@ import (
 
 // A RowReader reads model values as newline-delimited JSON: each on a line of its
 // own, in its canonical form, with a line feed behind it. It modifies no value.
+//
+// It holds one line in memory, however many rows there are, so that a list which is too large
+// for one value can become a blob. The text is the same each time, and so is its hash: rows
+// that are written again after a crash are the same blob.
 type RowReader struct {
-	rows []any
+	rows []any  // those that are not begun yet
 	rest []byte // of the line under way
 	line []byte // its memory
 }
@@ -21,6 +25,9 @@ type RowReader struct {
 func NewRowReader(rows []any) *RowReader { return &RowReader{rows: rows} }
 
 // Read implements [io.Reader].
+//
+// A line is made when the one before it has been read. It returns fewer bytes than asked for
+// only at the end.
 func (r *RowReader) Read(p []byte) (n int, err error) {
 	for n < len(p) {
 		if len(r.rest) == 0 {
@@ -41,6 +48,8 @@ func (r *RowReader) Read(p []byte) (n int, err error) {
 
 // HashRows returns the SHA-256, in hexadecimal, and the number of the bytes that a
 // RowReader reads of rows.
+//
+// It is what a blob of these rows will be named by, without writing it.
 func HashRows(rows []any) (sum string, size int64) {
 	h := sha256.New()
 	size, err := pace.Copy(h, NewRowReader(rows))

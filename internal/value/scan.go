@@ -1,7 +1,6 @@
 package value
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -12,6 +11,11 @@ import (
 
 // A Scanner steps over one JSON text, from the left to the right. It refuses what
 // [Decode] refuses. Package codec reads structs with it, and values in them.
+//
+// It reads forwards only and never gives a byte back; pos is where the next byte is, and after
+// an error where that was found. Methods with a capital letter skip white space first; the
+// others begin at the position. It allocates nothing but the strings and containers that it
+// returns.
 type Scanner struct {
 	data      []byte
 	pos       int
@@ -28,6 +32,7 @@ func NewScanner(data []byte, depth int) Scanner { return Scanner{data: data, lim
 // Offset returns the position: the byte that comes next.
 func (s *Scanner) Offset() int { return s.pos }
 
+// newError returns an error of the grammar, at the position.
 func (s *Scanner) newError(format string, args ...any) *Error {
 	e := newError(CodeJSON, format, args...)
 	e.Offset = s.pos
@@ -58,6 +63,9 @@ func (s *Scanner) SkipSpace() {
 }
 
 // peekByte returns the byte at the position, or 0 at the end.
+//
+// A zero byte is nowhere allowed in the grammar, so that the end needs no case of its own in
+// those who look.
 func (s *Scanner) peekByte() byte {
 	if s.pos < len(s.data) {
 		return s.data[s.pos]
@@ -77,6 +85,9 @@ func (s *Scanner) Expect(c byte) *Error {
 
 // NextElement goes to the next element of a list or an object: over a comma unless
 // it is the first one. At the closing byte it steps over that, and returns false.
+//
+// With it a loop over a container is: for first := true; more; first = false. A comma must be
+// followed by an element, which whoever parses that finds out: [1,] fails at the bracket.
 func (s *Scanner) NextElement(end byte, first bool) (more bool, err *Error) {
 	s.SkipSpace()
 	switch c := s.peekByte(); {
@@ -129,6 +140,9 @@ func (s *Scanner) Text() (string, *Error) {
 
 // Span steps over the string that comes next and returns what is between its
 // quotes, and whether that is plain: printable ASCII without escapes.
+//
+// A plain text is what its bytes are, and need not be unescaped: that is nearly every key, kind
+// and id. raw is a part of the scanner's text and must not be kept.
 func (s *Scanner) Span() (raw []byte, plain bool, err *Error) {
 	if err := s.Expect('"'); err != nil {
 		return nil, false, err
@@ -139,6 +153,9 @@ func (s *Scanner) Span() (raw []byte, plain bool, err *Error) {
 
 // Literal steps over the number that comes next and returns its text, and whether
 // that is an integer: it has neither a fraction nor an exponent.
+//
+// It checks the grammar of JSON, which is narrower than that of strconv: no plus sign, no
+// leading zero, no bare dot, no hexadecimal digits.
 func (s *Scanner) Literal() (literal []byte, integer bool, err *Error) {
 	s.SkipSpace()
 	start := s.pos
@@ -159,6 +176,10 @@ func (s *Scanner) Literal() (literal []byte, integer bool, err *Error) {
 
 // scanSpan steps over the string at the position and returns what is between its
 // quotes, and whether that is plain: printable ASCII without escapes.
+//
+// It looks for the closing quote and refuses control characters; escapes are only stepped over,
+// and checked by unquoteText. A backslash takes the byte behind it along, so that \" does not
+// end the string.
 func (s *Scanner) scanSpan() (raw []byte, plain bool, err *Error) {
 	start := s.pos + 1
 	plain = true
@@ -182,6 +203,9 @@ func (s *Scanner) scanSpan() (raw []byte, plain bool, err *Error) {
 }
 
 // unquoteText returns the string that raw spells. The position is behind it.
+//
+// UTF-8 is checked once for the whole, before any of it is copied. Escapes stand for single
+// runes, or, for a surrogate pair, two of them for one.
 func (s *Scanner) unquoteText(raw []byte, plain bool) (string, *Error) {
 	if plain {
 		return string(raw), nil
@@ -207,6 +231,8 @@ func (s *Scanner) unquoteText(raw []byte, plain bool) (string, *Error) {
 	return b.String(), nil
 }
 
+// textError has the place of byte i of raw. The position is behind the closing quote already,
+// so that it is counted back from there.
 func (s *Scanner) textError(raw []byte, i int, problem string) *Error {
 	e := newError(CodeString, "%s", problem)
 	e.Offset = s.pos - 1 - len(raw) + i
@@ -235,6 +261,8 @@ func (s *Scanner) unescapeRune(raw []byte) (r rune, n int, problem string) {
 	}
 }
 
+// unescapeUnicode reads \uXXXX, or two of them that make a pair. Half of a pair has no meaning
+// in UTF-8, and encoding/json would put a replacement for it without a word.
 func (s *Scanner) unescapeUnicode(raw []byte) (r rune, n int, problem string) {
 	r = hexCodeUnit(raw)
 	switch {
@@ -252,6 +280,8 @@ func (s *Scanner) unescapeUnicode(raw []byte) (r rune, n int, problem string) {
 }
 
 // hexCodeUnit returns the code unit of a \uXXXX at the start of raw, or -1.
+//
+// It takes a text that is too short, as the second half of a pair may not be there.
 func hexCodeUnit(raw []byte) rune {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return -1
@@ -273,103 +303,3 @@ func hexCodeUnit(raw []byte) rune {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// fastDigits is the number of digits that always fit below 2^53.
-const fastDigits = 15
-
-// scanNumber parses the number at the position.
-func (s *Scanner) scanNumber() (any, *Error) {
-	start := s.pos
-	literal, integer, err := s.Literal()
-	if err != nil {
-		return nil, err
-	}
-	if integer && len(literal) <= fastDigits {
-		if n, _ := strconv.ParseInt(string(literal), 10, 64); n != 0 {
-			return n, nil
-		}
-	}
-	v, err := parseNumber(string(literal), integer)
-	if err != nil {
-		err.Offset = start
-	}
-	return v, err
-}
-
-func (s *Scanner) scanDigits() {
-	for s.pos < len(s.data) && isDigit(s.data[s.pos]) {
-		s.pos++
-	}
-}
-
-func (s *Scanner) checkInteger(first int) *Error {
-	switch {
-	case s.pos == first:
-		return s.newError("%s where a digit was expected", s.DescribeNext())
-	case s.data[first] == '0' && s.pos > first+1:
-		s.pos = first
-		return s.newError("number with a leading zero")
-	default:
-		return nil
-	}
-}
-
-// scanFraction steps over the fraction and the exponent of a number, if any.
-func (s *Scanner) scanFraction() *Error {
-	if s.peekByte() == '.' {
-		s.pos++
-		if err := s.scanSomeDigits(); err != nil {
-			return err
-		}
-	}
-	if c := s.peekByte(); c != 'e' && c != 'E' {
-		return nil
-	}
-	s.pos++
-	if c := s.peekByte(); c == '+' || c == '-' {
-		s.pos++
-	}
-	return s.scanSomeDigits()
-}
-
-func (s *Scanner) scanSomeDigits() *Error {
-	first := s.pos
-	s.scanDigits()
-	if s.pos == first {
-		return s.newError("%s where a digit was expected", s.DescribeNext())
-	}
-	return nil
-}
-
-// parseNumber returns the number of a JSON literal; whole says that the literal
-// has neither a fraction nor an exponent.
-func parseNumber(literal string, whole bool) (any, *Error) {
-	f, err := strconv.ParseFloat(literal, 64)
-	switch {
-	case err != nil:
-		return nil, newError(CodeNumber, "number %s is out of range", Shorten(literal, maxLiteral))
-	case f == 0 && strings.ContainsAny(mantissaOf(literal), "123456789"):
-		return nil, newError(CodeNumber, "number %s would become 0", Shorten(literal, maxLiteral))
-	case whole && math.Abs(f) >= MaxInteger && !isExactInteger(literal, f):
-		return nil, newError(CodeNumber, "integer %s is outside +-2^53 and not exact as a double", Shorten(literal, maxLiteral))
-	default:
-		return modelFloat(f)
-	}
-}
-
-// isExactInteger reports whether an integer literal is the very value of f.
-func isExactInteger(literal string, f float64) bool {
-	var buf [320]byte
-	return string(strconv.AppendFloat(buf[:0], f, 'f', 0, 64)) == literal
-}
-
-func mantissaOf(literal string) string {
-	if i := strings.IndexAny(literal, "eE"); i >= 0 {
-		return literal[:i]
-	}
-	return literal
-}
-
-// maxLiteral bounds, in bytes, what an error quotes of a literal, which may have
-// megabytes.
-const maxLiteral = 40

@@ -24,6 +24,10 @@ import (
 const MaxInteger = 1 << 53
 
 // An Object is a lazy view of a map. Its values are model values or views.
+//
+// The data of a branch is such a view: its own on top of what is around it, which no expression
+// needs as a whole. Expressions read views as they are; Materialize makes them plain where they leave,
+// for example before a schema checks them.
 type Object interface {
 	// Get returns the value under key, and whether there is one.
 	Get(key string) (any, bool)
@@ -44,6 +48,9 @@ type List interface {
 // Materialize turns an Object or List into a plain map or slice, and what they
 // hold as well. Any other value is returned as it is, shared, in constant time:
 // a plain map or slice holds plain values only.
+//
+// Immutability is what lets the state of a run, its journal and its forks share values without
+// copies, and lets a planner plan on them while others read.
 func Materialize(v any) any {
 	switch v := v.(type) {
 	case Object:
@@ -68,6 +75,9 @@ func Materialize(v any) any {
 
 // Equal reports whether two model values are the same value. It is false for
 // anything outside the model.
+//
+// Since each number has one form an int64 never equals a float64 here: 1 and 1.0 are the same
+// int64 already when they come in.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
@@ -115,6 +125,7 @@ func Int(n int64) (any, error) {
 	return v, nil
 }
 
+// modelFloat and modelInt are Float and Int for this package, which adds places to errors.
 func modelFloat(f float64) (any, *Error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
@@ -128,6 +139,8 @@ func modelFloat(f float64) (any, *Error) {
 	}
 }
 
+// Above 2^53 an integer is held as a double if that is exact, as 2^60 is. The comparison with
+// 1<<63 comes first, since the conversion of a larger double to an int64 has no defined result.
 func modelInt(n int64) (any, *Error) {
 	if -MaxInteger <= n && n <= MaxInteger {
 		return n, nil
@@ -138,6 +151,7 @@ func modelInt(n int64) (any, *Error) {
 	return nil, newError(CodeNumber, "integer %d is outside +-2^53 and not exact as a double", n)
 }
 
+// modelUint is modelInt for unsigned integers, which may be larger than any int64.
 func modelUint(n uint64) (any, *Error) {
 	if n <= MaxInteger {
 		return int64(n), nil
