@@ -3,17 +3,21 @@ package codec
 import (
 	"fmt"
 	"reflect"
-	"strconv"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A decoder reads one text from the left to the right.
+//
+// It is as strict as a journal needs: a record that was written by a newer version, or by a
+// broken disk, must not be read as something that is nearly it. Each error has the byte where
+// it stopped. depth counts the structs that are open, so that no text can use up the stack;
+// values inside of fields have a bound of their own in the scanner.
 type decoder struct {
 	scan   value.Scanner
 	depth  int
-	lookup Lookup
+	lookup Lookup // nil if the text refers to no values outside
 }
 
 func newDecoder(data []byte, lookup Lookup) *decoder {
@@ -21,6 +25,9 @@ func newDecoder(data []byte, lookup Lookup) *decoder {
 }
 
 // fromScanner returns what the scanner found, nil if that is nothing.
+//
+// The scanner's errors know a byte but no field; what surrounds them adds the field on the way
+// out.
 func fromScanner(err *value.Error) *Error {
 	if err == nil {
 		return nil
@@ -28,6 +35,7 @@ func fromScanner(err *value.Error) *Error {
 	return newError(err.Offset, "%s", err.Message)
 }
 
+// expectByte steps over white space and c.
 func (d *decoder) expectByte(c byte) *Error { return fromScanner(d.scan.Expect(c)) }
 
 // expectEnd makes sure that nothing but white space is left.
@@ -46,6 +54,9 @@ func (d *decoder) readSpan() (raw []byte, plain bool, err *Error) {
 }
 
 // readKind reads the start of a variant, up to and with the name of its kind.
+//
+// The kind must be the first member: by it the decoder knows which type the others belong to,
+// and reads them straight into that, without looking at the text twice.
 func (d *decoder) readKind() ([]byte, *Error) {
 	if err := d.expectByte('{'); err != nil {
 		return nil, err
@@ -65,6 +76,8 @@ func (d *decoder) readKind() ([]byte, *Error) {
 }
 
 // readKey reads the name of a field and the colon after it.
+//
+// Names of fields are plain ASCII, which planOf sees to; one with an escape can be no field.
 func (d *decoder) readKey() ([]byte, *Error) {
 	name, plain, err := d.readSpan()
 	if err != nil {
@@ -78,6 +91,10 @@ func (d *decoder) readKey() ([]byte, *Error) {
 
 // readMembers reads the members of an object into a struct, up to and with the
 // closing brace. first says that no member came before.
+//
+// A field may come in any place, though the encoder has one order: each is looked for from
+// behind the last one on, which finds it at once in a text that the encoder has written. seen
+// has a bit for each field, since a field that comes twice means that the text is damaged.
 func (d *decoder) readMembers(p *plan, v reflect.Value, first bool) *Error {
 	if d.depth++; d.depth > maxDepth {
 		return d.newError("more than %d objects in each other", maxDepth)
@@ -85,6 +102,7 @@ func (d *decoder) readMembers(p *plan, v reflect.Value, first bool) *Error {
 	var seen uint64
 	for next := 0; ; first = false {
 		if more, err := d.nextElement('}', first); err != nil || !more {
+			// The depth is given back only on success: after an error nobody reads on.
 			d.depth--
 			return err
 		}
@@ -110,6 +128,9 @@ func (d *decoder) readMembers(p *plan, v reflect.Value, first bool) *Error {
 
 // findField returns the field that name names, and whether it refers to a value
 // that is kept outside.
+//
+// A name with @ at its end is that of a field which holds a value, and only such a field can
+// have it.
 func (d *decoder) findField(p *plan, name []byte, next int) (i int, ref bool) {
 	if n := len(name) - 1; n >= 0 && name[n] == '@' {
 		i := p.findField(name[:n], next)
@@ -121,6 +142,7 @@ func (d *decoder) findField(p *plan, name []byte, next int) (i int, ref bool) {
 	return p.findField(name, next), false
 }
 
+// readField reads what is behind the colon.
 func (d *decoder) readField(f *field, ref bool, v reflect.Value) *Error {
 	if ref {
 		return d.readReference(v)
@@ -129,11 +151,16 @@ func (d *decoder) readField(f *field, ref bool, v reflect.Value) *Error {
 }
 
 // readReference reads the hash of a value that is kept outside.
+//
+// The value itself is in a table of the run's file, or beside the record in the log: lookup
+// knows where. It may hand out one value many times, as values are never changed.
 func (d *decoder) readReference(v reflect.Value) *Error {
 	hash, plain, err := d.readSpan()
 	if err != nil {
 		return err
 	}
+	// The hash is checked for its form before it is looked up: it may become part of a query,
+	// and an error quotes it.
 	if !plain || !isHash(hash) {
 		return d.newError("%.80q is not a SHA-256", hash)
 	}
@@ -148,6 +175,10 @@ func (d *decoder) readReference(v reflect.Value) *Error {
 }
 
 // decodeInto reads what s says into v.
+//
+// s is the shape of v's type, as planOf has found it out once; nothing is asked of reflection
+// here that does not depend on the text. On an error v may be filled in part, and is thrown
+// away.
 func (d *decoder) decodeInto(s *shape, v reflect.Value) *Error {
 	switch s.class {
 	case classString:
@@ -170,6 +201,8 @@ func (d *decoder) decodeInto(s *shape, v reflect.Value) *Error {
 		f, err := d.readFloat()
 		v.SetFloat(f)
 		return err
+	// A time that is zero is left out by the encoder, and thus never comes here; the Unix epoch
+	// itself does, as 0.
 	case classTime:
 		ms, err := d.readInt(int64Type)
 		*v.Addr().Interface().(*time.Time) = time.UnixMilli(ms).UTC()
@@ -185,6 +218,7 @@ func (d *decoder) decodeInto(s *shape, v reflect.Value) *Error {
 
 var int64Type = reflect.TypeFor[int64]()
 
+// readContainer reads what is made of other shapes.
 func (d *decoder) readContainer(s *shape, v reflect.Value) *Error {
 	switch s.class {
 	case classStruct:
@@ -192,6 +226,7 @@ func (d *decoder) readContainer(s *shape, v reflect.Value) *Error {
 			return err
 		}
 		return d.readMembers(s.plan, v, true)
+	// A pointer that is not nil is written as what it points to; one that is nil is left out.
 	case classPointer:
 		v.Set(reflect.New(s.elem.typ))
 		return d.decodeInto(s.elem, v.Elem())
@@ -202,6 +237,8 @@ func (d *decoder) readContainer(s *shape, v reflect.Value) *Error {
 	}
 }
 
+// readSlice makes a list that is not nil even if it is empty, for the two differ when they are
+// encoded again. It grows in place: an element is decoded where it will stay.
 func (d *decoder) readSlice(s *shape, v reflect.Value) *Error {
 	v.Set(reflect.MakeSlice(s.typ, 0, 0))
 	n := 0
@@ -217,6 +254,8 @@ func (d *decoder) readSlice(s *shape, v reflect.Value) *Error {
 }
 
 // eachElement calls element at every element of an array.
+//
+// Both lists in fields and the list of all decisions of a record are read so.
 func (d *decoder) eachElement(element func() *Error) *Error {
 	if err := d.expectByte('['); err != nil {
 		return err
@@ -231,6 +270,7 @@ func (d *decoder) eachElement(element func() *Error) *Error {
 	}
 }
 
+// readMap reads a map, which is not nil even if it is empty.
 func (d *decoder) readMap(s *shape, v reflect.Value) *Error {
 	if err := d.expectByte('{'); err != nil {
 		return err
@@ -246,6 +286,8 @@ func (d *decoder) readMap(s *shape, v reflect.Value) *Error {
 	}
 }
 
+// readEntry reads one entry. The element is made first and put in last, as a map's elements
+// have no address.
 func (d *decoder) readEntry(s *shape, v reflect.Value) *Error {
 	name, err := d.readText()
 	if err != nil {
@@ -259,6 +301,7 @@ func (d *decoder) readEntry(s *shape, v reflect.Value) *Error {
 		return err.inField(name)
 	}
 	key := reflect.ValueOf(name).Convert(s.typ.Key())
+	// A key that comes twice would hide its first value.
 	if v.MapIndex(key).IsValid() {
 		return d.newError("the key comes twice").inField(name)
 	}
@@ -267,6 +310,8 @@ func (d *decoder) readEntry(s *shape, v reflect.Value) *Error {
 }
 
 // readValue reads a value of the engine.
+//
+// An error has the place of the value in the text, and in Err the place within the value.
 func (d *decoder) readValue(v reflect.Value) *Error {
 	d.scan.SkipSpace()
 	start := d.scan.Offset()
@@ -280,6 +325,9 @@ func (d *decoder) readValue(v reflect.Value) *Error {
 }
 
 // setValue stores a value of the engine in a field.
+//
+// The type of the field says what it may hold. A list in a field for an object means that the
+// text is of something else.
 func (d *decoder) setValue(v reflect.Value, x any) *Error {
 	ok, want := true, ""
 	switch p := v.Addr().Interface().(type) {
@@ -298,72 +346,4 @@ func (d *decoder) setValue(v reflect.Value, x any) *Error {
 		return d.newError("the value is %T, want %s", x, want)
 	}
 	return nil
-}
-
-func (d *decoder) readInt(typ reflect.Type) (int64, *Error) {
-	literal, err := d.readInteger()
-	if err != nil {
-		return 0, err
-	}
-	n, cause := strconv.ParseInt(string(literal), 10, typ.Bits())
-	if cause != nil {
-		return 0, d.newError("the number is out of range")
-	}
-	return n, nil
-}
-
-func (d *decoder) readUint(typ reflect.Type) (uint64, *Error) {
-	literal, err := d.readInteger()
-	if err != nil {
-		return 0, err
-	}
-	n, cause := strconv.ParseUint(string(literal), 10, typ.Bits())
-	if cause != nil {
-		return 0, d.newError("the number is out of range")
-	}
-	return n, nil
-}
-
-// readInteger reads a number without a fraction and an exponent.
-func (d *decoder) readInteger() ([]byte, *Error) {
-	literal, integer, cause := d.scan.Literal()
-	if cause == nil && !integer {
-		return nil, d.newError("%.40s is not an integer", literal)
-	}
-	return literal, fromScanner(cause)
-}
-
-func (d *decoder) readFloat() (float64, *Error) {
-	literal, _, cause := d.scan.Literal()
-	if cause != nil {
-		return 0, fromScanner(cause)
-	}
-	f, err := strconv.ParseFloat(string(literal), 64)
-	if err != nil {
-		return 0, d.newError("the number %.40s is out of range", literal)
-	}
-	return f, nil
-}
-
-func (d *decoder) readBool() (bool, *Error) {
-	word, cause := d.scan.Bool()
-	return word, fromScanner(cause)
-}
-
-// readText reads a string.
-func (d *decoder) readText() (string, *Error) {
-	text, cause := d.scan.Text()
-	return text, fromScanner(cause)
-}
-
-func isHash(text []byte) bool {
-	if len(text) != hashLen {
-		return false
-	}
-	for _, c := range text {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }

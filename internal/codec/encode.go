@@ -19,18 +19,25 @@ import (
 const maxDepth = 64
 
 // An encoder writes one or several variants.
-type encoder struct {
-	values *Values
+//
+// values collects what is too large to stand inline. An encoder belongs to one call of Append
+// or AppendAll; the texts and values that it has made are the caller's.
+type encoder struct { // nil if everything is to be inline
+	values *Values // structs that are open
 	depth  int
 	pacer  pace.Pacer
 }
 
 // appendFields appends the fields of a struct that are not zero, each with a comma
 // before it.
+//
+// The comma stands before each field, also before the first, as the kind comes before it in a
+// variant; appendObject puts the brace in its place where there is no kind.
 func (e *encoder) appendFields(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
 	if e.depth >= maxDepth {
 		return dst, newError(-1, "more than %d structs in each other", maxDepth)
 	}
+	// After an error the depth is not given back: the encoder is not used again.
 	e.depth++
 	for i := range p.fields {
 		f := &p.fields[i]
@@ -43,6 +50,7 @@ func (e *encoder) appendFields(dst []byte, p *plan, v reflect.Value) ([]byte, *E
 	return dst, nil
 }
 
+// appendField appends a field with its name, unless it is zero.
 func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *Error) {
 	if isZero(f.shape.class, v) {
 		return dst, nil
@@ -54,8 +62,12 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 	switch {
 	case err != nil:
 		return dst, err
+	// A struct of which nothing was written is zero, and so is left out. That is found out by
+	// writing it, which is cheaper than comparing it.
 	case f.shape.class == classStruct && len(dst) == body+len("{}"):
 		return dst[:mark], nil
+	// The value was written inline first, since its size is known only then. It is cut off
+	// again, and its hash takes its place.
 	case f.shape.class.isValue() && len(dst)-body > InlineLimit && e.values != nil:
 		hash := e.values.Add(dst[body:])
 		dst = append(dst[:mark], f.ref...)
@@ -68,6 +80,9 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 
 // isZero reports whether a field is left out. A struct is known to be zero only
 // when none of its fields was written.
+//
+// Time is zero by IsZero, for a time of the Unix epoch is an instant like any other. Empty
+// lists and maps that are not nil are kept: they are values, as [] and {} in a text.
 func isZero(c class, v reflect.Value) bool {
 	switch c {
 	case classString:
@@ -91,6 +106,8 @@ func isZero(c class, v reflect.Value) bool {
 	}
 }
 
+// appendShape appends v without a name. It is the opposite of decodeInto, case by case: a class
+// that is added to one must be added to the other.
 func (e *encoder) appendShape(dst []byte, s *shape, v reflect.Value) ([]byte, *Error) {
 	switch s.class {
 	case classString:
@@ -120,6 +137,7 @@ func (e *encoder) appendShape(dst []byte, s *shape, v reflect.Value) ([]byte, *E
 	}
 }
 
+// appendObject appends a struct that has no kind of its own.
 func (e *encoder) appendObject(dst []byte, p *plan, v reflect.Value) ([]byte, *Error) {
 	mark := len(dst)
 	dst, err := e.appendFields(dst, p, v)
@@ -133,6 +151,8 @@ func (e *encoder) appendObject(dst []byte, p *plan, v reflect.Value) ([]byte, *E
 	return append(dst, '}'), nil
 }
 
+// appendSlice appends a list. Room is made for each element as it comes, and the pacer counts
+// elements, because a record may have a hundred thousand decisions with a list each.
 func (e *encoder) appendSlice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
 	dst = append(dst, '[')
 	for i := range v.Len() {
@@ -150,6 +170,8 @@ func (e *encoder) appendSlice(dst []byte, elem *shape, v reflect.Value) ([]byte,
 }
 
 // withRoom returns dst with room for the next of many elements.
+//
+// The slice would otherwise be doubled in one copy of megabytes; see package pace.
 func withRoom(dst []byte) []byte {
 	const most = 4 << 10 // of an element without values, nearly always
 	if cap(dst)-len(dst) < most && len(dst) > most {
@@ -159,6 +181,9 @@ func withRoom(dst []byte) []byte {
 }
 
 // appendMap appends a map, sorted by key.
+//
+// Maps have no order, but texts must be the same each time: checksums and comparisons of a
+// repair go by their bytes.
 func (e *encoder) appendMap(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
@@ -179,6 +204,8 @@ func (e *encoder) appendMap(dst []byte, elem *shape, v reflect.Value) ([]byte, *
 	return append(dst, '}'), nil
 }
 
+// appendString appends a text. Ids, names and statuses, which are most of them, need no escape
+// and are copied as they are.
 func appendString(dst []byte, s string) ([]byte, *Error) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -190,6 +217,8 @@ func appendString(dst []byte, s string) ([]byte, *Error) {
 	return append(dst, '"'), nil
 }
 
+// appendHardString appends a text that needs escapes or has characters beyond ASCII, by the
+// rules of package value.
 func appendHardString(dst []byte, s string) ([]byte, *Error) {
 	if !utf8.ValidString(s) {
 		return dst, newError(-1, "the text %.40q is not UTF-8", s)
@@ -197,6 +226,7 @@ func appendHardString(dst []byte, s string) ([]byte, *Error) {
 	return value.Append(dst, s), nil
 }
 
+// appendFloat appends the shortest digits that give the same double.
 func appendFloat(dst []byte, f float64) ([]byte, *Error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return dst, newError(-1, "%v is not a JSON number", f)

@@ -37,6 +37,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// newError returns an error at a byte of the text, or with -1 if there is no text, as in
+// encoding.
 func newError(offset int, format string, args ...any) *Error {
 	return &Error{Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }
@@ -46,6 +48,7 @@ func (d *decoder) newError(format string, args ...any) *Error {
 	return newError(d.scan.Offset(), format, args...)
 }
 
+// wrapError is newError with a cause, which errors.Is finds.
 func (d *decoder) wrapError(cause error, format string, args ...any) *Error {
 	err := d.newError(format, args...)
 	err.Err = cause
@@ -53,6 +56,9 @@ func (d *decoder) wrapError(cause error, format string, args ...any) *Error {
 }
 
 // inField moves the error below a field or key.
+//
+// Fields are added from the inside to the outside, as an error comes back: spawns, then [2],
+// then count. An index has no dot before it.
 func (e *Error) inField(name string) *Error {
 	if e.Field != "" && e.Field[0] != '[' {
 		name += "."

@@ -7,13 +7,19 @@ import (
 
 // A Union encodes and decodes the variants of a sealed interface T. It is
 // immutable and may be used from many goroutines.
+//
+// The two maps have the same variants: by type for encoding, by kind for decoding. There is a union of decisions, one of messages,
+// and small ones for rows of a run's file; what is not in the list given to New can be neither
+// written nor read.
 type Union[T any] struct {
-	zeros  []T
+	zeros  []T // in the order given to New
 	byType map[reflect.Type]*variant
 	byKind map[string]*variant
 }
 
 // A variant is one struct type of a union.
+//
+// Its kind is the name of the type, which therefore must not change.
 type variant struct {
 	kind  string
 	start string // {"kind":"..."
@@ -60,6 +66,9 @@ func (u *Union[T]) Kind(v T) string {
 // values; if that is nil they are inlined. The error is an *[Error]: v is not a
 // variant, or a field holds what JSON cannot (text that is not UTF-8, NaN, a
 // value outside the engine's model). Then dst is returned as it was.
+//
+// What values has collected before an error stays there; a caller whose record cannot be
+// encoded gives up both.
 func (u *Union[T]) Append(dst []byte, v T, values *Values) ([]byte, error) {
 	mark := len(dst)
 	e := encoder{values: values}
@@ -71,6 +80,9 @@ func (u *Union[T]) Append(dst []byte, v T, values *Values) ([]byte, error) {
 }
 
 // AppendAll appends the texts of vs to dst as one JSON array; see Append.
+//
+// All variants of one call share the large values: an output that several decisions of a record
+// have is kept once.
 func (u *Union[T]) AppendAll(dst []byte, vs []T, values *Values) ([]byte, error) {
 	mark := len(dst)
 	e := encoder{values: values}
@@ -89,6 +101,7 @@ func (u *Union[T]) AppendAll(dst []byte, vs []T, values *Values) ([]byte, error)
 	return append(dst, ']'), nil
 }
 
+// appendVariant appends one variant: the kind, then the fields, each of which brings its comma.
 func (u *Union[T]) appendVariant(dst []byte, v T, e *encoder) ([]byte, *Error) {
 	found := u.byType[reflect.TypeOf(v)]
 	if found == nil {
@@ -106,6 +119,8 @@ func (u *Union[T]) appendVariant(dst []byte, v T, e *encoder) ([]byte, *Error) {
 // Decode returns the variant whose text data is, white space around and within
 // it allowed. It asks values, which may be nil, for values that are kept
 // outside. It never panics; the error is an *[Error].
+//
+// A value that is decoded is not changed by whoever gets it: it may be shared with others.
 func (u *Union[T]) Decode(data []byte, values Lookup) (T, error) {
 	d := newDecoder(data, values)
 	v, err := u.decodeVariant(d)
@@ -121,6 +136,8 @@ func (u *Union[T]) Decode(data []byte, values Lookup) (T, error) {
 
 // DecodeAll returns the variants of a JSON array, nil if it is empty; see
 // Decode.
+//
+// A single bad variant fails the whole: half of a record's decisions are not a record.
 func (u *Union[T]) DecodeAll(data []byte, values Lookup) ([]T, error) {
 	d := newDecoder(data, values)
 	var all []T
@@ -138,6 +155,7 @@ func (u *Union[T]) DecodeAll(data []byte, values Lookup) ([]T, error) {
 	return all, nil
 }
 
+// decodeVariant reads one variant, from its opening brace to its closing one.
 func (u *Union[T]) decodeVariant(d *decoder) (v T, err *Error) {
 	kind, err := d.readKind()
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 
 // InlineLimit is the size in bytes above which the canonical JSON of a value
 // is kept outside.
+//
+// Below it a value costs less where it stands than in a row of its own. It may be changed: what
+// was written with another limit is read all the same, because the text says where a value is.
 const InlineLimit = 1024
 
 // hashLen is the length of a SHA-256 in hexadecimal digits.
@@ -19,15 +22,22 @@ const hashLen = 2 * sha256.Size
 
 // valueDepth is how deep values in a journal may be nested. Inputs and results
 // are bounded before they come here; merges and targets put them deeper.
+//
+// The bound is there because a text may come from a damaged file: it keeps the stack of the
+// decoder small.
 const valueDepth = 4096
 
 // Values collects the values that are kept outside, each once. Its zero value
 // is empty and ready.
+//
+// It belongs to one record: its entries are stored with the record. entries keeps the order of Add, which makes what is
+// written the same each time; index finds a hash in it.
 type Values struct {
 	entries []entry
 	index   map[string]int // by hash
 }
 
+// An entry is one value: the bytes are a copy that nobody else holds.
 type entry struct {
 	hash string
 	raw  []byte
@@ -65,6 +75,8 @@ func (vs *Values) All() iter.Seq2[string, []byte] {
 }
 
 // Lookup decodes the value with this hash. It is a [Lookup].
+//
+// With it a record is decoded right after it was encoded, without a file.
 func (vs *Values) Lookup(hash string) (any, error) {
 	i, ok := vs.index[hash]
 	if !ok {
@@ -79,6 +91,8 @@ type Lookup func(hash string) (any, error)
 
 // DecodeValue decodes a value that was kept outside, with the limits that the
 // codec itself uses. The error is a *value.Error.
+//
+// Bytes has no bound here: whoever stored the value has bounded it.
 func DecodeValue(raw []byte) (any, error) {
 	return value.Decode(raw, value.Limits{Depth: valueDepth, Bytes: -1})
 }
