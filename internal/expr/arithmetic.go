@@ -9,6 +9,11 @@ import (
 )
 
 // evalAdd evaluates a + b of numbers, strings, bytes, lists, timestamps and durations.
+//
+// The operators of the library do not work across int and double, since CEL keeps them apart;
+// in JSON 1 and 1.5 are both numbers, and which of them is an int depends on the data. The
+// calls here take care of doubles, mixed or not, and leave the rest to the library, which
+// reports an overflow of ints as an error.
 func evalAdd(m meter, a, b ref.Val) ref.Val {
 	if x, y, ok := bothDoubles(a, b); ok {
 		return newDouble(x + y)
@@ -23,6 +28,11 @@ func evalAdd(m meter, a, b ref.Val) ref.Val {
 }
 
 // addLists copies. The list under construction in a macro grows in place.
+//
+// The library would make a list that looks into both, and a chain of a thousand such sums would
+// be searched through at each access. A copy costs its length, which is charged before it is
+// made. Only the list that a macro such as map is building is known to nobody else, and may
+// grow.
 func (m meter) addLists(a traits.Lister, b ref.Val) ref.Val {
 	other, ok := b.(traits.Lister)
 	if !ok {
@@ -43,6 +53,7 @@ func (m meter) addLists(a traits.Lister, b ref.Val) ref.Val {
 	return types.NewRefValList(adapter{}, sum)
 }
 
+// evalSubtract evaluates a - b of numbers, timestamps and durations.
 func evalSubtract(_ meter, a, b ref.Val) ref.Val {
 	if x, y, ok := bothDoubles(a, b); ok {
 		return newDouble(x - y)
@@ -53,6 +64,7 @@ func evalSubtract(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
+// evalMultiply evaluates a * b of numbers.
 func evalMultiply(_ meter, a, b ref.Val) ref.Val {
 	if x, y, ok := bothDoubles(a, b); ok {
 		return newDouble(x * y)
@@ -63,6 +75,8 @@ func evalMultiply(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
+// evalDivide evaluates a / b. Of ints it is the integral part, 7 / 2 is 3; dividing a double by
+// zero gives an infinity, which no result can be, but which may be compared.
 func evalDivide(_ meter, a, b ref.Val) ref.Val {
 	if x, y, ok := bothDoubles(a, b); ok {
 		return newDouble(x / y)
@@ -73,6 +87,7 @@ func evalDivide(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
+// evalModulo evaluates a % b; of doubles it is what is left, with the sign of a.
 func evalModulo(_ meter, a, b ref.Val) ref.Val {
 	if x, y, ok := bothDoubles(a, b); ok {
 		if y == 0 {
@@ -86,6 +101,7 @@ func evalModulo(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
+// evalNegate evaluates -a. The library negates zero to a negative zero for doubles.
 func evalNegate(_ meter, a ref.Val) ref.Val {
 	switch a := a.(type) {
 	case types.Double:
@@ -99,6 +115,8 @@ func evalNegate(_ meter, a ref.Val) ref.Val {
 
 // bothDoubles returns both numbers if one of them is a double and the other too, or
 // an int.
+//
+// Two ints are not for doubles: their sum stays exact, and an overflow is an error.
 func bothDoubles(a, b ref.Val) (x, y float64, ok bool) {
 	switch a := a.(type) {
 	case types.Double:

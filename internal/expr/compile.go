@@ -11,9 +11,13 @@ import (
 
 // A Compiler compiles many expressions. It keeps an environment for each list
 // of variables it has met. It must not be used by several goroutines at a time.
+//
+// Declaring variables makes a new environment, which is slow beside compiling a short
+// condition; and a definition has hundreds of expressions that may use one of a few lists of
+// variables.
 type Compiler struct {
 	limits Limits
-	known  map[string]*cel.Env
+	known  map[string]*cel.Env // by the sorted names, with commas between them
 }
 
 // maxKnown bounds the environments that a Compiler keeps.
@@ -34,7 +38,10 @@ func (c *Compiler) Compile(source string, variables []string) (*Program, error) 
 	return p, nil
 }
 
+// compileSource does it in five steps: bounds, parse, rewrite, check, plan. References are
+// found between parsing and rewriting, when the tree is what the author wrote.
 func (c *Compiler) compileSource(source string, variables []string) (*Program, *Error) {
+	// Compiling a large definition takes long; here it steps back for others.
 	pace.Pause()
 	if len(source) > c.limits.Source {
 		return nil, limitError(LimitSource, uint64(c.limits.Source))
@@ -49,6 +56,7 @@ func (c *Compiler) compileSource(source string, variables []string) (*Program, *
 	}
 	tree := parsed.NativeRep()
 	refs := findReferences(tree.Expr(), variables)
+	// The checker sees the rewritten tree, so that it types the calls that will be made.
 	if err := rewriteTree(tree); err != nil {
 		return nil, err
 	}
@@ -64,6 +72,10 @@ func (c *Compiler) compileSource(source string, variables []string) (*Program, *
 }
 
 // environmentOf returns the base environment with the variables declared as dyn.
+//
+// Every variable is dyn, since values come as JSON: which type a field has is known only when
+// it is read. A type error is found at compile time only among literals and results of
+// functions.
 func (c *Compiler) environmentOf(variables []string) (*cel.Env, *Error) {
 	names := slices.Compact(slices.Sorted(slices.Values(variables)))
 	key := strings.Join(names, ",")
@@ -78,6 +90,7 @@ func (c *Compiler) environmentOf(variables []string) (*cel.Env, *Error) {
 	if err != nil {
 		return nil, newError(CodeType, "declare the variables: %v", err)
 	}
+	// Beyond the bound environments are made and thrown away: that is slow, and not wrong.
 	if len(c.known) < maxKnown {
 		c.known[key] = env
 	}

@@ -13,15 +13,20 @@ import (
 )
 
 // A converter makes a model value of a result, within the limits.
+//
+// A result becomes data of a run, and so has to be within the model and within bounds. Units of
+// work are counted once more here, as making a value of a result is work that the evaluation
+// has not paid for.
 type converter struct {
 	limits Limits
-	bytes  int // of the canonical JSON so far
-	nodes  uint64
+	bytes  int    // of the canonical JSON so far
+	nodes  uint64 // values that were visited, and entryNodes for each entry of a map
 }
 
 // entryNodes is what an entry of a map costs beyond its value.
 const entryNodes = 5
 
+// countBytes counts bytes of the result's canonical JSON, before they are made.
 func (c *converter) countBytes(bytes int) *Error {
 	if c.bytes += bytes; c.bytes > c.limits.Bytes {
 		return limitError(LimitBytes, uint64(c.limits.Bytes))
@@ -31,6 +36,9 @@ func (c *converter) countBytes(bytes int) *Error {
 
 // convertValue converts v, which is inside depth containers. What was built by the
 // expression may hold the same part many times, so that every visit counts.
+//
+// A list [x, x] of which x is a list [y, y], and so on, has 2^n leaves after n steps of work;
+// without a count of visits their conversion would never end.
 func (c *converter) convertValue(v ref.Val, depth int) (any, *Error) {
 	if c.nodes++; c.nodes > c.limits.Cost {
 		return nil, limitError(LimitCost, c.limits.Cost)
@@ -51,6 +59,7 @@ func (c *converter) convertValue(v ref.Val, depth int) (any, *Error) {
 		return c.convertNumber(value.Int(int64(v)))
 	case types.String:
 		return c.convertText(string(v))
+	// RFC 3339 with as many digits as are needed, in UTC, so that one instant has one text.
 	case types.Timestamp:
 		return c.convertText(v.UTC().Format(time.RFC3339Nano))
 	case types.Duration:
@@ -68,6 +77,7 @@ func (c *converter) convertValue(v ref.Val, depth int) (any, *Error) {
 	}
 }
 
+// convertNumber takes a number by the number rule; err says why there is none.
 func (c *converter) convertNumber(n any, err error) (any, *Error) {
 	if err != nil {
 		return nil, newError(CodeExpression, "result: %s", strings.TrimPrefix(err.Error(), "$: "))
@@ -75,6 +85,7 @@ func (c *converter) convertNumber(n any, err error) (any, *Error) {
 	return n, c.countBytes(value.Size(n))
 }
 
+// convertText checks the length before it looks at the bytes.
 func (c *converter) convertText(s string) (any, *Error) {
 	if len(s) > c.limits.Bytes {
 		return nil, limitError(LimitBytes, uint64(c.limits.Bytes))
@@ -86,6 +97,8 @@ func (c *converter) convertText(s string) (any, *Error) {
 }
 
 // openContainer counts the brackets and separators of a container of size elements.
+//
+// The depth is bounded where a container is opened, as in package value.
 func (c *converter) openContainer(size, depth int) *Error {
 	if depth >= c.limits.Depth {
 		return limitError(LimitDepth, uint64(c.limits.Depth))
@@ -93,6 +106,8 @@ func (c *converter) openContainer(size, depth int) *Error {
 	return c.countBytes(len("[]") + max(0, size-1))
 }
 
+// convertObject converts a view. A plain map is shared with the variables and only measured:
+// nobody changes it.
 func (c *converter) convertObject(o value.Object, depth int) (any, *Error) {
 	if plain, ok := o.(plainObject); ok {
 		return map[string]any(plain), c.measureValue(map[string]any(plain), depth)
@@ -102,6 +117,7 @@ func (c *converter) convertObject(o value.Object, depth int) (any, *Error) {
 	}
 	c.nodes += uint64(entryNodes * o.Len())
 	out := make(map[string]any, o.Len())
+	// A view may have lost a key since it listed them: it is left out.
 	for _, key := range o.Keys() {
 		e, ok := o.Get(key)
 		if !ok {
@@ -114,6 +130,8 @@ func (c *converter) convertObject(o value.Object, depth int) (any, *Error) {
 	return out, nil
 }
 
+// convertEntry converts one entry. The colon is counted last; the limits do not depend on the
+// order.
 func (c *converter) convertEntry(out map[string]any, key string, v ref.Val, depth int) *Error {
 	if _, err := c.convertText(key); err != nil {
 		return err
@@ -127,6 +145,8 @@ func (c *converter) convertEntry(out map[string]any, key string, v ref.Val, dept
 }
 
 // convertMapper converts a map of the library, in key order.
+//
+// Its entries come in random order otherwise, and which error is met first would be random too.
 func (c *converter) convertMapper(m traits.Mapper, depth int) (any, *Error) {
 	if err := c.openContainer(sizeOf(m), depth); err != nil {
 		return nil, err
@@ -147,6 +167,7 @@ func (c *converter) convertMapper(m traits.Mapper, depth int) (any, *Error) {
 	return out, nil
 }
 
+// convertList converts a view or a list of the library. A plain list is shared.
 func (c *converter) convertList(l value.List, depth int) (any, *Error) {
 	if plain, ok := l.(plainList); ok {
 		return []any(plain), c.measureValue([]any(plain), depth)
@@ -175,6 +196,8 @@ func (l listerView) At(i int) any { return l.Get(types.Int(i)) }
 func (l listerView) Len() int { return sizeOf(l.Lister) }
 
 // measureValue counts a plain value, which the result shares with the variables.
+//
+// It is in the model already, as all variables are, and needs no conversion.
 func (c *converter) measureValue(v any, depth int) *Error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -196,6 +219,9 @@ func (c *converter) measureValue(v any, depth int) *Error {
 
 // measureMap visits the entries in any order: depth comes first, so that there
 // is one error whatever the order.
+//
+// Bytes add up to the same sum in any order, so that they exceed the limit or do not; which
+// entry exceeds it does not matter, since the error names the limit alone.
 func (c *converter) measureMap(m map[string]any, depth int) *Error {
 	if err := c.openContainer(len(m), depth); err != nil {
 		return err

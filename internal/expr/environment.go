@@ -25,6 +25,10 @@ const (
 )
 
 // replaced are the operators of the standard library that are declared anew.
+//
+// Those of the standard library are typed: int + double has no overload there: the checker
+// would refuse it, and, of values that are dyn, the evaluation. The declarations below have the
+// mixed overloads.
 var replaced = []string{
 	operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo,
 	operators.Equals, operators.NotEquals,
@@ -38,6 +42,8 @@ var (
 	library = newLibrary(base)
 )
 
+// newBase panics if the environment cannot be made, which no input can cause: it is a mistake
+// in this function.
 func newBase() *cel.Env {
 	subset := env.NewLibrarySubset()
 	for _, name := range replaced {
@@ -72,6 +78,9 @@ func newBase() *cel.Env {
 
 // operatorDeclarations declares the operators and the internal functions. They
 // have no binding: the metered calls implement them.
+//
+// The checker needs declarations only. When a program is planned, meterCalls puts the package's
+// own operation in place of each call.
 func operatorDeclarations() cel.EnvOption {
 	a := cel.TypeParamType("A")
 	options := []cel.EnvOption{
@@ -123,6 +132,8 @@ var (
 	}
 )
 
+// declareArithmetic declares an operator with the overloads that all five have, and more. The
+// slice is capped, so that append copies.
 func declareArithmetic(name string, more ...signature) []cel.FunctionOpt {
 	return declareOverloads(name, append(numeric[:len(numeric):len(numeric)], more...))
 }
@@ -133,6 +144,8 @@ func declareEquality(name string) []cel.FunctionOpt {
 	return declareOverloads(name, []signature{{cel.DynType, cel.DynType, cel.BoolType}})
 }
 
+// declareOverloads gives each overload an id of the package, since ids of the library would
+// bind the library's code.
 func declareOverloads(name string, signatures []signature) []cel.FunctionOpt {
 	var out []cel.FunctionOpt
 	for i, s := range signatures {
@@ -142,6 +155,8 @@ func declareOverloads(name string, signatures []signature) []cel.FunctionOpt {
 	return out
 }
 
+// newLibrary finds the implementations of all functions of the library: meterCalls takes the
+// calls out of the library's hands, and calls these itself, after it has charged for them.
 func newLibrary(e *cel.Env) map[string]*functions.Overload {
 	out := map[string]*functions.Overload{}
 	for _, declared := range e.Functions() {
@@ -157,6 +172,9 @@ func newLibrary(e *cel.Env) map[string]*functions.Overload {
 }
 
 // programOptions meter every call and bound the sum.
+//
+// meterCalls comes before allowNull; they replace different things, calls and attributes. The
+// limit ends an evaluation as soon as the sum exceeds it.
 func programOptions(costLimit uint64) []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.CustomDecoratorV2(meterCalls),

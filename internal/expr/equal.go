@@ -11,11 +11,15 @@ import (
 // equalValues compares as the library does, and charges for every pair of values. A
 // value may be shared inside itself many times over, so that its size tells
 // nothing about how long this takes.
+//
+// Numbers are equal across types, by the library's own comparison; a value of one type never
+// equals one of another otherwise.
 func (m meter) equalValues(a, b ref.Val) bool {
 	m.chargeUnits(1)
 	switch a := a.(type) {
 	case types.String:
 		b, ok := b.(types.String)
+		// The shorter of the two is as much as can be compared.
 		m.chargeUnits(min(len(a), len(b)) / bytesPerUnit)
 		return ok && a == b
 	case traits.Mapper:
@@ -24,6 +28,7 @@ func (m meter) equalValues(a, b ref.Val) bool {
 	case traits.Lister:
 		b, ok := b.(traits.Lister)
 		return ok && m.equalLists(a, b)
+	// Two optionals are equal if both are empty, or both have equal values.
 	case *types.Optional:
 		b, ok := b.(*types.Optional)
 		if !ok || !a.HasValue() || !b.HasValue() {
@@ -35,6 +40,8 @@ func (m meter) equalValues(a, b ref.Val) bool {
 	}
 }
 
+// equalLists compares element by element, and stops at the first that differs: the order of a
+// list is fixed, and so is what is charged.
 func (m meter) equalLists(a, b traits.Lister) bool {
 	n := sizeOf(a)
 	if n != sizeOf(b) {
@@ -56,6 +63,7 @@ func (m meter) equalMaps(a, b traits.Mapper) bool {
 	}
 	same := true
 	for it := a.Iterator(); it.HasNext() == types.True; {
+		// A key is charged for as it is hashed.
 		key := it.Next()
 		m.chargeText(key)
 		left, _ := a.Find(key)
@@ -79,6 +87,8 @@ func evalEquals(m meter, a, b ref.Val) ref.Val    { return types.Bool(m.equalVal
 func evalNotEquals(m meter, a, b ref.Val) ref.Val { return types.Bool(!m.equalValues(a, b)) }
 
 // evalIn evaluates v in container.
+//
+// In a map it is a look-up, in a list a search.
 func evalIn(m meter, v, container ref.Val) ref.Val {
 	switch c := container.(type) {
 	case traits.Mapper:
@@ -101,6 +111,9 @@ func evalHasValue(m meter, a, v ref.Val) ref.Val {
 }
 
 // onLists turns a function of two lists into an operation.
+//
+// The functions of the library for sets compare every element of one list with every element of
+// the other, and charge nothing for it.
 func onLists(f func(m meter, a, b traits.Lister) bool) operation {
 	return operation{two: func(m meter, a, b ref.Val) ref.Val {
 		x, ok := a.(traits.Lister)
@@ -122,10 +135,12 @@ func containsAll(m meter, a, b traits.Lister) bool {
 	return true
 }
 
+// equivalentLists reports whether each has the elements of the other; how often does not count.
 func equivalentLists(m meter, a, b traits.Lister) bool {
 	return containsAll(m, a, b) && containsAll(m, b, a)
 }
 
+// intersectingLists reports whether any element of b is in a.
 func intersectingLists(m meter, a, b traits.Lister) bool {
 	for i := range sizeOf(b) {
 		if m.containsValue(a, b.Get(types.Int(i))) {
@@ -136,6 +151,9 @@ func intersectingLists(m meter, a, b traits.Lister) bool {
 }
 
 // evalDistinct keeps the first of equal elements.
+//
+// It compares each element with all that are kept so far: n^2 comparisons at worst, each of
+// which is charged.
 func evalDistinct(m meter, a ref.Val) ref.Val {
 	from, ok := a.(traits.Lister)
 	if !ok {

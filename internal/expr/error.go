@@ -37,6 +37,9 @@ const (
 )
 
 // An Error says why an expression could not be compiled or evaluated.
+//
+// Messages come from the library in part. What users often do wrong is put into their words by
+// explainSyntax and explainVariable.
 type Error struct {
 	Code    string
 	Message string
@@ -55,6 +58,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Message)
 }
 
+// newError makes an Error without a place.
 func newError(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: value.Shorten(fmt.Sprintf(format, args...), maxMessage)}
 }
@@ -62,6 +66,7 @@ func newError(code, format string, args ...any) *Error {
 // maxMessage bounds a message: it may quote a key or a type of any length.
 const maxMessage = 400
 
+// limitError says which limit was exceeded.
 func limitError(limit string, limitValue uint64) *Error {
 	e := newError(CodeLimit, "%s exceeds the limit of %d", limit, limitValue)
 	e.Limit, e.Max = limit, limitValue
@@ -79,6 +84,8 @@ func (e *Error) atExpression(info *ast.SourceInfo, id int64) *Error {
 var undeclared = regexp.MustCompile(`^undeclared reference to '\.?([^']*)'`)
 
 // An issueContext is the expression that an issue is about.
+//
+// It is what is needed to explain the issue in words of the author's.
 type issueContext struct {
 	source    string
 	variables []string
@@ -86,6 +93,9 @@ type issueContext struct {
 }
 
 // issueError turns the first problem of the parser or the checker into an Error.
+//
+// Only the first is told: the others are often consequences of it. Limits of the parser come as
+// messages, and are recognised by their words; there is no other way to tell.
 func issueError(code string, issues *cel.Issues, at issueContext) *Error {
 	first := issues.Errors()[0]
 	message, _, _ := strings.Cut(first.Message, "\n")
@@ -96,6 +106,8 @@ func issueError(code string, issues *cel.Issues, at issueContext) *Error {
 		return limitError(LimitNodes, maxNodes)
 	}
 	name := ""
+	// An undeclared reference may be a variable or a function: the checker says the same of
+	// both.
 	switch m := undeclared.FindStringSubmatch(message); {
 	case at.root == nil && strings.HasPrefix(message, "Syntax error: "):
 		message = explainSyntax(at.source, message)
@@ -125,6 +137,10 @@ func isVariable(root ast.Expr, id int64) bool {
 }
 
 // evaluationError turns an error of the library into an Error.
+//
+// An error of this package that went through the library, such as that of a pattern which is
+// too large, keeps its code. It is copied, as it may be shared by evaluations: a constant
+// pattern has its error from when it was planned.
 func (p *Program) evaluationError(err error) *Error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {

@@ -29,6 +29,10 @@ var (
 )
 
 // explainSyntax says in a user's words what the parser's message means.
+//
+// The most likely mistakes are looked for first, such as a text without quotes in a field that
+// holds an expression. Then the parser's message is taken apart; what nothing matches is passed
+// on as it is.
 func explainSyntax(source, message string) string {
 	source = strings.TrimSpace(source)
 	message, _, _ = strings.Cut(strings.TrimPrefix(message, "Syntax error: "), " expecting {")
@@ -61,6 +65,8 @@ func explainSyntax(source, message string) string {
 }
 
 // explainToken says what to write in place of a token that is out of place.
+//
+// Words of other languages are translated; anything else is only named.
 func explainToken(token string) string {
 	operators := map[string]string{"and": "&&", "or": "||", "not": "!", "is": "==", "=": "=="}
 	if o := operators[strings.ToLower(token)]; o != "" {
@@ -80,6 +86,9 @@ func lastWord(source string) string {
 
 // explainVariable says which variable or function was probably meant by a name that
 // is none; id is that of its identifier in root.
+//
+// A name before a dot may be a namespace, such as math: then its functions are proposed. If
+// nothing is near, the list of all variables helps more than a guess.
 func explainVariable(source, name string, variables []string, root ast.Expr, id int64) string {
 	if function := functionOf(root, name, id); function != "" {
 		if those := functionsOf(name); len(those) > 0 {
@@ -120,6 +129,9 @@ func explainFunction(name string, variables []string) string {
 
 // functionOf returns the function that is called on the identifier with the given id,
 // "" if there is none.
+//
+// The checker reports an unknown namespace as an unknown variable, since it looks at the
+// identifier first.
 func functionOf(root ast.Expr, name string, id int64) string {
 	function := ""
 	if root != nil {
@@ -136,6 +148,8 @@ func functionOf(root ast.Expr, name string, id int64) string {
 }
 
 // macroNames are the functions with a namespace that are expanded as they are parsed.
+//
+// They are no functions of the environment, and are therefore listed by hand.
 var macroNames = []string{"cel.bind", "math.greatest", "math.least"}
 
 // functionNames returns the functions that can be written, sorted.
@@ -150,6 +164,7 @@ func functionNames() []string {
 	return slices.Compact(names)
 }
 
+// isFunction reports whether there is a function of that name.
 func isFunction(name string) bool { return slices.Contains(functionNames(), name) }
 
 // functionsOf returns the functions of a namespace, sorted.

@@ -46,6 +46,7 @@ type Limits struct {
 	Bytes  int    // size of the result as canonical JSON
 }
 
+// withDefaults puts the defaults in place of zeros.
 func (l Limits) withDefaults() Limits {
 	if l.Cost == 0 {
 		l.Cost = DefaultCost
@@ -73,6 +74,9 @@ type Vars interface {
 // A Payer is Vars that are told what each evaluation with them has come to, in
 // units of cost, whether or not it gave a result. The size of a result counts as
 // well: a unit for ten bytes of its JSON.
+//
+// The planner gives such variables, and so can bound what all expressions of one message may
+// cost together.
 type Payer interface {
 	Vars
 	Pay(units int)
@@ -88,6 +92,9 @@ func (m Map) Lookup(name string) (any, bool) {
 }
 
 // A Program is a compiled expression.
+//
+// It is immutable. limits are those of its Compiler; info tells where each part of it stands in
+// the source, for errors.
 type Program struct {
 	source     string
 	references [][]string
@@ -123,9 +130,11 @@ func (p *Program) Eval(v Vars) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The value is converted within bounds, and paid for also if it exceeds them.
 	c := converter{limits: p.limits}
 	result, problem := c.convertValue(out, 0)
 	if payer, ok := v.(Payer); ok {
+		// A unit is a value that was visited, or bytesPerUnit of its text.
 		payer.Pay(int(min(c.nodes, p.limits.Cost)) + c.bytes/bytesPerUnit)
 	}
 	if problem != nil {
@@ -149,6 +158,9 @@ func (p *Program) EvalBool(v Vars) (bool, error) {
 
 // EvalTime evaluates to a point in time, in UTC and whole milliseconds. The
 // result must be a timestamp or a string in RFC 3339.
+//
+// Waits use it for instants that an expression computes. Milliseconds are the precision of
+// instants in the journal: a finer one would change when it is read back.
 func (p *Program) EvalTime(v Vars) (time.Time, error) {
 	out, err := p.evalRaw(v)
 	if err != nil {
@@ -165,6 +177,9 @@ func (p *Program) EvalTime(v Vars) (time.Time, error) {
 }
 
 // evalRaw evaluates to a value of the library.
+//
+// The evaluation is paid for before its error is looked at: one that fails after much work has
+// done the work.
 func (p *Program) evalRaw(v Vars) (ref.Val, error) {
 	out, details, err := p.program.Eval(activation{v})
 	if payer, ok := v.(Payer); ok {
@@ -177,6 +192,9 @@ func (p *Program) evalRaw(v Vars) (ref.Val, error) {
 }
 
 // costOf returns what an evaluation has cost, at most a unit more than the limit.
+//
+// The library ends an evaluation as soon as the limit is exceeded; the last charge may have
+// been much larger than what was left of it.
 func (p *Program) costOf(details *cel.EvalDetails) int {
 	if c := details.ActualCost(); c != nil {
 		return int(min(*c, p.limits.Cost+1))

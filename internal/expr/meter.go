@@ -18,6 +18,10 @@ import (
 // The sum never depends on how a value is represented, only on the value.
 
 // A meter charges the evaluation that is under way. The zero meter is free.
+//
+// The tracker is the library's count for this evaluation, id the call that is charged for. The
+// methods that charge are called by operations as they go, and need not look at the limit:
+// chargeUnits does not return once it is exceeded.
 type meter struct {
 	tracker *cost.Tracker
 	id      int64
@@ -25,6 +29,7 @@ type meter struct {
 
 // chargeUnits adds n units. The library ends the evaluation, by a panic that it
 // recovers itself, once the sum exceeds the limit.
+// One unit is what nearly every call charges, and Qualify adds one without a detour.
 func (m meter) chargeUnits(n int) {
 	switch {
 	case m.tracker == nil || n <= 0:
@@ -74,6 +79,8 @@ func (m meter) chargeText(v ref.Val) {
 
 // An operation is what a call does. One of the fields is set for the number of
 // arguments that the call has; many takes any number.
+//
+// It returns noOverload for arguments that it is not for, as the library does.
 type operation struct {
 	one  func(m meter, a ref.Val) ref.Val
 	two  func(m meter, a, b ref.Val) ref.Val
@@ -81,6 +88,9 @@ type operation struct {
 }
 
 // meterCalls replaces the calls in a plan, as a decorator of the library.
+//
+// Calls are replaced when a program is planned, once. NotStrictlyFalse, by which macros such as
+// all stop early, must see the errors of its arguments and stays the library's.
 func meterCalls(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	c, ok := i.(interpreter.InterpretableCall)
 	if !ok {
@@ -94,6 +104,9 @@ func meterCalls(i interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 }
 
 // operationOf returns the package's own operation, or that of the library.
+//
+// What it looks up is looked up here, and not at each evaluation: the price, the
+// implementation, and whether a time zone has to be checked.
 func operationOf(c interpreter.InterpretableCall) operation {
 	if c.Function() == matchesFunction {
 		return matchOperation(c.Args())
@@ -101,6 +114,8 @@ func operationOf(c interpreter.InterpretableCall) operation {
 	if op, ok := operations[c.Function()]; ok {
 		return op
 	}
+	// An overload that was resolved has an id; one that is chosen by the arguments' types only
+	// has the function's name.
 	price, zoned := surcharges[c.Function()], hasZone(c)
 	o, ok := library[c.OverloadID()]
 	if !ok {
@@ -123,6 +138,10 @@ func operationOf(c interpreter.InterpretableCall) operation {
 }
 
 // callLibrary calls an implementation of the library, as the library would.
+//
+// The library has a function of one, of two or of any number of arguments, or asks the first
+// argument itself, if that is a receiver. A trait that is missing means that the overload is
+// not for these arguments.
 func callLibrary(c interpreter.InterpretableCall, o *functions.Overload, args []ref.Val) ref.Val {
 	fits := o.OperandTrait == 0 || len(args) > 0 && args[0].Type().HasTrait(o.OperandTrait)
 	switch {
@@ -155,9 +174,12 @@ func (c *call) Eval(vars interpreter.Activation) ref.Val {
 }
 
 // Exec implements interpreter.InterpretableV2.
+// The unit for the call comes before its arguments are evaluated, so that deep nesting is paid
+// for on the way down.
 func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	m := meter{frame.CostTracker(), c.ID()}
 	m.chargeUnits(1)
+	// Cost is the measure of how long this takes: by it the evaluation steps back for others.
 	if m.tracker != nil {
 		pace.At(m.tracker.ActualCost())
 	}
@@ -171,6 +193,8 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	}
 }
 
+// execUnary and execBinary spare the slice of arguments, as most calls have one or two. An
+// argument that is an error is the result, as CEL has it.
 func (c *call) execUnary(m meter, frame *interpreter.ExecutionFrame) ref.Val {
 	a := c.args[0].Exec(frame)
 	if types.IsUnknownOrError(a) {
@@ -194,6 +218,7 @@ func (c *call) execBinary(m meter, frame *interpreter.ExecutionFrame) ref.Val {
 	return c.labelError(c.operation.two(m, a, b))
 }
 
+// execVariadic does a call with any other number of arguments.
 func (c *call) execVariadic(m meter, frame *interpreter.ExecutionFrame) ref.Val {
 	args := make([]ref.Val, len(c.args))
 	for i, arg := range c.args {

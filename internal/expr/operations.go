@@ -13,6 +13,9 @@ import (
 
 // operations are the functions that the package does itself: those that the
 // library lacks, and those that compare values without end.
+//
+// They may be called with arguments of any type, since variables are dyn, and refuse with
+// noOverload those that they are not for.
 var operations = map[string]operation{
 	operators.Add:       {two: evalAdd},
 	operators.Subtract:  {two: evalSubtract},
@@ -48,6 +51,9 @@ func evalKey(_ meter, a ref.Val) ref.Val {
 }
 
 // isKey reports whether v can be found again under itself in a map.
+//
+// NaN is not equal to itself, so that it could be put into a map and never be found. Nothing
+// but scalars can be hashed.
 func isKey(v ref.Val) bool {
 	switch v := v.(type) {
 	case types.String, types.Int, types.Uint, types.Bool:
@@ -70,6 +76,9 @@ func isPresent(_ meter, a ref.Val) ref.Val {
 
 // surcharges are the prices of functions of the library beyond the length of
 // their strings, which every call is charged for.
+//
+// They are charged before the call, from the sizes of the arguments. A price need not be exact;
+// it must not be far below the work, for any arguments.
 var surcharges = map[string]func(m meter, args []ref.Val){
 	"split":                 chargeSplit,
 	"replace":               chargeReplace,
@@ -120,6 +129,9 @@ func textOf(v ref.Val) string {
 }
 
 // chargeSearch charges for a search which compares at every place.
+//
+// At worst the text that is sought is compared at each place of the other, as in a search for
+// aaab in aaaa and so on.
 func chargeSearch(m meter, args []ref.Val) {
 	if len(args) > 1 {
 		m.chargeUnits(len(textOf(args[0])) * (len(textOf(args[1]))/bytesPerUnit + 1) / bytesPerUnit)
@@ -134,6 +146,9 @@ func chargeSplit(m meter, args []ref.Val) {
 }
 
 // chargeReplace charges for the string that replace makes.
+//
+// An empty text is found between all characters, so that the result may be much larger than the
+// arguments: it is charged for by the count.
 func chargeReplace(m meter, args []ref.Val) {
 	if len(args) > 2 {
 		count := strings.Count(textOf(args[0]), textOf(args[1]))
@@ -143,6 +158,8 @@ func chargeReplace(m meter, args []ref.Val) {
 }
 
 // chargeJoin charges for the string that join makes.
+//
+// The separator comes once for each element, and the elements once each.
 func chargeJoin(m meter, args []ref.Val) {
 	from, ok := args[0].(traits.Lister)
 	if !ok {
@@ -159,6 +176,8 @@ func chargeJoin(m meter, args []ref.Val) {
 }
 
 // chargeFormat charges for every value inside of the arguments.
+//
+// The first argument is the format; a list in one of the others is written out whole.
 func chargeFormat(m meter, args []ref.Val) {
 	for _, a := range args[1:] {
 		m.chargeDeep(a)
@@ -166,6 +185,9 @@ func chargeFormat(m meter, args []ref.Val) {
 }
 
 // chargeDeep charges for everything in v.
+//
+// It goes into containers as deep as they are. A part that is shared many times is charged each
+// time, as it is written each time; the limit ends it.
 func (m meter) chargeDeep(v ref.Val) {
 	m.chargeUnits(1)
 	m.chargeText(v)
@@ -185,6 +207,9 @@ func (m meter) chargeDeep(v ref.Val) {
 }
 
 // chargeSort charges n log n comparisons of the elements of the last list.
+//
+// A sort by keys has the keys in its last argument; a sort without has the list alone. Texts
+// are compared as well, so that they are charged by their length in each round.
 func chargeSort(m meter, args []ref.Val) {
 	by, ok := args[len(args)-1].(traits.Lister)
 	if !ok {
@@ -199,6 +224,8 @@ func chargeSort(m meter, args []ref.Val) {
 }
 
 // chargeFlatten charges for the elements that flatten visits.
+//
+// The depth is that of the call, 1 if it has none: only so many levels are visited.
 func chargeFlatten(m meter, args []ref.Val) {
 	depth := 1
 	if len(args) > 1 {
@@ -209,6 +236,7 @@ func chargeFlatten(m meter, args []ref.Val) {
 	m.chargeLevels(args[0], depth)
 }
 
+// chargeLevels charges for v and for depth levels of lists in it.
 func (m meter) chargeLevels(v ref.Val, depth int) {
 	from, ok := v.(traits.Lister)
 	if !ok {

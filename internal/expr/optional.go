@@ -14,6 +14,9 @@ import (
 // always is. A null at the end of a chain is a value.
 
 // An optionalChain adds steps to an expression such as x.?a.b.
+//
+// It is a decorator of an attribute: the library builds a chain by adding qualifiers to it one
+// by one, and each is replaced by a step that knows about null.
 type optionalChain struct {
 	interpreter.InterpretableAttribute
 }
@@ -90,4 +93,6 @@ func (s computedStep) QualifyIfPresent(vars interpreter.Activation, from any, pr
 	return s.Attribute.QualifyIfPresent(vars, from, presenceOnly)
 }
 
+// isNull reports whether a value is null, as it comes from variables or as it is in the
+// library.
 func isNull(v any) bool { return v == nil || v == types.NullValue }

@@ -10,6 +10,10 @@ import (
 )
 
 // evalOrdered gives a map the order of its keys, and anything else back as it is.
+//
+// rewriteTree puts it around the range of each comprehension. A view has its keys sorted
+// already, and needs only to be paid for; a map that the expression has made is a Go map, whose
+// order is random.
 func evalOrdered(m meter, v ref.Val) ref.Val {
 	from, ok := v.(traits.Mapper)
 	if !ok {
@@ -49,6 +53,7 @@ func compareKeys(a, b ref.Val) int {
 	return 0
 }
 
+// keyRank groups the types of keys that can be compared with each other.
 func keyRank(v ref.Val) int {
 	switch v.(type) {
 	case types.Bool:
@@ -63,6 +68,8 @@ func keyRank(v ref.Val) int {
 }
 
 // An orderedMap is a map of the library with the order of its keys.
+//
+// It changes how the map is iterated, and nothing else.
 type orderedMap struct {
 	traits.Mapper
 	keys []ref.Val

@@ -21,6 +21,9 @@ const (
 
 // A Pattern is a compiled regular expression in the syntax of RE2, whose matching has a
 // price that is known before.
+//
+// RE2 has no backtracking: a match takes time in proportion to text times program, which is
+// what Cost returns. Package workflow matches patterns of schemas with it as well.
 type Pattern struct {
 	program *regexp.Regexp
 	steps   int // a match takes at most so many for each byte
@@ -32,6 +35,8 @@ func CompilePattern(source string) (*Pattern, error) {
 	if len(source) > maxPattern {
 		return nil, limitError(LimitPattern, maxPattern)
 	}
+	// It is parsed apart from compiling it: (a{1000}){1000} is short, and its program would be
+	// huge. Its size is estimated before it is made.
 	parsed, err := syntax.Parse(source, syntax.Perl)
 	if err != nil {
 		return nil, fmt.Errorf("pattern: %w", err)
@@ -55,6 +60,10 @@ func (p *Pattern) Cost(n int) int { return p.steps * (n + 1) / bytesPerUnit }
 
 // matchOperation returns the operation for matches(text, pattern). A constant
 // pattern is compiled once.
+//
+// matches(text, pattern) with a pattern that is computed compiles it each time; a unit for each
+// byte of it pays for that. The error of a constant pattern comes when it is evaluated, and not
+// when it is compiled, as CEL has it.
 func matchOperation(args []interpreter.InterpretableV2) operation {
 	compile := CompilePattern
 	if len(args) == 2 {
@@ -80,6 +89,9 @@ func matchOperation(args []interpreter.InterpretableV2) operation {
 }
 
 // countInstructions estimates the size of the program of a pattern, from above.
+//
+// A repetition copies what it repeats; nested ones multiply, and min keeps the number from
+// overflowing.
 func countInstructions(r *syntax.Regexp) int {
 	n := 1 + len(r.Rune)
 	for _, sub := range r.Sub {

@@ -25,6 +25,9 @@ func rewriteTree(tree *ast.AST) *Error {
 	return r.problem
 }
 
+// A rewriter walks over a tree once, the parts of an expression before the expression. next is
+// the largest id in the tree; each call that is put in gets one more. problem is the first of
+// the tree.
 type rewriter struct {
 	factory ast.ExprFactory
 	info    *ast.SourceInfo
@@ -50,6 +53,9 @@ func (r *rewriter) visitExpr(e ast.Expr) {
 	}
 }
 
+// rewriteComprehension puts functions around the range and the start of a macro. An empty list,
+// which is the range of cel.bind, is left alone. The accumulator of a macro has a name with @,
+// that of a binding one of the author's.
 func (r *rewriter) rewriteComprehension(e ast.Expr) {
 	c := e.AsComprehension()
 	if over := c.IterRange(); over.Kind() != ast.ListKind || over.AsList().Size() > 0 {
@@ -60,6 +66,7 @@ func (r *rewriter) rewriteComprehension(e ast.Expr) {
 	}
 }
 
+// rewriteIndex puts @key around computed keys of m[k] and m[?k].
 func (r *rewriter) rewriteIndex(e ast.Expr) {
 	switch call := e.AsCall(); call.FunctionName() {
 	case operators.Index, operators.OptIndex:
@@ -73,6 +80,8 @@ func (r *rewriter) wrapInCall(function string, e ast.Expr) {
 	if e.Kind() == ast.LiteralKind && isKey(e.AsLiteral()) {
 		return
 	}
+	// What e was moves into a new expression, which gets e's place in the source for errors; e
+	// becomes the call. Whoever holds e thereby holds the call.
 	r.next++
 	inner := r.factory.NewUnspecifiedExpr(r.next)
 	inner.SetKindCase(e)
@@ -83,6 +92,9 @@ func (r *rewriter) wrapInCall(function string, e ast.Expr) {
 }
 
 // findReferences returns the chains of constant keys that start at a variable.
+//
+// They tell which data an expression may read: package workflow checks them against the
+// definition, and the planner knows by them what to look up.
 func findReferences(root ast.Expr, variables []string) [][]string {
 	w := walker{variables: variables, hidden: map[string]int{}}
 	w.walkExpr(root)
@@ -97,6 +109,8 @@ type walker struct {
 	chains    [][]string
 }
 
+// walkExpr collects the chains in e. A chain is taken whole: of a.b.c only ["a", "b", "c"], and
+// not its beginnings.
 func (w *walker) walkExpr(e ast.Expr) {
 	if chain := w.chainOf(e); chain != nil {
 		w.chains = append(w.chains, chain)
@@ -120,12 +134,14 @@ func (w *walker) walkExpr(e ast.Expr) {
 	}
 }
 
+// walkAll collects the chains in several expressions.
 func (w *walker) walkAll(list []ast.Expr) {
 	for _, e := range list {
 		w.walkExpr(e)
 	}
 }
 
+// walkCall collects those in the target and the arguments of a call.
 func (w *walker) walkCall(call ast.CallExpr) {
 	if call.IsMemberFunction() {
 		w.walkExpr(call.Target())
@@ -133,6 +149,8 @@ func (w *walker) walkCall(call ast.CallExpr) {
 	w.walkAll(call.Args())
 }
 
+// walkComprehension collects those in a macro. The range and the start are outside of what it
+// binds; the result sees the accumulator only.
 func (w *walker) walkComprehension(c ast.ComprehensionExpr) {
 	w.walkExpr(c.IterRange())
 	w.walkExpr(c.AccuInit())
@@ -144,6 +162,7 @@ func (w *walker) walkComprehension(c ast.ComprehensionExpr) {
 	w.hideNames(-1, c.AccuVar())
 }
 
+// hideNames adds to how many bindings hide each name: they may be nested.
 func (w *walker) hideNames(by int, names ...string) {
 	for _, name := range names {
 		w.hidden[name] += by
@@ -151,6 +170,8 @@ func (w *walker) hideNames(by int, names ...string) {
 }
 
 // chainOf returns the chain that e spells, nil if it spells none.
+//
+// A dot in front, as in .input, means the variable even if something hides it.
 func (w *walker) chainOf(e ast.Expr) []string {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -169,6 +190,7 @@ func (w *walker) chainOf(e ast.Expr) []string {
 	}
 }
 
+// indexChain is chainOf for a["b"], a[?"b"] and a.?b.
 func (w *walker) indexChain(call ast.CallExpr) []string {
 	switch call.FunctionName() {
 	case operators.Index, operators.OptIndex, operators.OptSelect:
@@ -183,6 +205,7 @@ func (w *walker) indexChain(call ast.CallExpr) []string {
 	return nil
 }
 
+// extendChain adds a key to the chain of operand, if it has one.
 func (w *walker) extendChain(operand ast.Expr, key string) []string {
 	chain := w.chainOf(operand)
 	if chain == nil {

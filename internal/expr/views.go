@@ -17,6 +17,8 @@ import (
 
 // An activation gives the variables to the library. Plain maps and lists go in
 // as they are: the library selects from them without any wrapper.
+//
+// Views are selected from through object and list.
 type activation struct{ vars Vars }
 
 // ResolveName implements interpreter.Activation.
@@ -26,6 +28,9 @@ func (a activation) ResolveName(name string) (any, bool) { return a.vars.Lookup(
 func (a activation) Parent() interpreter.Activation { return nil }
 
 // An adapter makes values of the library from model values and views, lazily.
+//
+// A value is wrapped when it is reached, and nothing below it is: an expression that reads
+// input.id out of a megabyte touches nothing else.
 type adapter struct{}
 
 // NativeToValue implements types.Adapter.
@@ -83,6 +88,9 @@ func (l plainList) At(i int) any { return l[i] }
 func (l plainList) Len() int { return len(l) }
 
 // An object is a view as a map of the library. It iterates in key order.
+//
+// It is how a view of package value looks to the library. Nothing is copied; what is selected
+// is wrapped in turn.
 type object struct{ view value.Object }
 
 var (
@@ -157,6 +165,8 @@ func (o object) ConvertToType(t ref.Type) ref.Val { return convertContainer(o, t
 func (o object) ConvertToNative(t reflect.Type) (any, error) { return nil, noNative(t) }
 
 // A list is a view as a list of the library.
+//
+// Like an object, it copies nothing.
 type list struct{ view value.List }
 
 var (
@@ -234,6 +244,7 @@ func (it *iterator) Next() ref.Val {
 	return it.Get(types.Int(it.next - 1))
 }
 
+// convertContainer answers type(x) and a conversion to the type that v has.
 func convertContainer(v ref.Val, t ref.Type) ref.Val {
 	switch t {
 	case v.Type():
@@ -245,6 +256,7 @@ func convertContainer(v ref.Val, t ref.Type) ref.Val {
 	}
 }
 
+// noNative says that a value cannot be made a Go value by the library.
 func noNative(t reflect.Type) error {
 	return fmt.Errorf("no conversion to the Go type %v", t)
 }

@@ -13,6 +13,8 @@ import (
 var offset = regexp.MustCompile(`^[+-]?[0-9]{2}:[0-9]{2}$`)
 
 // hasZone reports whether a call is an accessor of a timestamp with a time zone.
+//
+// The accessors without a zone are in UTC, and need no check.
 func hasZone(c interpreter.InterpretableCall) bool {
 	if len(c.Args()) != 2 {
 		return false
@@ -29,6 +31,9 @@ func hasZone(c interpreter.InterpretableCall) bool {
 }
 
 // checkZone refuses time zones by name: their rules come with the machine.
+//
+// The database of zones differs from machine to machine and from year to year: a run that is
+// replayed elsewhere would decide differently.
 func checkZone(v ref.Val) ref.Val {
 	switch zone := textOf(v); {
 	case zone == "", zone == "UTC", offset.MatchString(zone):
