@@ -15,7 +15,10 @@ import (
 )
 
 // An Operation is something that an operator does to a run: what Do says, with the fields that it
-// takes. Each has a name and a reason, which the journal keeps.
+// takes. Each has a name and a reason, which the journal keeps. The same type is the body of every
+// act: on a path of one act, such as /pause, Do is left out, since the path says it; in a batch and
+// in a Trial, Do says it. decodeAct refuses a field that belongs to another act, so that a client
+// which sends a comment with a retry learns that nobody will read it.
 type Operation struct {
 	// Do is cancel, pause, resume, signal, patch, cancelNodes, addBranch, closeGroup or, of one token, retry,
 	// skip, vote, complete or fail; in a Trial also elapse.
@@ -54,7 +57,9 @@ type Operation struct {
 	Elapse string `json:"elapse,omitzero"` // elapse: how much time passes, as 2h
 }
 
-// An actKind is what an act takes besides do, by and reason, and does.
+// An actKind is what an act takes besides do, by and reason, and does. Only one of token and node
+// is needed: a token is exact, and a node is what a person knows. The fields are names as they
+// stand in JSON.
 type actKind struct {
 	fields   []string
 	ofToken  bool // it is done to a token, which token or node names
@@ -62,9 +67,13 @@ type actKind struct {
 	doAct    func(context.Context, *performer, *Operation) error
 }
 
+// actElapse lets time pass in a Trial. It has no path in actPaths, and so no request does it to the
+// run itself: elapseTime relies on there being a copy.
 const actElapse = "elapse" // which is none to a run
 
-// actKinds are the acts by their names.
+// actKinds are the acts by their names. actKinds holds in one place what decodeAct checks, what the
+// routes need and what is called, so that an act that is added is known to paths, batches, trials
+// and the Client alike. It is never modified.
 var actKinds = map[string]actKind{
 	"cancel": {doAct: cancelRun},
 	"pause":  {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Pause(ctx, p.run) }},
@@ -100,10 +109,15 @@ func valueOf(raw json.RawMessage) any {
 	if raw == nil {
 		return nil
 	}
+	// A nil RawMessage in an interface would not be nil to the engine, which then would see a value
+	// where the body has none. What is there goes on as bytes: the engine parses it once, by its
+	// own rules.
 	return raw
 }
 
-// actPerforms returns what does an act to the run, or the token, that the path names.
+// actPerforms returns what does an act to the run, or the token, that the path names. The order of
+// the checks is that of what costs little first: the body is read and decoded, then the target and
+// the name are checked, and only replyToAct asks the engine. Rights were checked by serveRoute.
 func actPerforms(do string) func(*call) error {
 	return func(c *call) error {
 		text, err := c.readBody()
@@ -126,10 +140,14 @@ func actPerforms(do string) func(*call) error {
 	}
 }
 
-// anyToken stands in a path for the token at the node that the query names, since the name of a node may be a number.
+// anyToken stands in a path for the token at the node that the query names, since the name of a
+// node may be a number. /tokens/-/retry?node=31 is the node named "31", and /tokens/31/retry is
+// token 31.
 const anyToken = "-"
 
-// targetNamed returns the token of a path: its number, or the node where it is.
+// targetNamed returns the token of a path: its number, or the node where it is. A number above 0 is
+// a token, everything else a node. With both in one request, which would be two answers to one
+// question, the request is refused.
 func (c *call) targetNamed() (workflow.TokenID, workflow.NodeID, error) {
 	text, node := c.r.PathValue("token"), c.query().textOf("node")
 	if node != "" && text != anyToken {
@@ -141,7 +159,9 @@ func (c *call) targetNamed() (workflow.TokenID, workflow.NodeID, error) {
 	return 0, workflow.NodeID(cmp.Or(node, text)), nil
 }
 
-// signAct checks in whose name an act is, and that there is a reason for it.
+// signAct checks in whose name an act is, and that there is a reason for it. The journal keeps both
+// with the record of the act, which is why an operator cannot leave them out. Acts of runs, forks,
+// imports, purges and batches call this; a start only signs its name.
 func (c *call) signAct(by *string, reason string) error {
 	if err := c.signName(by); err != nil {
 		return err
@@ -155,7 +175,10 @@ func (c *call) signAct(by *string, reason string) error {
 	return nil
 }
 
-// signName puts the name of the caller where none is, and refuses another's.
+// signName puts the name of the caller where none is, and refuses another's. c.who is "" where the
+// host has no name for the caller, as on the socket without NarrowLocal: then the request names
+// whoever acts, and is believed. Where the host does know, a caller cannot act as somebody else,
+// not even with all rights.
 func (c *call) signName(by *string) error {
 	if c.who != "" && *by != "" && c.who != *by {
 		return refusef(http.StatusForbidden, codeForbidden, "this is in the name of %q, and comes from %q: leave by out", *by, c.who)
@@ -164,7 +187,9 @@ func (c *call) signName(by *string) error {
 	return nil
 }
 
-// An Acted says what has come of an act or, if it was only tried, what would.
+// An Acted says what has come of an act or, if it was only tried, what would. The Future is nil for
+// an act that was done: what comes of it is told by events and the journal, while that of a dry run
+// is nowhere else.
 type Acted struct {
 	Run      workflow.RunID `json:"run"`
 	Applied  bool           `json:"applied"`           // false: nothing was changed
@@ -173,9 +198,15 @@ type Acted struct {
 }
 
 // commitTime bounds how long an act may take to be committed, whether or not the caller waits.
+// Handlers detach an act from the context of the request (context.WithoutCancel): a caller who
+// hangs up when the message is under way to the run would otherwise leave open whether it was
+// applied, and 30 s bound what such a request can hold.
 const commitTime = 30 * time.Second
 
-// unknownIfLate returns the error of an act that was not answered within commitTime: it may be committed all the same.
+// unknownIfLate returns the error of an act that was not answered within commitTime: it may be
+// committed all the same. The message may wait in the queue of the run's actor, and nothing takes
+// it out again. So the code is unknown_outcome, not timeout: a client must look at the journal
+// before it repeats an act that is not safe to repeat.
 func unknownIfLate(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return unknownOutcome(err)
@@ -183,7 +214,9 @@ func unknownIfLate(err error) error {
 	return err
 }
 
-// replyToAct does an act, or tries it where the query says dryRun.
+// replyToAct does an act, or tries it where the query says dryRun. A dry run takes View and Values
+// besides the right to act, since its answer quotes the data of the run; an act itself takes no
+// right to see anything.
 func (c *call) replyToAct(a *Operation) error {
 	q := c.query()
 	dry := q.flag("dryRun")
@@ -202,6 +235,8 @@ func (c *call) replyToAct(a *Operation) error {
 	if err := c.requireRights(View | Values); err != nil {
 		return err
 	}
+	// From here on the act is done to a copy, which nobody else sees and which is dropped with the
+	// request. The copy is of the run as it was committed last; the run goes on meanwhile.
 	var err error
 	if p.copied, err = c.engine.Simulate(ctx, p.run); err != nil {
 		return err

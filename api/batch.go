@@ -13,10 +13,16 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// batchActs are what may be done to many runs with one request. A patch is for the revision that each of them has.
+// batchActs are what may be done to many runs with one request. A patch is for the revision that
+// each of them has. Acts of a token or of a group are not among them, since one number or name
+// means something else in each run.
 var batchActs = []string{"cancel", "pause", "resume", "signal", "patch"}
 
 // A Batch says what one request has done to runs that fit a filter and have not ended, or would do.
+// Runs is the sum of Changed, Left and len(Refused): one request comes to at most maxLimit runs,
+// which are no more than the refusals that the engine lists (pawl.MaxRefusals). Of a dry run
+// Changed and Left are 0, and Runs counts all that fit. The Client adds several answers up to one
+// Batch.
 type Batch struct {
 	Applied bool         `json:"applied"`         // false: nothing was changed
 	Runs    int          `json:"runs"`            // those that it was done to, or would be
@@ -26,14 +32,18 @@ type Batch struct {
 	Cursor  string       `json:"cursor,omitzero"` // with which the same request goes on; "" when all runs are done
 }
 
-// A RunRefusal says why a run did not take what was done to many.
+// A RunRefusal says why a run did not take what was done to many. The others of the batch were
+// acted on all the same; an error that concerns all runs is no RunRefusal but ends the batch.
 type RunRefusal struct {
 	Run   workflow.RunID `json:"run"`
 	Error *Error         `json:"error"`
 }
 
-// doBatch does an act to the runs that fit a filter, one after the other, the oldest first: to at most as many as the
-// limit says, or for so long. Where the query says dryRun it counts them all.
+// doBatch does an act to the runs that fit a filter, one after the other, the oldest first: to at
+// most as many as the limit says, or for so long. Where the query says dryRun it counts them all.
+// Each run takes the act in a commit of its own: a crash in the middle leaves a part of the runs
+// changed, and the caller, who has no cursor then, begins anew. That is safe where the act is: a
+// run that was cancelled does not fit any more, and a signal with an ID is taken once.
 func (c *call) doBatch() error {
 	q := c.query()
 	f, limit, dry, all := q.runFilter(), q.limit(), q.flag("dryRun"), q.flag("all")
@@ -43,6 +53,8 @@ func (c *call) doBatch() error {
 	if slices.ContainsFunc(f.Status, workflow.RunStatus.Final) {
 		return invalidf("runs that have ended cannot be changed: status must be running, paused or suspended")
 	}
+	// The body comes after the query, so that a filter which cannot fit is refused before megabytes
+	// of a patch are read.
 	a, err := c.readBatchAct()
 	if err != nil {
 		return err
@@ -50,15 +62,24 @@ func (c *call) doBatch() error {
 	if !dry && !all && !c.choosesRuns() {
 		return invalidf("this would be done to every run that has not ended: choose, such as by workflow, or say all=1; dryRun=1 counts them")
 	}
+	// Unlike an act of one run, a batch ends with its caller: nobody would read the cursor. The run
+	// that is being acted on is finished, by the context of actOnOne.
 	ctx, cancel := context.WithTimeout(c.r.Context(), batchTime)
 	defer cancel()
 	act := func(r *pawl.RunSummary) (bool, error) { return true, c.actOnOne(r.Run, *a) }
+	// A dry run returns false for every run, which ActOnAll counts as Left: batchOf adds the three
+	// figures up.
 	if f.Limit = limit; dry {
 		f.Limit, act = 0, func(*pawl.RunSummary) (bool, error) { return false, nil }
 	}
 	report, err := c.engine.ActOnAll(ctx, f, act)
 	runs := report.Changed + report.Left + report.Refused
+	// Only the time of the batch itself makes it late: an outcome that is unknown ends it as an
+	// error even if the time is over as well.
 	late := err != nil && ctx.Err() != nil && !errors.Is(err, pawl.ErrUnknown)
+	// A batch that is late has still done something, and answers as one that has reached its limit,
+	// with a cursor. Without a single run there is no cursor that would bring the next request any
+	// further, so that is refused.
 	switch {
 	case errors.Is(err, pawl.ErrRunNotFound):
 		return invalidf("the cursor is of a run that was purged: begin anew")
@@ -87,6 +108,8 @@ func (c *call) choosesRuns() bool {
 }
 
 // batchOf returns what a report says, or, if nothing was to be changed, how many runs there are.
+// dry says that the report comes of acts which changed nothing, and so has no refusals and no
+// cursor worth telling.
 func batchOf(r *pawl.ManyReport, dry bool) *Batch {
 	out := &Batch{Applied: !dry, Runs: r.Changed + r.Left + r.Refused, Changed: r.Changed, Refused: []RunRefusal{}}
 	if dry {
@@ -99,10 +122,13 @@ func batchOf(r *pawl.ManyReport, dry bool) *Batch {
 	return out
 }
 
-// batchTime is how long one request goes on with the next run.
+// batchTime is how long one request goes on with the next run. It is less than the 30 s or the
+// minute after which proxies commonly give up, so that the answer comes through with its cursor.
 const batchTime = 20 * time.Second
 
-// readBatchAct reads what is to be done, and in whose name.
+// readBatchAct reads what is to be done, and in whose name. The right Define is checked here, not
+// by the route, since the body decides whether the batch is a patch. A Base is refused: the
+// revisions of many runs differ, and actOnOne takes that of each.
 func (c *call) readBatchAct() (*Operation, error) {
 	text, err := c.readBody()
 	if err != nil {
@@ -124,10 +150,13 @@ func (c *call) readBatchAct() (*Operation, error) {
 	return a, c.signAct(&a.By, a.Reason)
 }
 
-// actOnOne does the act to one run.
+// actOnOne does the act to one run. a is a copy, so that the revision of one run does not stand in
+// the patch of the next.
 func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
 	defer cancel()
+	// Somebody may patch the run between this look and the commit: then the engine refuses the
+	// base, and the run is told as refused.
 	if a.Do == "patch" {
 		_, revision, err := c.engine.Definition(ctx, run)
 		if err != nil {
@@ -139,13 +168,18 @@ func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 	return unknownIfLate(p.performAct(ctx, &a))
 }
 
-// DoAll does something to the runs that fit a filter and have not ended, the oldest first, to at most as many as its
-// Limit says, and adds up what the requests have come to. The Cursor is "" unless an error or the limit has stopped it: with
-// an error, what was done until then is returned too, and DoAll goes on with it from the Cursor as RunFilter.After, "" being the beginning.
-// o.Do is cancel, pause, resume, signal or patch.
+// DoAll does something to the runs that fit a filter and have not ended, the oldest first, to at
+// most as many as its Limit says, and adds up what the requests have come to. The Cursor is ""
+// unless an error or the limit has stopped it: with an error, what was done until then is returned
+// too, and DoAll goes on with it from the Cursor as RunFilter.After, "" being the beginning. o.Do
+// is cancel, pause, resume, signal or patch. Of a refusal that carries a Batch, its figures are
+// added before the error is returned: they say what was done of this request. Without one the
+// request came to nothing that is known, and the cursor stays where the request began.
 func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
 	sum := Batch{Applied: true, Refused: []RunRefusal{}}
 	for {
+		// A Limit of 0 asks for as many as the server does at once; else only for those that are
+		// left of it, so that DoAll never acts on one run too many.
 		step := f
 		step.Limit = min(max(0, f.Limit-sum.Runs), maxLimit)
 		next, err := c.askBatch(ctx, step, o, false)
@@ -167,7 +201,8 @@ func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batc
 	}
 }
 
-// CountAll says to how many runs DoAll would do something. Nothing is changed.
+// CountAll says to how many runs DoAll would do something. Nothing is changed. The server counts
+// all that fit, whatever the Limit; so the figure is cut here to what DoAll would come to.
 func (c *Client) CountAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
 	out, err := c.askBatch(ctx, f, o, true)
 	if f.Limit > 0 {
@@ -176,6 +211,8 @@ func (c *Client) CountAll(ctx context.Context, f pawl.RunFilter, o Operation) (B
 	return out, err
 }
 
+// A dry run is no act (acts is false): if its answer does not come, nothing was changed, and the
+// error is what it is.
 func (c *Client) askBatch(ctx context.Context, f pawl.RunFilter, o Operation, dry bool) (out Batch, err error) {
 	q := &question{method: http.MethodPost, path: "/v1/batch", query: queryOf(f), body: o, acts: !dry}
 	q.query.Set("all", "1") // a filter of a Go program is no parameter that was forgotten

@@ -17,7 +17,9 @@ const (
 	maxReplaysOf = 8
 )
 
-// A crowd is what callers have at once of one kind.
+// A crowd is what callers have at once of one kind. It counts only: there is no queue, and who
+// finds no place is refused at once. A queue would hold the memory and connections that the bound
+// is there to save. places is guarded by mu; the rest does not change.
 type crowd struct {
 	mu     sync.Mutex
 	places fair.Places[string]
@@ -30,8 +32,9 @@ func newCrowd(most, mostOf int, what string) *crowd {
 	return &crowd{places: fair.NewPlaces[string](most), most: most, mostOf: mostOf, what: what}
 }
 
-// admit counts one of a caller's until leave is called, or refuses it. Callers without a name are told apart by nothing: what
-// bounds them is the bound of all.
+// admit counts one of a caller's until leave is called, or refuses it. Callers without a name are
+// told apart by nothing: what bounds them is the bound of all. leave must be called exactly once,
+// when the request or the stream is over, also if it fails; callers defer it.
 func (c *crowd) admit(who string) (leave func(), err error) {
 	most := c.mostOf
 	if who == "" {

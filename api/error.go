@@ -11,8 +11,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Error is what a request is refused with. A Client returns it: for errors.Is it is also the error of the engine
-// that its Code stands for.
+// An Error is what a request is refused with. A Client returns it: for errors.Is it is also the
+// error of the engine that its Code stands for. Code is what programs choose by, and part of the
+// API; Message is for people and may change. A Client builds it from the body of the answer, so
+// errors.Is works across the connection as in the process: errors.Is(err, pawl.ErrRunNotFound) for
+// a run that the server does not have.
 type Error struct {
 	Status  int    `json:"status"` // of HTTP
 	Code    string `json:"code"`   // one of those in docs/api.md
@@ -25,7 +28,9 @@ type Error struct {
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Is reports whether the error stands for target, an error of package pawl, or has the code of
-// another Error.
+// another Error. Each error of the engine is found by identity in codes, and then only the code
+// decides: two errors that share a code, as pawl.ErrClosed and context.Canceled do, are both
+// matched by it.
 func (e *Error) Is(target error) bool {
 	for _, c := range codes {
 		if c.err == target {
@@ -50,7 +55,9 @@ const (
 	codeInternal     = "internal"           // 500
 )
 
-// codes are those of the errors of an engine, the first that fits counts.
+// codes are those of the errors of an engine, the first that fits counts. pawl.ErrInvalid, which
+// many errors wrap that say more, is the last. A new error of the engine needs a line here, or
+// clients see it as internal.
 var codes = []struct {
 	err  error
 	code string
@@ -86,11 +93,15 @@ var codes = []struct {
 	{pawl.ErrInvalid, codeInvalid},
 }
 
-// errorOf returns what a request is answered that an engine has refused.
+// errorOf returns what a request is answered that an engine has refused. It is applied to every
+// error that leaves the API, in an answer, a line or a stream. An *Error in the chain wins, since
+// somebody in this package has chosen its code; what is not known at all has the code internal and
+// status 500.
 func errorOf(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e
 	}
+	// HTTPStatus looks for a LimitError first as well, so that status and code say the same.
 	e := &Error{Status: pawl.HTTPStatus(err), Code: codeInternal, Message: err.Error()}
 	if le := (*workflow.LimitError)(nil); errors.As(err, &le) {
 		e.Code = codeTooLarge
@@ -102,6 +113,8 @@ func errorOf(err error) *Error {
 			return e
 		}
 	}
+	// These are the typed errors that HTTPStatus knows without a sentinel: of definitions, inputs,
+	// patches and signals.
 	if e.Status == http.StatusBadRequest {
 		e.Code = codeInvalid
 	}
@@ -112,6 +125,8 @@ func refusef(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// It is for what is wrong with the request itself, whatever the state of the engine is: repeating
+// it changes nothing.
 func invalidf(format string, args ...any) *Error {
 	return refusef(http.StatusBadRequest, codeInvalid, format, args...)
 }

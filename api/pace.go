@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-run/pawl/internal/rate"
 )
 
-// A Rate is how fast one caller may send requests.
+// A Rate is how fast one caller may send requests. The two are independent: {PerSecond: 1, Burst:
+// 60} lets a script send a minute's worth at once, and then one each second.
 type Rate struct {
 	PerSecond float64 // requests in the long run; 500 if it is 0, without a bound if it is negative
 	Burst     int     // requests at once after a pause; 2,000 if it is below 1
@@ -23,10 +24,14 @@ const (
 	defaultBurst     = 2000
 )
 
-// maxPaced bounds the callers whose requests are counted one by one. Those beyond it count together, until some of the others pause.
+// maxPaced bounds the callers whose requests are counted one by one. Those beyond it count
+// together, until some of the others pause. The names come from the host, and a host may take them
+// from something that callers choose: without a bound each new name would cost memory for good.
 const maxPaced = 4096
 
-// A pacer spaces the requests of each caller.
+// A pacer spaces the requests of each caller. Buckets that are rested equal new ones, and are
+// dropped when the map is full: nobody gains or loses a request by it. mu guards buckets, what they
+// point to, and rest.
 type pacer struct {
 	rate    Rate
 	mu      sync.Mutex
@@ -34,6 +39,8 @@ type pacer struct {
 	rest    rate.Bucket             // of all beyond maxPaced
 }
 
+// A burst without a rate, or the other way round, keeps the default of what is missing. The bucket
+// for the rest has the rate of one caller.
 func newPacer(r Rate) *pacer {
 	if r.PerSecond == 0 {
 		r.PerSecond = defaultPerSecond
@@ -44,8 +51,11 @@ func newPacer(r Rate) *pacer {
 	return &pacer{rate: r, buckets: map[string]*rate.Bucket{}, rest: rate.NewBucket(r.PerSecond, r.Burst)}
 }
 
-// countRequest counts a request of a caller, or returns after which time that caller may send it again. Callers without a name are one.
+// countRequest counts a request of a caller, or returns after which time that caller may send it
+// again. Callers without a name are one. A request that is refused is not counted, so that who asks
+// again too soon does not push the instant away at which it may.
 func (p *pacer) countRequest(who string, now time.Time) (again time.Duration) {
+	// Written so that NaN counts as no bound too.
 	if !(p.rate.PerSecond > 0) {
 		return 0
 	}
@@ -59,6 +69,8 @@ func (p *pacer) countRequest(who string, now time.Time) (again time.Duration) {
 	return 0
 }
 
+// p.mu is held. The sweep looks at all buckets, and only when a name comes that has none while the
+// map is full.
 func (p *pacer) bucketOf(who string, now time.Time) *rate.Bucket {
 	if b := p.buckets[who]; b != nil {
 		return b
@@ -78,7 +90,9 @@ func (p *pacer) bucketOf(who string, now time.Time) *rate.Bucket {
 	return &b
 }
 
-// spaceRequest refuses a request that comes too soon. Programs on the socket are of the same user as the engine, and are not refused.
+// spaceRequest refuses a request that comes too soon. Programs on the socket are of the same user
+// as the engine, and are not refused. It runs before admit of the crowd, as it costs less, and only
+// for paths that need a right.
 func (c *call) spaceRequest() error {
 	if c.local {
 		return nil
@@ -87,6 +101,8 @@ func (c *call) spaceRequest() error {
 	if again <= 0 {
 		return nil
 	}
+	// Rounded up, since Retry-After has whole seconds and who comes back a moment early is refused
+	// once more.
 	seconds := int64(min(math.Ceil(again.Seconds()), math.MaxInt32))
 	c.w.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	return refusef(http.StatusTooManyRequests, codeTooFast, "one caller may send %s: try again in %d s", c.pace.rate, seconds)
