@@ -24,16 +24,19 @@ import (
 // ErrNoEngine says that nobody answers: no engine has the directory open, or one without Options.Socket.
 var ErrNoEngine = socket.ErrNoEngine
 
-// A Client asks an engine of another process. Refusals are of type *Error, and for errors.Is what the engine's
-// method would have returned. A call that changes something fails with pawl.ErrUnknown if the connection broke, the context ended or
-// a proxy answered when it was sent: Journal tells whether it was taken. It may be used from any goroutine.
+// A Client asks an engine of another process. Refusals are of type *Error, and for errors.Is what
+// the engine's method would have returned. A call that changes something fails with pawl.ErrUnknown
+// if the connection broke, the context ended or a proxy answered when it was sent: Journal tells
+// whether it was taken. It may be used from any goroutine. base has no slash at its end. A Client
+// keeps nothing between calls but what http does, its connections.
 type Client struct {
 	base string
 	http *http.Client
 }
 
 // Dial returns a client of the engine that has a directory open with Options.Socket. Close it. It
-// fails with ErrNoEngine if there is none.
+// fails with ErrNoEngine if there is none. It asks the engine once, so that a socket which a killed
+// engine has left behind is found here and not by the first act.
 func Dial(ctx context.Context, dir string) (*Client, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, dir) }
 	c := NewClient("http://localhost", &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 30 * time.Second}})
@@ -65,7 +68,8 @@ var (
 	errNoContext = fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
 )
 
-// A question is one request of a client.
+// A question is one request of a client. acts decides what a failure means: only of a question that
+// acts can the outcome be unknown. A dry run does not set it.
 type question struct {
 	method, path string
 	query        url.Values
@@ -74,13 +78,17 @@ type question struct {
 	acts         bool   // it changes something
 }
 
-// aboutRun asks for a resource of a run. The id stands in the query: of a path, proxies may decode it.
+// aboutRun asks for a resource of a run. The id stands in the query: of a path, proxies may decode
+// it. Callers set method, body and acts on it where it is not a plain look.
 func aboutRun(id workflow.RunID, resource string) *question {
 	return &question{method: http.MethodGet, path: "/v1/runs/" + anyRun + resource, query: url.Values{"run": {string(id)}}}
 }
 
-// send returns the answer to a question, whose body is to be closed, or an error, which is pawl.ErrUnknown
-// if nobody knows whether what it asks for was done.
+// send returns the answer to a question, whose body is to be closed, or an error, which is
+// pawl.ErrUnknown if nobody knows whether what it asks for was done. If no connection was made,
+// nothing was sent, and the error stands as it is. If one was, the request may have arrived: only a
+// refusal by the engine itself says that nothing was done. A 5xx whose body is not of this API
+// comes from a proxy, which may have passed the request on.
 func (c *Client) send(ctx context.Context, q *question) (*http.Response, error) {
 	if ctx == nil {
 		return nil, errNoContext
@@ -110,6 +118,7 @@ func (e *unknownError) Is(target error) bool { return target == pawl.ErrUnknown 
 // Unwrap returns why there is no answer.
 func (e *unknownError) Unwrap() error { return e.error }
 
+// It is one request without any retry: whether an act may be repeated is for the caller to know.
 func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, error) {
 	if c == nil || c.http == nil {
 		return nil, errNoClient
@@ -140,6 +149,7 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 		}
 		return nil, err
 	}
+	// The body of a good answer is left open for the caller, who may read it as a stream.
 	if a.StatusCode < http.StatusMultipleChoices {
 		return a, nil
 	}
@@ -155,7 +165,8 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 // maxRefusal bounds the body of a refusal, in bytes: that of a batch has the refusals of a thousand runs.
 const maxRefusal = 32 << 20
 
-// ask decodes the answer to a question into out.
+// ask decodes the answer to a question into out. An answer that breaks off after a good status
+// leaves the outcome of an act unknown as well: it was probably done, but its result is not known.
 func (c *Client) ask(ctx context.Context, q *question, out any) error {
 	a, err := c.send(ctx, q)
 	if err != nil {
@@ -188,7 +199,9 @@ func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunS
 	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: queryOf(f)}), f.Limit)
 }
 
-// queryOf returns the query that says which runs.
+// queryOf returns the query that says which runs. Its parameters are those that listRuns reads with
+// query.runFilter, and order; the Limit is not in it, since lists of lines and batches treat it in
+// their own ways.
 func queryOf(f pawl.RunFilter) url.Values {
 	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status, Labels: f.Labels, Where: f.Where})
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until, "endedSince": f.EndedSince, "endedUntil": f.EndedUntil} {
@@ -217,6 +230,7 @@ func filterQuery(f pawl.WatchFilter) url.Values {
 		}
 	}
 	for _, s := range f.Status {
+		// Left out, a status that does not exist would choose all.
 		text := "unknown" // which is refused
 		if s <= workflow.RunCancelled {
 			text = s.String()
@@ -237,7 +251,8 @@ func (c *Client) Watch(ctx context.Context, f pawl.WatchFilter) iter.Seq2[pawl.R
 	return listStream[pawl.RunChange](ctx, c, &question{method: http.MethodGet, path: "/v1/watch", query: filterQuery(f)})
 }
 
-// firstOf ends a list after so many entries; 0 lists all.
+// firstOf ends a list after so many entries; 0 lists all. It closes the list, and with it the
+// connection, instead of reading on.
 func firstOf[T any](list iter.Seq2[T, error], limit int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		n := 0

@@ -17,7 +17,9 @@ func (c *Client) Summary(ctx context.Context, id workflow.RunID) (s pawl.RunSumm
 	return s, err
 }
 
-// Wait returns the outcome of a run when it has ended, as Engine.Wait does.
+// Wait returns the outcome of a run when it has ended, as Engine.Wait does. One request waits for
+// maxWait at most; it is asked again until the run has ended, or ctx is done. A run that is paused
+// or suspended is waited for.
 func (c *Client) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
 	q := aboutRun(id, "")
 	q.query.Set("wait", maxWait.String())

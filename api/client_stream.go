@@ -11,7 +11,8 @@ import (
 	"iter"
 )
 
-// listLines yields the lines of the answer to a question.
+// listLines yields the lines of the answer to a question. Each use of the list sends the question
+// anew. Breaking out of the loop closes the body, which ends the answer at the server.
 func listLines[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -39,7 +40,9 @@ func listLines[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, 
 	}
 }
 
-// decodeLine decodes an entry of a list, or the error that has ended it.
+// decodeLine decodes an entry of a list, or the error that has ended it. The prefix is what
+// encodeJSON makes of an errorReply, whose Status comes first: an entry that has a field called
+// error of its own, as some have, does not begin so.
 func decodeLine[T any](text []byte) (x T, err error) {
 	var refused errorReply
 	if bytes.HasPrefix(text, []byte(`{"error":{"status":`)) && json.Unmarshal(text, &refused) == nil && refused.Error != nil {
@@ -49,7 +52,10 @@ func decodeLine[T any](text []byte) (x T, err error) {
 	return x, err
 }
 
-// listStream yields the messages of a stream, until it says that it has ended.
+// listStream yields the messages of a stream, until it says that it has ended. It reads the part of
+// server-sent events that eventText writes: comments are skipped, an event called failed carries an
+// errorReply, and end is the only good ending. A stream that just stops is an error, so that nobody
+// takes a broken connection for the end of a run.
 func listStream[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -18,7 +18,9 @@ func Handler(e *pawl.Engine, o Options) http.Handler {
 	return newServer(&server{engine: e, options: o})
 }
 
-// A server serves one engine.
+// A server serves one engine. It is made once, by newServer, and its fields do not change after
+// that; what counts in pace, calls, streams and replays has locks of its own, so any number of
+// requests use one server.
 type server struct {
 	engine  *pawl.Engine
 	options Options
@@ -31,7 +33,9 @@ type server struct {
 	replays *crowd // requests for which a run is read as a whole
 }
 
-// A route is what one method of a path does.
+// A route is what one method of a path does. A route with needs 0 is answered to anybody, without
+// asking who that is and without a bound: it must neither tell something of a run nor cost much. A
+// parameter that params does not name is refused, so serve reads only those.
 type route struct {
 	method, path string
 	needs        Rights
@@ -39,7 +43,8 @@ type route struct {
 	serve        func(*call) error
 }
 
-// A call is one request.
+// A call is one request. caller is the zero value on routes that need no right. A call belongs to
+// the goroutine of its request, which alone writes the answer.
 type call struct {
 	*server
 	caller
@@ -56,12 +61,16 @@ func newServer(s *server) http.Handler {
 		s.mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, q *http.Request) { s.serveRoute(&r, w, q) })
 		methods[r.path] = append(methods[r.path], r.method)
 	}
+	// ServeMux prefers a pattern with a method to one without, so these are reached by methods that
+	// a path does not have: they get JSON and the header Allow.
 	for at, has := range methods {
 		s.mux.HandleFunc(at, func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Allow", strings.Join(has, ", "))
 			writeError(w, refusef(http.StatusMethodNotAllowed, codeMethod, "%s takes %s, not %s", q.URL.Path, strings.Join(has, " or "), q.Method))
 		})
 	}
+	// A browser sends the cookies or the address of its user with whatever a page asks for: without
+	// this check the page of a stranger could act in that user's name.
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer endAnswer(w)
@@ -69,6 +78,8 @@ func newServer(s *server) http.Handler {
 			writeError(w, refusef(http.StatusForbidden, codeForbidden, "a page of another site may not ask: %v", err))
 			return
 		}
+		// A path that is not clean is refused, where ServeMux would redirect: the redirect of a
+		// POST loses its body in some clients.
 		at := r.URL.EscapedPath()
 		if _, pattern := s.mux.Handler(r); pattern == "" || path.Clean(at) != at {
 			writeError(w, refusef(http.StatusNotFound, codeNotFound, "there is no such path: see /v1/openapi.yaml"))
@@ -78,7 +89,10 @@ func newServer(s *server) http.Handler {
 	})
 }
 
-// serveRoute identifies the caller, and serves.
+// serveRoute identifies the caller, and serves. The order is from cheap to dear: the query, who
+// asks, the rights, then the bounds on that caller. Whoever lacks a right takes no place from
+// others. It is the one place that answers errors of serve functions: one that has begun its own
+// answer returns nil.
 func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	c := &call{server: s, w: w, r: q}
 	err := c.checkQuery(r.params)
@@ -95,7 +109,9 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// serveAdmitted serves a request unless it comes too soon, or there are too many. The health of the engine is told in any case.
+// serveAdmitted serves a request unless it comes too soon, or there are too many. The health of the
+// engine is told in any case. A place is held until the answer is written, for a stream until it
+// ends; a request that reads a whole run holds two.
 func (c *call) serveAdmitted(r *route) error {
 	if r.needs != 0 {
 		if err := c.spaceRequest(); err != nil {
@@ -120,12 +136,15 @@ func (c *call) serveAdmitted(r *route) error {
 	return r.serve(c)
 }
 
-// wholeRunPaths are those whose answers take the whole of a run into memory, whatever the query says.
+// wholeRunPaths are those whose answers take the whole of a run into memory, whatever the query
+// says. A path that is added and reads a Recording, a Snapshot or a Simulation belongs here, or
+// callers could have any number of runs in memory at once.
 var wholeRunPaths = []string{
 	"/v1/runs/{run}/data", "/v1/runs/{run}/export", "/v1/runs/{run}/forks", "/v1/runs/{run}/graph.svg", "/v1/runs/{run}/revisions/{revision}", "/v1/runs/{run}/simulate", "/v1/runs/{run}/why", "/v1/diff", "/v1/import",
 }
 
-// readsWholeRun reports whether the request takes the whole of a run into memory, plays it again, or tries something on a copy.
+// readsWholeRun reports whether the request takes the whole of a run into memory, plays it again,
+// or tries something on a copy. A request with at or dryRun makes a copy whatever its path is.
 func (c *call) readsWholeRun(r *route) bool {
 	q := c.r.URL.Query()
 	return slices.Contains(wholeRunPaths, r.path) || q.Has("at") || q.Has("dryRun")
@@ -134,13 +153,17 @@ func (c *call) readsWholeRun(r *route) bool {
 // textParams are the parameters that may be empty, which chooses everything.
 var textParams = []string{"workflow", "parent", "tenant", "prefix", "where", "forkedFrom", "cursor", "run", "node", "task", "code", "a", "b"}
 
-// checkQuery refuses a query with parameters that nobody reads, twice, or without a value.
+// checkQuery refuses a query with parameters that nobody reads, twice, or without a value. A filter
+// that was misspelt, status=faild or stauts=failed, would otherwise choose more runs than meant,
+// and a batch would act on them.
 func (c *call) checkQuery(params []string) error {
 	values, err := parseQuery(c.r.URL.RawQuery)
 	if err != nil {
 		return err
 	}
 	for name, have := range values {
+		// The parameter run names the run of a path that has anyRun in its place; elsewhere it
+		// would be a second name.
 		if !slices.Contains(params, name) && (name != "run" || c.r.PathValue("run") != anyRun) {
 			return invalidf("the query has %q, which this path does not know: it knows %s", name, cmp.Or(strings.Join(params, ", "), "none"))
 		}
@@ -158,7 +181,8 @@ func (c *call) checkQuery(params []string) error {
 // id of a child run.
 const anyRun = "-"
 
-// runID returns the run that a path is about.
+// runID returns the run that a path is about. No check is needed here: an id that no run can have
+// is not found, or refused by the engine where a run is to be made.
 func (c *call) runID() workflow.RunID {
 	id, query := c.r.PathValue("run"), c.r.URL.Query()
 	if id == anyRun && query.Has("run") {

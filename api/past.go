@@ -11,7 +11,9 @@ import (
 )
 
 // pastRun returns a copy of the run as it was after the record that the query names; nil if it
-// names none.
+// names none. It is how ?at= works on every path that is about one run: each read function below
+// asks it first, and answers from the copy if there is one. The copy replays the records from the
+// beginning, so a request costs in proportion to them; readsWholeRun bounds how many do so at once.
 func (c *call) pastRun() (*pawl.Simulation, error) {
 	q := c.query()
 	at := q.number("at")
@@ -24,7 +26,9 @@ func (c *call) pastRun() (*pawl.Simulation, error) {
 	return c.engine.SimulateAt(c.context(), c.runID(), at)
 }
 
-// lastRecord returns the record of a run up to which the query asks; the highest there can be if it names none.
+// lastRecord returns the record of a run up to which the query asks; the highest there can be if it
+// names none. For lists in sequence no copy is made: they end at this record. at=0 is refused, not
+// taken for none, as no run has a record 0.
 func (c *call) lastRecord(id workflow.RunID) (int64, error) {
 	q := c.query()
 	at := q.number("at")
@@ -44,7 +48,8 @@ func (c *call) lastRecord(id workflow.RunID) (int64, error) {
 	return at, err
 }
 
-// readExplanation returns why a run stands where it stands, or stood.
+// readExplanation returns why a run stands where it stands, or stood. Children are explained as
+// they stand now, since a record of the parent says nothing of how far a child was.
 func (c *call) readExplanation(id workflow.RunID) (pawl.Explanation, error) {
 	last, err := c.lastRecord(id)
 	if err != nil {
@@ -136,7 +141,8 @@ func (c *call) readDefinition(id workflow.RunID) (*workflow.Definition, int, err
 	return c.engine.Definition(c.context(), id)
 }
 
-// readTokens lists the tokens of a run, or those that it had.
+// readTokens lists the tokens of a run, or those that it had. The copy lists all tokens by number,
+// so the filter of the engine is applied here in the same way.
 func (c *call) readTokens(id workflow.RunID, f pawl.TokenFilter) (iter.Seq2[pawl.Token, error], error) {
 	past, err := c.pastRun()
 	if err != nil || past == nil {

@@ -43,7 +43,11 @@ func (c *call) replyStatus(status int, v any) error {
 	return nil
 }
 
-// replyTagged answers about a run with a tag of what it says. Who has that already gets 304.
+// replyTagged answers about a run with a tag of what it says. Who has that already gets 304. The
+// tag is a hash of the body, so it needs no version of the run, is right for what each caller sees
+// (rights and Redact change the body), and survives a restart. It saves sending, not reading: the
+// run is read before the tag is known. A PUT is always answered in full, since its status says
+// whether a run was made.
 func (c *call) replyTagged(status int, v any) error {
 	text, err := encodeJSON(v)
 	if err != nil {
@@ -72,6 +76,8 @@ func (c *call) hasTag(tag string) bool {
 	return false
 }
 
+// All answers but streams, lines and exports go through it, whole, with their length: a caller sees
+// a broken connection as an answer that is too short.
 func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	setHeaders(w, kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
@@ -80,6 +86,8 @@ func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	_, _ = w.Write(text) // who is gone asks again
 }
 
+// no-store keeps the values of runs out of caches on the way; Vary is there because one path
+// answers JSON, lines or a stream by Accept.
 func setHeaders(w http.ResponseWriter, kind string) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -89,11 +97,15 @@ func setHeaders(w http.ResponseWriter, kind string) {
 }
 
 // setWriteTimeout bounds how long what is written next may take. A host's server may not have it.
+// It is set again before each part of a stream: a caller who reads slowly but steadily is served,
+// and one who has stopped reading does not hold a place for ever.
 func setWriteTimeout(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
 
 // endAnswer sends what is written, and leaves no bound to what comes next on the connection.
+// Without it the deadline of this answer would cut the next request off that comes over the same
+// connection.
 func endAnswer(w http.ResponseWriter) {
 	c := http.NewResponseController(w)
 	_ = c.Flush()
@@ -106,7 +118,9 @@ type errorReply struct {
 	Batch *Batch `json:"batch,omitzero"` // what was done until then, of a batch that the error has ended
 }
 
-// writeError answers with an error, unless an answer has begun.
+// writeError answers with an error. Nothing may have been written before: a serve function that has
+// begun its answer tells the error in it and returns nil. With 503 it says to come back in a
+// second, as what is busy or closing usually passes.
 func writeError(w http.ResponseWriter, err error) {
 	e := errorOf(err)
 	text, _ := encodeJSON(errorReply{e, e.batch}) // texts and numbers
@@ -119,7 +133,8 @@ func writeError(w http.ResponseWriter, err error) {
 	writeBody(w, e.Status, typeJSON, text)
 }
 
-// acceptsType reports whether the caller asks for a type of answer.
+// acceptsType reports whether the caller asks for a type of answer. The type must be named: */*
+// means JSON, which a browser or curl gets. Weights such as q=0.5 are not compared.
 func (c *call) acceptsType(kind string) bool {
 	for _, accept := range c.r.Header.Values("Accept") {
 		for one := range strings.SplitSeq(accept, ",") {
@@ -131,8 +146,10 @@ func (c *call) acceptsType(kind string) bool {
 	return false
 }
 
-// replyLines answers with a list, one entry a line. An error that comes when something was
-// written is its last line.
+// replyLines answers with a list, one entry a line. An error that comes when something was written
+// is its last line. The list is read while it is sent and is never in memory as a whole. The status
+// is 200 once the first line is out, so a later error can only be a line; decodeLine of the Client
+// knows it by its first bytes. An error before that is returned, and answered with its own status.
 func (c *call) replyLines(list iter.Seq2[any, error]) error {
 	begun := false
 	for x, err := range list {
@@ -161,7 +178,8 @@ func (c *call) replyLines(list iter.Seq2[any, error]) error {
 	return nil
 }
 
-// mapList returns a list with each entry as it is shown.
+// mapList returns a list with each entry as it is shown. After an error it ends, whatever the
+// reader wants.
 func mapList[T any](list iter.Seq2[T, error], show func(*T) any) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		for x, err := range list {
@@ -176,7 +194,8 @@ func mapList[T any](list iter.Seq2[T, error], show func(*T) any) iter.Seq2[any, 
 	}
 }
 
-// keepEntries leaves out entries of a list.
+// keepEntries leaves out entries of a list. It is how a page begins behind its cursor in a list
+// that the engine gives from the beginning. Errors always pass.
 func keepEntries[T any](list iter.Seq2[T, error], keep func(*T) bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range list {
@@ -187,7 +206,9 @@ func keepEntries[T any](list iter.Seq2[T, error], keep func(*T) bool) iter.Seq2[
 	}
 }
 
-// firstEntries returns the entries of a list up to the first that does not belong to it.
+// firstEntries returns the entries of a list up to the first that does not belong to it. For lists
+// in sequence that are read as of a record: nothing behind it is looked at, where keepEntries would
+// read the list to its end.
 func firstEntries[T any](list iter.Seq2[T, error], belongs func(*T) bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range list {
@@ -198,7 +219,9 @@ func firstEntries[T any](list iter.Seq2[T, error], belongs func(*T) bool) iter.S
 	}
 }
 
-// readPage returns at most limit entries of a list, and whether there are more.
+// readPage returns at most limit entries of a list, and whether there are more. One entry more than
+// the limit is asked for, and dropped: it alone says whether there is a next page, so that no
+// cursor leads to an empty one.
 func readPage[T any](list iter.Seq2[T, error], limit int) (page []T, more bool, err error) {
 	page = []T{} // an empty list is [] in JSON
 	for x, err := range list {

@@ -16,12 +16,16 @@ const (
 	maxLimit     = 1000
 )
 
-// A query reads the parameters of a request, and remembers the first that is wrong.
+// A query reads the parameters of a request, and remembers the first that is wrong. Handlers read
+// all parameters first and look at err once; what a method returns after an error is of no use. A
+// query is made for each reading and is not shared.
 type query struct {
 	values url.Values
 	err    error
 }
 
+// url.Values of a request drops what it cannot read; here that is an error, as a filter that was
+// dropped would choose more.
 func parseQuery(raw string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -42,7 +46,8 @@ func (q *query) refuseText(name, text, want string) {
 
 func (q *query) textOf(name string) string { return q.values.Get(name) }
 
-// runFilter returns the filter of what is about many runs.
+// runFilter returns the filter of what is about many runs. Lists and batches share it, so that a
+// batch acts on what the list with the same query shows. Limit and Newest are left to the caller.
 func (q *query) runFilter() pawl.RunFilter {
 	return pawl.RunFilter{
 		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"),
@@ -51,7 +56,8 @@ func (q *query) runFilter() pawl.RunFilter {
 	}
 }
 
-// limit returns how many entries a page has at most.
+// limit returns how many entries a page has at most. It is defaultLimit if the query has none, and
+// refused above maxLimit rather than cut: a client that asks for 5,000 must not take 1,000 for all.
 func (q *query) limit() int {
 	n := q.number("limit")
 	if q.values.Get("limit") != "" && (n < 1 || n > maxLimit) {
@@ -114,7 +120,8 @@ func (q *query) duration(name string) time.Duration {
 	return d
 }
 
-// labels returns labels that are written as KEY=VALUE; nil if there are none.
+// labels returns labels that are written as KEY=VALUE; nil if there are none. A label that comes
+// twice is refused: a run has one value of a key, so both could never fit.
 func (q *query) labels() map[string]string {
 	var out map[string]string
 	for _, text := range q.values["label"] {

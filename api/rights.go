@@ -12,7 +12,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Rights are what a caller may see and do, any number of them together.
+// Rights are what a caller may see and do, any number of them together. They are a set of bits;
+// each route names those that it needs, all of which a caller must have. One right does not bring
+// another: Define without Act cannot start a run.
 type Rights uint8
 
 // The rights. Without one nothing but the health of the engine is told.
@@ -60,7 +62,9 @@ type caller struct {
 	rights Rights
 }
 
-// identifyCaller returns who sends a request, or an *Error.
+// identifyCaller returns who sends a request, or an *Error. On the socket the options of a host do
+// not count. An error of the hook that is no *Error is not quoted in the answer: it may say why a
+// credential was wrong.
 func (s *server) identifyCaller(r *http.Request) (caller, error) {
 	identify := s.options.Identify
 	if s.local {
@@ -105,8 +109,11 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 	}
 }
 
-// LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side is a program of the
-// same user and has all rights and Files, but for those that NarrowLocal has taken.
+// LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side
+// is a program of the same user and has all rights and Files, but for those that NarrowLocal has
+// taken. The headers are believed because the socket has mode 0600: who can write to it could do
+// everything anyway. A request that comes through a program for somebody else has a name, and loses
+// Files: nobody has files read or written through the program of another.
 func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 	if r == nil {
 		return "", 0, refusef(http.StatusForbidden, codeForbidden, "there is no request")
@@ -143,7 +150,8 @@ func MarkRedacted(r *http.Request) {
 // IsRedacted reports whether MarkRedacted has said so of a request.
 func IsRedacted(r *http.Request) bool { return r != nil && r.Header.Get(redactedHeader) != "" }
 
-// plannedPaths are those whose answers plan again what was recorded.
+// plannedPaths are those whose answers plan again what was recorded. A dry run plans as well, and
+// is known by its parameter.
 var plannedPaths = []string{"/v1/runs/{run}/why", "/v1/runs/{run}/simulate", "/v1/runs/{run}/forks", "/v1/diff"}
 
 // checkValues refuses what plans again on a run that has no values.
@@ -154,7 +162,9 @@ func (c *call) checkValues(r *route) error {
 	return nil
 }
 
-// checkAgain refuses a caller who has not the name and the rights any more with which a request began.
+// checkAgain refuses a caller who has not the name and the rights any more with which a request
+// began. Streams and waits outlive the check at their beginning: somebody who was signed out would
+// else go on reading for as long as the connection lasts.
 func (c *call) checkAgain() error {
 	now, err := c.identifyCaller(c.r)
 	if err == nil && now != c.caller {
@@ -163,7 +173,8 @@ func (c *call) checkAgain() error {
 	return err
 }
 
-// requireRights refuses a caller who lacks one of the rights.
+// requireRights refuses a caller who lacks one of the rights. The refusal names the missing rights
+// alone, so that a host sees what to give.
 func (c caller) requireRights(needed Rights) error {
 	if c.rights&needed == needed {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// maxWait bounds how long a request waits for a run to end.
+// maxWait bounds how long a request waits for a run to end. The Client asks again as long as the
+// run goes on, so Client.Wait has no bound of its own.
 const maxWait = 5 * time.Minute
 
 // A runPage is a page of runs.
@@ -20,7 +21,9 @@ type runPage struct {
 	Cursor string `json:"cursor,omitzero"` // of the next page; "" if this is the last
 }
 
-// listRuns answers the runs that fit a filter: a page, or all of them a line each.
+// listRuns answers the runs that fit a filter: a page, or all of them a line each. A cursor is the
+// id of the last run of a page. That run can be purged before the next page is asked for; then
+// nobody knows where the list was, and the caller lists anew.
 func (c *call) listRuns() error {
 	q := c.query()
 	f := q.runFilter()
@@ -37,6 +40,7 @@ func (c *call) listRuns() error {
 	}
 	show := func(s *pawl.RunSummary) any { return c.viewerOf(s.Run).showSummary(s) }
 	if c.acceptsType(typeLines) {
+		// A list of lines has no default limit, as it is read while it is sent.
 		if q.textOf("limit") != "" {
 			f.Limit = limit
 		}
@@ -60,7 +64,9 @@ func (c *call) listRuns() error {
 	return c.reply(out)
 }
 
-// showRun answers how a run stands, when it has ended or the time to wait for that is over.
+// showRun answers how a run stands, when it has ended or the time to wait for that is over. A wait
+// that is over is no error: the answer is the run as it stands, and the caller sees by its status
+// whether it has ended.
 func (c *call) showRun() error {
 	q := c.query()
 	wait := min(q.duration("wait"), maxWait)
@@ -83,7 +89,8 @@ func (c *call) showRun() error {
 	return c.replyTagged(http.StatusOK, c.viewerOf(id).showSummary(&s))
 }
 
-// awaitEnd waits for a run to end, for so long.
+// awaitEnd waits for a run to end, for so long. The engine tells the end of a run only after it is
+// committed, so a summary that is read next shows it.
 func (c *call) awaitEnd(id workflow.RunID, wait time.Duration) error {
 	if wait == 0 {
 		return nil
@@ -97,7 +104,9 @@ func (c *call) awaitEnd(id workflow.RunID, wait time.Duration) error {
 	return err
 }
 
-// context returns the context of a request that may take long. It ends when the socket is closed.
+// context returns the context of a request that may take long. It ends when the socket is closed. A
+// handler of a host has no closing: there the context of the request is all, and the host ends its
+// own streams. The cause tells a stream that the engine closes, in place of a caller who is gone.
 func (c *call) context() context.Context {
 	if c.closing == nil {
 		return c.r.Context()
@@ -129,6 +138,8 @@ type tokenPage struct {
 	After  workflow.TokenID `json:"after,omitzero"` // of the next page; 0 if this is the last
 }
 
+// Tokens come by their number, and new ones have higher numbers: pages by After repeat none while
+// the run goes on.
 func (c *call) listTokens() error {
 	q := c.query()
 	f := pawl.TokenFilter{
@@ -229,15 +240,18 @@ func (c *call) listJournal() error {
 	})
 }
 
-// An entryKind says how one kind of entries that a run has in sequence is answered.
+// An entryKind says how one kind of entries that a run has in sequence is answered. Events and
+// records differ in little else than their types and in that an event has a sequence of its own and
+// another of its record; one record makes several events, or none.
 type entryKind[E any] struct {
 	show   func(*E) any
 	seqOf  func(*E) (seq, record int64) // its own sequence, and that of the record that made it
 	pageOf func(entries []any, after int64, more bool) any
 }
 
-// listEntries answers the entries of a run behind a sequence: a stream until the run has ended, or what
-// stands there now, a line each or as a page.
+// listEntries answers the entries of a run behind a sequence: a stream until the run has ended, or
+// what stands there now, a line each or as a page. The query parameter at names a record in both
+// cases, while after and the cursor are in the sequence of the entries themselves.
 func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl.EventsOptions) iter.Seq2[E, error], kind entryKind[E]) error {
 	id := c.runID()
 	after, limit, err := c.readPosition()
@@ -248,6 +262,8 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 	if err != nil {
 		return err
 	}
+	// The id of a frame is what a browser sends back as Last-Event-ID when the stream has broken,
+	// and readPosition begins behind it.
 	if c.acceptsType(typeStream) {
 		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
 			return framesOf(read(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *E) frame {
@@ -275,7 +291,9 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 	return c.reply(kind.pageOf(out, after, more))
 }
 
-// readPosition returns behind which sequence a page or a stream begins, and how long a page is.
+// readPosition returns behind which sequence a page or a stream begins, and how long a page is. The
+// header wins over the query: an EventSource opens the same URL again, with the after that it had
+// at first.
 func (c *call) readPosition() (after int64, limit int, err error) {
 	q := c.query()
 	after, limit = q.number("after"), q.limit()

@@ -25,7 +25,10 @@ type Start struct {
 	Reason     string            `json:"reason,omitzero"`
 }
 
-// startRun starts a run: 201, or 200 if it was started so before.
+// startRun starts a run: 201, or 200 if it was started so before. PUT may be repeated: the engine
+// takes the same id, definition and input again as the same run. The right Act is enough for a
+// published definition; one that comes with the request takes Define, which is checked when the
+// body is known.
 func (c *call) startRun() error {
 	q := c.query()
 	wait, dry := min(q.duration("wait"), maxWait), q.flag("dryRun")
@@ -52,6 +55,7 @@ func (c *call) startRun() error {
 			return err
 		}
 	}
+	// A caller who hangs up does not stop a start that is under way, as with acts.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
 	defer cancel()
 	if err := c.signName(&s.By); err != nil {
@@ -64,6 +68,8 @@ func (c *call) startRun() error {
 		return c.replyToTrial(run.ID, func() (*pawl.Simulation, error) { return c.engine.SimulateStart(ctx, run, valueOf(s.Input)) })
 	}
 	status := http.StatusOK
+	// This look only chooses between 200 and 201. Two callers who start one run at once may both
+	// get 201; Start decides, and the run is one.
 	if _, err := c.engine.Summary(ctx, run.ID); errors.Is(err, pawl.ErrRunNotFound) {
 		status = http.StatusCreated
 	}
@@ -91,7 +97,9 @@ type Published struct {
 }
 
 // publishDefinition publishes the definition in the body under the name and version in the path.
-// Where the query says dryRun it says whether it could.
+// Where the query says dryRun it says whether it could. Name and version in the path and in the
+// body must agree: the path is what proxies and logs see. A definition without a version is version
+// 1.
 func (c *call) publishDefinition() error {
 	q := c.query()
 	dry := q.flag("dryRun")
@@ -129,7 +137,8 @@ func (c *call) publishDefinition() error {
 // maxBody bounds the body of a request, in bytes: a definition with its input.
 const maxBody = 16 << 20
 
-// readBody reads a body within its bounds of size and time.
+// readBody reads a body within its bounds of size and time. A body that is dribbled in would hold a
+// place of the crowd for as long as its sender likes, hence the deadline.
 func (c *call) readBody() ([]byte, error) {
 	controller := http.NewResponseController(c.w)
 	_ = controller.SetReadDeadline(time.Now().Add(readTime)) // a host's server may not have it

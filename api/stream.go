@@ -13,10 +13,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// aliveEvery is how often a stream says that it lives, and asks whether its caller still has the rights that it had.
+// aliveEvery is how often a stream says that it lives, and asks whether its caller still has the
+// rights that it had. It also shows a caller who is gone, as the write fails, when the run itself
+// is silent.
 const aliveEvery = 15 * time.Second
 
-// A frame is one message of a stream.
+// A frame is one message of a stream. The body is encoded when it is sent.
 type frame struct {
 	id   int64 // where a stream that broke goes on; 0 if it begins anew
 	body any
@@ -44,8 +46,10 @@ func parseSequence(text string) (int64, error) {
 	return n, nil
 }
 
-// stream answers with server-sent events about a run until the list ends, which is the end of the run, and says so in
-// an event called end, or until the caller is gone.
+// stream answers with server-sent events about a run until the list ends, which is the end of the
+// run, and says so in an event called end, or until the caller is gone. The look at the run comes
+// first, so that one which does not exist is 404: an EventSource opens a stream again that has
+// begun with 200, for ever.
 func (c *call) stream(run workflow.RunID, list func(context.Context) iter.Seq2[frame, error]) error {
 	if _, err := c.engine.Summary(c.r.Context(), run); err != nil {
 		return err // not in a stream, which callers would open again
@@ -53,7 +57,9 @@ func (c *call) stream(run workflow.RunID, list func(context.Context) iter.Seq2[f
 	return c.streamFrames(list)
 }
 
-// watchRuns answers with a stream of how every run that fits a filter stands after each commit.
+// watchRuns answers with a stream of how every run that fits a filter stands after each commit. Its
+// frames have no id: there is no place from which a watch could go on. A reader that comes back
+// gets Lost first, and lists the runs.
 func (c *call) watchRuns() error {
 	q := c.query()
 	f := pawl.WatchFilter{
@@ -74,7 +80,10 @@ func (c *call) watchRuns() error {
 	})
 }
 
-// streamFrames is stream without a look at the run.
+// streamFrames is stream without a look at the run. One goroutine reads the list, which may be
+// silent for hours, and encodes; the one of the request writes, says every 15 s that the stream
+// lives, and checks the caller. texts has no buffer, so a slow caller slows the reading and nothing
+// piles up.
 func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) error {
 	leave, err := c.streams.admit(c.who)
 	if err != nil {
@@ -105,6 +114,8 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 		}
 		send(eventText("end", 0, struct{}{}))
 	}()
+	// From here on an error can only be an event: "failed" with the error, or "end" if the list is
+	// over.
 	setHeaders(c.w, typeStream)
 	c.w.WriteHeader(http.StatusOK)
 	c.writeStream(texts, cancel)
@@ -113,11 +124,15 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 	return nil
 }
 
-// writeStream writes what comes until no more does, the caller is gone or has lost a right, and ends the list.
+// writeStream writes what comes until no more does, the caller is gone or has lost a right, and
+// ends the list. It cancels ctx in every case, upon which the reading goroutine ends and closes
+// texts.
 func (c *call) writeStream(texts <-chan []byte, cancel func()) {
 	defer cancel()
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
+	// A line that begins with a colon is a comment for the reader. The first one sends the headers
+	// at once, before there is anything to tell.
 	for text := []byte(":\n\n"); c.writePart(text); {
 		more := true
 		select {

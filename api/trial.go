@@ -26,7 +26,8 @@ type Result struct {
 	Message string          `json:"message,omitzero"`
 }
 
-// A trialRequest is a Trial whose acts are still to be checked.
+// A trialRequest is a Trial whose acts are still to be checked. They stay raw until decodeAct has
+// compared the fields of each with its kind.
 type trialRequest struct {
 	Acts    []json.RawMessage          `json:"acts"`
 	Results map[workflow.NodeID]Result `json:"results"`
@@ -60,7 +61,9 @@ func (v *viewer) showFuture(s *pawl.Simulation) *Future {
 	return out
 }
 
-// replyToTrial answers what would become of a run, whose copy try makes.
+// replyToTrial answers what would become of a run, whose copy try makes. A trial shows input and
+// decisions, so it takes View and Values even from who may act; the check comes before the copy is
+// made, which costs.
 func (c *call) replyToTrial(id workflow.RunID, try func() (*pawl.Simulation, error)) error {
 	if err := c.requireRights(View | Values); err != nil {
 		return err
@@ -83,7 +86,10 @@ type Tried struct {
 // maxActs bounds the acts of a trial.
 const maxActs = 1000
 
-// tryActs answers what would come of acts. Nothing is changed.
+// tryActs answers what would come of acts. Nothing is changed. Tasks are played before the first
+// act and after each one, with the results that the request has for their nodes; tasks of other
+// nodes stay dispatched. So "vote, then two hours later" sees what the vote has led to before time
+// passes.
 func (c *call) tryActs() error {
 	text, err := c.readBody()
 	if err != nil {
@@ -111,6 +117,8 @@ func (c *call) tryActs() error {
 	if err != nil {
 		return err
 	}
+	// A result for a node that is misspelt would change nothing, and the trial would look as if the
+	// run waited. A patch among the acts may add the node, hence a look before and one after.
 	unknown := maps.Clone(q.Results) // those whose nodes there are neither before the acts nor after
 	if err := dropKnown(unknown, p.copied); err != nil {
 		return err
@@ -136,7 +144,8 @@ func (c *call) tryActs() error {
 	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
 }
 
-// placeRefusal says which of several acts is refused.
+// placeRefusal says which of several acts is refused. A single act needs no place. The error is
+// copied, as it may be shared.
 func placeRefusal(i, of int, err error) error {
 	if of == 1 {
 		return err
@@ -161,7 +170,8 @@ func dropKnown(results map[workflow.NodeID]Result, copied *pawl.Simulation) erro
 	return nil
 }
 
-// resultsOf performs tasks by their nodes.
+// resultsOf performs tasks by their nodes. ErrPending leaves a task without a result dispatched, as
+// a task that goes on.
 type resultsOf map[workflow.NodeID]Result
 
 // Execute implements pawl.Executor.

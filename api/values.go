@@ -13,8 +13,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A viewer shows a caller what it may see of a run. What it gets belongs to the engine, and
-// is copied where something is left out.
+// A viewer shows a caller what it may see of a run. What it gets belongs to the engine, and is
+// copied where something is left out. Every answer about a run goes through one of its show
+// methods: a new field that holds a value, or a text that may quote one, must be left out here, or
+// it is seen by callers without Values. The zero rights see nothing.
 type viewer struct {
 	run    workflow.RunID
 	rights Rights
@@ -25,10 +27,15 @@ func (c *call) viewerOf(run workflow.RunID) *viewer {
 	return &viewer{run, c.rights, c.options.Redact}
 }
 
-// seesTexts reports whether texts are shown in which values may stand.
+// seesTexts reports whether texts are shown in which values may stand. With a hook, texts go too: a
+// message such as "card 4111... is declined" has the value in the middle of a sentence, where the
+// hook cannot be asked about it.
 func (v *viewer) seesTexts() bool { return v.rights&Values != 0 && v.redact == nil }
 
-// showValue returns a value at a path as it is shown.
+// showValue returns a value at a path as it is shown. The hook is asked from the outside in: about
+// "state", then about "state.offer" in what it has returned, and so on, so that it can replace a
+// whole object without seeing each leaf. Containers are copied at each level, as the originals
+// belong to the engine. nil is not asked about.
 func (v *viewer) showValue(path string, x any) any {
 	if v.rights&Values == 0 {
 		return nil
@@ -54,6 +61,8 @@ func (v *viewer) showValue(path string, x any) any {
 	}
 }
 
+// An object that the hook has replaced by something else than an object is left out, since the
+// field has no other type.
 func (v *viewer) showObject(path string, x map[string]any) map[string]any {
 	if x == nil {
 		return nil
@@ -62,6 +71,8 @@ func (v *viewer) showObject(path string, x map[string]any) map[string]any {
 	return out
 }
 
+// The code stays, since definitions and operators choose by it: docs/api.md says to keep values out
+// of codes.
 func (v *viewer) showFailure(f *workflow.Failure) *workflow.Failure {
 	if f == nil || v.seesTexts() {
 		return f
@@ -71,6 +82,8 @@ func (v *viewer) showFailure(f *workflow.Failure) *workflow.Failure {
 	return &out
 }
 
+// o is a copy, but its maps and the failure are the engine's, and are replaced, not changed.
+// Artifacts go with Values.
 func (v *viewer) showOutcome(o workflow.Outcome) workflow.Outcome {
 	o.Output, o.Failure = v.showObject("output", o.Output), v.showFailure(o.Failure)
 	if v.rights&Values == 0 {
@@ -85,6 +98,7 @@ func (v *viewer) showSummary(s *pawl.RunSummary) any {
 	return out
 }
 
+// The key is a capability: who has it can complete the attempt. So it takes Act, not View.
 func (v *viewer) showToken(t *pawl.Token) any {
 	out := *t
 	out.Input, out.Details = v.showValue("input", t.Input), v.showValue("details", t.Details)
@@ -110,6 +124,7 @@ func (v *viewer) showSignal(s *pawl.KeptSignal) any {
 
 func (v *viewer) showEvent(e *pawl.Event) any { return v.eventOf(e) }
 
+// Data is cloned even if nothing is left out, as the keys are deleted from it below.
 func (v *viewer) eventOf(e *pawl.Event) pawl.Event {
 	out := *e
 	out.Data = maps.Clone(v.showObject("data", e.Data))
@@ -156,6 +171,8 @@ type Record struct {
 
 func (v *viewer) showRecord(r *pawl.Record) any { return v.recordOf(r) }
 
+// Without texts a record keeps the kind of its message and of each decision, the word before the
+// first space, so that View is enough to follow how a run moves.
 func (v *viewer) recordOf(r *pawl.Record) Record {
 	act := state.ActOf(r.Message)
 	out := Record{Seq: r.Seq, At: r.At, Kind: state.MessageName(r.Message), By: act.By, Reason: act.Reason, Decisions: []string{}}
@@ -172,6 +189,8 @@ func (v *viewer) recordOf(r *pawl.Record) Record {
 	return out
 }
 
+// A note has a text in words, which goes, and the readings of a condition, which stay where the
+// hook leaves something of them: reads is a new slice, as the one of the note is shared.
 func (v *viewer) showNotes(notes []pawl.Note) []pawl.Note {
 	if v.seesTexts() {
 		return notes
@@ -201,6 +220,8 @@ func (v *viewer) showArrival(a *replay.Arrival) *replay.Arrival {
 	return &out
 }
 
+// x is a copy whose slices are not: they are cloned before an element is replaced. What lies below
+// is of other runs, so the hook is asked in the name of each.
 func (v *viewer) showExplanation(x pawl.Explanation) pawl.Explanation {
 	x.Failure, x.Failed, x.Waits = v.showFailure(x.Failure), slices.Clone(x.Failed), slices.Clone(x.Waits)
 	for i := range x.Failed {
