@@ -82,12 +82,14 @@ type server struct {
 	hubs    hubs
 }
 
-//go:embed templates/*.html
 // templateFiles are the templates of pages, one for each kind of page, and the parts that they share.
+//
+//go:embed templates/*.html
 var templateFiles embed.FS
 
-//go:embed static
 // staticFiles are the style and the scripts, which need no rights.
+//
+//go:embed static
 var staticFiles embed.FS
 
 // readTemplates returns the templates of all pages. They are read for the first page: a program
