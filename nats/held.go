@@ -169,13 +169,16 @@ func (h *heldTask) limit(m *doneMessage) {
 // call sends a request to the pool, once.
 //
 // The error is nil for taken, and otherwise one of errOver, errNotMine, errInvalid and errBusy. What
-// is no answer, or none that can be read, is errBusy: to ask again is right for all of these.
+// is no answer, or none that can be read, is errBusy: to ask again is right for all of these. What no message can carry is errInvalid.
 func (h *heldTask) call(ctx context.Context, what string, q any) (reply, error) {
 	text, err := json.Marshal(q)
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	answer, err := h.loop.conn.RequestWithContext(ctx, h.loop.names.call(what), text)
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return reply{}, fmt.Errorf("%w: it has %d bytes, more than a message of NATS may have: keep a reference to a blob", errInvalid, len(text))
+	}
 	if err != nil {
 		return reply{}, fmt.Errorf("%w: %w", errBusy, err)
 	}

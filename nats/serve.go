@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // turnWait is how long a worker that asks for a turn of Once waits for an answer.
@@ -252,13 +253,16 @@ func (p *Pool) checkHeld(m onceMessage) error {
 	return nil
 }
 
+// onceReply answers a message of Once. What no repetition mends is final: an outcome that is too large to be kept, or one
+// that is damaged.
 func onceReply(r remote.OnceReply, err error) reply {
+	var limit *workflow.LimitError
 	switch {
 	case err == nil:
 		return reply{Status: statusTaken, Once: &r}
 	case errors.Is(err, pawl.ErrStale):
 		return reply{Status: statusOver, Message: err.Error()}
-	case errors.Is(err, pawl.ErrInvalid):
+	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrCorrupt), errors.As(err, &limit):
 		return invalidReply(err)
 	}
 	return reply{Status: statusBusy, Message: err.Error()}

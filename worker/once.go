@@ -70,7 +70,7 @@ func onceAnswer(a remote.OnceReply, err error) (any, error) {
 
 // onceError returns an error of Once as the worker gets it.
 //
-// What the worker cannot mend and no repetition helps, such as damage, is an internal error; all that
+// What the worker cannot mend and no repetition helps, such as damage, is final; all that
 // may pass is busy, and askOnce repeats it.
 func onceError(err error) error {
 	var limit *workflow.LimitError
@@ -80,10 +80,8 @@ func onceError(err error) error {
 		return refused
 	case errors.As(err, &limit):
 		return poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "%v: keep a reference to a blob", err)
-	case errors.Is(err, pawl.ErrInvalid):
+	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrCorrupt):
 		return invalidRequestf("%v", err)
-	case errors.Is(err, pawl.ErrCorrupt):
-		return err
 	}
 	return poolErrorf(http.StatusServiceUnavailable, CodeBusy, "no outcome could be kept, try again: %v", err)
 }

@@ -3,6 +3,8 @@ package natstest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -116,6 +118,26 @@ func TestOnceAndDetails(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, out.Err())
 		require.Equal(t, []any{int64(1), map[string]any{"at": int64(7)}}, out.Output["a"])
+	})
+}
+
+// An outcome of Once that is too large to be kept, or to be sent, is an error of the handler: it is not asked for again and again.
+func TestOnceOfWhatIsTooLarge(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		for _, size := range []int{1<<20 + 1<<10, 3 << 20} {
+			run := workflow.RunID(fmt.Sprint("r-", size))
+			leave := workOver(t, over, fmt.Sprint("ann-", size), 1, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+				_, err := task.Once(ctx, "", func(context.Context) (any, error) { return strings.Repeat("x", size), nil })
+				return err != nil, nil
+			}})
+			out, err := engine.Run(t.Context(), workflow.Run{ID: run, Definition: define(t, single)}, nil)
+			require.NoError(t, err)
+			require.NoError(t, out.Err())
+			require.Equal(t, true, out.Output["a"])
+			leave()
+		}
 	})
 }
 
