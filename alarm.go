@@ -10,13 +10,17 @@ import (
 
 // alarms wakes sleeping runs when they are due. It keeps no alarm itself: the
 // index of runs knows them all. An active run minds its own.
+//
+// There are two reasons to wake a run: its alarm in the index is due, or an attempt to wake it
+// has failed and its pause is over. One goroutine looks after both; others only poke it.
 type alarms struct {
 	engine *Engine
-	poke   chan struct{}
+	poke   chan struct{} // gets a signal when it should look again; one is enough, as it looks at everything
 
 	wake func(id workflow.RunID) error // activates a run
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// A run that is damaged would otherwise fail at each scan, as its alarm stays due.
 	broken  map[workflow.RunID]bool  // runs that could not be woken
 	retries map[workflow.RunID]delay // runs to be tried again
 }
@@ -30,6 +34,7 @@ type delay struct {
 // wakeBackoff is the pause between two attempts to wake a run.
 var wakeBackoff = timeout.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
 
+// newAlarms returns alarms that wake nothing before watchAlarms runs.
 func newAlarms(e *Engine) *alarms {
 	return &alarms{
 		engine: e, poke: make(chan struct{}, 1), wake: func(id workflow.RunID) error { return e.askRun(e.ctx, id, nil) },
@@ -38,6 +43,8 @@ func newAlarms(e *Engine) *alarms {
 }
 
 // alarmChanged tells the alarms that the earliest one may have changed.
+//
+// It never blocks: a signal that waits already says the same.
 func (a *alarms) alarmChanged() {
 	select {
 	case a.poke <- struct{}{}:
@@ -46,6 +53,8 @@ func (a *alarms) alarmChanged() {
 }
 
 // leaveAsleep notes that a run is not to be woken again.
+//
+// Only Purge takes that back, as the id may be used again.
 func (a *alarms) leaveAsleep(id workflow.RunID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,6 +85,8 @@ func (a *alarms) forgetRun(id workflow.RunID) {
 }
 
 // retryLater notes that a run is to be woken again, and returns after how long.
+//
+// The pause grows with each failure of the same run, and runWoken ends the series.
 func (a *alarms) retryLater(id workflow.RunID) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,6 +104,7 @@ func (a *alarms) dueRetries() (due []workflow.RunID, next time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
+	// The nap is bounded so that a clock which is set forwards is noticed.
 	next = a.engine.hook.MaxNap(timeout.MaxNap)
 	for id, d := range a.retries {
 		if wait := d.at.Sub(now); wait > 0 {
@@ -105,6 +117,8 @@ func (a *alarms) dueRetries() (due []workflow.RunID, next time.Duration) {
 }
 
 // watchAlarms wakes runs when they are due, until the engine closes.
+//
+// It looks at once when it begins, for alarms that were due while no engine was open.
 func (a *alarms) watchAlarms() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -125,6 +139,10 @@ func (a *alarms) watchAlarms() {
 
 // fireDue wakes the sleeping runs that are due, and returns after how long to look
 // again.
+//
+// It goes on until nothing is due: waking takes time, in which more may come due. A run that is
+// active is passed over, since its actor has a timer of its own. If the index cannot be read it
+// tries again after the longest nap.
 func (a *alarms) fireDue() (time.Duration, error) {
 	e := a.engine
 	for {

@@ -89,6 +89,8 @@ func (s *Simulation) Branches(f BranchFilter) iter.Seq2[BranchView, error] {
 	}
 }
 
+// check refuses a status that no branch has, which would otherwise select nothing without a
+// word.
 func (f *BranchFilter) check() error {
 	if f.Status == "" {
 		return nil
@@ -100,6 +102,10 @@ func (f *BranchFilter) check() error {
 }
 
 // readPage returns branches from next on, moves next behind them, and reports whether there may be more.
+//
+// With a group in the filter it ends behind that group's last branch; without one it goes on
+// with the next group. A page is as many branches as are looked at, and not as many as fit: a
+// run must not be held up by a filter that nothing fits.
 func (f *BranchFilter) readPage(s *state.State, next *workflow.Scope) (page []BranchView, more bool) {
 	for range branchPage {
 		g := s.Group(next.Group)
@@ -118,6 +124,7 @@ func (f *BranchFilter) readPage(s *state.State, next *workflow.Scope) (page []Br
 	return page, true
 }
 
+// viewBranch shows a branch. Its element may be a view of other data, and is made plain.
 func viewBranch(s *state.State, g *state.Group, sc workflow.Scope, b state.Branch) BranchView {
 	view := BranchView{
 		Group: g.ID, Index: sc.Branch, Path: s.PathOf(sc), Token: g.TokenOf(sc.Branch),
@@ -168,6 +175,9 @@ func (e *Engine) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[KeptS
 }
 
 // readSignals returns kept signals from next on, moves next behind them, and reports whether there may be more.
+//
+// Signals that were taken or lost keep their numbers, so that a page may be empty and more may
+// come.
 func readSignals(s *state.State, next *state.SignalID) (page []KeptSignal, more bool) {
 	for end := min(*next+signalPage, s.NextSignal); *next < end; *next++ {
 		if k := s.Signal(*next); k != nil && !k.Done {

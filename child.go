@@ -12,6 +12,10 @@ import (
 )
 
 // deliverMessage delivers a message. An error says that it is to be tried again.
+//
+// The messenger calls it, with one message at a time for each child. Messages between runs are
+// not kept on the disk: whoever needs an answer asks again when it is activated, so that each
+// of them may come twice, or late, and must then change nothing.
 func (c *childMessenger) deliverMessage(child workflow.RunID, x childMessage) error {
 	switch {
 	case x.want != nil:
@@ -30,6 +34,10 @@ func (c *childMessenger) deliverMessage(child workflow.RunID, x childMessage) er
 
 // ensureChild makes sure that a child exists, and that it runs or is paused as its
 // parent is.
+//
+// A parent sends this when it wants a child and whenever it is activated while it waits for it.
+// Whatever has happened meanwhile decides what is done: the child is started, paused, resumed,
+// or its end is told once more.
 func (c *childMessenger) ensureChild(d *actor.Child) error {
 	e := c.engine
 	h, err := e.dir.Head(d.ID)
@@ -40,6 +48,8 @@ func (c *childMessenger) ensureChild(d *actor.Child) error {
 		return c.startChild(d)
 	case err != nil:
 		return c.refuseChild(d, err)
+	// Somebody has started another run under this id, or the definition is another one: waiting
+	// for that run would be waiting for a stranger.
 	case h.Parent != d.Parent.Run, h.Definition != d.Definition:
 		return c.tellParent(d.Parent.Run, childRefused(d, workflow.CodeIDConflict, fmt.Sprintf("run %q is not the child", string(d.ID))))
 	case h.Status.Final():
@@ -59,6 +69,8 @@ func (c *childMessenger) startChild(d *actor.Child) error {
 	if err != nil {
 		return c.refuseChild(d, err)
 	}
+	// The root counts how many runs may be below it; without this bound a definition that
+	// starts itself would fill the directory.
 	if h, err := e.dir.Head(d.Parent.Root); err == nil && h.Room <= 0 {
 		return c.refuseChild(d, fmt.Errorf("%w: run %q", store.ErrNoRoom, string(d.Parent.Root)))
 	}
@@ -78,6 +90,10 @@ func (c *childMessenger) startChild(d *actor.Child) error {
 }
 
 // refuseChild tells a parent that its child cannot begin, if err says so for good.
+//
+// A parent that got no answer would wait for ever. An error that may pass is returned, so that
+// the messenger tries again; one that will come again becomes the failure of the child, which
+// the parent's node can catch. The codes are those that the same fault has in a run.
 func (c *childMessenger) refuseChild(d *actor.Child, err error) error {
 	var input *workflow.InputError
 	var limit *workflow.LimitError
@@ -102,6 +118,7 @@ func isRunDamage(err error) bool {
 	return errors.As(err, &c) && c.Run != ""
 }
 
+// childRefused is the end of a child that was never there.
 func childRefused(d *actor.Child, code, message string) state.ChildEnded {
 	return state.ChildEnded{
 		Token: d.Token, Attempt: d.Attempt, Status: workflow.RunFailed,
@@ -117,6 +134,8 @@ func (c *childMessenger) cancelChild(child workflow.RunID) error {
 		return nil
 	}
 	m := state.Cancel{Reason: "the parent run does not wait for it any more"}
+	// Whoever has cancelled the parent has cancelled its children as well: their failures name
+	// the same person.
 	if parent, err := c.engine.dir.Head(h.Parent); err == nil && parent.Status == workflow.RunCancelled && parent.Failure != nil {
 		m.Act.By = parent.Failure.By
 	}
@@ -131,6 +150,9 @@ func (c *childMessenger) tellParent(parent workflow.RunID, m state.ChildEnded) e
 }
 
 // askParent asks a parent whether it wants its child, and cancels the child if not.
+//
+// A child asks when it is activated. If its parent does not wait for it, because it was purged,
+// has ended, or waits for a later attempt, the child would go on for nobody.
 func (c *childMessenger) askParent(child workflow.RunID, p workflow.Parent) error {
 	err := c.engine.askRun(c.engine.ctx, p.Run, state.ChildAsks{Token: p.Token, Attempt: p.Attempt})
 	if errors.Is(err, ErrStale) || errors.Is(err, ErrEnded) || errors.Is(err, ErrRunNotFound) {

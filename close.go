@@ -20,6 +20,8 @@ import (
 // returns the cause of ctx, in words that say what it waits for, and continues in the background. Until it has come to its
 // end, which a further call waits for, the directory is in use. What it waits for is told in
 // the log after 10 s as well, and again after twice the time.
+// The first call shuts down in a goroutine, because a disk that hangs must not keep Close from
+// returning when its time is over.
 func (e *Engine) Close(ctx context.Context) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -51,6 +53,8 @@ func (e *Engine) Close(ctx context.Context) error {
 }
 
 // tellWaits waits until the engine is closed or ctx is done, and tells of what it waits for.
+//
+// The first call tells, and not each: the log should have it once.
 func (e *Engine) tellWaits(ctx context.Context) {
 	for after := tellAfter; ; after *= 2 {
 		timer := time.NewTimer(after)
@@ -82,6 +86,9 @@ const (
 )
 
 // waitsFor says what Close waits for now.
+//
+// The stage is what shutDown has come to; a commit that is under way explains any of the later
+// ones.
 func (e *Engine) waitsFor() string {
 	at, tasks := e.closes.Load(), e.taskIDs()
 	switch {
@@ -100,6 +107,8 @@ func (e *Engine) waitsFor() string {
 }
 
 // runsText says which runs have not come to the end of what they do, the first ten of them.
+//
+// Ids are sorted, so that the same runs are named each time.
 func runsText(ids []workflow.RunID) string {
 	text := fmt.Sprintf("%d runs compute or read", len(ids))
 	for i, id := range ids[:min(len(ids), maxTold)] {
@@ -116,6 +125,12 @@ const closePatience = 5 * time.Second
 
 // shutDown is Close without its patience: it stops tasks, actors and background work,
 // in this order, and closes the directory.
+//
+// Each step makes the next one finite. The socket goes first: no further calls come. Tasks are
+// given their grace, and then cancelled; their results still find actors. When actors are
+// refused and stopped they commit what they have taken. Then come the messages between runs,
+// which nobody is left to take. The feed comes after the last commit, and the directory after
+// all.
 func (e *Engine) shutDown(ctx context.Context) error {
 	e.hook.Hit("close.begin")
 	e.dir.OpenOutbox()
@@ -124,6 +139,8 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	}
 	e.closes.Store(closesTasks)
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
+	// The grace is over before the handlers have returned: their contexts are cancelled, and
+	// they have until ctx is done.
 	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()
 	e.stopTasks()

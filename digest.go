@@ -22,10 +22,14 @@ const maxDigests = 1024
 // A knownDefinitions knows the hashes of definitions that came before. The hash of a
 // definition is that of its canonical JSON, which takes long to make; what it looks like in
 // memory is told much sooner, and every Start sees whatever a caller has changed.
+//
+// The zero value is ready. A digest says only that two definitions in memory are the same; the
+// hash of the graph is what names a definition. Two digests may have one hash, for example if a
+// list is nil in one and empty in the other.
 type knownDefinitions struct {
 	mu     sync.Mutex
-	hashes map[digest]string
-	turns  map[digest]*turn
+	hashes map[digest]string // of the definitions that were compiled, by digest; at most maxDigests
+	turns  map[digest]*turn  // those that are compiled now
 }
 
 // A turn is whose it is to compile a definition. Others with an equal one wait.
@@ -39,6 +43,10 @@ type digest = [sha256.Size]byte
 
 // compileOnce returns the graph of a definition: the known one of an equal definition, otherwise
 // what compile makes of it. Of callers that come at once with equal definitions one compiles.
+//
+// It asks three times: before it waits, after it has waited, when somebody else may have
+// compiled it, and, if the definition has something that no digest can be made of, by the real
+// hash.
 func (k *knownDefinitions) compileOnce(
 	d *workflow.Definition, known func(hash string) *workflow.Graph, compile func(*workflow.Definition) (*workflow.Graph, error),
 ) (*workflow.Graph, error) {
@@ -67,6 +75,9 @@ func (k *knownDefinitions) compileOnce(
 
 // takeTurn waits until nobody else compiles the definition with a digest. The caller gives
 // the turn back.
+//
+// A turn is for one digest, so that different definitions are compiled side by side. The last
+// who has it or waits for it removes it.
 func (k *knownDefinitions) takeTurn(at digest) (giveBack func()) {
 	k.mu.Lock()
 	t := k.turns[at]
@@ -97,6 +108,8 @@ func (k *knownDefinitions) hashAt(at digest) string {
 	return k.hashes[at]
 }
 
+// rememberHash keeps the hash of a definition that was compiled. At the bound all are
+// forgotten: they come back one by one, and no order of use has to be kept.
 func (k *knownDefinitions) rememberHash(at digest, hash string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,6 +135,9 @@ const digestPiece = 4096
 
 // A digestWriter writes values so that no two different ones look the same: each by its
 // size and content, or as a zero byte if it is the zero value of its type.
+//
+// The size comes first, so that ["ab"] and ["a", "b"] differ; the zero byte keeps the many
+// empty fields of a definition from costing more than one byte each.
 type digestWriter struct {
 	hash   hash.Hash
 	buffer []byte
@@ -138,6 +154,7 @@ var (
 // maxDigestDepth bounds the nesting, which of a value that holds itself has no end.
 const maxDigestDepth = 1000
 
+// flushBuffer hashes what was written so far.
 func (w *digestWriter) flushBuffer() {
 	pace.Write(w.hash, w.buffer)
 	w.buffer = w.buffer[:0]
@@ -148,6 +165,8 @@ func (w *digestWriter) addValue(v reflect.Value) {
 	if w.err != nil {
 		return
 	}
+	// Small pieces are gathered, since hashing each of them would cost more than writing it;
+	// for large ones the pacer steps back.
 	if len(w.buffer) > digestPiece {
 		w.pacer.Spend(digestPiece / 64)
 		w.flushBuffer()
@@ -176,6 +195,8 @@ func (w *digestWriter) addValue(v reflect.Value) {
 	}
 }
 
+// addFields writes the fields of a struct in their order, which both of two equal definitions
+// have.
 func (w *digestWriter) addFields(v reflect.Value) {
 	for i := range v.NumField() {
 		if f := v.Field(i); f.IsZero() {
@@ -188,6 +209,8 @@ func (w *digestWriter) addFields(v reflect.Value) {
 }
 
 // addReference writes a value that may be nil.
+//
+// Its depth is bounded, as a value may lead to itself.
 func (w *digestWriter) addReference(v reflect.Value) {
 	if v.IsNil() {
 		w.buffer = append(w.buffer, 0)
@@ -215,6 +238,8 @@ func (w *digestWriter) addReference(v reflect.Value) {
 }
 
 // addMap writes a map of texts.
+//
+// The keys are sorted, since equal maps must look the same.
 func (w *digestWriter) addMap(v reflect.Value) {
 	if v.Type().Key().Kind() != reflect.String {
 		w.err = errForeignType
@@ -243,6 +268,7 @@ func (w *digestWriter) addDynamic(v reflect.Value) {
 	}
 }
 
+// addText writes a text behind its length; a long one goes to the hash directly.
 func (w *digestWriter) addText(s string) {
 	w.addNumber(uint64(len(s)))
 	if len(s) > digestPiece {

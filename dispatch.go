@@ -26,6 +26,11 @@ import (
 //
 // A key that is held is never executed a second time beside itself. Each task that
 // runs, or whose result waits, has one goroutine; there are none without work.
+//
+// What a task goes through: dispatchTask queues it; fillSlots starts it when a slot, its type
+// and its tenant allow it; runTask executes it; taskReturned frees the slot; the result is
+// delivered and committed; taskFinished forgets it. withdrawTask may come at any of these
+// points. All under mu, but for the execution and the delivery.
 type dispatcher struct {
 	engine *Engine
 	ctx    context.Context // of every task
@@ -44,6 +49,7 @@ type dispatcher struct {
 	group   sync.WaitGroup
 }
 
+// An outKey names a token, of which one attempt at a time is wanted.
 type outKey struct {
 	run   workflow.RunID
 	token workflow.TokenID
@@ -77,6 +83,11 @@ func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
 }
 
 // dispatchTask takes an attempt. It returns at once.
+//
+// A run sends its tasks when their decision is committed, and again when it is activated. An
+// attempt that is held is therefore nothing new, with one exception: its result may be on its
+// way to a run that will not take it; then this one is remembered, and is queued when the other
+// is over.
 func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 	key := d.engine.keyOf(a.Run, a.Token, a.Attempt, a.Epoch)
 	d.mu.Lock()
@@ -104,6 +115,9 @@ func (d *dispatcher) queueTask(key Key, a actor.Dispatch) {
 
 // fillSlots begins tasks while there are slots and tasks for them. The caller holds the
 // lock.
+//
+// It is called whenever one of its conditions may have changed: a task came, one returned, a
+// result was delivered, time passed for a rate.
 func (d *dispatcher) fillSlots() {
 	d.queue.advanceTo(time.Now())
 	for !d.stopped && d.running < d.most {
@@ -113,6 +127,7 @@ func (d *dispatcher) fillSlots() {
 		}
 		d.startTask(t)
 	}
+	// A task that waits for the rate of its type needs nobody else to end: the timer begins it.
 	if due := d.queue.nextDue(); !due.IsZero() && !d.stopped {
 		d.timer.Reset(time.Until(due))
 	}
@@ -126,6 +141,8 @@ func (d *dispatcher) timerFired() {
 }
 
 // startTask starts a task's goroutine. The caller holds the lock.
+//
+// The goroutine is among those that stopAndWait waits for.
 func (d *dispatcher) startTask(t *outTask) {
 	d.running++
 	d.group.Add(1)
@@ -136,6 +153,10 @@ func (d *dispatcher) startTask(t *outTask) {
 
 // withdrawTask tells a token's attempt that it is no longer wanted, or forgets one
 // that has ended.
+//
+// A task that waits in the queue is taken out and never begins. One that runs is told by its
+// context, and keeps its slot until it returns, for until then it does its work. One whose
+// result comes later has no goroutine: nobody else would forget it.
 func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -158,6 +179,10 @@ func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 }
 
 // forgetTask drops an attempt that is over, once. The caller holds the lock.
+//
+// All that an attempt has is given back here: its timer, its place in the tenant's limit, its
+// hold on blobs. It may be called twice for the same attempt, by a withdrawal and by its own
+// end; the second call does nothing.
 func (d *dispatcher) forgetTask(t *outTask) {
 	if d.held[t.key] != t {
 		return
@@ -184,6 +209,8 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 	defer func() { release() }()
 	var m state.Message
 	ended := true // its goroutine, or a method of what it returned did, unless the end is reached
+	// It runs whatever way the handler took: returned, panicked, or ended its goroutine by
+	// runtime.Goexit. ended is still true in the last two cases.
 	defer func() {
 		if ended {
 			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
@@ -192,6 +219,8 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
 			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
 		}
+		// The slot is free before the result is delivered, which may take as long as the run's
+		// commits take.
 		d.taskReturned(t)
 		if m != nil {
 			m = d.withDetails(t.key, m)
@@ -220,6 +249,8 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 		d.engine.options.Logger.Warn("pawl: a task met too many open files: it is called again", "run", string(t.Run), "node", string(t.Node.ID), "error", err)
 	}
 	m = taskResult(t, output, err)
+	// The blobs of the result are kept from collection until the run has committed it, and
+	// thereby refers to them.
 	if done, ok := m.(state.TaskCompleted); ok {
 		unpin, err := d.engine.pinResult(d.kept, done)
 		if err != nil {
@@ -257,6 +288,9 @@ func (d *dispatcher) taskReturned(t *outTask) {
 
 // taskFinished forgets an attempt whose result waits no longer, unless it comes later,
 // and lets the next task begin if its run was backpressured.
+//
+// One that comes later stays held, so that a heartbeat or a withdrawal finds it; but its
+// goroutine ends here, and the slot is free.
 func (d *dispatcher) taskFinished(t *outTask) {
 	defer d.group.Done()
 	d.mu.Lock()
@@ -267,6 +301,7 @@ func (d *dispatcher) taskFinished(t *outTask) {
 		d.forgetTask(t)
 	}
 	d.queue.resultDelivered(t.Run)
+	// The run has refused this result and waits for the attempt that it has sent meanwhile.
 	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[t.key] == nil {
 		d.queueTask(t.key, *t.again)
 		return
@@ -276,6 +311,10 @@ func (d *dispatcher) taskFinished(t *outTask) {
 
 // stopAndWait lets no further task begin and waits until those that run have returned,
 // or ctx is done.
+//
+// Close calls it twice: with the grace of the options and, after the contexts are cancelled,
+// with its own context. Queued tasks are left where they are: the next engine gets them from
+// their runs.
 func (d *dispatcher) stopAndWait(ctx context.Context) error {
 	d.mu.Lock()
 	d.stopped = true

@@ -8,6 +8,10 @@ import (
 )
 
 // A queuedTenant is what the queue of tasks knows of a tenant.
+//
+// It is there while it has runs in the queue or tasks that run. Its turn in the queue as a
+// whole decides which lane is first, its turn in a lane which tenant is first there; both grow
+// by takeTurn.
 type queuedTenant struct {
 	id      string
 	limit   TenantLimit
@@ -33,11 +37,16 @@ type laneTenant struct {
 }
 
 // isFull says that as many tasks of the tenant run as may.
+//
+// A limit of zero is none.
 func (n *queuedTenant) isFull() bool {
 	return n.limit.Concurrency > 0 && n.running >= n.limit.Concurrency
 }
 
 // isShared says that turns of tenants, or their limits, matter to the order of lanes.
+//
+// With one tenant and no limits the lanes of other runs keep their order when a run changes;
+// then only the lanes of that run are moved, which keeps the common case cheap.
 func (q *taskQueue) isShared() bool { return len(q.tenants) > 1 || len(q.limits) > 0 }
 
 // tenantOf returns what the queue knows of a tenant, made if it knows nothing.
@@ -83,6 +92,9 @@ func (q *taskQueue) placeTenant(n *queuedTenant, r *queuedRun) {
 }
 
 // placeInLane puts a tenant into the heap of a lane, or out of it, and the lane where it belongs.
+//
+// A tenant that comes into a lane gets the next turn there: having had no tasks for a while is
+// no reason to go first for long.
 func (q *taskQueue) placeInLane(lt *laneTenant) {
 	if lt.tenant.may && lt.runs.Len() > 0 {
 		if !lt.place.In() {
@@ -106,6 +118,9 @@ func (q *taskQueue) forgetUnused(n *queuedTenant) {
 }
 
 // taskReturned notes that the executor has a task no longer.
+//
+// The type's limit is free at once. The tenant's is not if the limit counts pending results and
+// the result comes later: then releaseTenant is called when the attempt is over.
 func (q *taskQueue) taskReturned(t *outTask) {
 	l := q.laneOf(t.Task)
 	l.running--
@@ -116,6 +131,8 @@ func (q *taskQueue) taskReturned(t *outTask) {
 }
 
 // releaseTenant lets a task count for its tenant no longer, if it does.
+//
+// counted makes sure that a task is taken off once, whoever comes first.
 func (q *taskQueue) releaseTenant(t *outTask) {
 	if !t.counted {
 		return

@@ -29,6 +29,12 @@ const (
 // A feeder publishes what is in the outbox. It walks through that from the first row on. A run
 // of which a message fails is held: its rows are passed over until the next walk, which comes
 // after a pause. All but the counts is its goroutine's.
+//
+// Two orders matter. Events of one run are published in their order, each after the one before
+// it was taken: a run that is held keeps its place. Runs among each other have no order, so
+// that a message which nobody can take, for example because it is too large for them, holds up
+// its own run and no other. A row is dropped from the outbox after its events were published,
+// and a crash in between publishes them again: at least once.
 type feeder struct {
 	engine *Engine
 	to     Feed
@@ -37,11 +43,13 @@ type feeder struct {
 	ends   chan struct{}      // closed when nothing more is committed
 	done   chan struct{}      // closed when the goroutine has ended
 
-	after     int64                   // the row that the walk has come to
-	held      map[workflow.RunID]bool // since it began
-	before    map[workflow.RunID]bool // that were held in the walk before
-	begun     map[int64]int           // how many events are published of rows that are not as a whole, by id
-	failed    int                     // pages in a row of which everything has failed
+	after  int64                   // the row that the walk has come to
+	held   map[workflow.RunID]bool // since it began
+	before map[workflow.RunID]bool // that were held in the walk before
+	// A row has the events of one record. If the third of five fails, the first two are not
+	// published again in this life.
+	begun     map[int64]int // how many events are published of rows that are not as a whole, by id
+	failed    int           // pages in a row of which everything has failed
 	walks     int
 	ending    bool // this walk is the last
 	published atomic.Int64
@@ -50,12 +58,18 @@ type feeder struct {
 	pause     time.Duration
 	retryAt   time.Time
 
+	//
+	// failing is since when something fails, zero while nothing does; failure is the last
+	// cause. FeedStats reads both.
 	mu      sync.Mutex // guards
 	failing time.Time
 	failure string
 }
 
 // newFeeder returns a feeder that publishes until it is stopped, nil without a feed.
+//
+// It starts nothing: Open calls start once the runs have been recovered, and never with
+// Maintenance.
 func newFeeder(e *Engine) *feeder {
 	o := e.options.Feed
 	if o.To == nil {
@@ -80,6 +94,10 @@ func (f *feeder) start() {
 
 // stop lets what waits be published, for a moment and while that succeeds, and ends. Nothing is
 // committed any more.
+//
+// Close calls it after actors and background work have ended, so that the walk which begins now
+// sees the last commit. A Publish that does not return is cancelled after feedDrain, or when
+// ctx is done.
 func (f *feeder) stop(ctx context.Context) {
 	if f == nil || f.cancel == nil {
 		return
@@ -96,6 +114,8 @@ func (f *feeder) stop(ctx context.Context) {
 	<-f.done
 }
 
+// publishUntilStopped is the feeder's goroutine. It publishes pages as long as there are any,
+// and waits in between. A directory that has failed ends it: nothing would be dropped any more.
 func (f *feeder) publishUntilStopped(ctx context.Context) {
 	defer close(f.done)
 	for ctx.Err() == nil {
@@ -114,6 +134,9 @@ func (f *feeder) publishUntilStopped(ctx context.Context) {
 }
 
 // publishPage publishes the next rows of the walk and reports whether there may be more.
+//
+// A page is split by run, published, and noted; after moves behind it whatever came of it, as
+// what failed is held and comes again with the next walk.
 func (f *feeder) publishPage(ctx context.Context) (more bool, err error) {
 	rows, err := f.engine.dir.ReadOutbox(f.after)
 	if err != nil || len(rows) == 0 {
@@ -126,6 +149,8 @@ func (f *feeder) publishPage(ctx context.Context) (more bool, err error) {
 	for _, l := range lanes {
 		f.noteLane(l)
 	}
+	// Dropping is a commit of its own, so that it is done for many rows at once. It is done
+	// early if the outbox is half full, because commits of runs wait for room in it.
 	if _, bytes := f.engine.dir.OutboxSize(); len(f.kept) >= feedDropped || len(f.kept) > 0 && bytes >= f.engine.options.Feed.MaxBytes/2 {
 		f.dropKept()
 	}
@@ -133,9 +158,15 @@ func (f *feeder) publishPage(ctx context.Context) (more bool, err error) {
 }
 
 // isAway reports whether so much fails that the walk is over.
+//
+// The other side is then probably not there: trying run by run would fill the memory with held
+// runs, and the log with causes.
 func (f *feeder) isAway() bool { return f.failed >= feedProbes || len(f.held) >= feedHeld }
 
 // noteLane notes what came of a lane.
+//
+// A lane of which something was published although it was held the last time shows that the
+// pause has helped, and the next one begins small again.
 func (f *feeder) noteLane(l *feedLane) {
 	run := l.rows[0].Run
 	if l.moved && f.before[run] {
@@ -144,6 +175,8 @@ func (f *feeder) noteLane(l *feedLane) {
 	if l.published > 0 && len(f.kept) == 0 {
 		f.keptSince = time.Now()
 	}
+	// A row that is published as a whole stays until it is dropped; it must not be read again
+	// before, which the walk sees to by going on.
 	for i := range l.published {
 		f.kept = append(f.kept, l.rows[i])
 		delete(f.begun, l.rows[i].ID)
@@ -151,9 +184,13 @@ func (f *feeder) noteLane(l *feedLane) {
 	if l.published == len(l.rows) {
 		return
 	}
+	// The number of rows that are begun is bounded; beyond it an event is published a second
+	// time, which is allowed.
 	if l.begun > 0 && len(f.begun) < feedHeld {
 		f.begun[l.rows[l.published].ID] = l.begun
 	}
+	// From here on the walk passes over this run's rows: its next event must not overtake this
+	// one.
 	f.held[run] = true
 	f.noteFailure(l.err)
 }
@@ -167,6 +204,9 @@ type feedLane struct {
 	err       error
 }
 
+// groupByRun makes lanes of the rows of a page, in the order in which the runs come, without
+// those of held runs. A lane begins with errNotTried, so that one which nobody gets to counts
+// as failed.
 func (f *feeder) groupByRun(rows []store.OutboxRow) (out []*feedLane) {
 	lanes := map[workflow.RunID]*feedLane{}
 	for _, r := range rows {
@@ -189,6 +229,10 @@ var errNotTried = errors.New("other messages fail")
 
 // publishLanes publishes lanes, several at once, unless everything fails. Each walk begins
 // with others of them, so that no lane is always behind those that fail.
+//
+// The goroutines share the lanes by a counter, and each takes the next that nobody has. They
+// stop early only if something has failed and nothing has worked: then the rest of the page
+// would only wait for the same time-out, lane after lane.
 func (f *feeder) publishLanes(ctx context.Context, lanes []*feedLane) {
 	var next, good, bad atomic.Int64
 	var group sync.WaitGroup
@@ -215,6 +259,8 @@ func (f *feeder) publishLanes(ctx context.Context, lanes []*feedLane) {
 	}
 }
 
+// publishLane publishes the rows of a lane one event after the other, and stops at the first
+// that fails: published and begun then say how far it came.
 func (f *feeder) publishLane(ctx context.Context, l *feedLane) error {
 	for i := range l.rows {
 		row := &l.rows[i]
@@ -233,6 +279,9 @@ func (f *feeder) publishLane(ctx context.Context, l *feedLane) error {
 }
 
 // publishEvent publishes one event.
+//
+// It has a time of its own, and a panic of the host's function is an error like another: the
+// goroutine of the feeder must not die of it.
 func (f *feeder) publishEvent(ctx context.Context, row *store.OutboxRow, e *decision.Event) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
@@ -251,6 +300,8 @@ func (f *feeder) publishEvent(ctx context.Context, row *store.OutboxRow, e *deci
 }
 
 // dropKept drops the rows that are published, and reports whether they are gone.
+//
+// Rows that could not be dropped stay in kept, and are tried again after feedKeep.
 func (f *feeder) dropKept() bool {
 	if len(f.kept) == 0 {
 		return true
@@ -264,103 +315,4 @@ func (f *feeder) dropKept() bool {
 	f.engine.hook.Hit("feed.dropped")
 	f.kept = nil
 	return true
-}
-
-// noteFailure notes that something failed, and after which pause it is tried again.
-func (f *feeder) noteFailure(err error) {
-	if f.retryAt.IsZero() {
-		f.pause = min(max(2*f.pause, firstFeed), lastFeed)
-		f.retryAt = time.Now().Add(f.pause)
-	}
-	f.mu.Lock()
-	first := f.failing.IsZero()
-	if first {
-		f.failing = time.Now()
-	}
-	if !errors.Is(err, errNotTried) {
-		f.failure = err.Error()
-	}
-	f.mu.Unlock()
-	if first && !errors.Is(err, context.Canceled) { // the engine closes
-		f.engine.options.Logger.Warn("pawl: events cannot be published, and will be again", "error", err)
-	}
-}
-
-// noteSuccess notes that a whole walk has failed nowhere.
-func (f *feeder) noteSuccess() {
-	f.pause = 0
-	f.mu.Lock()
-	since := f.failing
-	f.failing, f.failure = time.Time{}, ""
-	f.mu.Unlock()
-	if !since.IsZero() {
-		f.engine.options.Logger.Info("pawl: events are published again", "failed since", since)
-	}
-}
-
-// waitForMore waits until there is something to do, and reports whether there will be.
-func (f *feeder) waitForMore(ctx context.Context) bool {
-	if f.retryAt.IsZero() {
-		f.noteSuccess()
-	}
-	if f.ending {
-		return false
-	}
-	moved := f.engine.dir.OutboxMoved()
-	if f.isAway() {
-		moved = nil
-	}
-	var wake <-chan time.Time
-	if at := f.nextWake(); !at.IsZero() {
-		timer := time.NewTimer(time.Until(at))
-		defer timer.Stop()
-		wake = timer.C
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-f.engine.dir.Failed():
-		return false
-	case <-f.ends:
-		f.ending = true // once more, for what was committed last
-	case <-moved:
-		f.linger(ctx)
-	case <-wake:
-		f.wakeUp(time.Now())
-	}
-	return true
-}
-
-// nextWake returns when there is something to do by itself; zero if never.
-func (f *feeder) nextWake() time.Time {
-	at := f.retryAt
-	if drop := f.keptSince.Add(feedKeep); len(f.kept) > 0 && (at.IsZero() || drop.Before(at)) {
-		at = drop
-	}
-	return at
-}
-
-// wakeUp drops what is published, and begins another walk if it is time for that.
-func (f *feeder) wakeUp(now time.Time) {
-	retry := !f.retryAt.IsZero() && !now.Before(f.retryAt)
-	if retry {
-		f.retryAt = time.Time{}
-	}
-	if gone := f.dropKept(); !gone || !retry {
-		return // what is published and not gone would be published again
-	}
-	f.after, f.failed = 0, 0
-	f.walks++
-	f.before, f.held = f.held, map[workflow.RunID]bool{}
-}
-
-// linger gives others the time to commit as well.
-func (f *feeder) linger(ctx context.Context) {
-	timer := time.NewTimer(feedLinger)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-f.ends:
-	case <-ctx.Done():
-	}
 }

@@ -98,6 +98,7 @@ func (e *Engine) prepareImport(ctx context.Context, from *replay.Recording, newI
 	return m, err
 }
 
+// checkRecording refuses a recording that is none.
 func checkRecording(from *replay.Recording) error {
 	if from == nil {
 		return fmt.Errorf("%w: the recording is nil", ErrInvalid)
@@ -123,6 +124,10 @@ func (e *ImportError) Error() string {
 func (e *ImportError) Unwrap() error { return ErrInvalid }
 
 // readImported reads a recorded run, and plans it again.
+//
+// Playing it once more with this version's planner is the only proof that the records can be
+// trusted: a checksum would say that they were not changed by accident, and not that they were
+// decided by the rules.
 func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*store.ForkSource, error) {
 	seen, err := replay.Check(from)
 	if err != nil {
@@ -194,6 +199,9 @@ func (e *Engine) checkImported(s *state.State) error {
 }
 
 // takeBlobs calls take with the blobs that are not here yet, if the recording comes with them.
+//
+// Blobs that are here already are not read from the export. take is putBlob for an import and
+// checkBlob for a simulation, so that both fail for the same exports.
 func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes []string, take func(context.Context, string, io.Reader) error) error {
 	missing := map[string]error{}
 	for _, hash := range hashes {
@@ -234,6 +242,8 @@ func (e *Engine) putBlob(ctx context.Context, hash string, content io.Reader) er
 }
 
 // checkBlob reads the content of a blob, and stores nothing.
+//
+// It is the counterpart of putBlob, and finds the same faults.
 func checkBlob(ctx context.Context, hash string, content io.Reader) error {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, content); err != nil {

@@ -29,6 +29,8 @@ func (e *LabelError) Error() string {
 func (e *LabelError) Unwrap() error { return ErrInvalid }
 
 // checkLabels returns a *LabelError of the first label that is wrong, by key.
+//
+// Keys are looked at in order, so that of several faults the same one is told each time.
 func checkLabels(labels map[string]string) error {
 	if len(labels) > workflow.MaxLabels {
 		return &LabelError{What: fmt.Sprintf("the run has %d labels, at most %d", len(labels), workflow.MaxLabels)}
@@ -62,6 +64,8 @@ func labelFault(which, text string, most int) string {
 }
 
 // keptLabels returns labels as a run keeps them: a copy, nil without any.
+//
+// The caller may change its map later.
 func keptLabels(labels map[string]string) map[string]string {
 	if len(labels) == 0 {
 		return nil

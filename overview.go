@@ -46,10 +46,13 @@ func (e *Engine) Overview(ctx context.Context, id workflow.RunID) (Overview, err
 	return out, err
 }
 
+// overviewOf counts the tokens of a state by node and status.
 func overviewOf(s *state.State, seq int64) Overview {
 	out := Overview{
 		Outcome: decision.Outcome(s), Workflow: s.Graph.Definition.Name, Revision: s.Revision(), Seq: seq, Alarm: s.Alarm(), Live: s.LiveCount(),
 	}
+	// The counts are arrays by status, since a map for each node would cost more than the
+	// tokens.
 	counts := map[workflow.NodeID]*[workflow.Cancelled + 1]int{}
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {
 		t := s.Token(id)
@@ -77,6 +80,7 @@ func overviewOf(s *state.State, seq int64) Overview {
 	for i := range s.Graph.Definition.Nodes {
 		add(s.Graph.Definition.Nodes[i].ID)
 	}
+	// A token keeps the node at which it ended also when a patch has removed that.
 	removed := []workflow.NodeID{} // by patches
 	for id := range counts {
 		removed = append(removed, id)
@@ -99,6 +103,10 @@ func overviewOf(s *state.State, seq int64) Overview {
 
 // lookAt calls at with the committed state of a run: in its actor, if it has one, else with what
 // is read, which kept remembers for further looks unless it is nil.
+//
+// An actor answers between two messages, so that what at sees is committed and does not change
+// meanwhile; at must not keep it. One that ends before it answers leaves a state that can be
+// read.
 func (e *Engine) lookAt(ctx context.Context, id workflow.RunID, kept *asleep, at func(s *state.State, seq int64)) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err

@@ -105,6 +105,10 @@ func (e *Engine) PreviewPurge(ctx context.Context, id workflow.RunID) (PurgePrev
 // getting actors until release is called. It waits until no message is on its way that
 // one of them is to get or that starts one of them: it would reach the run that has
 // the id next.
+//
+// It is a loop because the answer may change while it waits: reserving takes time, in which a
+// message that is on its way may start a further child. It ends when, with all runs reserved,
+// nothing is on its way and the runs are the same.
 func (e *Engine) reserveDescendants(ctx context.Context, root workflow.RunID) (runs []workflow.RunID, release func(), err error) {
 	for {
 		if runs, err = e.descendants(ctx, root); err != nil {
@@ -159,6 +163,7 @@ func (e *Engine) descendants(ctx context.Context, root workflow.RunID) ([]workfl
 	return out, nil
 }
 
+// reserveAll reserves all runs or none.
 func (e *Engine) reserveAll(ctx context.Context, runs []workflow.RunID) (release func(), err error) {
 	var held []func()
 	release = func() {
@@ -178,6 +183,9 @@ func (e *Engine) reserveAll(ctx context.Context, runs []workflow.RunID) (release
 }
 
 // purgeRun forgets one run, which is reserved.
+//
+// A failed purge may have been committed: readers are told to list the runs, rather than to
+// believe either.
 func (e *Engine) purgeRun(id workflow.RunID) error {
 	h, damage := e.dir.Head(id)
 	if damage == nil && !h.Status.Final() {

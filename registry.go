@@ -14,19 +14,27 @@ import (
 // A registry knows the actor of every active run. A run has one at most: who
 // asks for a run that has none starts it, and an idle actor is let go only when
 // nobody holds it.
+//
+// The mutex is what makes it one: acquireActor, letActorGo and actorEnded decide under it. An
+// actor that is idle asks letActorGo before it ends; if somebody has got hold of it in between
+// it stays, and takes the message. Whoever acquires an actor releases it, so that held says how
+// many may still send.
 type registry struct {
-	most   int
+	most   int                    // runs that may be active at once
 	limits map[string]TenantLimit // by tenant
 	bytes  func(tenant string) int64
 	group  sync.WaitGroup
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// A slot is there from when the actor starts until it has been let go or has ended; a run
+	// in blocked may have none, or have one that nobody gets.
 	slots   map[workflow.RunID]*slot
 	blocked map[workflow.RunID]chan struct{} // runs that may have no actor; the channel is closed when they may again
 	active  map[string]int                   // runs by tenant, if there are limits
 	closed  bool
 }
 
+// A slot is the place of one active run.
 type slot struct {
 	actor  *actor.Actor
 	held   int    // callers that may send to it
@@ -41,6 +49,9 @@ func newRegistry(most int, limits map[string]TenantLimit, bytes func(tenant stri
 // acquireActor returns the actor of a run, started by start if it has none, and keeps
 // it from leaving until release. It waits while the run may have no actor, but not
 // longer than ctx. b is the run to be started; nil if it was before.
+//
+// The room is checked only for a run that is to be started; one that goes on has been let in
+// before.
 func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,6 +75,8 @@ func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth
 
 // waitUntilFree waits until a run may have an actor. The caller holds the lock, which others get
 // meanwhile.
+//
+// Several may wait for the same run; each looks again when it has the lock back.
 func (r *registry) waitUntilFree(ctx context.Context, id workflow.RunID) error {
 	for blocked := r.blocked[id]; blocked != nil && !r.closed; blocked = r.blocked[id] {
 		r.mu.Unlock()
@@ -94,6 +107,7 @@ func (r *registry) checkRoom(b *birth) error {
 	if n := r.active[b.tenant]; limit.Active > 0 && n >= limit.Active {
 		return &TenantBusyError{Tenant: b.tenant, Active: n, Max: limit.Active}
 	}
+	// Counting bytes costs a look into the index, and is done last.
 	if limit.Bytes == 0 {
 		return nil
 	}
@@ -104,6 +118,8 @@ func (r *registry) checkRoom(b *birth) error {
 }
 
 // checkRoomFor returns ErrBusy if no further run of a tenant may be active now.
+//
+// It is asked by calls that make runs without an actor, before they do their work.
 func (r *registry) checkRoomFor(tenant string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,6 +138,7 @@ func (r *registry) countSlot(s *slot, tenant string) {
 	}
 }
 
+// uncountSlot undoes countSlot.
 func (r *registry) uncountSlot(s *slot) {
 	if s.tenant == "" {
 		return
@@ -162,6 +179,9 @@ func (r *registry) holdActor(id workflow.RunID) *actor.Actor {
 
 // reserveRun waits until a run has no actor and keeps it from getting one until
 // release is called.
+//
+// Purge does so before it forgets a run: no actor may have it in memory, and none may load it
+// half forgotten. It waits for an actor to end by itself, which an idle one soon does.
 func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,6 +207,9 @@ func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release f
 }
 
 // releaseActor undoes acquireActor.
+//
+// An actor that nobody holds any more is nudged, so that one which was refused its end looks
+// again whether it may go.
 func (r *registry) releaseActor(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,6 +222,9 @@ func (r *registry) releaseActor(a *actor.Actor) {
 
 // blockRun keeps a run from getting an actor, and whoever asks for the one that it has waiting,
 // until release is called. It waits until nobody else does so, and fails with ErrClosed.
+//
+// The actor that a run has goes on; only nobody new gets it. A fork blocks the id of the run
+// that it makes, until that is committed.
 func (r *registry) blockRun(ctx context.Context, id workflow.RunID) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,6 +248,9 @@ func (r *registry) addBlock(id workflow.RunID) (release func()) {
 
 // letActorGo forgets an idle actor, unless somebody holds it, and reports whether it
 // may end.
+//
+// It is called by the actor itself. Under the lock nobody can get the actor between the
+// question whether it is idle and its being forgotten.
 func (r *registry) letActorGo(a *actor.Actor) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -237,6 +266,9 @@ func (r *registry) letActorGo(a *actor.Actor) bool {
 }
 
 // actorEnded forgets an actor that has ended of itself.
+//
+// It may have been replaced already, by whoever found it stopped: then the slot is another's,
+// and stays.
 func (r *registry) actorEnded(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,6 +299,8 @@ func (r *registry) actorIDs() []workflow.RunID {
 }
 
 // refuseActors makes acquireActor fail from now on.
+//
+// Close calls it before it waits for actors: none is added behind its back.
 func (r *registry) refuseActors() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -23,6 +23,9 @@ type RunRevision struct {
 // Revisions lists the revisions of a run's definition that follow one of them, 0 being before the first, in order; Revision has each one. Of
 // a fork, those before it was made are those of the run that it is of. It reads the journal until it has found all that there are now.
 // An error ends the list. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed, the cause of ctx.
+//
+// The number of the last revision is known first, from the state, so that the journal need not
+// be read behind the record which brought it.
 func (e *Engine) Revisions(ctx context.Context, id workflow.RunID, after int) iter.Seq2[RunRevision, error] {
 	return func(yield func(RunRevision, error) bool) {
 		last := 0

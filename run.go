@@ -45,6 +45,9 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 	if err := refuseSimulation(ctx); err != nil {
 		return err
 	}
+	// The actor may end, being idle or broken, between being acquired and taking the message,
+	// or fail because the one who started it wanted a run that did not exist. In both cases the
+	// message was not taken, and a new actor is asked.
 	for {
 		e.hook.Ask(string(id), m)
 		a, err := e.registry.acquireActor(ctx, id, b, func() *actor.Actor { return e.startActor(id, b) })
@@ -63,6 +66,8 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 }
 
 // A birth is a run about to begin.
+//
+// With it the actor makes the run if there is none; without it a missing run is ErrRunNotFound.
 type birth struct {
 	graph     *workflow.Graph
 	inputHash string
@@ -84,6 +89,9 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 }
 
 // actorEnded takes note that an actor has ended, and why.
+//
+// A run that broke is tried again after a pause, by the alarms, since nobody else may ever ask
+// for it.
 func (e *Engine) actorEnded(a *actor.Actor, err error) {
 	e.registry.actorEnded(a)
 	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
@@ -95,6 +103,9 @@ func (e *Engine) actorEnded(a *actor.Actor, err error) {
 
 // wakeRuns activates runs that nobody has asked for, so many at once, and returns
 // when each of them is up or has failed.
+//
+// It is used after Open, by alarms, and for retries; the gate keeps thousands of runs from
+// reading their files at once.
 func (e *Engine) wakeRuns(ids []workflow.RunID) {
 	gate := make(chan struct{}, maxWaking)
 	var group sync.WaitGroup

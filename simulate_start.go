@@ -52,6 +52,8 @@ func (e *Engine) SimulateRerun(ctx context.Context, t Target, newID workflow.Run
 	return e.simulateFork(ctx, newID, t, o)
 }
 
+// simulateFork is Fork up to the commit: the same checks, in the same order, and the same
+// planning.
 func (e *Engine) simulateFork(ctx context.Context, newID workflow.RunID, t Target, o ForkOptions) (*Simulation, error) {
 	m, err := e.prepareFork(ctx, newID, t, o)
 	if err != nil {
@@ -95,6 +97,9 @@ func (e *Engine) simulateForkOf(source *store.ForkSource, m state.RunForked) (*S
 }
 
 // simulateFrom returns a copy of a state, as of now.
+//
+// Keys of its tasks are made with the epoch that tasks have now, so that they look as they
+// would.
 func (e *Engine) simulateFrom(s *state.State, h store.Head) *Simulation {
 	s.Epoch = e.dispatchEpoch()
 	return &Simulation{engine: e, head: h, state: s, now: timeout.Instant(e.hook.Now())}

@@ -35,6 +35,8 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	e.hook.Hit("start.ask")
 	err = e.askOrStart(ctx, run.ID, m, b)
 	e.hook.Hit("start.answer")
+	// A run that exists may be the very one that is to be started, by a caller who did not get
+	// the first answer. A tenant without room may have started it before it was full.
 	switch full := (*TenantFullError)(nil); {
 	case errors.Is(err, workflow.ErrRunExists):
 		return e.startedBefore(run, b)
@@ -48,6 +50,10 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 
 // prepareStart checks what Start is given, and returns the message that begins the run. release
 // ends the hold on the blobs that the input refers to.
+//
+// Everything that can be refused without the run is refused here, before an actor is started
+// for it. The blobs are pinned before the run is there to refer to them, so that CollectBlobs
+// does not take them in between.
 func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) (m state.Start, b *birth, release func(), err error) {
 	if m.Act, err = e.actOf(ctx); err != nil {
 		return m, nil, nil, err
@@ -65,6 +71,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	if m.Pins, err = e.resolvePins(g); err != nil {
 		return m, nil, nil, err
 	}
+	// Labels are copied, since the caller may change its map.
 	m.Tenant, m.Labels = run.Tenant, keptLabels(run.Labels)
 	b = &birth{graph: g, inputHash: value.Hash(m.Input), tenant: m.Tenant, labels: m.Labels}
 	release, err = e.pinReferences(ctx, m.Input)
@@ -76,6 +83,10 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 func NewRunID() workflow.RunID { return workflow.RunID(uuid.Must(uuid.NewV7()).String()) }
 
 // startedBefore returns nil if the run that exists is the one to be started.
+//
+// All that Start was given must be the same, since a caller who repeats it relies on that run.
+// Without a version any published one is the same, for a newer one may have come between the
+// two calls.
 func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
 	h, err := e.dir.Head(run.ID)
 	if err != nil {
@@ -88,6 +99,7 @@ func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
 		}
 	}
 	switch {
+	// A fork has the input and definition of a run, and is another run all the same.
 	case h.ForkedFrom.Run != "":
 		return fmt.Errorf("%w: run %q was forked from run %q", ErrRunExists, string(run.ID), string(h.ForkedFrom.Run))
 	case !same:
@@ -119,6 +131,9 @@ func (e *Engine) isPublished(name string, h *store.Head) (bool, error) {
 
 // checkRunID returns an error that says what is wrong with an id given by a
 // caller.
+//
+// Ids are keys in the index, stand in paths of child runs, hence no slash, and in logs, hence
+// no control characters.
 func checkRunID(id workflow.RunID) error {
 	s := string(id)
 	switch {
@@ -151,6 +166,9 @@ func checkTenant(name string) error {
 }
 
 // graphOfRun returns the compiled definition of a run that is to be started.
+//
+// The definition stands in the call or is published; one of both. Its warnings are logged here,
+// because a caller of Start sees only errors.
 func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 	switch {
 	case run.Definition != nil && run.Workflow != "":
@@ -196,6 +214,9 @@ func (e *Engine) hashOfNamed(run workflow.Run) (string, error) {
 
 // compileShared returns the graph of an inline definition. Equal definitions share
 // one graph.
+//
+// A service that starts each run with the same definition inline compiles it once: digests
+// finds it by what it looks like in memory.
 func (e *Engine) compileShared(d *workflow.Definition) (*workflow.Graph, error) {
 	return e.digests.compileOnce(d, e.dir.Known, func(d *workflow.Definition) (*workflow.Graph, error) {
 		g, err := e.options.Bounds.Compile(d)
@@ -242,6 +263,8 @@ func (e *Engine) PreviewPublish(ctx context.Context, d *workflow.Definition) (kn
 }
 
 // normalInput returns the input of a run as an object of the JSON model.
+//
+// JSON has no difference between an input that is left out, null and {}: all are {}.
 func normalInput(g *workflow.Graph, id workflow.RunID, input any) (map[string]any, error) {
 	if input == nil {
 		return map[string]any{}, nil
@@ -275,6 +298,11 @@ func kindOf(v any) string {
 
 // resolvePins resolves every subworkflow that a run of g can reach to the definition
 // that is published under its name now. A run without subworkflows has no pins.
+//
+// Pins are found when the root starts, and its children inherit them: a definition that is
+// published later changes nothing for a run that goes on. It looks breadth first, through all
+// definitions that may be reached, and asks for each name and version once; recursion of
+// definitions ends there.
 func (e *Engine) resolvePins(g *workflow.Graph) (workflow.Pins, error) {
 	var pins workflow.Pins
 	asked, seen := map[workflow.Pin]bool{}, map[string]bool{}

@@ -7,6 +7,9 @@ import (
 )
 
 // Stats are numbers of an engine that is open, as Engine.Stats returns them.
+//
+// They are read under the locks of their owners, one after the other, and so need not agree to
+// the last task.
 type Stats struct {
 	Active  int   `json:"active"`  // runs in memory
 	Queued  int   `json:"queued"`  // tasks that wait for a slot, or for the limit of their type or tenant
@@ -50,6 +53,8 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out.Queued, out.Running, out.Waiting = d.queue.length, d.running, d.waiting
+	// Whatever is held and neither queued, running nor delivered comes later. The counts need
+	// not agree with held at each instant, hence the lower bound.
 	out.Pending = max(0, len(d.held)-out.Queued-out.Running-out.Waiting)
 	return out, nil
 }
@@ -72,6 +77,7 @@ func (d *dispatcher) markTasks(tokens []Token) {
 	}
 }
 
+// markSome marks the tokens of one chunk, for which tasks cannot begin.
 func (d *dispatcher) markSome(tokens []Token) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

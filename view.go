@@ -52,6 +52,8 @@ type Group struct {
 	Due     time.Time        `json:"due,omitzero"`   // when its join times out; zero if never
 }
 
+// viewToken shows a token. Of inputs only that of an approval which waits is shown, as others
+// may be large.
 func (e *Engine) viewToken(run workflow.RunID, t *state.Token, path string) Token {
 	view := Token{
 		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: path,
@@ -69,6 +71,7 @@ func (e *Engine) viewToken(run workflow.RunID, t *state.Token, path string) Toke
 	return view
 }
 
+// viewGroup shows a group, without its branches.
 func viewGroup(g *state.Group) Group {
 	return Group{
 		ID: g.ID, Name: g.Name, Origin: g.Origin, Node: g.Node, Scope: g.Scope, Phase: g.Phase,

@@ -18,6 +18,8 @@ func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome,
 	if err := e.checkUsable(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
+	// The waiter is there before the row is looked at: a run that ends in between is told by
+	// the channel, one that had ended by the row.
 	w, err := e.waiters.addWaiter(id)
 	if err != nil {
 		return workflow.Outcome{}, err
@@ -48,6 +50,9 @@ func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome,
 
 // waiters are those who wait for something to happen to a run: its end, or
 // anything at all.
+//
+// Each channel holds one value and is sent to once, under the lock; then it is forgotten. A
+// sender therefore never blocks, though a reader may have gone.
 type waiters struct {
 	hook     *testhook.Hook
 	mu       sync.Mutex
@@ -77,6 +82,8 @@ func (w *waiters) addWaiter(id workflow.RunID) (chan workflow.Outcome, error) {
 	return c, nil
 }
 
+// removeWaiter forgets a channel that its caller does not read any more; it may have been told
+// and forgotten already.
 func (w *waiters) removeWaiter(id workflow.RunID, c chan workflow.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,6 +103,7 @@ func (w *waiters) addWatcher(id workflow.RunID) (chan struct{}, error) {
 	return c, nil
 }
 
+// removeWatcher is removeWaiter for watchers.
 func (w *waiters) removeWatcher(id workflow.RunID, c chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,6 +128,8 @@ func removeChannel[C comparable](of map[workflow.RunID]map[C]struct{}, id workfl
 
 // runMoved tells those who watch a run that it has moved on and, if it has ended,
 // gives its outcome to all who wait for that.
+//
+// It is called after a commit, so that whoever is told finds what it is told of.
 func (w *waiters) runMoved(out workflow.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

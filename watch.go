@@ -57,6 +57,9 @@ type WatchFilter struct {
 }
 
 // takesHead reports whether a run may fit the filter, as far as that costs next to nothing.
+//
+// It is called for each commit and each watch, in the goroutine that commits; whatever costs
+// more, such as the condition itself, is evaluated by the reader.
 func (w *runWatch) takesHead(h *store.Head) bool {
 	f := &w.filter
 	if w.where != nil {
@@ -128,6 +131,8 @@ func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, 
 }
 
 // nextChange waits for the next change that a watch takes.
+//
+// Changes that wait are taken before the end of the engine is told.
 func (e *Engine) nextChange(ctx context.Context, w *runWatch) (RunChange, error) {
 	for {
 		if ctx.Err() != nil {
@@ -150,6 +155,8 @@ func (e *Engine) nextChange(ctx context.Context, w *runWatch) (RunChange, error)
 }
 
 // runWatches are those who watch all runs. A commit costs them nothing while there are none.
+//
+// The list behind all is replaced and never changed, so that a commit reads it without a lock.
 type runWatches struct {
 	mu     sync.Mutex // guards closed, and changes of all
 	all    atomic.Pointer[[]*runWatch]
@@ -159,6 +166,7 @@ type runWatches struct {
 // errWatchers is what a reader is told at the bound.
 var errWatchers = fmt.Errorf("%w: %d readers watch already (MaxWatchers): end some, or let several readers share one", ErrBusy, MaxWatchers)
 
+// addWatch adds a reader, or tells it that the engine is closed, or that there are too many.
 func (ws *runWatches) addWatch(w *runWatch) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -177,6 +185,7 @@ func (ws *runWatches) addWatch(w *runWatch) error {
 	return nil
 }
 
+// removeWatch forgets a reader that has ended.
 func (ws *runWatches) removeWatch(w *runWatch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -193,6 +202,9 @@ func (ws *runWatches) removeWatch(w *runWatch) {
 }
 
 // tellCommit tells what a commit of records has made of a run, or that nobody knows.
+//
+// If a commit's outcome is unknown the run may stand as before or as after: every reader is
+// told to list the runs.
 func (ws *runWatches) tellCommit(run *store.Run, records []decision.Record, err error) {
 	all := ws.all.Load()
 	if all == nil || len(records) == 0 || err != nil && !errors.Is(err, ErrUnknown) {
@@ -260,6 +272,9 @@ func (ws *runWatches) closeWatches() {
 }
 
 // A runWatch is one who watches runs, with the changes that wait for it.
+//
+// pending has one change for each run in order. While lost is set both are empty, as the list
+// that the reader will make has everything.
 type runWatch struct {
 	filter WatchFilter
 	where  *filter.Where // of the filter, for its reader to evaluate; nil without
@@ -272,6 +287,8 @@ type runWatch struct {
 	closed  bool
 }
 
+// putChange replaces the change of a run that waits, or adds one. The place in order stays: a
+// run that changes all the time is not put back behind the others for ever.
 func (w *runWatch) putChange(c *RunChange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,6 +309,7 @@ func (w *runWatch) putChange(c *RunChange) {
 	w.wakeReader()
 }
 
+// loseChanges drops what waits, and has the reader told.
 func (w *runWatch) loseChanges() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -304,6 +322,7 @@ func (w *runWatch) dropChanges() {
 	w.wakeReader()
 }
 
+// closeWatch lets the reader end when it has taken what waits.
 func (w *runWatch) closeWatch() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,6 +330,8 @@ func (w *runWatch) closeWatch() {
 	w.wakeReader()
 }
 
+// wakeReader never blocks a commit: one signal is enough, as the reader takes until nothing is
+// left.
 func (w *runWatch) wakeReader() {
 	select {
 	case w.moved <- struct{}{}:
