@@ -139,7 +139,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	}
 	e.closes.Store(closesTasks)
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
-	// The grace is over before the handlers have returned: their contexts are cancelled, and
+	// If the grace is over before the handlers have returned their contexts are cancelled, and
 	// they have until ctx is done.
 	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()

@@ -165,8 +165,8 @@ func (w *digestWriter) addValue(v reflect.Value) {
 	if w.err != nil {
 		return
 	}
-	// Small pieces are gathered, since hashing each of them would cost more than writing it;
-	// for large ones the pacer steps back.
+	// What is small is gathered, since hashing each value by itself would cost more than
+	// writing it.
 	if len(w.buffer) > digestPiece {
 		w.pacer.Spend(digestPiece / 64)
 		w.flushBuffer()

@@ -58,7 +58,6 @@ type feeder struct {
 	pause     time.Duration
 	retryAt   time.Time
 
-	//
 	// failing is since when something fails, zero while nothing does; failure is the last
 	// cause. FeedStats reads both.
 	mu      sync.Mutex // guards

@@ -247,8 +247,8 @@ func (r *repairer) restoreOutcomes() error {
 		if index.CRCMatches(x, 1, 3) {
 			v, err = r.readOutcome(x)
 		}
-		// Its references are read as well, for a blob that a reference cannot name would be
-		// collected.
+		// One whose references to blobs cannot be read is lost as well: nothing would keep
+		// these blobs.
 		if err == nil {
 			_, err = blob.Refs(v)
 		}

@@ -149,8 +149,8 @@ func (r *repairer) filesOf(id workflow.RunID, row *index.Row) []string {
 	return slices.DeleteFunc(slices.Clone(r.files[fileStart(id)]), func(file string) bool {
 		switch {
 		case !r.Trusted || row.Num == 0:
-			// The run was never flushed: a file of this name is an earlier run's.
 			return false
+		// The run was never flushed: a file of this name is an earlier run's.
 		case row.Sound[index.RowFile] && row.Flushed == 0:
 			return true
 		case row.File != "":

@@ -23,10 +23,10 @@ const epoch workflow.Epoch = 1
 // scenario counts its time from here.
 var dawn = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// A node of the search: a state of a run, and how a run comes there first.
-// States are kept in the order in which they were found, so that from is smaller than the
-// state's own index, and following it always comes to a start. The fields up to by are written
-// once; leads, stuck and joined grow as the search goes on.
+// A node of the search: a state of a run, and how a run comes there first. States are kept in
+// the order in which they were found, so that from is smaller than the state's own index, and
+// following it always comes to a start. leads and stuck are set as the search goes on, all else
+// when the state is made.
 type found struct {
 	state  *state.State
 	now    time.Time
@@ -35,7 +35,7 @@ type found struct {
 	leads  []int // the states to which moves from here lead, each once, in the order in which they were found
 	stuck  bool  // it waits for somebody whom the search does not play
 	joined bool  // it ended while tokens waited at joins
-	depth  int   // moves from the first state
+	depth  int   // messages up to here, the start included: the sequence of the last record
 }
 
 // An explorer looks at the states of a definition, breadth first.

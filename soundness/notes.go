@@ -35,8 +35,7 @@ func (x *explorer) noteDecision(next *found, d decision.Decision) {
 			x.waited[at] = -1 // where is known once the state is kept
 		}
 	case decision.CompleteRun:
-		// CompleteRun comes while the waiting tokens are still live; they are cancelled by what
-		// follows.
+		// The decision is not applied yet: the tokens that wait are still live.
 		next.joined = waitsAtJoin(s) // so that an end node ends the run
 	default: // is of no interest
 	}

@@ -44,8 +44,8 @@ func (c *checker) checkTiers(n *workflow.GraphNode, tiers [][]*workflow.GraphTra
 				Message: fmt.Sprintf("it is never taken: the tier before it, of priority %d, always matches with %q; give it a lower priority or that one a condition", by.Priority, string(by.ID)),
 			})
 		}
-		// Nothing behind a shadowed tier is ever asked either, so that its own conditions prove
-		// nothing about later tiers.
+		// A shadowed tier is never asked, so that its own conditions prove nothing about later
+		// ones.
 		if by != nil {
 			continue
 		}

@@ -114,9 +114,8 @@ func operationOf(c interpreter.InterpretableCall) operation {
 	if op, ok := operations[c.Function()]; ok {
 		return op
 	}
-	// An overload that was resolved has an id; one that is chosen by the arguments' types only
-	// has the function's name.
 	price, zoned := surcharges[c.Function()], hasZone(c)
+	// A call whose overload is chosen at run time has no id of one: it is known by its function.
 	o, ok := library[c.OverloadID()]
 	if !ok {
 		o, ok = library[c.Function()]

@@ -94,7 +94,7 @@ func (r *rewriter) wrapInCall(function string, e ast.Expr) {
 // findReferences returns the chains of constant keys that start at a variable.
 //
 // They tell which data an expression may read: package workflow checks them against the
-// definition, and the planner knows by them what to look up.
+// definition, and explanations show what stood there.
 func findReferences(root ast.Expr, variables []string) [][]string {
 	w := walker{variables: variables, hidden: map[string]int{}}
 	w.walkExpr(root)
