@@ -11,6 +11,8 @@ import (
 
 // Local serves the API of an engine, as api.Local does, and its pages to programs of the same user, for
 // pawl.Options.Socket. The command pawl serve shows them in a browser of this machine.
+//
+// Requests say in whose name they come and with which rights, which is believed since only the same user can open the socket.
 func Local(e *pawl.Engine, l net.Listener) {
 	api.LocalWith(func(e *pawl.Engine) http.Handler {
 		s := newServer(e, Options{Identify: api.LocalCaller})
@@ -25,6 +27,8 @@ const nameHeader = "Pawl-Name"
 // NameLocal says in a request through the socket of an engine what stands at the top of its pages, as Options.Name
 // does, in place of nothing. It is for programs that show the pages of several engines, as pawl serve does. Without a request it does
 // nothing.
+//
+// The name is escaped as in a query, as a header must not have every character.
 func NameLocal(r *http.Request, name string) {
 	if r == nil {
 		return
@@ -36,6 +40,8 @@ func NameLocal(r *http.Request, name string) {
 }
 
 // nameFor returns what stands at the top of a page.
+//
+// The header only counts on the socket: elsewhere anybody could send it, and make a page look like that of another engine.
 func (s *server) nameFor(r *http.Request) string {
 	if !s.local {
 		return s.options.Name

@@ -16,6 +16,9 @@ import (
 )
 
 // A page answers one request.
+//
+// It belongs to one goroutine. newPage makes it, checkCaller sets who and rights, markLive streams, live and seq. What a page shows as now
+// is the instant in now.
 type page struct {
 	w        http.ResponseWriter
 	r        *http.Request
@@ -35,6 +38,8 @@ type page struct {
 }
 
 // A frame is what every page has around its body.
+//
+// It is what templates get; Body is what the template of the page itself knows.
 type frame struct {
 	Title  string
 	Name   string // of the inspector
@@ -49,8 +54,11 @@ type frame struct {
 	Body   any
 }
 
+// newPage begins the answer to a request. Until checkCaller nobody is known, and there are no rights.
 func (s *server) newPage(w http.ResponseWriter, r *http.Request) *page {
 	p := &page{w: w, r: r, s: s, now: s.now()}
+	// Links are relative, as the server does not know below which path it is seen. The escaped path counts, as browsers count slashes
+	// there: a %2F in an id is none.
 	p.root = strings.Repeat("../", strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"))
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
 		p.theme = c.Value
@@ -63,6 +71,7 @@ func (p *page) showPage(name, title, here string, body any) error {
 	return p.showStatus(http.StatusOK, name, title, here, body)
 }
 
+// showStatus is showPage with another status. here is the section that the navigation marks.
 func (p *page) showStatus(status int, name, title, here string, body any) error {
 	f := frame{Title: title, Name: p.s.nameFor(p.r), Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.findTold(), Body: body}
 	p.title = title
@@ -75,6 +84,7 @@ func (p *page) showStatus(status int, name, title, here string, body any) error 
 	if p.live {
 		f.Live, f.Seq = p.root+"live/"+f.Return, p.seq
 	}
+	// The page is made whole before anything is written, so that an error of a template can still become a page of its own.
 	var b bytes.Buffer
 	if err := readTemplates().ExecuteTemplate(&b, name, f); err != nil {
 		return err
@@ -88,6 +98,9 @@ func (p *page) showStatus(status int, name, title, here string, body any) error 
 }
 
 // showError writes a page that says what went wrong.
+//
+// The status of an error of the engine is that of pawl.HTTPStatus, as in the API. Should even the page of the error fail, a line of text
+// is left.
 func (p *page) showError(err error) {
 	status := pawl.HTTPStatus(err)
 	switch {
@@ -116,12 +129,15 @@ func (p *page) showError(err error) {
 	http.Error(p.w, body.Text, status)
 }
 
+// themeCookie is light, dark or auto. It concerns the reader alone, and is the only thing that a page keeps in a browser by itself.
 const themeCookie = "pawl-theme"
 
 // maxThemeForm bounds that form, in bytes: the address to go back to is in it.
 const maxThemeForm = 64 << 10
 
 // keepTheme keeps the reader's choice of colours in a cookie, and leads back.
+//
+// It is a POST like the acts, but needs no right to act: nothing of the engine changes.
 func (p *page) keepTheme() error {
 	p.r.Body = http.MaxBytesReader(p.w, p.r.Body, maxThemeForm)
 	if err := p.r.ParseForm(); err != nil { // of no other kind of form: the files in one are put on the disk
@@ -136,6 +152,9 @@ func (p *page) keepTheme() error {
 }
 
 // goTo leads to a page of this inspector, by its address from the first one.
+//
+// The address may come from a form. What would lead out of the inspector leads to its first page: another host, a path from the root or
+// upwards, and backslashes, which browsers take for slashes.
 func (p *page) goTo(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.HasPrefix(u.EscapedPath(), "/") || strings.Contains(address, "\\") || strings.HasPrefix(u.Path, "..") {
@@ -151,6 +170,8 @@ func (p *page) goTo(address string) error {
 }
 
 // runLink returns the address of a run, with the parameters given in pairs.
+//
+// Pairs whose value is "" are left out, so callers give all that a page may have.
 func (p *page) runLink(id workflow.RunID, pairs ...string) string {
 	return p.root + runAddress(id, pairs...)
 }
@@ -162,6 +183,9 @@ func (p *page) pageLink(section string, pairs ...string) string {
 
 // runAddress returns the address of a run from the first page: its id is the end of the path,
 // with the slashes that the ids of children have, so that everybody counts the same depth.
+//
+// order-42 is run/order-42, and a child of it run/order-42/3.1 for example. An id with an empty segment or dots would be changed on the
+// way, and is run/?id=a%2F%2Fb instead.
 func runAddress(id workflow.RunID, pairs ...string) string {
 	segments := strings.Split(string(id), "/")
 	for i, segment := range segments {
@@ -174,6 +198,8 @@ func runAddress(id workflow.RunID, pairs ...string) string {
 }
 
 // queryOf returns the parameters of an address; those that are empty are left out.
+//
+// Pairs are added to q itself, which may be nil. The order is by name, so equal parameters are equal addresses.
 func queryOf(q url.Values, pairs []string) string {
 	if q == nil {
 		q = url.Values{}

@@ -10,6 +10,7 @@ import (
 )
 
 // The bounds of a drawn graph.
+// A drawing of thousands of nodes helps nobody, and takes long to lay out: beyond wholeGraph only a part is drawn.
 const (
 	graphWidth = 760 // in pixels, where it can be
 	wholeGraph = 400 // nodes up to which all are drawn
@@ -18,6 +19,9 @@ const (
 )
 
 // A picture is a graph as SVG or, of one of many nodes, the part around what matters.
+//
+// Drawn of Of nodes are in it; if they are fewer, the page has a form that asks for the part around another node, with Fields to keep the
+// rest of the address.
 type picture struct {
 	SVG    template.HTML // of package diagram, which escapes all texts
 	Drawn  int
@@ -36,6 +40,8 @@ func (g picture) Part() bool { return g.Drawn < g.Of }
 func (g *picture) draws(id workflow.NodeID) bool { return g.nodes[id] }
 
 // drawPicture draws a diagram, or the part of it around the node that the query of the page names.
+//
+// link may be nil: then the nodes lead nowhere.
 func (p *page) drawPicture(d *diagram.Diagram, link func(workflow.NodeID) string) picture {
 	q := p.r.URL.Query()
 	out := picture{Of: d.Size(), Around: workflow.NodeID(q.Get("node"))}
@@ -50,6 +56,7 @@ func (p *page) drawPicture(d *diagram.Diagram, link func(workflow.NodeID) string
 	}
 	out.None = out.Around != "" && !out.nodes[out.Around]
 	if out.Moves = out.Part() && !p.isForm(); out.Moves {
+		// A form by GET replaces the query, so what chooses the page goes with it.
 		for _, name := range []string{"id", "view", "workflow", "version", "revision", "at"} {
 			if q.Get(name) != "" {
 				out.Fields = append(out.Fields, formField{name, q.Get(name)})
@@ -65,6 +72,8 @@ func (p *page) drawPicture(d *diagram.Diagram, link func(workflow.NodeID) string
 func (p *page) isForm() bool { return strings.Trim(p.r.URL.Path, "/") == "act" }
 
 // A listPart is a page of a list that has many lines.
+//
+// From and To are counted from 1, and both are part of it.
 type listPart struct {
 	From, To       int // the first line counts from 1; 0 if the list is not shown from a line on
 	Of             int
@@ -76,6 +85,9 @@ func (l listPart) Whole() bool { return l.To-l.From+1 >= l.Of }
 
 // partOf returns the part of a list of n lines that a parameter of the query chooses, by the lines before it.
 // link leads to another part; nil if nothing can.
+//
+// What the address says is brought within the list: of 250 lines, 200 shows 201 to 250, and 900 the last line. Of an empty list From is 1
+// and To 0.
 func (p *page) partOf(parameter string, n int, link func(from string) string) listPart {
 	from, _ := strconv.Atoi(p.r.URL.Query().Get(parameter))
 	from = max(0, min(from, n-1))

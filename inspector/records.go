@@ -12,6 +12,8 @@ import (
 )
 
 // An eventRow is an event in a list.
+//
+// Href is "" of an event that is not about a token. Journal leads to the record that the event belongs to. Data are in one line.
 type eventRow struct {
 	Seq     int64
 	Record  int64
@@ -26,6 +28,7 @@ type eventRow struct {
 	Journal string
 }
 
+// rowOfEvent describes an event, with its data as far as the reader may see them.
 func (v *viewer) rowOfEvent(e *pawl.Event) eventRow {
 	row := eventRow{Seq: e.Seq, Record: e.Record, At: v.instantOf(e.At), Clock: clockText(e.At), Type: e.Type, Class: eventClass(e.Type), Node: e.Node, Token: e.Token}
 	row.Journal = v.journalLink(e.Record)
@@ -36,9 +39,13 @@ func (v *viewer) rowOfEvent(e *pawl.Event) eventRow {
 	return row
 }
 
+// clockText returns the time of day, in UTC: within a run that is mostly enough, and the title of an element has the rest.
 func clockText(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
 // eventClass returns how an event looks.
+//
+// It goes by the end of the type, as types of tokens, tasks, branches and runs end alike. One that nobody has foreseen looks as if
+// something ran.
 func eventClass(t workflow.EventType) string {
 	switch name := string(t); {
 	case strings.HasSuffix(name, "failed"), strings.HasSuffix(name, "timed_out"), strings.HasSuffix(name, "rejected"), strings.HasSuffix(name, "lost"):
@@ -64,6 +71,7 @@ const (
 	shownSteps = 40 // decisions of one record
 )
 
+// An eventsData is a page of the events of a run. Tail says that these are the last ones; else Next leads on, and is "" at the end.
 type eventsData struct {
 	Rows   []eventRow
 	Types  []choiceRow
@@ -75,6 +83,9 @@ type eventsData struct {
 }
 
 // viewEvents lists events of the run, the last ones unless the reader asks for others.
+//
+// The parameter type is the beginning of a type, node a node, after the number of the event behind which the page begins. Without after it
+// reads all events and keeps the last, as there is no index from the end.
 func (v *viewer) viewEvents() (any, error) {
 	q := v.r.URL.Query()
 	kind, node := q.Get("type"), q.Get("node")
@@ -97,6 +108,7 @@ func (v *viewer) viewEvents() (any, error) {
 			continue
 		}
 		rows = append(rows, e)
+		// One more than fits shows that there is a next page.
 		if !data.Tail && len(rows) > eventsPage {
 			rows = rows[:eventsPage]
 			data.Next = v.link("view", "events", "type", kind, "node", node, "after", strconv.FormatInt(rows[eventsPage-1].Seq, 10))
@@ -114,6 +126,8 @@ func (v *viewer) viewEvents() (any, error) {
 }
 
 // A recordRow is a record of the journal.
+//
+// More counts the decisions that are not listed: a fan-out of 10,000 branches is one record.
 type recordRow struct {
 	Seq       int64
 	At        instant
@@ -125,17 +139,21 @@ type recordRow struct {
 	Class     string
 }
 
+// A journalData is a page of the journal: the records From to To of All. Older and Newer are "" at the ends.
 type journalData struct {
 	Rows          []recordRow
 	Newer, Older  string
 	From, To, All int64
 }
 
+// journalLink leads to a record in the journal, with the page scrolled to it.
 func (v *viewer) journalLink(seq int64) string {
 	return v.link("view", "journal", "record", strconv.FormatInt(seq, 10)) + "#r" + strconv.FormatInt(seq, 10)
 }
 
 // viewJournal lists the records around one, or the last ones.
+//
+// The record that is asked for is in the middle of the page, so that what led to it and what came of it are in view.
 func (v *viewer) viewJournal() (any, error) {
 	last := v.ov.Seq
 	if seq, err := strconv.ParseInt(v.r.URL.Query().Get("record"), 10, 64); err == nil {
@@ -163,6 +181,7 @@ func (v *viewer) viewJournal() (any, error) {
 	return data, nil
 }
 
+// rowOfRecord describes a record, also one that was only decided in a copy of the run.
 func (v *viewer) rowOfRecord(r *decision.Record) recordRow {
 	row := recordRow{Seq: r.Seq, At: v.instantOf(r.At), Clock: clockText(r.At), Message: v.decisionAt(state.DescribeMessage(r.Message))}
 	for i, d := range r.Decisions {

@@ -12,9 +12,14 @@ import (
 
 // seesTexts reports whether texts are shown in which values may stand: messages of errors,
 // decisions, readings of conditions.
+//
+// Redact knows values by their paths, and cannot know which of them stands in a sentence: so none is shown then.
 func (p *page) seesTexts() bool { return p.rights&api.Values != 0 && p.s.options.Redact == nil }
 
 // redactValue returns a value of a run at a path as this reader may see it.
+//
+// Redact is asked from the outside in: what it replaces as a whole is not looked into, but what stands in its answer is. The value of the
+// engine is never changed, as maps and lists are made anew.
 func (p *page) redactValue(run workflow.RunID, path string, v any) any {
 	redact := p.s.options.Redact
 	if redact == nil || v == nil {
@@ -39,6 +44,9 @@ func (p *page) redactValue(run workflow.RunID, path string, v any) any {
 }
 
 // valueAt shows a value of a run at a path, or that it is not shown.
+//
+// All values of runs come to pages through here or eventData: a page that shows one in another way shows it to readers without the right
+// Values.
 func (p *page) valueAt(run workflow.RunID, path string, v any, b budget) *shownValue {
 	if p.rights&api.Values == 0 {
 		return &shownValue{Kind: "more", Text: "not shown to you"}
@@ -47,6 +55,8 @@ func (p *page) valueAt(run workflow.RunID, path string, v any, b budget) *shownV
 }
 
 // textAt returns a text in which values may stand, in short; else nothing.
+//
+// most is in characters.
 func (p *page) textAt(text string, most int) string {
 	if !p.seesTexts() {
 		return ""
@@ -55,6 +65,8 @@ func (p *page) textAt(text string, most int) string {
 }
 
 // failureAt returns a failure in a line: its code alone for those who do not see texts.
+//
+// It is "" without a failure. Codes are written by the authors of definitions and handlers to tell failures apart, and count as no values.
 func (p *page) failureAt(f *workflow.Failure) string {
 	if f == nil {
 		return ""
@@ -66,6 +78,8 @@ func (p *page) failureAt(f *workflow.Failure) string {
 }
 
 // decisionAt returns a decision in a line: its name alone for those who do not see texts.
+//
+// The name is what stands before the first space, as in CreateToken.
 func (p *page) decisionAt(text string) string {
 	if !p.seesTexts() {
 		text, _, _ = strings.Cut(text, " ")
@@ -74,6 +88,8 @@ func (p *page) decisionAt(text string) string {
 }
 
 // eventData returns the particulars of an event in a line.
+//
+// They are values at the path data. The event itself is not changed.
 func (p *page) eventData(run workflow.RunID, e *pawl.Event) string {
 	if len(e.Data) == 0 || p.rights&api.Values == 0 {
 		return ""

@@ -9,6 +9,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// A definitionData is a definition of a run: drawn, as JSON, and by how it differs from the revision before. Size is in bytes, and may be
+// more than Text has.
 type definitionData struct {
 	difference
 
@@ -28,6 +30,7 @@ type changeRow struct {
 	Fields []fieldRow
 }
 
+// A fieldRow is a field that differs; Before or After is "" where there was or is none.
 type fieldRow struct{ Name, Before, After string }
 
 // The bounds of texts of a definition in a page.
@@ -38,6 +41,8 @@ const (
 )
 
 // viewDefinition shows what the run executes or, of a revision, what it was and what came with it.
+//
+// Revision 1 is what the run was started with, and each patch makes another one.
 func (v *viewer) viewDefinition() (any, error) {
 	revision := v.ov.Revision
 	if text := v.r.URL.Query().Get("revision"); text != "" {
@@ -77,6 +82,8 @@ func (v *viewer) viewDefinition() (any, error) {
 }
 
 // definitionText returns a definition as JSON that people read, in short, and how long it is.
+//
+// < and > are not escaped here: the template escapes what HTML needs.
 func definitionText(d *workflow.Definition) (text string, size int, err error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -87,6 +94,8 @@ func definitionText(d *workflow.Definition) (text string, size int, err error) {
 }
 
 // revisionOf returns the compiled definition that the run had at a revision.
+//
+// That of now is graphOf; earlier ones are read from the run, compiled, and kept likewise.
 func (v *viewer) revisionOf(revision int) (*workflow.Graph, error) {
 	if revision == v.ov.Revision {
 		return v.graphOf()
@@ -107,6 +116,8 @@ func (v *viewer) revisionOf(revision int) (*workflow.Graph, error) {
 }
 
 // A difference is a definition drawn with what it has, and has no more, of an earlier one.
+//
+// If not all changes are listed, Kinds says how many there are of each kind, and Listed which part this is.
 type difference struct {
 	picture
 
@@ -123,6 +134,8 @@ type kindCount struct {
 
 // drawDifference draws a definition with what it has, and has no more, of an earlier one, and says it in words: of many changes
 // those that the query of the page chooses.
+//
+// Revisions of a run, versions that are published, and a patch that is about to be made are all shown in this way.
 func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) (out difference, err error) {
 	changes, err := workflow.CompareDefinitions(before.Definition, after.Definition)
 	if err != nil {
@@ -130,6 +143,7 @@ func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, l
 	}
 	out.picture = p.drawPicture(diagram.NewDifference(before, after, changes, run), link)
 	q := p.r.URL.Query()
+	// The page is itself with another parameter, whatever it is the page of.
 	another := func(from string) string {
 		q.Set("changes", from)
 		return "?" + q.Encode()
@@ -146,6 +160,7 @@ func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, l
 	return out, nil
 }
 
+// countKinds counts changes by kind, in the order added, removed, changed; kinds of which there are none are left out.
 func countKinds(changes []workflow.DefinitionChange) (out []kindCount) {
 	for _, kind := range []workflow.ChangeKind{workflow.ChangeAdded, workflow.ChangeRemoved, workflow.ChangeChanged} {
 		n := 0
@@ -161,6 +176,7 @@ func countKinds(changes []workflow.DefinitionChange) (out []kindCount) {
 	return out
 }
 
+// rowOfChange describes a change of a node, of a transition, or of the definition itself.
 func rowOfChange(c *workflow.DefinitionChange) changeRow {
 	row := changeRow{Word: string(c.Kind)}
 	switch {
@@ -176,6 +192,9 @@ func rowOfChange(c *workflow.DefinitionChange) changeRow {
 }
 
 // fieldOf returns how a field differs; of long texts what stands around the first difference.
+//
+// Two texts of many characters that differ at the end would both be cut to what they have in common. So both are cut at the same place: a
+// quarter of the room shows what they share, and the rest what follows.
 func fieldOf(f *workflow.FieldChange) fieldRow {
 	before, after := []rune(string(f.Before)), []rune(string(f.After))
 	same := 0
