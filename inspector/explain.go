@@ -10,6 +10,10 @@ import (
 )
 
 // An explained run has an answer to the question why, as of some record.
+//
+// It is kept for one life of a run and shared by all pages of it; mu guards all of it. x is the last answer, if has is true; err is the
+// error of the last attempt. At most one goroutine works on an answer: ready is its channel, and whoever wants an answer waits for the
+// same one.
 type explained struct {
 	mu    sync.Mutex
 	later time.Time // before which nobody but the patient get it worked out anew
@@ -23,6 +27,8 @@ type explained struct {
 }
 
 // explain says why the run stands where it stands, for a page that waits for that or does not.
+//
+// It marks the page as stale if the answer is of an earlier record: a hub then makes another frame when the run rests.
 func (v *viewer) explain(patient bool) (pawl.Explanation, bool, error) {
 	ended := v.ov.Status.Final()
 	inAWhile := v.framed && !ended && (v.ov.Seq > fewRecords || v.ov.Live > fewRecords)
@@ -32,6 +38,8 @@ func (v *viewer) explain(patient bool) (pawl.Explanation, bool, error) {
 }
 
 // A whyAsked says how an answer is wanted.
+//
+// The zero value waits for a moment, and takes an answer that is not quite new.
 type whyAsked struct {
 	patient  bool // however long it takes
 	inAWhile bool // when the run rests
@@ -40,6 +48,9 @@ type whyAsked struct {
 
 // explainRun says why a run stands where it stands after the record seq, or, where that takes
 // too long and the caller does not want to wait, what was known last; false if nothing was.
+//
+// Three cases return at once: the answer is new enough; it is too early to work out another one, since the last one has cost much; or the
+// run moves, and by the time an answer is there it would be old.
 func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked whyAsked) (pawl.Explanation, bool, error) {
 	e, ok := s.whys.find(life)
 	if !ok {
@@ -53,13 +64,16 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	if !asked.patient && (e.has && !asked.ended && time.Now().Before(e.later) || asked.inAWhile && !e.rests(seq)) {
 		return e.x, e.has, nil
 	}
+	// Nobody works on it. The goroutine does not end with this request: its answer is there for the next one.
 	if e.ready == nil {
 		e.ready = make(chan struct{})
 		go s.workOut(e, life.run) // ends within workOnWhy
 	}
+	// mu is free while waiting; the deferred Unlock needs it again afterwards.
 	ready := e.ready
 	e.mu.Unlock()
 	var late <-chan time.Time
+	// A short run is waited for in any case, so that its page never comes without an answer.
 	if !asked.patient && seq > quickRecords {
 		timer := time.NewTimer(waitForWhy)
 		defer timer.Stop()
@@ -74,6 +88,7 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	if ctx.Err() != nil {
 		return e.x, false, context.Cause(ctx)
 	}
+	// The attempt has ended, and there has never been an answer: the error is all that is known.
 	if !e.has && e.ready == nil {
 		return e.x, false, e.err
 	}
@@ -82,6 +97,8 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 
 // rests reports whether frames have shown the run at the same record for a while, or have shown it move for so long
 // that it is asked about all the same.
+//
+// The caller holds mu. It notes the record, so it must be asked with each frame.
 func (e *explained) rests(seq int64) bool {
 	now := time.Now()
 	if e.moved.IsZero() {
@@ -93,6 +110,7 @@ func (e *explained) rests(seq int64) bool {
 	return now.Sub(e.since) >= whyRest || now.Sub(e.moved) >= whyMoving
 }
 
+// workOut asks the engine, and wakes all who wait. An answer that was there before stays if this one fails.
 func (s *server) workOut(e *explained, id workflow.RunID) {
 	ctx, cancel := context.WithTimeout(context.Background(), workOnWhy)
 	defer cancel()
@@ -104,6 +122,7 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 		e.x, e.has = x, true
 	}
 	e.moved = time.Time{}
+	// What took long is not done again soon: at most a hundredth of the time is spent on it, within bounds.
 	e.later = time.Now().Add(whyPause(time.Since(begin)))
 	close(e.ready)
 	e.ready = nil

@@ -23,6 +23,9 @@ const (
 )
 
 // A runHead is what every view of a run begins with.
+//
+// Why is only there in the views that begin with it, Parent and Short only of children. WhyAs may be less than Seq: the answer is then of
+// an earlier record, and the page says so.
 type runHead struct {
 	ID       workflow.RunID
 	Short    string // of a child, what its own id adds
@@ -44,17 +47,21 @@ type runHead struct {
 	Hidden   string // id, where no path can name the run
 }
 
+// A runLink is a run with its address from the page.
 type runLink struct {
 	ID   workflow.RunID
 	Href string
 }
 
+// A viewLink leads to a view of the run. Here marks the one that is shown.
 type viewLink struct {
 	Name, Text, Href string
 	Here             bool
 }
 
 // A runView is a page of one run.
+//
+// Data is what the template of the view knows.
 type runView struct {
 	Head runHead
 	View string
@@ -68,6 +75,9 @@ var runViews = []struct{ name, text string }{
 }
 
 // A viewer answers one view of a run.
+//
+// It is made for one request or one frame. ov is the run as it was read at the beginning: its sequence is the record that the page is of,
+// though what is read later may be newer.
 type viewer struct {
 	*page
 	id  workflow.RunID
@@ -77,8 +87,11 @@ type viewer struct {
 	status int // of the answer, if it is not that all is well
 }
 
+// showRun answers all addresses below a run. Views return what their templates take, and showRun adds the head; those that answer something
+// else, such as a picture, numbers or another address, return from within.
 func (s *server) showRun(p *page, id workflow.RunID) error {
 	ov, err := s.engine.Overview(p.r.Context(), id)
+	// It may have been purged: what was kept of it is of no use any more.
 	if errors.Is(err, pawl.ErrRunNotFound) {
 		s.forgetRun(id)
 	}
@@ -132,6 +145,7 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
+	// The name at is no view that is live, so a page of the past does not change under its reader.
 	if past { // what is said of it now does not belong there
 		name = "at"
 	}
@@ -156,6 +170,8 @@ func (v *viewer) viewMoment(at int64, past bool) (any, error) {
 }
 
 // readMoment returns the record after which the run is to be shown; false if it is to be shown as it is.
+//
+// Only the graph can be shown so. A number that no record has is mended by viewAt, a text that is no number is no page.
 func (v *viewer) readMoment(view string) (at int64, past bool, err error) {
 	q := v.r.URL.Query()
 	if view != "" || !q.Has("at") {
@@ -168,8 +184,12 @@ func (v *viewer) readMoment(view string) (at int64, past bool, err error) {
 }
 
 // link returns the address of a view of the run.
+//
+// The page itself may be of another view: all links have the whole address.
 func (v *viewer) link(pairs ...string) string { return v.runLink(v.id, pairs...) }
 
+// headOf describes the run above a view. Only the graph and the view why ask why it stands there, as the answer may take long; the first
+// shows what is known after a moment, the second waits.
 func (v *viewer) headOf(view string) (runHead, error) {
 	h := runHead{
 		ID: v.id, Short: string(v.id), Workflow: v.ov.Workflow, Revision: v.ov.Revision, Status: v.ov.Status, Seq: v.ov.Seq,
@@ -185,6 +205,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	if !v.ov.StartedAt.IsZero() {
 		h.Took = spanText(end.Sub(v.ov.StartedAt))
 	}
+	// The id of a child is that of its parent, a slash, and what ChildID adds.
 	if i := strings.LastIndex(string(v.id), "/"); i > 0 {
 		parent := v.id[:i]
 		h.Parent, h.Short = &runLink{parent, v.runLink(parent)}, string(v.id[i+1:])
@@ -195,6 +216,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		}
 		h.Views = append(h.Views, viewLink{Name: view.name, Text: view.text, Href: v.link("view", view.name)})
 	}
+	// The page of a token belongs to the tokens, that of a fan-out to the fan-outs.
 	for i := range h.Views {
 		name := h.Views[i].Name
 		h.Views[i].Here = name == view || name == "" && view == "at" || name == "tokens" && view == "token" || name == "groups" && view == "group"

@@ -17,11 +17,13 @@ import (
 // runsPage is how many runs a page lists.
 const runsPage = 50
 
+// A choiceRow is one of several things to choose from: an option of a form, a filter, a link. Value is what is sent, or where it leads.
 type choiceRow struct {
 	Value, Text, Class string
 	Chosen             bool
 }
 
+// A runsBody is the list of runs with the form of its filter, in which everything stands as the reader has chosen it.
 type runsBody struct {
 	Rows      []runRow
 	Workflows []choiceRow
@@ -41,11 +43,16 @@ type runsBody struct {
 }
 
 // allStatuses are those of runs.
+//
+// A run is created and running in the same commit, so nobody looks for created ones.
 var allStatuses = []workflow.RunStatus{
 	workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended, workflow.RunCompleted, workflow.RunFailed, workflow.RunTimedOut, workflow.RunCancelled,
 }
 
 // showRuns lists runs, newest first.
+//
+// The next page begins behind the last run of this one, by its instant and its id, and not by a number: runs that begin meanwhile move
+// nothing.
 func (s *server) showRuns(p *page) (err error) {
 	q := p.r.URL.Query()
 	f, err := readRunFilter(q)
@@ -71,6 +78,7 @@ func (s *server) showRuns(p *page) (err error) {
 		if err != nil {
 			return errNoPage
 		}
+		// Several runs may have begun in the same millisecond, and the last page may have ended among them.
 		f.Until = t.Add(time.Millisecond) // those of the same instant are passed over by id
 		b.First = p.root + "runs" + queryOf(withoutPage(q), nil)
 	}
@@ -80,6 +88,7 @@ func (s *server) showRuns(p *page) (err error) {
 		if err != nil {
 			return err
 		}
+		// The run behind which this page begins is not there: all of that instant are passed, so the page begins here.
 		if skip && r.StartedAt.Format(time.RFC3339Nano) != before {
 			skip = false // the run was purged
 		}
@@ -87,6 +96,7 @@ func (s *server) showRuns(p *page) (err error) {
 			skip = r.Run != after
 			continue
 		}
+		// There is one more than fits, so there is a next page.
 		if len(b.Rows) == runsPage {
 			next := withoutPage(q)
 			next.Set("before", last.StartedAt.Format(time.RFC3339Nano))
@@ -104,11 +114,14 @@ func (s *server) showRuns(p *page) (err error) {
 	if b.MayAct || b.Next != "" { // else none of them goes on
 		b.AllActs = p.allActLinks(q, &f)
 	}
+	// Only the first page changes by itself; later ones would move under their reader.
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
 }
 
 // wrongText says what is wrong with a condition.
+//
+// The text of a WhereError has the place in the condition, and none of what wraps it.
 func wrongText(err error) string {
 	if wrong := (*pawl.WhereError)(nil); errors.As(err, &wrong) {
 		return wrong.Error()
@@ -117,6 +130,8 @@ func wrongText(err error) string {
 }
 
 // readRunFilter reads which runs the parameters of a list choose. The condition is not checked.
+//
+// Lists and acts on all runs of a list read the same parameters by it: filterFields are their names.
 func readRunFilter(q url.Values) (f pawl.RunFilter, err error) {
 	f = pawl.RunFilter{
 		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Where: strings.TrimSpace(q.Get("where")),
@@ -133,6 +148,8 @@ func readRunFilter(q url.Values) (f pawl.RunFilter, err error) {
 }
 
 // readLabels reads what people write: customer=7, kind=large.
+//
+// It is nil if there are none, which is no condition. Of a key that is given twice the last value counts.
 func readLabels(text string) (map[string]string, error) {
 	var labels map[string]string
 	for _, part := range strings.Split(text, ",") {
@@ -152,6 +169,8 @@ func readLabels(text string) (map[string]string, error) {
 }
 
 // withoutPage returns the parameters of a list without those that say which page it is.
+//
+// It is a copy.
 func withoutPage(q url.Values) url.Values {
 	out := url.Values{}
 	for name, values := range q {
@@ -163,6 +182,8 @@ func withoutPage(q url.Values) url.Values {
 }
 
 // addWorkflows offers the names of the workflows that have runs.
+//
+// Definitions that are published and have no runs are not among them.
 func (s *server) addWorkflows(p *page, b *runsBody, chosen string) error {
 	rows, err := s.listWorkflows(p)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 // The measures of a timeline: how wide its bars are in its own units, up to how many tokens each
 // has a lane, and into how many pieces the time is cut where it has not.
+// A run of 100,000 tokens is drawn by node, so the drawing is never larger than the definition.
 const (
 	laneWidth   = 1000
 	laneTokens  = 120
@@ -22,6 +23,9 @@ const (
 )
 
 // A lane is a line of a timeline: a token, or all tokens of a node.
+//
+// Bars are of a token, and Area, Total and Most of a node. Most is how many tokens it had at once, and the height of the lane stands for
+// it.
 type lane struct {
 	Label string
 	More  string
@@ -33,6 +37,8 @@ type lane struct {
 }
 
 // A bar is how long a token was in a standing.
+//
+// X and Width are in units of laneWidth.
 type bar struct {
 	X, Width int
 	Class    string
@@ -42,6 +48,7 @@ type bar struct {
 // An area is how many tokens of a node were in a standing, over the time.
 type area struct{ Class, Path string }
 
+// A timelineData is what the timeline shows. ByNode says that its lanes are nodes.
 type timelineData struct {
 	Lanes  []lane
 	Ticks  []tick
@@ -50,12 +57,15 @@ type timelineData struct {
 	Live   bool
 }
 
+// A tick says how long after the start of the run a place is.
 type tick struct {
 	X    int
 	Text string
 }
 
 // A stay is a token with what became of it, as the timeline draws it.
+//
+// parts follow each other without gaps, each with another status; there is at least one.
 type stay struct {
 	token workflow.TokenID
 	node  workflow.NodeID
@@ -63,6 +73,7 @@ type stay struct {
 	parts []stayPart
 }
 
+// A stayPart is a time in which a token had the same status.
 type stayPart struct {
 	status workflow.TokenStatus
 	from   time.Time
@@ -70,6 +81,8 @@ type stayPart struct {
 }
 
 // readStays returns the stays of all tokens, by id.
+//
+// It plays the journal: how long a token was in which status is stored nowhere else.
 func (v *viewer) readStays() ([]*stay, error) {
 	rec, err := v.s.engine.Recording(v.ctx, v.id)
 	if err != nil {
@@ -101,6 +114,8 @@ func (v *viewer) readStays() ([]*stay, error) {
 }
 
 // viewTimeline shows when which token was where.
+//
+// Of a run that goes on the time ends now.
 func (v *viewer) viewTimeline() (any, error) {
 	stays, err := v.readStays()
 	if err != nil {
@@ -110,6 +125,7 @@ func (v *viewer) viewTimeline() (any, error) {
 	if end.IsZero() {
 		end = v.now
 	}
+	// A run that begins and ends in the same millisecond has a span too, by which places are divided.
 	axis := timeAxis{begin, max(end.Sub(begin), time.Millisecond)}
 	data := timelineData{Tokens: len(stays), ByNode: len(stays) > laneTokens, Live: v.ov.EndedAt.IsZero()}
 	for i := range timelineTop + 1 {
@@ -131,16 +147,22 @@ func (v *viewer) viewTimeline() (any, error) {
 }
 
 // A timeAxis places instants between the begin of a run and its end, or now.
+//
+// span is more than 0.
 type timeAxis struct {
 	begin time.Time
 	span  time.Duration
 }
 
+// placeInstant returns where an instant is on an axis of this width; what is outside is at its ends.
 func (a timeAxis) placeInstant(t time.Time, width int) int {
 	return min(max(int(float64(t.Sub(a.begin))/float64(a.span)*float64(width)), 0), width)
 }
 
 // barsOf returns the bars of a token; its end is a mark of its own.
+//
+// A bar has the class of its status, but for one that ran: if that was followed by success it is done, and no mark is needed at its end. So
+// green is work that has succeeded, and a failure is a red mark behind work.
 func (a timeAxis) barsOf(st *stay) (bars []bar) {
 	for i, part := range st.parts {
 		x, class := a.placeInstant(part.from, laneWidth), statusClass(part.status)
@@ -156,6 +178,7 @@ func (a timeAxis) barsOf(st *stay) (bars []bar) {
 			}
 			continue
 		}
+		// A part without an end goes on until now. Even the shortest is 3 wide, or it could not be seen, nor met by a mouse.
 		end, took := laneWidth, "still"
 		if !part.to.IsZero() {
 			end, took = a.placeInstant(part.to, laneWidth), spanText(part.to.Sub(part.from))
@@ -173,6 +196,9 @@ type change struct {
 }
 
 // nodeLanes returns a lane for each node: how many of its tokens ran and waited, over the time.
+//
+// The order is that in which the run has come to the nodes. Both areas of a lane have the same scale, so what ran is part of what was
+// alive.
 func (v *viewer) nodeLanes(stays []*stay, axis timeAxis) (lanes []lane) {
 	place := map[workflow.NodeID]int{}
 	var running, alive [][]change // by lane
@@ -206,6 +232,8 @@ func (v *viewer) nodeLanes(stays []*stay, axis timeAxis) (lanes []lane) {
 }
 
 // wholeLife returns the part of a stay in which the token was alive.
+//
+// It ends where a part begins that no other follows, such as completed; to is zero while the token lives.
 func (st *stay) wholeLife() stayPart {
 	life := st.parts[0]
 	for _, part := range st.parts {
@@ -233,6 +261,8 @@ func (p stayPart) addChanges(to []change) []change {
 
 // peaksOf returns how many tokens were counted at once, at most, in each piece of the time. What ends at an instant is
 // over when something else begins at it.
+//
+// It sorts its argument. A piece in which nothing changes has what the one before it ended with.
 func (a timeAxis) peaksOf(changes []change) (peaks [lanePieces]int) {
 	slices.SortFunc(changes, func(x, y change) int { return cmp.Or(x.at.Compare(y.at), x.by-y.by) })
 	n, last := 0, 0
@@ -251,6 +281,8 @@ func (a timeAxis) peaksOf(changes []change) (peaks [lanePieces]int) {
 }
 
 // areaPath draws counts as steps from the ground of a lane.
+//
+// A count that is not 0 is at least one high: one of a thousand is seen.
 func areaPath(counts [lanePieces]int, most int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "M0 %d", laneHeight)

@@ -24,6 +24,7 @@ type tokenRow struct {
 	Details string
 }
 
+// rowOfToken describes a token. Branch is "" of one that is in none.
 func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
 	row := tokenRow{ID: t.ID, Href: v.tokenLink(v.id, t.ID), Node: t.Node, Status: t.Status, Attempt: t.Attempt, Due: v.instantOf(t.Due)}
 	if t.Scope.Group != 0 {
@@ -41,6 +42,7 @@ func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
 // tokensPage is how many tokens a page lists.
 const tokensPage = 100
 
+// A tokensData is a page of the tokens of a run, with links that choose among them by standing and by node.
 type tokensData struct {
 	Rows    []tokenRow
 	Node    workflow.NodeID
@@ -51,6 +53,8 @@ type tokensData struct {
 }
 
 // viewTokens lists tokens of the run, of one node and one standing if the reader asks.
+//
+// The numbers at the filters come from the overview, so only the tokens of one page are read.
 func (v *viewer) viewTokens() (any, error) {
 	q := v.r.URL.Query()
 	node, want := q.Get("node"), q.Get("status")
@@ -89,6 +93,8 @@ func (v *viewer) viewTokens() (any, error) {
 }
 
 // statusesOf returns the statuses of a standing by its word; nil, which is all, for any other.
+//
+// It goes through all statuses, of which Cancelled is the last.
 func statusesOf(word string) (out []workflow.TokenStatus) {
 	for s := workflow.TokenStatus(0); s <= workflow.Cancelled; s++ {
 		if diagram.StandingOf(s).String() == word {
@@ -99,6 +105,8 @@ func statusesOf(word string) (out []workflow.TokenStatus) {
 }
 
 // An attemptRow is one call of a task.
+//
+// It is running until addMessage finds its end.
 type attemptRow struct {
 	Attempt int
 	Began   instant
@@ -108,6 +116,8 @@ type attemptRow struct {
 	Text    string
 }
 
+// A tokenData is the page of a token. Child is the run that the last attempt of a subworkflow has started. Why is there if the run was
+// asked about and this token is one of the reasons.
 type tokenData struct {
 	Token    tokenRow
 	Parent   *tokenRow
@@ -127,6 +137,8 @@ type tokenData struct {
 }
 
 // findToken returns a token of the run.
+//
+// Tokens come by id, so the first behind id-1 is it or there is none.
 func (v *viewer) findToken(id workflow.TokenID) (*pawl.Token, error) {
 	for t, err := range v.s.engine.Tokens(v.ctx, v.id, pawl.TokenFilter{After: id - 1}) {
 		if err != nil {
@@ -168,6 +180,7 @@ func (v *viewer) viewToken() (any, error) {
 	if g, err := v.graphOf(); err == nil && g.Node(t.Node) != nil {
 		data.Kind = g.Node(t.Node).Kind
 	}
+	// The id of a child follows from its parent, so nothing has to be looked up; a child that was purged is not found by the link.
 	if data.Kind == workflow.KindSubworkflow && t.Attempt > 0 {
 		child := workflow.ChildID(v.id, t.ID, t.Attempt)
 		data.Child = &runLink{child, v.runLink(child)}
@@ -194,6 +207,8 @@ func (v *viewer) viewToken() (any, error) {
 }
 
 // addHistory adds what the journal says of a token.
+//
+// It reads all of it, since records are not indexed by tokens. Attempts begin with a decision and end with a message.
 func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
 	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
 		if err != nil {
@@ -209,6 +224,7 @@ func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
 	return v.addEvents(data, t.ID)
 }
 
+// addDecision notes the begin of an attempt, and what it got. The input of the last one is on the page.
 func (v *viewer) addDecision(data *tokenData, id workflow.TokenID, r *decision.Record, d decision.Decision) {
 	switch d := d.(type) {
 	case decision.DispatchTask:
@@ -225,6 +241,8 @@ func (v *viewer) addDecision(data *tokenData, id workflow.TokenID, r *decision.R
 }
 
 // addMessage notes the end of an attempt.
+//
+// The message ends the last attempt that has begun, as a token has one at a time. Messages about a token that end none are passed over.
 func (v *viewer) addMessage(data *tokenData, r *decision.Record) {
 	class, word, text := "", "", ""
 	switch m := r.Message.(type) {
@@ -257,6 +275,7 @@ func (v *viewer) addMessage(data *tokenData, r *decision.Record) {
 // tokenEvents bounds the events of one token on its page.
 const tokenEvents = 100
 
+// addEvents adds the last events of a token.
 func (v *viewer) addEvents(data *tokenData, id workflow.TokenID) error {
 	for e, err := range v.s.engine.Events(v.ctx, v.id, pawl.EventsOptions{}) {
 		if err != nil {
