@@ -73,7 +73,7 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	ready := e.ready
 	e.mu.Unlock()
 	var late <-chan time.Time
-	// A short run is waited for in any case, so that its page never comes without an answer.
+	// A short run is waited for until the answer is there.
 	if !asked.patient && seq > quickRecords {
 		timer := time.NewTimer(waitForWhy)
 		defer timer.Stop()

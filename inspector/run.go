@@ -17,6 +17,7 @@ import (
 )
 
 // The bounds of what is kept for the runs that were looked at last.
+// What is kept makes the next page of the same run quicker, and is of one size at most.
 const (
 	keptExplanations = 64
 	keptGraphs       = 64

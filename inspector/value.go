@@ -9,6 +9,9 @@ import (
 )
 
 // A shownValue is a value of a run as a page shows it: a text, or a tree of them.
+//
+// Name is the field or the place in a list by which it is in the tree around it; "" at the top. Templates draw trees that are Closed as
+// folded.
 type shownValue struct {
 	Name   string
 	Kind   string        // object, list, text, number, bool, null, more
@@ -18,23 +21,30 @@ type shownValue struct {
 }
 
 // A budget bounds what is shown of one value.
+//
+// valueOf counts parts over the whole value: what is beyond them is told by its number.
 type budget struct {
 	parts int // leaves and trees
 	text  int // characters of a leaf
 	line  int // characters of a tree that is shown in one line
 }
 
+// smallValue is for rows of lists, largeValue for the pages of runs and tokens.
 var (
 	smallValue = budget{40, 400, 90}
 	largeValue = budget{1500, 8000, 90}
 )
 
 // valueOf returns what to show of a value of the JSON model.
+//
+// The value itself is not changed, and nothing of it is kept but its texts.
 func valueOf(name string, v any, b budget) *shownValue {
 	left := b.parts
 	return b.showValue(name, v, &left, 0)
 }
 
+// showValue shows a value at a depth of the tree, 0 at the top, and takes what it shows off left. Small objects within another value are
+// one line, and so are small lists anywhere.
 func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue {
 	*left--
 	out := &shownValue{Name: name}
@@ -45,6 +55,7 @@ func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue
 		if len(v) == 0 || len(out.Text) <= b.line && depth > 0 {
 			return out
 		}
+		// Sorted, so that the same value looks the same in each frame.
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if !b.addPart(out, key, v[key], left, depth, len(v)) {
 				break
@@ -78,6 +89,8 @@ func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue
 }
 
 // addPart adds a part of a tree; false if no more is shown.
+//
+// of is how many parts the tree has. Below the second level trees are closed at first.
 func (b *budget) addPart(out *shownValue, name string, v any, left *int, depth, of int) bool {
 	if *left <= 0 {
 		out.Parts = append(out.Parts, &shownValue{Kind: "more", Text: fmt.Sprintf("and %s more", groupDigits(of-len(out.Parts)))})
@@ -90,6 +103,8 @@ func (b *budget) addPart(out *shownValue, name string, v any, left *int, depth, 
 }
 
 // oneLine returns a value in one line of JSON, in short.
+//
+// It is the text of a tree that is closed, and of one that needs no parts.
 func (b *budget) oneLine(v any) string {
 	switch v := v.(type) { // what is large is told by its size, not written
 	case map[string]any:

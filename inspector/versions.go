@@ -27,6 +27,8 @@ type publishedRow struct {
 }
 
 // listPublished lists the names under which definitions are published; more is true if there are others.
+//
+// Definitions come by name, then by version, so that the last version of a name is its latest.
 func (s *server) listPublished(p *page) (rows []publishedRow, more bool, err error) {
 	n := 0
 	for d, err := range s.engine.Definitions(p.r.Context(), pawl.DefinitionFilter{}) {
@@ -47,6 +49,8 @@ func (s *server) listPublished(p *page) (rows []publishedRow, more bool, err err
 }
 
 // versionLink leads to a version of a published definition; 0 is the latest.
+//
+// A link to the latest goes on to lead there when another version is published.
 func (p *page) versionLink(name string, version int) string {
 	text := latestVersion
 	if version > 0 {
@@ -56,6 +60,8 @@ func (p *page) versionLink(name string, version int) string {
 }
 
 // versionsOf returns the versions that are published under a name, in order.
+//
+// There are none of a name under which nothing is published.
 func (s *server) versionsOf(p *page, name string) (versions []int, err error) {
 	for d, err := range s.engine.Definitions(p.r.Context(), pawl.DefinitionFilter{Workflow: name}) {
 		if err != nil {
@@ -68,6 +74,8 @@ func (s *server) versionsOf(p *page, name string) (versions []int, err error) {
 
 // chooseVersions returns links to the versions of a name around the one at an index, which is chosen; -1 if
 // none is: then the last ones.
+//
+// At most shownVersions are offered: of 200 with the one at 100 chosen, those from 75 to 124.
 func (p *page) chooseVersions(name string, versions []int, chosen int) (rows []choiceRow) {
 	from := chosen - shownVersions/2
 	if chosen < 0 {
@@ -81,6 +89,8 @@ func (p *page) chooseVersions(name string, versions []int, chosen int) (rows []c
 }
 
 // A versionBody is a definition that is published.
+//
+// Runs leads to the runs of this version. The difference has no changes if it is the first version.
 type versionBody struct {
 	difference // against the version before
 
@@ -94,6 +104,8 @@ type versionBody struct {
 }
 
 // showVersion shows a definition that is published, and what its version changed.
+//
+// The version before is the next lower one that is published: numbers may be missing between them.
 func (s *server) showVersion(p *page, name, text string) error {
 	versions, err := s.versionsOf(p, name)
 	if err != nil {
@@ -134,6 +146,8 @@ func (s *server) showVersion(p *page, name, text string) error {
 }
 
 // publishedGraph returns a published definition compiled.
+//
+// It is compiled for each page, as these pages are not watched.
 func (s *server) publishedGraph(p *page, name string, version int) (*workflow.Graph, error) {
 	d, err := s.engine.Published(p.r.Context(), name, version)
 	if errors.Is(err, pawl.ErrNotPublished) {

@@ -19,6 +19,7 @@ import (
 )
 
 // The bounds of what is tried on a copy of a run.
+// Each trial copies the run into memory, and plays it as far as its lines lead.
 const (
 	maxTrialLines = 20
 	shownTrial    = 50 // records
@@ -28,6 +29,8 @@ const (
 type trialKind struct{ name, text string }
 
 // trialKinds are all of them. Those that are acts have the names of acts.
+//
+// The texts are options of the form, each a sentence with the field On in the place of the dots.
 var trialKinds = []trialKind{
 	{"signal", "the signal … comes, with the value"}, {"approve", "somebody approves at …"}, {"reject", "somebody rejects at …"},
 	{"elapse", "time passes: …"}, {"returns", "tasks at … return the value"}, {"fails", "tasks at … fail with the code"},
@@ -36,6 +39,8 @@ var trialKinds = []trialKind{
 }
 
 // A trialLine is a line of the form: what happens, to what, and with which value.
+//
+// On is a node, the number of a token, the name of a signal or a duration, by what the line does. value is Value as JSON, set by checkLine.
 type trialLine struct {
 	Number        int // from 1
 	Do, On, Value string
@@ -44,6 +49,8 @@ type trialLine struct {
 }
 
 // A whatIfData is what would become of a run.
+//
+// Lines are those that were tried and an empty one, so that the form grows. Effect is nil until something was tried.
 type whatIfData struct {
 	Hidden string // id of the run, where no path can name it
 	Lines  []trialLine
@@ -57,6 +64,8 @@ type whatIfData struct {
 }
 
 // viewWhatIf shows what would come of acts, elapsed time and results of tasks: a copy of the run decides it. Nothing is changed.
+//
+// The whole trial is in the address: it can be loaded again, sent to somebody else, and is a GET, as it changes nothing.
 func (v *viewer) viewWhatIf() (any, error) {
 	if v.rights&api.Values == 0 { // which conditions would tell, one trial after the other
 		return nil, errForbidden
@@ -84,6 +93,9 @@ func (v *viewer) viewWhatIf() (any, error) {
 
 // readTrial reads the lines of a trial, but for those that are empty. Its error names the line that is wrong; the lines are there all the
 // same.
+//
+// A form sends three parameters for each line, do, on and value; those at the same place belong together. Lines are numbered without the
+// empty ones, as the page will show them.
 func readTrial(q url.Values) (lines []trialLine, wrong error) {
 	at := func(name string, i int) string {
 		if i >= len(q[name]) {
@@ -108,6 +120,8 @@ func readTrial(q url.Values) (lines []trialLine, wrong error) {
 }
 
 // checkLine says what is wrong with a line. It reads the value.
+//
+// It sees only the line itself: playTrial finds out whether the run has such a node, and the engine whether it takes the act.
 func (l *trialLine) checkLine() error {
 	if !slices.ContainsFunc(trialKinds, func(k trialKind) bool { return k.name == l.Do }) {
 		return fmt.Errorf("choose what happens")
@@ -146,9 +160,13 @@ func (l *trialLine) checkLine() error {
 }
 
 // trialResults performs tasks by the lines that give results for their nodes.
+//
+// Of two lines for one node the last one counts, from the beginning on: results are no events in the order of lines.
 type trialResults map[workflow.NodeID]trialLine
 
 // Execute implements pawl.Executor.
+//
+// A task for whose node no line gives a result stays under way, as ErrPending says.
 func (r trialResults) Execute(_ context.Context, t pawl.Task) (any, error) {
 	l, ok := r[t.Node]
 	switch {
@@ -162,6 +180,8 @@ func (r trialResults) Execute(_ context.Context, t pawl.Task) (any, error) {
 
 // playTrial lets the lines happen to a copy of the run, one after the other, and tells what comes of them. After a line that
 // would be refused it ends.
+//
+// What was decided until then is shown as well. Its own error is only of a trial that could not be made at all.
 func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 	sim, err := v.s.engine.Simulate(v.ctx, v.id)
 	if err != nil {
@@ -192,6 +212,7 @@ func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 			err = fmt.Errorf("line %d: %w", lines[i].Number, err)
 		}
 	}
+	// The reader has gone, and nothing was refused.
 	if v.ctx.Err() != nil {
 		return context.Cause(v.ctx)
 	}
@@ -204,6 +225,8 @@ func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 }
 
 // tryLine lets one line happen.
+//
+// Acts are performed as performAct does, by the same functions, with a context that leads their calls to the copy.
 func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 	switch l.Do {
 	case "returns", "fails": // of whatever tasks there are
@@ -217,6 +240,7 @@ func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 	}
 	f := &actForm{act: actOf(l.Do), By: cmp.Or(v.who, "you"), Reason: "what if", Name: l.On, value: l.value}
 	t := pawl.Target{Run: v.id}
+	// A number is a token; anything else is a node, of which the engine takes the one token that the act fits.
 	if n, err := strconv.ParseInt(l.On, 10, 64); err == nil && n > 0 {
 		t.Token = workflow.TokenID(n)
 	} else {
@@ -226,6 +250,8 @@ func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 }
 
 // addFuture shows what was decided in the copy, and the run as it would be.
+//
+// The first shownTrial records are listed. Values are shown as those of the run itself.
 func (v *viewer) addFuture(data *whatIfData, sim *pawl.Simulation) error {
 	steps := sim.Steps()
 	data.More = max(0, len(steps)-shownTrial)

@@ -10,6 +10,9 @@ import (
 )
 
 // A whyLine is one reason why a run stands where it stands.
+//
+// Class, Word and Place say who stands how and where; Text says for what it waits, or what failed; Until, when it will go on by itself, if
+// that is known. Came and Notes say how the token came there, Try what an operator may do.
 type whyLine struct {
 	Class   string
 	Word    string
@@ -37,6 +40,8 @@ type belowLine struct {
 // shownReasons is how many of them a page begins with.
 const shownReasons = 4
 
+// whyLines makes lines of an answer: how the run has ended, then what failed, then what it waits for. Without all there are at most
+// shownReasons, and a last line that leads to the others.
 func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 	if x.Status.Final() || x.Status == workflow.RunSuspended {
 		if line := v.endLine(x); line.Text != "" {
@@ -48,6 +53,7 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: v.failureAt(f.Failure), Try: f.Try}
 		v.addArrival(&line, f.Came)
 		line.Child = v.childLink(f.Child)
+		// What failed may be a subworkflow: the reasons are in the runs below, as deep as they go.
 		for j := range f.Below {
 			b := &f.Below[j]
 			line.Below = append(line.Below, belowLine{*v.childLink(b.Run), b.Place, v.tokenLink(b.Run, b.Token), v.failureAt(b.Failure)})
@@ -78,6 +84,8 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 }
 
 // endLine says how the run ended.
+//
+// It is also for a run that is suspended, which goes on only if somebody resumes it.
 func (v *viewer) endLine(x *pawl.Explanation) whyLine {
 	line := whyLine{Class: statusClass(x.Status), Word: statusWord(x.Status), Place: "The run", Href: v.link()}
 	switch {
@@ -91,6 +99,7 @@ func (v *viewer) endLine(x *pawl.Explanation) whyLine {
 	return line
 }
 
+// childLink leads to a run below; nil if there is none.
 func (v *viewer) childLink(id workflow.RunID) *runLink {
 	if id == "" {
 		return nil
@@ -98,6 +107,8 @@ func (v *viewer) childLink(id workflow.RunID) *runLink {
 	return &runLink{id, v.runLink(id)}
 }
 
+// addArrival says by which transitions a token came to where it is, and what the planner noted there, without values for those who do not
+// see them.
 func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 	if a == nil {
 		return
@@ -108,6 +119,7 @@ func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 	}
 	by := strings.Join(names, ", ")
 	if by == "" {
+		// A token that a join has made came by none.
 		by = "a join"
 	}
 	w.Came = fmt.Sprintf("It came from %s by %s in record %s.", a.From, by, groupDigits(a.Seq))
@@ -120,6 +132,8 @@ func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 }
 
 // waitText makes a sentence of what a token waits for.
+//
+// "to be resumed" becomes "waits to be resumed", for example, and "the event paid" becomes "waits for the event paid".
 func waitText(what string) string {
 	switch {
 	case strings.HasPrefix(what, "to "):

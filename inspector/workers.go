@@ -8,6 +8,8 @@ import (
 )
 
 // A workerRow is a worker of the pool.
+//
+// Heard is empty of workers within the process. Holds is how many tasks it holds, of how many it can.
 type workerRow struct {
 	ID        string
 	InProcess bool
@@ -22,6 +24,8 @@ type workerRow struct {
 }
 
 // A heldRow is a task that a worker holds.
+//
+// Until is empty if the task is held without a lease.
 type heldRow struct {
 	Run    workflow.RunID
 	Href   string
@@ -33,12 +37,15 @@ type heldRow struct {
 }
 
 // A missingRow is a type of tasks that wait and that no worker takes.
+//
+// It is what an operator looks for first: such tasks wait until a worker for them is started.
 type missingRow struct {
 	Type   string
 	Queued int
 	Since  instant // the oldest of them waits
 }
 
+// A workersBody is the page of the workers. Without a pool it only says that there is none.
 type workersBody struct {
 	Pool    bool // the engine has one
 	Now     instant
@@ -55,6 +62,8 @@ type workersBody struct {
 const shownRows = 200
 
 // showWorkers says who performs the tasks now.
+//
+// No commit tells of what workers do, so the hub of this page looks every lookEvery.
 func (s *server) showWorkers(p *page) error {
 	status, ok, err := worker.StatusOf(s.engine)
 	if err != nil {
@@ -69,6 +78,8 @@ func (s *server) showWorkers(p *page) error {
 }
 
 // fillFrom takes what the page shows of the status of a pool.
+//
+// Each list is cut to shownRows; More says so.
 func (b *workersBody) fillFrom(p *page, s *worker.Status) {
 	b.Facts = []fact{
 		{"workers", groupDigits(len(s.Workers))},
@@ -105,6 +116,7 @@ func (b *workersBody) fillFrom(p *page, s *worker.Status) {
 	}
 }
 
+// workerRowOf describes a worker. Ages are durations, which become instants by the instant of the page.
 func (p *page) workerRowOf(w *worker.WorkerStatus) workerRow {
 	row := workerRow{
 		ID: w.ID, InProcess: w.InProcess, Holds: groupDigits(w.Active) + " of " + groupDigits(w.Capacity), Types: shortText(strings.Join(w.Types, ", "), 120),
