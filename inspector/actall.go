@@ -256,6 +256,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 		a.Cursor = report.Cursor
 	}
 	a.Done.Changed, a.Done.Left, a.Done.Refused = a.Done.Changed+report.Changed, a.Done.Left+report.Left, a.Done.Refused+report.Refused
+	// Everything is done, and nothing has to be told but that.
 	if err == nil && a.Cursor == "" && a.Done.Refused == 0 && a.Done.Changed > 0 {
 		return p.tellAfterwards(f, a.Done.Changed)
 	}

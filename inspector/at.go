@@ -204,6 +204,7 @@ func (s *server) frameAt(ctx context.Context, life runLife, seq int64) (*replay.
 // A record that the run does not have is the first or the last one: a link may be of an earlier run with this id.
 func (v *viewer) viewAt(seq int64) (any, error) {
 	seq = min(max(seq, 1), v.ov.Seq)
+	// Where tokens stood comes from the past, what was decided from the stepper.
 	p, err := v.s.readPast(v.ctx, v.lifeOf(), seq)
 	if err != nil {
 		return nil, err
@@ -265,6 +266,7 @@ func (v *viewer) momentOf(f *replay.Frame) *moment {
 	if v.rights&api.Act != 0 && !f.Status.Final() {
 		m.Fork = v.pageLink("act", "do", "fork", "target", targetText(v.id, 0), "at", strconv.FormatInt(f.Seq, 10))
 	}
+	// The first of the decisions are shown; the journal has all of them.
 	for i, d := range f.Decisions {
 		if i == shownSteps {
 			m.More = len(f.Decisions) - i

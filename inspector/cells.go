@@ -152,6 +152,7 @@ func (v *viewer) addBranches(data *groupData, b *branches) error {
 	if from > 0 {
 		data.Earlier = v.groupLink(b.group.ID, "status", want)
 	}
+	// Tokens in nested fan-outs are of another group, and on the page of that.
 	for t, err := range v.s.engine.Tokens(v.ctx, v.id, pawl.TokenFilter{Group: b.group.ID}) {
 		if err != nil {
 			return err

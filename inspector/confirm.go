@@ -216,6 +216,7 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 			return err
 		}
 	}
+	// The engine would refuse it: that is what the reader is to know before the form is sent.
 	if err := f.act.perform(ctx, s.engine, t, &try); err != nil {
 		e.Refused = err.Error()
 		return nil

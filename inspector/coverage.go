@@ -41,6 +41,7 @@ func (b *definitionsBody) countTaken(p *page, g *workflow.Graph, sum *diagram.Ru
 		// Only what is not remembered costs anything of the bound of a page. Runs beyond it are counted when the page is loaded again.
 		key := takenKey{runLife{ov.Run, ov.StartedAt.UnixMilli()}, ov.Seq, g.Hash}
 		one, ok := p.s.taken.find(key)
+		// It would take too long: the run does not count, and Counted says how many do.
 		if !ok && (ov.Seq > countedRecords || ov.Seq > left) {
 			continue
 		}
@@ -67,6 +68,7 @@ func (b *definitionsBody) countTaken(p *page, g *workflow.Graph, sum *diagram.Ru
 		sum.Taken = nil
 		return nil
 	}
+	// Never is in the order of the definition.
 	for i := range g.Definition.Transitions {
 		if id := g.Definition.Transitions[i].ID; sum.Taken[id] == 0 {
 			b.Never = append(b.Never, id)

@@ -108,6 +108,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 		if err != nil {
 			return err
 		}
+		// The overview of a run has its tokens by node in numbers: no token is read.
 		ov, err := s.engine.Overview(ctx, r.Run)
 		if err != nil {
 			continue // it was purged meanwhile, or is damaged: its own page says so
@@ -148,6 +149,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	b.Never = b.Never[:len(b.Never)-b.Rest]
 	for i := range g.Definition.Nodes {
 		row := gridRow{Node: g.Definition.Nodes[i].ID}
+		// Of a large definition the grid has the nodes that are drawn.
 		if !b.draws(row.Node) {
 			continue
 		}

@@ -58,6 +58,7 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	// It is as new as the page, or newer.
 	if e.has && e.x.Seq >= seq {
 		return e.x, true, nil
 	}
@@ -85,6 +86,7 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	case <-ctx.Done():
 	}
 	e.mu.Lock()
+	// The reader has gone, or the hub has ended.
 	if ctx.Err() != nil {
 		return e.x, false, context.Cause(ctx)
 	}

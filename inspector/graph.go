@@ -119,6 +119,7 @@ func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow
 	for i := range g.Definition.Nodes {
 		order = append(order, g.Definition.Nodes[i].ID)
 	}
+	// Nodes that a patch has removed, and at which tokens were before.
 	for _, id := range slices.Sorted(maps.Keys(known)) {
 		if g.Node(id) == nil {
 			order = append(order, id)
@@ -128,6 +129,7 @@ func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow
 	if data.Part() {
 		q := v.r.URL.Query()
 		page := func(from string) string { return v.link("at", q.Get("at"), "node", q.Get("node"), "nodes", from) }
+		// The reader has asked for all nodes, page by page.
 		if q.Has("nodes") {
 			part := v.partOf("nodes", len(order), page)
 			data.Listed, order = &part, order[part.From-1:part.To]

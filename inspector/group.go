@@ -103,6 +103,7 @@ func (v *viewer) branchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches
 		for len(scopes) <= int(t.ID) {
 			scopes = append(scopes, workflow.Scope{})
 		}
+		// From the innermost branch outwards, the token counts in each.
 		in := v.enclosingBranch(out, scopes, &t)
 		scopes[t.ID] = in
 		for in.Group != 0 {
@@ -289,6 +290,7 @@ func (v *viewer) findGroup() (*pawl.Group, error) {
 		return nil, errNoPage
 	}
 	for i := range v.ov.Groups {
+		// It gathers still: its numbers are in the overview.
 		if v.ov.Groups[i].ID == workflow.GroupID(id) {
 			return &v.ov.Groups[i], nil
 		}

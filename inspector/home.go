@@ -115,6 +115,7 @@ const (
 func (s *server) showHome(p *page) error {
 	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox")}
 	ctx := p.r.Context()
+	// What waits for people comes first.
 	letters, nLetters, err := s.listLetters(p, shownNeeds, "")
 	if err != nil {
 		return err
@@ -154,6 +155,7 @@ func (s *server) showHome(p *page) error {
 	if b.Workflows, err = s.listWorkflows(p); err != nil {
 		return err
 	}
+	// Children are left out, or the fan-out of one run would fill the list.
 	for r, err := range s.engine.Runs(ctx, pawl.RunFilter{Newest: true, Roots: true, Limit: shownRecent}) {
 		if err != nil {
 			return err

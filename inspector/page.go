@@ -75,12 +75,14 @@ func (p *page) showPage(name, title, here string, body any) error {
 func (p *page) showStatus(status int, name, title, here string, body any) error {
 	f := frame{Title: title, Name: p.s.nameFor(p.r), Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.findTold(), Body: body}
 	p.title = title
+	// A page that answers a form has no address that could be loaded again: then the choice of colours leads to the first page.
 	if p.r.Method == http.MethodGet {
 		f.Return = strings.TrimPrefix(p.r.URL.EscapedPath(), "/")
 		if p.r.URL.RawQuery != "" {
 			f.Return += "?" + p.r.URL.RawQuery
 		}
 	}
+	// The stream has the address of the page behind live/.
 	if p.live {
 		f.Live, f.Seq = p.root+"live/"+f.Return, p.seq
 	}

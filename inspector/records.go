@@ -114,6 +114,7 @@ func (v *viewer) viewEvents() (any, error) {
 			data.Next = v.link("view", "events", "type", kind, "node", node, "after", strconv.FormatInt(rows[eventsPage-1].Seq, 10))
 			break
 		}
+		// Moved down only now and then, so that each event is moved about once.
 		if len(rows) > 2*eventsPage { // the last ones are enough
 			rows = append(rows[:0], rows[len(rows)-eventsPage:]...)
 		}
@@ -171,6 +172,7 @@ func (v *viewer) viewJournal() (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		// The journal is read from the beginning as far as the page.
 		if r.Seq > last {
 			break
 		}

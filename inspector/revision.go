@@ -74,6 +74,7 @@ func (v *viewer) viewDefinition() (any, error) {
 		data.picture = v.drawPicture(diagram.New(g, nil), link)
 		return data, nil
 	}
+	// Later revisions are drawn with what came with them.
 	before, err := v.revisionOf(revision - 1)
 	if err == nil {
 		data.difference, err = v.drawDifference(before, g, nil, link)
@@ -198,6 +199,7 @@ func rowOfChange(c *workflow.DefinitionChange) changeRow {
 func fieldOf(f *workflow.FieldChange) fieldRow {
 	before, after := []rune(string(f.Before)), []rune(string(f.After))
 	same := 0
+	// Characters are compared, so that none is cut in two.
 	for same < min(len(before), len(after)) && before[same] == after[same] {
 		same++
 	}

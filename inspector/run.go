@@ -17,7 +17,7 @@ import (
 )
 
 // The bounds of what is kept for the runs that were looked at last.
-// What is kept makes the next page of the same run quicker, and is of one size at most.
+// The first is a number of runs, the second one of definitions of runs: a run that was patched may have several.
 const (
 	keptExplanations = 64
 	keptGraphs       = 64

@@ -101,6 +101,7 @@ func (v *viewer) readStays() ([]*stay, error) {
 				known[t.Token] = st
 				stays = append(stays, st)
 			}
+			// A record may change a token without changing its status: that is no new part.
 			if last := len(st.parts) - 1; last >= 0 {
 				if st.parts[last].status == t.Status {
 					continue
@@ -166,12 +167,14 @@ func (a timeAxis) placeInstant(t time.Time, width int) int {
 func (a timeAxis) barsOf(st *stay) (bars []bar) {
 	for i, part := range st.parts {
 		x, class := a.placeInstant(part.from, laneWidth), statusClass(part.status)
+		// A branch that has arrived has done its part, but for the timeline it waits for the others.
 		if part.status == workflow.WaitingForSiblings {
 			class = "waiting"
 		}
 		if (part.status == workflow.Completed || class == "waiting") && len(bars) > 0 && bars[len(bars)-1].Class == "running" {
 			bars[len(bars)-1].Class = "done"
 		}
+		// The end has no length: it is a mark, unless the bar before it says the same by being green.
 		if part.status.Terminal() {
 			if i == 0 || part.status != workflow.Completed {
 				bars = append(bars, bar{min(x, laneWidth-4), 4, class, statusWord(part.status) + " at " + clockText(part.from)})
@@ -271,6 +274,7 @@ func (a timeAxis) peaksOf(changes []change) (peaks [lanePieces]int) {
 		for ; last < piece; last++ {
 			peaks[last+1] = n
 		}
+		// The piece keeps the most that it had, also if that was only for a moment.
 		n += c.by
 		peaks[piece] = max(peaks[piece], n)
 	}

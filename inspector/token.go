@@ -62,6 +62,7 @@ func (v *viewer) viewTokens() (any, error) {
 	counts := tally{}
 	for _, n := range v.ov.Nodes {
 		data.Nodes = append(data.Nodes, choiceRow{Value: string(n.Node), Text: string(n.Node), Chosen: string(n.Node) == node})
+		// The numbers are of the node that is chosen, or of all.
 		if node == "" || string(n.Node) == node {
 			for s, k := range tallyOf(n.Tokens) {
 				counts[s] += k
@@ -82,6 +83,7 @@ func (v *viewer) viewTokens() (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		// There is one more than fits: the next page begins behind the last row, by the id of its token.
 		if len(data.Rows) == tokensPage {
 			last := strconv.FormatInt(int64(data.Rows[tokensPage-1].ID), 10)
 			data.Next = v.link("view", "tokens", "node", node, "status", want, "after", last)
@@ -164,6 +166,7 @@ func (v *viewer) viewToken() (any, error) {
 	}
 	data := tokenData{Token: v.rowOfToken(t), Snoozes: t.Snoozes, Failure: v.failureAt(t.Failure)}
 	data.Acts = v.tokenActs(v.id, t)
+	// The token whose end has made this one. It may be missing from what is kept of the run: then nothing is said of it.
 	if t.Parent > 0 {
 		if parent, err := v.findToken(t.Parent); err == nil {
 			row := v.rowOfToken(parent)
@@ -191,6 +194,7 @@ func (v *viewer) viewToken() (any, error) {
 	if err := v.addHistory(&data, t); err != nil {
 		return nil, err
 	}
+	// Of a live token the answer for the run says why it waits, if that is at hand or soon worked out. The page is complete without it.
 	if t.Live() && !v.redacted {
 		x, ok, err := v.explain(false)
 		if err == nil && ok {
@@ -217,6 +221,7 @@ func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
 		for _, d := range r.Decisions {
 			v.addDecision(data, t.ID, &r, d)
 		}
+		// Decisions come before the message: a record that ends one attempt may begin the next, but only of a later record is that ended.
 		if state.TokenOf(r.Message) == t.ID {
 			v.addMessage(data, &r)
 		}
@@ -285,6 +290,7 @@ func (v *viewer) addEvents(data *tokenData, id workflow.TokenID) error {
 			data.Events = append(data.Events, v.rowOfEvent(&e))
 		}
 	}
+	// The copy lets go of the others.
 	if len(data.Events) > tokenEvents {
 		data.Events = slices.Clone(data.Events[len(data.Events)-tokenEvents:])
 	}

@@ -52,6 +52,7 @@ func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue
 	case map[string]any:
 		out.Kind = "object"
 		out.Text = b.oneLine(v)
+		// The object at the top is always a tree, so that its fields stand below each other.
 		if len(v) == 0 || len(out.Text) <= b.line && depth > 0 {
 			return out
 		}
@@ -64,6 +65,7 @@ func (b *budget) showValue(name string, v any, left *int, depth int) *shownValue
 	case []any:
 		out.Kind = "list"
 		out.Text = b.oneLine(v)
+		// A short list is one line at any depth.
 		if len(v) == 0 || len(out.Text) <= b.line {
 			return out
 		}

@@ -79,6 +79,7 @@ func (v *viewer) viewWhatIf() (any, error) {
 		data.Wrong = strings.TrimPrefix(err.Error(), errAct.Error()+": ")
 		v.status = http.StatusBadRequest
 	}
+	// An empty line at the end is for what the reader may want to add.
 	if data.Lines = lines; len(lines) < maxTrialLines {
 		data.Lines = append(data.Lines, trialLine{Number: len(lines) + 1})
 	}
@@ -129,6 +130,7 @@ func (l *trialLine) checkLine() error {
 	switch ofRun := slices.Contains([]string{"pause", "resume", "cancel"}, l.Do); {
 	case ofRun && l.On+l.Value != "":
 		return fmt.Errorf("%s is about the run: leave the other fields empty", l.Do)
+	// All others are about something in the run, or about a length of time.
 	case !ofRun && l.On == "":
 		return fmt.Errorf("say of what: a node, a token, the name of a signal, a time such as 2h")
 	}
@@ -196,6 +198,7 @@ func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 		if l.Do != "returns" && l.Do != "fails" {
 			continue
 		}
+		// A result for a node that is misspelt would never be used, and nobody would be told.
 		if !slices.ContainsFunc(d.Nodes, func(n workflow.Node) bool { return string(n.ID) == l.On }) {
 			return fmt.Errorf("%w: line %d: the run has no node %q", errAct, l.Number, l.On)
 		}
@@ -203,6 +206,7 @@ func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 	}
 	e := &effect{Run: v.id, Href: v.link(), Before: v.ov.Status}
 	begin := sim.Now()
+	// Tasks that are under way have their results first, before any line happens.
 	err = sim.Play(v.ctx, results)
 	for i := 0; err == nil && i < len(lines); i++ {
 		if err = v.tryLine(sim, &lines[i]); err == nil {

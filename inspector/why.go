@@ -66,6 +66,7 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 		if w.Count > 1 {
 			line.More = fmt.Sprintf("and %s more like it", groupDigits(w.Count-1))
 		}
+		// It looks like a failure: waiting longer will not help.
 		if w.Hopeless {
 			line.Class, line.More = "failed", strings.TrimSpace(line.More+" Nothing in the run can bring that any more.")
 		}
@@ -76,6 +77,7 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 		line.Child = v.childLink(w.Child)
 		lines = append(lines, line)
 	}
+	// The three indexes keep append from writing into the lines behind.
 	if !all && len(lines) > shownReasons {
 		more := fmt.Sprintf("All %d reasons", len(lines))
 		lines = append(lines[:shownReasons:shownReasons], whyLine{Class: "none", Word: "more", Place: more, Href: v.link("view", "why")})
@@ -133,7 +135,7 @@ func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 
 // waitText makes a sentence of what a token waits for.
 //
-// "to be resumed" becomes "waits to be resumed", for example, and "the event paid" becomes "waits for the event paid".
+// "to begin" becomes "waits to begin", for example, and whatever is a thing gets "waits for" before it.
 func waitText(what string) string {
 	switch {
 	case strings.HasPrefix(what, "to "):

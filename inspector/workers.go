@@ -99,6 +99,7 @@ func (b *workersBody) fillFrom(p *page, s *worker.Status) {
 		b.Workers = append(b.Workers, p.workerRowOf(&w))
 	}
 	for _, t := range s.Types {
+		// Tasks of this type wait, and no worker takes them.
 		if t.Queued > 0 && t.Workers == 0 && len(b.Missing) < shownRows {
 			b.Missing = append(b.Missing, missingRow{t.Type, t.Queued, p.instantOf(p.now.Add(-t.OldestQueued))})
 		}
@@ -126,6 +127,7 @@ func (p *page) workerRowOf(w *worker.WorkerStatus) workerRow {
 		row.Heard = instant{} // it is not one that is heard of
 	}
 	switch {
+	// The worst comes first: a worker that this engine does not know any more, though it has tasks of it.
 	case !w.Registered:
 		row.Class, row.Word = "parked", "not registered again"
 	case w.Draining:
