@@ -307,7 +307,7 @@ func (v *viewer) findGroup() (*pawl.Group, error) {
 	return nil, errNoPage
 }
 
-// viewGroups lists the fan-outs of a run, those that gather first.
+// viewGroups lists the fan-outs of a run, by id, whether or not they gather still.
 //
 // More counts those that are not listed.
 func (v *viewer) viewGroups() (any, error) {

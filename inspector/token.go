@@ -221,7 +221,7 @@ func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
 		for _, d := range r.Decisions {
 			v.addDecision(data, t.ID, &r, d)
 		}
-		// Decisions come before the message: a record that ends one attempt may begin the next, but only of a later record is that ended.
+		// The message comes after the decisions of its record.
 		if state.TokenOf(r.Message) == t.ID {
 			v.addMessage(data, &r)
 		}

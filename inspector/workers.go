@@ -127,7 +127,7 @@ func (p *page) workerRowOf(w *worker.WorkerStatus) workerRow {
 		row.Heard = instant{} // it is not one that is heard of
 	}
 	switch {
-	// The worst comes first: a worker that this engine does not know any more, though it has tasks of it.
+	// The worst comes first: a worker that holds a task from before a restart, and has not registered again.
 	case !w.Registered:
 		row.Class, row.Word = "parked", "not registered again"
 	case w.Draining:
