@@ -99,6 +99,7 @@ func (v *viewer) viewGroup() (any, error) {
 func (v *viewer) linkedCells(b *branches) (cells []linkedCell) {
 	for i, s := range b.standing {
 		c := linkedCell{X: i % cellColumns * cellPitch, Y: i / cellColumns * cellPitch, Class: s.String(), Label: fmt.Sprintf("branch %d: %s", i, s)}
+		// It has no token, so it has no standing, and no link either.
 		if s == standings {
 			c.Label = fmt.Sprintf("branch %d: has not begun", i)
 		}
@@ -135,6 +136,7 @@ func (v *viewer) addBranches(data *groupData, b *branches) error {
 	place := map[int]int{}
 	for i := from; i < len(b.standing); i++ {
 		s := b.standing[i]
+		// A branch that has not begun is counted as waiting, and is found by that filter.
 		if s == standings {
 			s = waiting
 		}

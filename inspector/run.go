@@ -92,7 +92,6 @@ type viewer struct {
 // else, such as a picture, numbers or another address, return from within.
 func (s *server) showRun(p *page, id workflow.RunID) error {
 	ov, err := s.engine.Overview(p.r.Context(), id)
-	// It may have been purged: what was kept of it is of no use any more.
 	if errors.Is(err, pawl.ErrRunNotFound) {
 		s.forgetRun(id)
 	}

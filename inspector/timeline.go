@@ -214,6 +214,7 @@ func (v *viewer) nodeLanes(stays []*stay, axis timeAxis) (lanes []lane) {
 			running, alive = append(running, nil), append(alive, nil)
 		}
 		lanes[i].Total++
+		// The two counts of a lane are of tokens at work, and of tokens that live.
 		for _, part := range st.parts {
 			if part.status == workflow.Dispatched {
 				running[i] = part.addChanges(running[i])

@@ -130,6 +130,7 @@ func (d *Diagram) findBranches(g *workflow.Graph, place map[workflow.NodeID]int)
 			}
 		}
 	}
+	// What is reached from these is in the branch as well, up to a transition that joins.
 	for len(todo) > 0 {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]

@@ -32,10 +32,12 @@ func (d *Diagram) findStructure() *structure {
 	for v := range n {
 		s.above[v] = unknown
 	}
+	// Each round only moves nodes further up, so there is an end.
 	for changed := true; changed; {
 		changed = false
 		for _, v := range s.order {
 			above, known := -1, false
+			// What dominates v is what dominates all from which one comes to v.
 			for _, u := range incoming[v] {
 				switch {
 				// A self loop says nothing, nor does the way back of a loop in the first round.

@@ -26,6 +26,7 @@ func detailOf(n *workflow.GraphNode) string {
 		if n.Choice != nil {
 			return strings.Join(n.Tasks, " or ")
 		}
+		// A type that is called like its node would only be said twice.
 		if n.Task != string(n.ID) {
 			return n.Task
 		}
@@ -179,6 +180,7 @@ func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 	case text == "" && tier > 0 && len(tiers[tier]) == 1 && !t.Fans():
 		text = "else"
 	}
+	// Where there are several tiers, the priority says which is tried first.
 	if len(tiers) > 1 && tier >= 0 {
 		text = strings.TrimSpace(fmt.Sprintf("%d: %s", t.Priority, text))
 	}

@@ -85,6 +85,7 @@ func (w *outliner) tellEdges(v int, indent string) {
 		w.tellNode(e.to, indent+corner, e)
 		w.tellEdges(e.to, indent+next)
 	}
+	// Ways meet there: it stands below v, as far to the left.
 	for _, below := range behind {
 		w.tellBlock(below, indent)
 	}
@@ -133,6 +134,7 @@ func (w *outliner) tellNode(v int, tree string, by *edge) {
 		line.notes = append(line.notes, text)
 	}
 	line.notes = append(line.notes, n.marks...)
+	// The edge is told with its node, since that is the only way to come here first.
 	if by != nil {
 		line.notes = append(line.notes, by.notes()...)
 	}
@@ -168,6 +170,7 @@ func (w *outliner) outlineText() string {
 		// No bound: so large that nothing is shortened, and small enough to be multiplied.
 		width = 1 << 20
 	}
+	// Two columns are for the symbol and the space behind it.
 	left := 0
 	for _, l := range w.lines {
 		left = max(left, CountColumns(l.tree)+2+CountColumns(l.name))

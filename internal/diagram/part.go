@@ -44,6 +44,7 @@ func (d *Diagram) Part(most int, chosen workflow.NodeID) *Diagram {
 			out.start = i
 		}
 	}
+	// left counts the transitions of each node whose other end is left out.
 	left := make([]int, len(near))
 	for _, e := range d.edges {
 		from, to := place[e.from]-1, place[e.to]-1

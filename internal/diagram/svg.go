@@ -112,6 +112,7 @@ func (p *painter) paintGraph() {
 	for _, s := range p.drawing.Stubs {
 		p.paintStub(s)
 	}
+	// Nodes are links, in the order of the definition, in which a keyboard comes to them.
 	for i := range p.nodes {
 		p.paintNode(i)
 	}
@@ -196,6 +197,7 @@ func (p *painter) paintStub(s layout.Stub) {
 		names = append(names, p.nodes[other].id)
 	}
 	text := fmt.Sprintf("%d nodes", len(names))
+	// One name is worth more than a number.
 	if len(names) == 1 {
 		text = names[0]
 	}

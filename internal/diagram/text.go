@@ -47,6 +47,7 @@ func shorten(text string, most int) string {
 	if CountColumns(text) <= most {
 		return text
 	}
+	// One column is for the ellipsis.
 	n := 1
 	for i, r := range text {
 		if n += runeColumns(r); n > most {
