@@ -155,6 +155,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 		f.All, err = readAllRuns(values)
 		return f, err
 	}
+	// Each target is a check box of a list, or the parameter of a link.
 	for _, text := range values["target"] {
 		t, ok := targetOf(text)
 		if !ok {
@@ -186,6 +187,7 @@ func (f *actForm) checkForm() error {
 	switch {
 	case f.act.options == "signal" && f.Name == "":
 		return fmt.Errorf("%w: a signal has a name", errAct)
+	// A patch is of the revision of one run, and an empty one would change nothing.
 	case f.act.options == "patch":
 		if ops, _ := f.value.([]any); len(ops) == 0 || len(f.Targets) > 1 {
 			return fmt.Errorf("%w: a patch of one run is a list of operations", errAct)

@@ -264,6 +264,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 		All: a, Form: nextForm{f.act.name, f.repeated()}, Past: f.act.past, Changed: a.Done.Changed, Left: a.Done.Left, Refused: a.Done.Refused,
 		Back: p.root + "runs" + queryOf(a.parameters(), nil), Again: err != nil || a.Cursor != "", MoreRefusals: max(0, report.Refused-shownRefused),
 	}
+	// The report has the first refusals of this step; how many there were at all it counts.
 	for _, one := range report.Errors[:min(len(report.Errors), shownRefused)] {
 		b.Refusals = append(b.Refusals, effect{Run: one.Run, Href: p.runLink(one.Run), Refused: refusalText(one.Err)})
 	}
@@ -292,6 +293,7 @@ func (f *actForm) nameSignal() {
 //
 // They go with Fields: together the next step has the whole form, and is the same act for the same reason.
 func (f *actForm) repeated() (out []formField) {
+	// What readForm reads under these names.
 	for _, field := range []formField{{"by", f.By}, {"reason", f.Reason}, {"name", f.Name}, {"id", f.Sender}, {"value", f.Text}} {
 		if field.Value != "" {
 			out = append(out, field)

@@ -39,6 +39,7 @@ func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...str
 	}
 	for _, name := range names {
 		a := actOf(name)
+		// Who may act may not yet change what a run executes.
 		if a.define && p.rights&api.Define == 0 {
 			continue
 		}

@@ -198,6 +198,7 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	e.Unseen = false
 	before := sim.Snapshot()
 	e.Before = before.Status
+	// The effect says at which node the token is.
 	for i := range before.Tokens {
 		if before.Tokens[i].ID == t.Token {
 			e.Node = before.Tokens[i].Node
@@ -300,6 +301,7 @@ func (s *server) signalNames(p *page, id workflow.RunID) (names []string) {
 		if w == nil {
 			continue
 		}
+		// A wait is for one event, or for any of several.
 		for _, one := range slices.Concat(w.Any, []workflow.WaitSpec{*w}) {
 			if one.Event != "" && !slices.Contains(names, one.Event) {
 				names = append(names, one.Event)

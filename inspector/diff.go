@@ -8,6 +8,8 @@ import (
 )
 
 // A sideBody is one of two runs that are compared.
+//
+// Seq, Moment, At, Text and Why are of the choice by which the runs part, Value and ValueAt of the first value that differs.
 type sideBody struct {
 	ID      workflow.RunID
 	Href    string
@@ -22,6 +24,7 @@ type sideBody struct {
 	ValueAt string      // leads to where it was given
 }
 
+// A diffBody compares two runs. Equal is how many decisions of A, in its order, come before they part.
 type diffBody struct {
 	A, B  workflow.RunID // of a form that asks which runs; one of them is empty
 	Sides [2]sideBody
@@ -31,6 +34,8 @@ type diffBody struct {
 }
 
 // showDiff compares two runs: where they part, and why. Where the address does not name both it asks for them.
+//
+// Both journals are played for it. Values are compared as they are, and only shown to those who may see them.
 func (s *server) showDiff(p *page) error {
 	q := p.r.URL.Query()
 	ids := [2]workflow.RunID{workflow.RunID(q.Get("a")), workflow.RunID(q.Get("b"))}
@@ -70,6 +75,7 @@ func (s *server) showDiff(p *page) error {
 	return p.showPage("diff.html", "Two runs", "runs", b)
 }
 
+// addChoice says what one run did where they part; nothing of a run that has not come there.
 func (d *sideBody) addChoice(p *page, c *replay.Choice) {
 	if c == nil {
 		return
@@ -81,6 +87,7 @@ func (d *sideBody) addChoice(p *page, c *replay.Choice) {
 	}
 }
 
+// addValue shows the value of one run, and leads to the record that gave it, if that is known.
 func (d *sideBody) addValue(p *page, v any, seq int64) {
 	d.Value = p.valueAt(d.ID, "value", v, smallValue)
 	if p.s.options.Redact != nil { // which knows no such path

@@ -88,6 +88,7 @@ func dotPath(s standing) string {
 func (b *branches) paintCells() *image.Paletted {
 	width, height := cellsImage(len(b.standing))
 	img := image.NewPaletted(image.Rect(0, 0, width, height), dotColors)
+	// All is transparent at first: 0 would be the colour of failures.
 	for i := range img.Pix {
 		img.Pix[i] = uint8(standings + 1)
 	}

@@ -101,6 +101,7 @@ func statusWord(s any) string {
 // It is the class in the style sheet. Runs that are suspended look like tasks that are parked: both wait for an operator.
 func statusClass(s any) string {
 	switch s := s.(type) {
+	// Statuses of runs and of tokens have words in common, so the type decides.
 	case workflow.RunStatus:
 		switch s {
 		case workflow.RunCompleted:

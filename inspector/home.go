@@ -192,6 +192,7 @@ func (s *server) listWorkflows(p *page) (rows []workflowRow, err error) {
 	}
 	tallies := map[string]*tally{}
 	for _, c := range counts {
+		// The first status of the next workflow begins its row.
 		if len(rows) == 0 || rows[len(rows)-1].Name != c.Workflow {
 			rows = append(rows, workflowRow{Name: c.Workflow, Href: p.pageLink("definitions", "workflow", c.Workflow), Runs: p.pageLink("runs", "workflow", c.Workflow)})
 			tallies[c.Workflow] = &tally{}

@@ -98,6 +98,7 @@ func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error)
 		go s.runHub(ctx, h) // until its last viewer leaves, or the engine closes
 	}
 	h.viewers[frames] = true
+	// The channel is empty and has room for one, so this never waits.
 	if h.last != nil {
 		frames <- h.last
 	}
@@ -219,6 +220,7 @@ func (s *server) waitForMove(ctx context.Context, f pawl.WatchFilter, moved chan
 func (s *server) sendFrame(h *hub, frame []byte) int {
 	s.hubs.mu.Lock()
 	defer s.hubs.mu.Unlock()
+	// Most commits of other runs change nothing on a page.
 	if bytes.Equal(frame, h.last) {
 		return 0
 	}

@@ -51,9 +51,11 @@ func (p *page) drawPicture(d *diagram.Diagram, link func(workflow.NodeID) string
 	}
 	out.Drawn = part.Size()
 	out.nodes = make(map[workflow.NodeID]bool, out.Drawn)
+	// Tables beside the picture have the same nodes.
 	for _, id := range part.Nodes() {
 		out.nodes[id] = true
 	}
+	// Part puts a chosen node into the picture if there is one.
 	out.None = out.Around != "" && !out.nodes[out.Around]
 	if out.Moves = out.Part() && !p.isForm(); out.Moves {
 		// A form by GET replaces the query, so what chooses the page goes with it.

@@ -95,6 +95,7 @@ func (p *page) eventData(run workflow.RunID, e *pawl.Event) string {
 		return ""
 	}
 	data, _ := p.redactValue(run, "data", map[string]any(e.Data)).(map[string]any)
+	// A copy, as without Redact the map is that of the event.
 	if p.rights&api.Act == 0 {
 		data = maps.Clone(data)
 		delete(data, "key") // who has that of a task can complete it

@@ -66,6 +66,7 @@ func (v *viewer) viewDefinition() (any, error) {
 			data.Revisions = append(data.Revisions, choiceRow{Value: v.link("view", "definition", "revision", strconv.Itoa(n)), Text: strconv.Itoa(n), Chosen: n == revision})
 		}
 	}
+	// A run that has ended is not patched any more.
 	if !v.ov.Status.Final() {
 		data.Patch = v.actLinks(v.id, 0, "patch")
 	}

@@ -61,6 +61,7 @@ func (s *server) showRuns(p *page) (err error) {
 	}
 	f.Newest = true
 	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs")}
+	// The form offers all of them, and marks those that are chosen.
 	for _, status := range allStatuses {
 		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), slices.Contains(f.Status, status)})
 	}
@@ -105,6 +106,7 @@ func (s *server) showRuns(p *page) (err error) {
 			break
 		}
 		row := p.rowOf(&r)
+		// Nothing is done to runs that have ended, so they have no check box.
 		if p.rights&api.Act != 0 && !r.Status.Final() {
 			row.Target, b.MayAct = targetText(r.Run, 0), true
 		}

@@ -130,6 +130,7 @@ func (s *server) showVersion(p *page, name, text string) error {
 	if b.Text, b.Size, err = definitionText(g.Definition); err != nil {
 		return err
 	}
+	// The first version has nothing to be compared with.
 	if at == 0 {
 		b.picture = p.drawPicture(diagram.New(g, nil), nil)
 		return p.showPage("version.html", name, "definitions", b)

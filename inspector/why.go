@@ -126,6 +126,7 @@ func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 	}
 	w.Came = fmt.Sprintf("It came from %s by %s in record %s.", a.From, by, groupDigits(a.Seq))
 	for _, n := range a.Notes {
+		// What was read and found are values; that there was a condition is none.
 		if !v.seesTexts() {
 			n.Reads, n.Text = nil, ""
 		}
