@@ -16,7 +16,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An actFlag is embedded in the commands that change runs.
+// An actFlag is embedded in the commands that change runs. Reason is required by kong as it is by
+// the API, so that the journal says why an operator has intervened. Offline is a consent: without
+// it nothing is committed in a directory whose program is not running, where nobody would see what
+// comes of it.
 type actFlag struct {
 	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason  string `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
@@ -33,7 +36,9 @@ type bulkFlag struct {
 // errOffline says that an act needs an engine.
 var errOffline = errors.New("start your program, or --offline commits it now and sends nothing")
 
-// withActor does something with an engine that may be changed.
+// withActor does something with an engine that may be changed. A dry run is possible everywhere, on
+// files of runs too: for that the client of an exhibit, which may only read, is replaced by one
+// with all rights, as trials change copies alone.
 func (f *actFlag) withActor(ctx context.Context, con *console, do func(*reached) error) error {
 	f.By = userName(f.By)
 	return f.withEngine(ctx, con, func(e *reached) error {
@@ -65,6 +70,9 @@ type deed struct {
 }
 
 // doAll does deeds. What goes wrong is the error if there is but one, else it is told one by one.
+// The deeds are independent: one that is refused does not stop the others, and what was done is not
+// undone. An interrupt does stop them, with how many were done. Unknown outcomes weigh more than
+// refusals in the error, since the user has to look at those runs.
 func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
 	var refused, unknown []error
 	for i, d := range deeds {
@@ -104,7 +112,8 @@ func (f *actFlag) sourceText(e *reached) string {
 	return e.source + ": what comes of it begins when your program opens " + f.Dir
 }
 
-// A doneDeed is what is told of a deed that is done, or tried.
+// A doneDeed is what is told of a deed that is done, or tried. Where several tokens are acted on, a
+// line of JSON without its token could not be told from the next one.
 type doneDeed struct {
 	api.Acted
 	Token workflow.TokenID `json:"token,omitzero"` // to which it was done, where that was chosen by
@@ -145,7 +154,8 @@ func (f *actFlag) printTrial(con *console, e *reached, run workflow.RunID, done 
 	return nil
 }
 
-// printFuture writes what would become of a run.
+// printFuture writes what would become of a run. The message of each record is one line, and its
+// decisions are a line each.
 func (con *console) printFuture(run workflow.RunID, f *api.Future) {
 	if len(f.Steps) == 0 {
 		con.printLine("nothing would change: %s is %s", run, f.Outcome.Status)
@@ -173,7 +183,8 @@ func (f *actFlag) confirmChange(ctx context.Context, con *console, b *bulkFlag, 
 	return b.confirm(ctx, con, question)
 }
 
-// confirm asks before something is done to many.
+// confirm asks before something is done to many. Everything but y and yes means no, an end of the
+// input as well: a script that forgets --yes changes nothing.
 func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) error {
 	if f.Yes {
 		return nil
@@ -191,8 +202,10 @@ func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) e
 	return errNo
 }
 
-// targetIn puts the token into an act on a run that a word of the command line names: a node or, where the
-// run has none of that name, a token, as t5 or 5.
+// targetIn puts the token into an act on a run that a word of the command line names: a node or,
+// where the run has none of that name, a token, as t5 or 5. Only a word that could be a token costs
+// a question to the engine. A node of that name wins, as it is what the author of the definition
+// has written.
 func (e *reached) targetIn(ctx context.Context, run string, act api.Operation, word string) (api.Operation, error) {
 	n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64)
 	if err != nil || n <= 0 {
@@ -211,7 +224,8 @@ func (e *reached) targetIn(ctx context.Context, run string, act api.Operation, w
 	return act, nil
 }
 
-// jsonText returns a flag with a value of JSON; nil if it is empty.
+// jsonText returns a flag with a value of JSON; nil if it is empty. The text goes on as it is:
+// numbers are not read as float64 here, so a large one keeps its digits.
 func jsonText(flag, text string) (json.RawMessage, error) {
 	if text == "" {
 		return nil, nil
@@ -229,7 +243,9 @@ type runsFlag struct {
 	bulkFlag
 }
 
-// chooseRuns returns the runs that are named or, of those that have not ended, chosen.
+// chooseRuns returns the runs that are named or, of those that have not ended, chosen. The ids are
+// all read before the first run is changed: the question before names their number, and a run that
+// ends because its parent was cancelled does not shift the list.
 func (f *runsFlag) chooseRuns(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	if (len(f.Run) > 0) != f.isEmpty() {
 		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots, not both")

@@ -40,7 +40,9 @@ type addCommand struct {
 	actFlag
 }
 
-// runCommand adds one branch after the other. What would come of several is tried one after the other as well.
+// runCommand adds one branch after the other. What would come of several is tried one after the
+// other as well. Each branch is an act of its own, and so a record of its own. In a dry run they
+// must be tried on one copy, since the second branch may be refused only because of the first.
 func (c *addCommand) runCommand(ctx context.Context, con *console) error {
 	items := make([]json.RawMessage, max(len(c.Item), 1))
 	for i, text := range c.Item {
@@ -104,6 +106,8 @@ func (f *groupFlag) actOn(ctx context.Context, e *reached, do string) (api.Opera
 }
 
 // findGroup returns the sibling group that the word names: one of that name, else that of the node.
+// Both are accepted because a sibling group is named in the definition and a node is what the
+// picture of a run shows.
 func (f *groupFlag) findGroup(d *workflow.Definition) (string, error) {
 	var all, ofNode []string
 	for i := range d.Transitions {

@@ -19,7 +19,10 @@ var archiveVerb = verb{
 	command: func() command { return new(archiveCommand) },
 }
 
-// An archiveCommand exports runs, and forgets them once the file is durable and was read.
+// An archiveCommand exports runs, and forgets them once the file is durable and was read. The order
+// is what makes it safe: the file is written and made durable, then read from its beginning to its
+// end, and only then is the first run purged. A crash in between leaves runs that are in the
+// archive and in the directory, never in neither.
 type archiveCommand struct {
 	To    string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text."`
 	Blobs bool   `help:"Write the blobs that the runs refer to as well; without, they are lost once nothing else refers to them."`
@@ -77,7 +80,9 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// findArchived returns the runs that can be forgotten, and says which cannot.
+// findArchived returns the runs that can be forgotten, and says which cannot. It asks the engine
+// what each purge would do, so that a run below which something goes on is refused now, and is not
+// in the file.
 func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reached, ids []workflow.RunID, sum *purgeSum) (runs []pawl.RunSummary, err error) {
 	for _, id := range ids {
 		seen, err := e.PreviewPurge(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
@@ -99,7 +104,9 @@ func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reac
 	return runs, nil
 }
 
-// checkArchive reads an archive from its beginning to its end: it must have so many runs, all of which have ended.
+// checkArchive reads an archive from its beginning to its end: it must have so many runs, all of
+// which have ended. It is the last look before what cannot be undone, so it plans every run again
+// and does not trust that the export ended well.
 func checkArchive(path string, want int) error {
 	have := 0
 	for r, err := range replay.All(path) {
@@ -123,6 +130,8 @@ func checkArchive(path string, want int) error {
 }
 
 // forgetArchived purges a run that is in the archive, unless its id is of another run by now.
+// Between the export and this moment somebody may have purged the run and started another one under
+// its id, which is in no archive: sequence and instants tell them apart.
 func (c *archiveCommand) forgetArchived(ctx context.Context, con *console, e *reached, run *pawl.RunSummary, sum *purgeSum) error {
 	now, err := e.Summary(ctx, run.Run)
 	if err == nil && (now.Seq != run.Seq || !now.StartedAt.Equal(run.StartedAt) || !now.EndedAt.Equal(run.EndedAt)) {

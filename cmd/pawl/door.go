@@ -12,8 +12,12 @@ import (
 	"github.com/pawl-run/pawl/internal/loopback"
 )
 
-// A door lets requests of this machine through that have a key: in the address, which is how a browser comes, in a
-// header, which is how a program does, or typed. A browser gets a cookie in exchange, and an address without the key.
+// A door lets requests of this machine through that have a key: in the address, which is how a
+// browser comes, in a header, which is how a program does, or typed. A browser gets a cookie in
+// exchange, and an address without the key. It is what stands between the browsers of a machine,
+// which several users may share, and an engine on whose socket its user may do everything: the
+// loopback address alone tells nothing of who asks. Key and ticket are made for one process of pawl
+// serve, and are worth nothing after it.
 type door struct {
 	at     string // host and port
 	key    string
@@ -26,6 +30,7 @@ type door struct {
 //go:embed door.html
 var doorPage []byte
 
+// The ticket is another secret than the key, so that a cookie which leaks does not tell the key.
 func newDoor(at string, behind http.Handler) *door {
 	_, port, err := net.SplitHostPort(at)
 	if err != nil {
@@ -37,7 +42,9 @@ func newDoor(at string, behind http.Handler) *door {
 // address returns where a browser gets in.
 func (d *door) address() string { return fmt.Sprintf("http://%s/?key=%s", d.at, d.key) }
 
-// ServeHTTP implements http.Handler.
+// ServeHTTP implements http.Handler. In this order: requests that a proxy or the page of a stranger
+// has sent are refused whatever they bring; then who has the key is let in; then programs with the
+// header and browsers with the cookie go through; everybody else sees the form.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !loopback.SentRequest(r) {
 		http.Error(w, "These pages are for this machine, without a proxy.", http.StatusForbidden)
@@ -49,6 +56,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	given := r.URL.Query().Get("key")
 	if r.Method == http.MethodPost && r.URL.Path == "/" {
+		// It is the form of askForKey, whose body is the key alone.
 		r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 		given = strings.TrimSpace(r.PostFormValue("key"))
 	}
@@ -62,7 +70,9 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// letIn gives a browser the cookie and leads it to the address without the key.
+// letIn gives a browser the cookie and leads it to the address without the key. The redirect leaves
+// the key out of the address bar and of the history that a user might show; no Referer may carry it
+// on. All slashes but one are cut from the path, as "//host/" would lead to another host.
 func (d *door) letIn(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: d.cookie, Value: d.ticket, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	to := *r.URL
@@ -90,7 +100,8 @@ func (d *door) askForKey(w http.ResponseWriter) {
 	_, _ = w.Write(doorPage) // nobody is left to be told
 }
 
-// isSecret compares in a time that does not tell how much is equal.
+// isSecret compares in a time that does not tell how much is equal. Both are compared as bytes;
+// only their lengths may be told by the time.
 func isSecret(given, secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(secret)) == 1
 }

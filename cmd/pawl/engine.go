@@ -22,7 +22,8 @@ import (
 	"github.com/pawl-run/pawl/internal/socket"
 )
 
-// A dirFlag is embedded in the commands about the runs of an engine.
+// A dirFlag is embedded in the commands about the runs of an engine. Dir may be a file of runs too,
+// which reachEngine opens as an exhibit.
 type dirFlag struct {
 	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory, or an export or archive to look at; $PAWL_DIR, or data."`
 	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
@@ -31,7 +32,10 @@ type dirFlag struct {
 }
 
 // A reached engine is one that answers: that of another process, or one that was opened for
-// maintenance, in this process.
+// maintenance, in this process. All commands speak to it through the Client, whatever is behind: so
+// a command has one way to act, and what a directory that nobody has open answers is what its
+// engine would. fixed implies that live is false. close must be called once; it is nil in no
+// reached engine.
 type reached struct {
 	*api.Client
 	source string            // which it is, as each screen says
@@ -41,8 +45,10 @@ type reached struct {
 	close  func() error
 }
 
-// reachEngine asks the engine that has the directory open, else opens its files. Instead of a directory there may be
-// a file of runs.
+// reachEngine asks the engine that has the directory open, else opens its files. Instead of a
+// directory there may be a file of runs. A directory that an engine has open is never opened beside
+// it: the lock of the directory forbids that. The order matters: asking the socket first avoids a
+// failed attempt at the lock in the usual case.
 func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error) {
 	if isRunsFile(f.Dir) {
 		return f.openExhibit(ctx, con)
@@ -60,6 +66,8 @@ func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error
 	if !errors.Is(err, api.ErrNoEngine) {
 		return nil, explainLoss(err)
 	}
+	// No engine answers. Either none has the directory, and its files can be opened, or one has it
+	// without a socket, and then both errors are told.
 	e, opened := f.openFiles(ctx, con)
 	if errors.Is(opened, pawl.ErrLocked) {
 		return nil, fmt.Errorf("%w: %w", opened, err) // why the engine that has it does not answer
@@ -67,8 +75,11 @@ func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error
 	return e, opened
 }
 
-// openFiles opens a directory for maintenance.
+// openFiles opens a directory for maintenance. An engine that is open for maintenance changes runs
+// if it is told to, but performs no tasks and lets no time pass: looking at the directory of a
+// program that is not running does not make its runs go on.
 func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) {
+	// A misspelt --dir is answered here, with what to do about it.
 	if _, err := os.Stat(filepath.Join(f.Dir, "pawl.db")); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is no engine directory, name one with --dir or PAWL_DIR: %w", f.Dir, fs.ErrNotExist)
 	}
@@ -84,6 +95,8 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	if err != nil {
 		return nil, err
 	}
+	// The same handler as on a socket is served inside of the process, through pipes: nobody else
+	// can reach it.
 	l := &localListener{made: make(chan net.Conn), done: make(chan struct{})}
 	served := make(chan struct{})
 	go func() { // until the listener is closed
@@ -92,6 +105,8 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	}()
 	carry := &http.Transport{DialContext: l.dialServer}
 	client := api.NewClient("http://localhost", &http.Client{Transport: carry})
+	// The server ends before the engine does, since its requests use it; and the engine is closed
+	// even if the command was interrupted.
 	closeAll := func() error {
 		client.Close()
 		_ = l.Close() // it cannot fail
@@ -101,7 +116,9 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	return &reached{Client: client, source: filesText(f.zoneOf(con.Now())), carry: carry, close: closeAll}, nil
 }
 
-// withEngine does something with the engine of the directory.
+// withEngine does something with the engine of the directory. It closes the engine in any case, and
+// joins that error to the one of do. A refusal for lack of rights can only come of a file of runs,
+// to which requests go for reading only, and is told in those terms.
 func (f dirFlag) withEngine(ctx context.Context, con *console, do func(*reached) error) error {
 	e, err := f.reachEngine(ctx, con)
 	if err != nil {
@@ -117,7 +134,8 @@ func (f dirFlag) withEngine(ctx context.Context, con *console, do func(*reached)
 // errLost says that an engine which was there does not answer any more.
 var errLost = errors.New("the connection with the engine broke")
 
-// explainLoss says so of the error of a connection.
+// explainLoss says so of the error of a connection. An unknown outcome stays what it is, as its
+// text says more and it has an exit status of its own; so does an interrupt.
 func explainLoss(err error) error {
 	asked := (*url.Error)(nil)
 	if errors.Is(err, context.Canceled) || errors.Is(err, pawl.ErrUnknown) || !errors.As(err, &asked) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
@@ -126,7 +144,8 @@ func explainLoss(err error) error {
 	return fmt.Errorf("%w: %w", errLost, err)
 }
 
-// A localListener connects a client and a server of one process.
+// A localListener connects a client and a server of one process. made has no buffer: a connection
+// is there only when Accept takes it. done is closed once, by Close.
 type localListener struct {
 	made chan net.Conn
 	done chan struct{}
@@ -152,6 +171,7 @@ func (l *localListener) Close() error {
 // Addr implements net.Listener.
 func (l *localListener) Addr() net.Addr { return &net.UnixAddr{Name: "local", Net: "unix"} }
 
+// If the server has ended, the pipe is left to the garbage collector: nothing is behind it.
 func (l *localListener) dialServer(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

@@ -27,8 +27,10 @@ func isRunsFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// openExhibit opens the runs of a file as an engine would have them that is closed: in a directory of their own, which
-// is removed in the end. What would change them is refused.
+// openExhibit opens the runs of a file as an engine would have them that is closed: in a directory
+// of their own, which is removed in the end. What would change them is refused. So every command
+// that looks at runs works on an export as on a directory, without code of its own. The client may
+// only read; carry may do more, and whoever uses it narrows its requests.
 func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error) {
 	if err := checkRunsFile(f.Dir); err != nil {
 		return nil, fmt.Errorf("%w, and no engine directory", err)
@@ -44,6 +46,7 @@ func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error
 	})
 	var e *reached
 	if err == nil {
+		// From here on it is a directory like any other, which no engine has open.
 		copied := dirFlag{Dir: dir, UTC: f.UTC, keyFlag: f.keyFlag}
 		e, err = copied.openFiles(ctx, con)
 	}
@@ -102,7 +105,9 @@ func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n i
 	return n, redacted, nil
 }
 
-// exhibitRun writes a recorded run into a directory, as it is.
+// exhibitRun writes a recorded run into a directory, as it is. The records are written with their
+// sequences and instants, so what is shown agrees with the recording. The heads of child runs are
+// made of their ids, as an export has no heads.
 func exhibitRun(d *store.Dir, rec *replay.Recording) error {
 	p, err := playRecording(rec)
 	if err != nil {
@@ -127,7 +132,8 @@ type played struct {
 	state   *state.State // after the last one
 }
 
-// playRecording reads a recorded run.
+// playRecording reads a recorded run. It holds all records of one run in memory at once. The bounds
+// of definitions are lifted, as a recording was accepted under the bounds of its own engine.
 func playRecording(rec *replay.Recording) (p played, err error) {
 	if p.graph, err = workflow.Boundless().Compile(rec.Definition()); err != nil {
 		return p, err
@@ -165,7 +171,8 @@ func openExported(path string, id workflow.RunID, keys store.Codec) (*standing, 
 	return &standing{p.state, p.records[len(p.records)-1].Seq}, nil
 }
 
-// readOnly sends requests that change nothing.
+// readOnly sends requests that change nothing. The request is cloned, since a RoundTripper must not
+// change the one that it gets.
 type readOnly struct{ to http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -175,7 +182,8 @@ func (t readOnly) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.to.RoundTrip(r)
 }
 
-// withoutValues sends requests about runs that have no values.
+// withoutValues sends requests about runs that have no values. The engine of the exhibit does not
+// know that values were left out; by this header it refuses to plan on what stands for them.
 type withoutValues struct{ to http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -49,7 +49,9 @@ import (
 
 func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
 
-// runProcess does what the arguments of the process say, and ends it.
+// runProcess does what the arguments of the process say, and ends it. The first interrupt ends ctx,
+// upon which a command stops in order: it closes its engine and says what is left. After that the
+// signal has its usual effect again.
 func (con *console) runProcess() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(ctx, stop) // so that a second interrupt ends a process that does not
@@ -58,13 +60,18 @@ func (con *console) runProcess() {
 	os.Exit(status)
 }
 
-// runArguments does what the arguments say and returns the exit status.
+// runArguments does what the arguments say and returns the exit status. It neither exits nor reads
+// os.Args, so tests run whole command lines in one process.
 func (con *console) runArguments(ctx context.Context, args []string) int {
+	// -1 is no exit status: kong calls the function only when it has written help, and would go on
+	// parsing afterwards.
 	status := -1
 	parser, err := con.newParser(func(code int) { status = code }, args...)
 	if err != nil {
 		return con.finish(err)
 	}
+	// Without a word there is nothing to print on Out, which a pipe may read; the help goes to
+	// Errs, and the status says that the command line cannot be used.
 	if len(args) == 0 {
 		con.Out = con.Errs // nothing was asked for
 		if parser, err = con.newParser(func(int) { status = exitUnusable }); err != nil {
@@ -79,6 +86,8 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if err != nil {
 		return con.finish(fmt.Errorf("%w (see pawl --help)", err))
 	}
+	// The target is the pointer that the verb's command function has made, with its fields set by
+	// kong.
 	do := func() error { return chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con) }
 	if working := workingText(chosen.Selected().Name); working != "" {
 		return con.finish(con.whileWorking(working, do))
@@ -86,7 +95,9 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	return con.finish(do())
 }
 
-// workingText returns what a verb says while it is at work; nothing if it says that itself.
+// workingText returns what a verb says while it is at work; nothing if it says that itself. A verb
+// has none where it tells its own progress, as run does, or where it asks something, as a line that
+// ticks would stand in the question.
 func workingText(name string) string {
 	for _, v := range verbs() {
 		if v.name == name {
@@ -108,6 +119,8 @@ func (con *console) newParser(exit func(int), words ...string) (*kong.Kong, erro
 		kong.Help(writeHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	}
+	// An unknown first word, or a flag, gets the parser of all verbs, so that the error and the
+	// help list them.
 	named := func(v verb) bool { return len(words) > 0 && v.name == words[0] }
 	all := !slices.ContainsFunc(verbs(), named)
 	for _, g := range verbGroups() {
@@ -125,8 +138,9 @@ func (con *console) newParser(exit func(int), words ...string) (*kong.Kong, erro
 	return kong.New(&struct{}{}, options...)
 }
 
-// writeHelp writes kong's help, and the example of the command that was asked about, or
-// the exit statuses.
+// writeHelp writes kong's help, and the example of the command that was asked about, or the exit
+// statuses. For a verb, kong lists its flags; the lines below show a use that is common, as flags
+// alone do not say which belong together.
 func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
 		return err

@@ -18,7 +18,8 @@ const (
 	quietLooks    = 10
 )
 
-// A progress tells on con.Errs how far a run has come.
+// A progress tells on con.Errs how far a run has come. One goroutine uses it; blocked may be read
+// when followRun has returned.
 type progress struct {
 	con     *console
 	run     workflow.RunID
@@ -77,8 +78,10 @@ func (p *progress) clear() {
 	}
 }
 
-// isBlocked reports whether all that lives waits for people, signals or an operator, also in
-// the child runs that it waits for, and time alone changes nothing.
+// isBlocked reports whether all that lives waits for people, signals or an operator, also in the
+// child runs that it waits for, and time alone changes nothing. A token that is dispatched, or that
+// waits for a timer or a retry, changes something by itself. An alarm of the run does so as well: a
+// timeout, or an approval that expires.
 func (p *progress) isBlocked(s pawl.Snapshot) bool {
 	if !s.Alarm.IsZero() || s.Live == 0 {
 		return false

@@ -30,7 +30,8 @@ type purgeCommand struct {
 	actFlag
 }
 
-// A purgeSum is the last line of what the command writes.
+// A purgeSum is the last line of what the command writes. roots are runs that were named or chosen,
+// all has those below them too; refused and unknown count roots.
 type purgeSum struct {
 	roots, all int
 	bytes      int64
@@ -87,7 +88,8 @@ func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// purgeRun forgets a run, or says that it cannot be done.
+// purgeRun forgets a run, or says that it cannot be done. With one run that is named, the error is
+// that of the command; with several it is told here, and counted.
 func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, id workflow.RunID, sum *purgeSum) error {
 	do := e.Purge
 	if c.DryRun {
@@ -112,7 +114,8 @@ func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, i
 	return err
 }
 
-// tellSum says what was done in all, or would be: purge.
+// tellSum says what was done in all, or would be: purge. A run of which nobody knows weighs more
+// than one that stays.
 func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what string) error {
 	if !c.JSON {
 		text := "purged: "
@@ -138,8 +141,9 @@ type endedRun struct {
 	at       time.Time
 }
 
-// chooseEnded returns the runs that are named, or those that are chosen of the ones that have ended and are no
-// children, the first that ended first.
+// chooseEnded returns the runs that are named, or those that are chosen of the ones that have ended
+// and are no children, the first that ended first. With Keep the age cannot be left to the engine's
+// filter: the runs that are too young count among those that are kept.
 func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached) (ids []workflow.RunID, err error) {
 	chosen := !c.isEmpty() || c.Age > 0 || c.Keep > 0
 	if (len(c.Run) > 0) == chosen {
@@ -183,7 +187,9 @@ func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached
 	return ids, nil
 }
 
-// dropKept returns the runs but those of each workflow that stay.
+// dropKept returns the runs but those of each workflow that stay. Three runs of one workflow that
+// ended on Monday, Tuesday and Wednesday, with Keep 1: Monday's and Tuesday's are returned, in that
+// order. An age spares those that are younger, of any rank.
 func (c *purgeCommand) dropKept(runs []endedRun, now time.Time) (ids []workflow.RunID) {
 	slices.SortStableFunc(runs, func(a, b endedRun) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id)) })
 	ended := map[string]int{}

@@ -17,7 +17,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A recordedFlag is embedded in the commands that read recorded runs.
+// A recordedFlag is embedded in the commands that read recorded runs. Unlike those of dirFlag,
+// these commands plan the records again in this process, and so can read runs that no engine has,
+// from files of any kind.
 type recordedFlag struct {
 	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory of runs that are named by their ids; $PAWL_DIR, or data."`
 	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
@@ -28,7 +30,9 @@ type recordedFlag struct {
 // zoneOf returns an instant in the zone in which it is shown.
 func (f recordedFlag) zoneOf(at time.Time) time.Time { return dirFlag{UTC: f.UTC}.zoneOf(at) }
 
-// openRecording opens the recording of a run, and notes whence it comes. Close it.
+// openRecording opens the recording of a run, and notes whence it comes. Close it. The name is a
+// file, DIR:RUN, or the id of a run in Dir; a file of that name wins. If an engine has the
+// directory open, the files are locked, and the run is asked for as an export.
 func (f recordedFlag) openRecording(ctx context.Context, con *console, name string, from *sources) (*replay.Recording, error) {
 	keys, err := f.codec()
 	if err != nil {
@@ -66,6 +70,7 @@ func (f recordedFlag) pathOf(name string) (string, error) {
 }
 
 // pathOfRun returns the path of a run, of the engine directory unless the name has another one.
+// replay.SplitName is true of DIR:RUN only where DIR is an engine directory or a file of runs.
 func (f recordedFlag) pathOfRun(name string) (string, error) {
 	if _, _, ok := replay.SplitName(name); ok {
 		return name, nil
@@ -77,14 +82,18 @@ func (f recordedFlag) pathOfRun(name string) (string, error) {
 	return path, nil
 }
 
-// What eachRecording has come to.
+// What eachRecording has come to. read and unreadable count recordings, not names: one directory
+// may have thousands of them.
 type gathered struct {
 	read, unreadable int
 	from             sources
 }
 
-// eachRecording calls do with the recordings that some names stand for, and says which cannot be read: with errAbsent if all of those
-// are not there, else with errFiles. What went wrong is the error itself if it is all that there is.
+// eachRecording calls do with the recordings that some names stand for, and says which cannot be
+// read: with errAbsent if all of those are not there, else with errFiles. What went wrong is the
+// error itself if it is all that there is. It goes on after a recording that cannot be read, since
+// a check of a directory is about all of its runs. The first error is kept back: if it stays the
+// only thing, the command prints it as its own, and not twice.
 func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []string, do func(*replay.Recording) error) (g gathered, failed error) {
 	keys, err := f.codec()
 	if err != nil {
@@ -132,8 +141,11 @@ func nothingAt(paths ...string) error {
 	return &toldError{strings.Join(paths, ", ") + ": no recorded run is there: what counts are engine directories that have runs, files of runs (.db), exports and archives (.pawl), and folders with some of these", fs.ErrNotExist}
 }
 
-// openRecordings yields what a name stands for, as [replay.All] does, and notes whence it comes. The runs of an engine directory that is open come
-// from its engine. Where there is nothing, unless it is an engine directory without runs, that is an error.
+// openRecordings yields what a name stands for, as [replay.All] does, and notes whence it comes.
+// The runs of an engine directory that is open come from its engine. Where there is nothing, unless
+// it is an engine directory without runs, that is an error. The reader closes what it gets. Each
+// run of a directory that is locked would give the same error; AllSealed yields that once, and in
+// its place come the runs that the engine exports.
 func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys pawl.Codec, name string, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		path, err := f.pathOf(name)
@@ -148,6 +160,8 @@ func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys paw
 		if !ok {
 			dir = path
 		}
+		// An engine directory without runs is no mistake of the user; a folder without any
+		// recording probably is.
 		some := isEngineDirectory(dir)
 		for rec, err := range replay.AllSealed(keys, path) {
 			some = true
@@ -172,7 +186,9 @@ func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys paw
 	}
 }
 
-// askRecordings asks the engine that has a directory open for a run, or with "" for all. locked is the error if it does not answer.
+// askRecordings asks the engine that has a directory open for a run, or with "" for all. locked is
+// the error if it does not answer. What the engine gives is as of the moment of its export, run by
+// run: two runs of one directory may be of different instants.
 func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked error, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		client, err := api.Dial(ctx, dir)
@@ -191,6 +207,8 @@ func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked er
 		}
 		from.noteSource(text)
 		if id != "" {
+			// An export of a run has those below it as well: the one that is asked for is picked by
+			// its id.
 			for rec, err := range exportedRuns(ctx, client, dir, id) {
 				if err != nil || rec.Run == id { // and not one below it
 					yield(rec, err)
@@ -213,7 +231,9 @@ func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked er
 	}
 }
 
-// exportedRuns yields a run, and those below it, as an engine exports them.
+// exportedRuns yields a run, and those below it, as an engine exports them. The export is read
+// while it arrives, through a pipe, so its size does not matter. The goroutine ends when the export
+// does, or when the reader stops: closing the pipe makes the write fail, and stop ends the request.
 func exportedRuns(ctx context.Context, client *api.Client, dir string, id workflow.RunID) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -243,5 +263,7 @@ func exportedRuns(ctx context.Context, client *api.Client, dir string, id workfl
 	}
 }
 
-// An exportError says why an engine exports no more.
+// An exportError says why an engine exports no more. It marks an error of the sending side on its
+// way through the pipe, where the reader of the export would otherwise report a text that is cut
+// short.
 type exportError struct{ error }

@@ -29,7 +29,9 @@ var runVerb = verb{
 	command: func() command { return new(runCommand) },
 }
 
-// A runCommand runs a definition to its end.
+// A runCommand runs a definition to its end. Its handlers run in this process. With --dir the run
+// outlives the command: the same command again finds it under the same ID, with the same definition
+// and input, and goes on.
 type runCommand struct {
 	Path    string        `arg:"" name:"definition" help:"The definition."`
 	Input   string        `placeholder:"FILE" help:"The input, as JSON; - is standard input. {} if this is not given."`
@@ -47,8 +49,9 @@ type runCommand struct {
 // errBlocked says that a run waits for something that nobody can give it.
 var errBlocked = errors.New("the run waits for people, signals or an operator, and in a directory of its own nobody can reach it: use --dir")
 
-// runCommand starts the run, waits for its end and writes its output. The answer is no if it
-// did not complete.
+// runCommand starts the run, waits for its end and writes its output. The answer is no if it did
+// not complete. err is named because the temporary directory is removed after everything else, and
+// that error must not be lost.
 func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	if c.Timeout < 0 {
 		return fmt.Errorf("--timeout: %v is less than 0", c.Timeout)
@@ -92,8 +95,10 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	return c.writeOutcome(con, outcome)
 }
 
-// openEngine opens the directory with what the command line gives, and checks that every task
-// of the definitions has somebody to perform it.
+// openEngine opens the directory with what the command line gives, and checks that every task of
+// the definitions has somebody to perform it. A task that nobody performs would fail, or wait, in
+// the middle of the run; so it is found before the run starts, in the definitions of subworkflows
+// as well.
 func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.Definition, e *executor) (*pawl.Engine, error) {
 	all := []*workflow.Definition{def}
 	for _, path := range c.Publish {
@@ -111,6 +116,8 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 		return nil, err
 	}
 	o := pawl.Options{Executor: e, Codec: keys, Logger: slog.New(slog.DiscardHandler)}
+	// A directory that is removed in the end need not survive the loss of power, and nobody else
+	// can know of it, so it needs no socket.
 	if c.Dir == "" {
 		o.Durability = pawl.ProcessCrash
 	} else {
@@ -128,7 +135,10 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 	return engine, nil
 }
 
-// perform starts the run, or finds it, and waits for its end.
+// perform starts the run, or finds it, and waits for its end. The progress is told by a goroutine
+// that looks once a second. In a directory of its own nobody could answer an approval or send a
+// signal, so there the wait ends with errBlocked; with --dir another command can, and the wait goes
+// on.
 func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Engine, run workflow.Run, input any) (workflow.Outcome, error) {
 	if err := engine.Start(ctx, run, input); err != nil {
 		return workflow.Outcome{}, err
@@ -145,6 +155,8 @@ func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Eng
 		}
 	}()
 	outcome, err := engine.Wait(watching, run.ID)
+	// Wait fails with the end of the context; its cause says whether that was the user, the timeout
+	// or errBlocked.
 	if cause := context.Cause(watching); err != nil && cause != nil {
 		err = cause
 	}
@@ -165,7 +177,8 @@ func (e *toldError) Error() string { return e.text }
 // Unwrap returns the error as it was.
 func (e *toldError) Unwrap() error { return e.error }
 
-// explainStop says why nobody waits for the run any more, and what is left of it.
+// explainStop says why nobody waits for the run any more, and what is left of it. The error stays
+// below the text, so the exit status is that of a timeout or an interrupt.
 func (c *runCommand) explainStop(err error) error {
 	text := "interrupted"
 	switch {
@@ -180,7 +193,9 @@ func (c *runCommand) explainStop(err error) error {
 	return &toldError{text + "; the same command goes on with it", err}
 }
 
-// writeOutcome writes the output of a completed run; of any other, why it has ended.
+// writeOutcome writes the output of a completed run; of any other, why it has ended. A run that has
+// failed is an answer, no error of the command: errNo makes the exit status and prints nothing
+// more.
 func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
 	if c.JSON {
 		con.writeLine(true, o)
@@ -232,7 +247,9 @@ func (c *runCommand) readInput(in io.Reader) (any, error) {
 	return v, nil
 }
 
-// readyHandlers are the ready-made ones, each under the name of its kind.
+// readyHandlers are the ready-made ones, each under the name of its kind. http and exec reach out
+// of the process, so they exist only for hosts and programs that the user names; transform
+// computes, and is always there.
 func readyHandlers(hosts, programs []string) pawl.Handlers {
 	h := pawl.Handlers{"transform": handler.Transform(handler.TransformOptions{})}
 	if len(hosts) > 0 {
@@ -266,7 +283,9 @@ func (e *executor) readMocks(texts []string) error {
 	return nil
 }
 
-// findMock returns what a task returns, and whether it is a mock.
+// findMock returns what a task returns, and whether it is a mock. A node is more special than a
+// type, a type than a handler, and * stands for what nobody else performs: --mock '*={}' does not
+// replace transform.
 func (e *executor) findMock(node workflow.NodeID, task string) (any, bool) {
 	for _, name := range []string{string(node), task} {
 		if v, ok := e.mocks[name]; ok {
@@ -288,7 +307,8 @@ func (e *executor) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	return e.handlers.Execute(ctx, t)
 }
 
-// checkTasks fails if nobody performs some tasks.
+// checkTasks fails if nobody performs some tasks. It asks findMock as Execute does, so what it lets
+// pass has somebody to perform it.
 func (e *executor) checkTasks(all []*workflow.Definition) error {
 	var missing []string
 	for _, d := range all {

@@ -76,7 +76,8 @@ func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) 
 	return g, run, source, nil
 }
 
-// graphs remembers compiled definitions by their hash.
+// graphs remembers compiled definitions by their hash. It is used while one run is restored, by one
+// goroutine.
 type graphs map[string]*workflow.Graph
 
 // Known returns the definition with a hash, nil if it is not remembered.

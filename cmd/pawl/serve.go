@@ -56,7 +56,9 @@ var errNotHere = errors.New("these pages are for this machine: use ssh -L to rea
 // errNoPages says that a live engine has an API on its socket and no pages.
 var errNoPages = errors.New("the engine answers, and has no pages: open it with pawl.Options{Socket: inspector.Local}")
 
-// runCommand serves until it is interrupted, which is no error.
+// runCommand serves until it is interrupted, which is no error. Acts are possible where a live
+// engine is asked, or where the user has agreed to commit offline; the pages of a file of runs only
+// read.
 func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
 	if !loopback.IsLoopback(c.Addr) {
 		return fmt.Errorf("--addr %s: %w", c.Addr, errNotHere)
@@ -81,7 +83,8 @@ func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// checkPages refuses an engine that has no pages.
+// checkPages refuses an engine that has no pages. An engine with Socket: api.Local has the API and
+// no pages; one icon tells.
 func (e *reached) checkPages(ctx context.Context) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/static/icon.svg", http.NoBody)
 	if err != nil {
@@ -119,7 +122,9 @@ func (e *reached) nameFor(dir string) string {
 	}
 }
 
-// relayTo passes requests on to an engine, in the name of a person.
+// relayTo passes requests on to an engine, in the name of a person. NarrowLocal replaces what the
+// browser may have sent in these headers, and the key of the door is not passed on: it is nobody's
+// business behind it.
 func relayTo(carry http.RoundTripper, as shown) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Transport: carry,
@@ -141,7 +146,8 @@ func relayTo(carry http.RoundTripper, as shown) http.Handler {
 	})
 }
 
-// serveUntilDone serves until ctx is done, and then ends what is under way.
+// serveUntilDone serves until ctx is done, and then ends what is under way. The contexts of
+// requests end with ctx, so streams do not hold up the shutdown.
 func serveUntilDone(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,

@@ -49,7 +49,9 @@ type simulateCommand struct {
 	dirFlag
 }
 
-// A triedFlag is a flag that is an act, as it stands in the command line.
+// A triedFlag is a flag that is an act, as it stands in the command line. kong gives each flag to
+// the field of its name, and so loses the order between --vote and --after: left brings it back, as
+// a flag further to the left has more words behind it.
 type triedFlag struct {
 	name, text string
 	left       int // how many words stand behind it: by that, flags of different names are put in order
@@ -74,7 +76,9 @@ func (f *triedFlag) String() string { return fmt.Sprintf("--%s %s", f.name, f.te
 // errNothingTried says that the command line has nothing to try.
 var errNothingTried = errors.New("say what is to be tried: --vote, --signal, --after, --complete, --fail, --retry, --skip, --add, --close, --then or --then-error")
 
-// runCommand tries it, and says what would be decided and how the run would stand.
+// runCommand tries it, and says what would be decided and how the run would stand. Everything that
+// the command line alone can tell is checked before an engine is asked; then words that are numbers
+// are looked up, as only the run's definition says whether 5 is a node.
 func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 	tried := c.inOrder()
 	if len(tried) == 0 && c.Then == nil && c.ThenError == nil {
@@ -100,6 +104,8 @@ func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 					return err
 				}
 			}
+			// targetIn has found a token: readAct had put the word into Node, and an act with both
+			// is refused.
 			if acts[i].Token != 0 {
 				acts[i].Node = ""
 			}
@@ -109,7 +115,8 @@ func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// printTrial tries acts on a copy of a run and writes what would become of it.
+// printTrial tries acts on a copy of a run and writes what would become of it. Verbs with several
+// acts on one run, as add with --dry-run, print their trial by it too.
 func (con *console) printTrial(ctx context.Context, e *reached, run workflow.RunID, trial api.Trial, asJSON bool, source string) error {
 	done, err := e.Try(ctx, run, trial)
 	if err != nil {
@@ -131,7 +138,8 @@ func (c *simulateCommand) inOrder() []triedFlag {
 	return all
 }
 
-// readResults returns what the tasks come to, by their nodes.
+// readResults returns what the tasks come to, by their nodes. A node has one result for all of its
+// tasks, as they cannot be told apart before they exist.
 func (c *simulateCommand) readResults() (map[workflow.NodeID]api.Result, error) {
 	out := map[workflow.NodeID]api.Result{}
 	for _, text := range c.Then {
@@ -165,7 +173,8 @@ func addResult(to map[workflow.NodeID]api.Result, f *triedFlag, node string, r a
 	return nil
 }
 
-// readAct returns the act that a flag is. Its node is the word that names the token.
+// readAct returns the act that a flag is. Its node is the word that names the token. Only the form
+// of the flag is checked here: whether an act fits the run as it stands by then, the copy says.
 func (f *triedFlag) readAct() (api.Operation, error) {
 	switch f.name {
 	case "vote":
@@ -211,7 +220,8 @@ func (f *triedFlag) checkName(what, name string) error {
 	return nil
 }
 
-// nodeAndText splits NODE=TEXT, none of which may be empty.
+// nodeAndText splits NODE=TEXT, none of which may be empty. It cuts at the first =, so a text may
+// have more of them, and the id of a node none.
 func (f *triedFlag) nodeAndText(what string) (node, text string, err error) {
 	node, text, _ = strings.Cut(f.text, "=")
 	if node == "" || text == "" {
@@ -229,7 +239,8 @@ func (f *triedFlag) nodeAndValue() (node string, value json.RawMessage, err erro
 	return node, value, err
 }
 
-// nameAndMaybeValue splits NAME or NAME=JSON.
+// nameAndMaybeValue splits NAME or NAME=JSON. "NAME=" without a value is refused, as the user
+// probably meant something by the =.
 func (f *triedFlag) nameAndMaybeValue(what string) (name string, value json.RawMessage, err error) {
 	name, text, given := strings.Cut(f.text, "=")
 	if err = f.checkName(what, name); err == nil && given && text == "" {

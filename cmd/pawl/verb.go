@@ -7,8 +7,9 @@ import (
 	"github.com/pawl-run/pawl/aesgcm"
 )
 
-// A verb is one thing that pawl can do. Each has a file of its own, and a line in
-// the table of verbs.
+// A verb is one thing that pawl can do. Each has a file of its own, and a line in the table of
+// verbs. command makes a new value for each parse, as kong writes into it. The help and the
+// completion are made of these fields.
 type verb struct {
 	name    string
 	help    string   // one sentence

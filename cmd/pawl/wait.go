@@ -64,7 +64,10 @@ func (c *waitCommand) runCommand(ctx context.Context, con *console) error {
 	return err
 }
 
-// awaitStatus returns how the run stands when it has one of these statuses.
+// awaitStatus returns how the run stands when it has one of these statuses. A run that no engine
+// has can stand so already; it will not come to it, so that is an error at once and not a wait for
+// ever. With an engine, the watch begins before the first look at the run, so no change between the
+// two is missed.
 func (c *waitCommand) awaitStatus(ctx context.Context, e *reached, statuses []workflow.RunStatus) (pawl.RunSummary, error) {
 	id := workflow.RunID(c.Run)
 	if !e.live {

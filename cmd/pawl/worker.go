@@ -31,7 +31,9 @@ var workerVerb = verb{
 	command: func() command { return new(workerCommand) },
 }
 
-// A workerCommand is a worker of one pool or several.
+// A workerCommand is a worker of one pool or several. The same types, id, token and capacity go for
+// each pool of URL; Capacity is for each of them, so two pools mean up to twice as many tasks at
+// once.
 type workerCommand struct {
 	URL       []string      `arg:"" name:"url" help:"The addresses of the pools, as http://127.0.0.1:8080."`
 	ID        string        `name:"id" placeholder:"ID" help:"The id of the worker: no two of a pool have the same. That of the machine and the process, if this is not given."`
@@ -107,7 +109,10 @@ func (c *workerCommand) runCommand(ctx context.Context, con *console) error {
 	return failed
 }
 
-// workFor works for one pool: takes tasks until taking is done, and performs them in working.
+// workFor works for one pool: takes tasks until taking is done, and performs them in working. It
+// registers first to tell a refusal, which no patience changes (such as of a wrong token), from a
+// pool that is not up yet, which is waited for: client.Run asks it again and again. It returns when
+// the tasks that it holds are done, or working is.
 func (c *workerCommand) workFor(taking, working context.Context, client *worker.Client, h pawl.Handlers, tell func(joined)) error {
 	_, err := client.Register(taking, client.Types...)
 	switch {
@@ -124,13 +129,17 @@ func (c *workerCommand) workFor(taking, working context.Context, client *worker.
 	return client.Run(working, h)
 }
 
-// isRefusal reports whether a pool answers, and does not take the worker.
+// isRefusal reports whether a pool answers, and does not take the worker. 500 and above, and 429,
+// pass with time, as does a connection that cannot be made; what else the pool says will be the
+// same the next time. A certificate counts as a refusal, since another answer needs another
+// configuration.
 func isRefusal(err error) bool {
 	refused, certificate := (*worker.Error)(nil), (*worker.CertificateError)(nil)
 	return errors.As(err, &certificate) || errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
 }
 
-// explainPool says which pool has refused, and that access was denied if so.
+// explainPool says which pool has refused, and that access was denied if so. The exit status is
+// that of fs.ErrPermission where the pool does not let the worker in.
 func explainPool(address string, err error) error {
 	err = fmt.Errorf("%s: %w", address, err)
 	certificate := (*worker.CertificateError)(nil)
@@ -140,7 +149,9 @@ func explainPool(address string, err error) error {
 	return err
 }
 
-// makeClients returns a client for each pool.
+// makeClients returns a client for each pool. All of the command line is checked before the first
+// pool is asked. Types that are given must be among the handlers, or the worker would take tasks
+// that it cannot perform.
 func (c *workerCommand) makeClients(con *console, h pawl.Handlers) ([]*worker.Client, error) {
 	switch {
 	case c.Capacity < 1:
@@ -191,7 +202,9 @@ func (c *workerCommand) makeClients(con *console, h pawl.Handlers) ([]*worker.Cl
 	return out, nil
 }
 
-// checkAddress says what is wrong with the address of a pool.
+// checkAddress says what is wrong with the address of a pool. Each mistake has an answer of its
+// own. The token must not stand in the address, which is logged and seen in lists of processes, and
+// must not cross a network in clear text unless the user says so.
 func (c *workerCommand) checkAddress(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -211,6 +224,7 @@ func (c *workerCommand) checkAddress(address string) (*url.URL, error) {
 	return u, nil
 }
 
+// A file with more than one line is refused: it is probably another file.
 func (c *workerCommand) readToken() (string, error) {
 	if c.TokenFile == "" {
 		return os.Getenv("PAWL_WORKER_TOKEN"), nil
@@ -226,7 +240,9 @@ func (c *workerCommand) readToken() (string, error) {
 	return token, nil
 }
 
-// secureClient returns what connects with the certificates of the command line.
+// secureClient returns what connects with the certificates of the command line. The certificate is
+// read again for new connections, so one that is renewed needs no restart of the worker; the
+// authority is read once.
 func (c *workerCommand) secureClient() (*http.Client, error) {
 	if (c.Certificate == "") != (c.CertificateKey == "") {
 		return nil, errors.New("--certificate and --certificate-key go together")

@@ -15,8 +15,10 @@ func (con *console) whileWorking(what string, do func() error) error {
 	return con.tellWhile(what, tick.C, do)
 }
 
-// tellWhile tells with every tick how many there were, until do has returned. Within another
-// call of it that call goes on telling.
+// tellWhile tells with every tick how many there were, until do has returned. Within another call
+// of it that call goes on telling. While do runs, Out and Errs take the line back before they
+// write, as both may be the same terminal; Live is off so that a call within this one tells nothing
+// of its own.
 func (con *console) tellWhile(what string, tick <-chan time.Time, do func() error) error {
 	if !con.Live {
 		return do()
@@ -38,8 +40,9 @@ func (con *console) tellWhile(what string, tick <-chan time.Time, do func() erro
 	}
 }
 
-// A workingLine is the last line of a terminal, which says what goes on, and is taken back
-// before anything else is written there.
+// A workingLine is the last line of a terminal, which says what goes on, and is taken back before
+// anything else is written there. mu guards the terminal too: the ticks and what do writes come
+// from two goroutines.
 type workingLine struct {
 	mu    sync.Mutex
 	errs  io.Writer
