@@ -27,7 +27,8 @@ type backupCommand struct {
 	dirFlag
 }
 
-// runCommand copies; the answer is no if something is damaged.
+// runCommand copies; the answer is no if something is damaged. The path is made absolute here,
+// since the engine, which writes, may have another working directory.
 func (c *backupCommand) runCommand(ctx context.Context, con *console) error {
 	into, err := filepath.Abs(c.Into)
 	if err != nil {
@@ -62,6 +63,8 @@ func (c *backupCommand) runCommand(ctx context.Context, con *console) error {
 }
 
 // followEngine keeps a copy up to date, and says whenever there is a base, or something has failed.
+// For people it tells changes only; programs get each report. A failure is tried again by the
+// engine; the stream ends with the engine or with the interrupt.
 func (c *backupCommand) followEngine(ctx context.Context, con *console, e *reached, into string) error {
 	if !e.live {
 		return errors.New("no engine has the directory open, so nothing changes: copy it without --follow")
@@ -104,7 +107,8 @@ type restoreCommand struct {
 	jsonFlag
 }
 
-// runCommand restores; the answer is no if something is damaged.
+// runCommand restores; the answer is no if something is damaged. It asks no engine: the copy and
+// the new directory belong to none.
 func (c *restoreCommand) runCommand(ctx context.Context, con *console) error {
 	keys, err := c.codec()
 	if err != nil {

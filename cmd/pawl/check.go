@@ -29,7 +29,8 @@ type checkCommand struct {
 	jsonFlag
 }
 
-// A fileReport is what was found in one file.
+// A fileReport is what was found in one file. Problems are of validation; Report is of playing the
+// definition, which only a valid one allows.
 type fileReport struct {
 	File     string             `json:"file"`
 	Problems []string           `json:"problems,omitempty"` // of validation, warnings as well
@@ -37,7 +38,9 @@ type fileReport struct {
 	report   []workflow.Problem // of validation
 }
 
-// runCommand checks the files. The answer is no if one has a fault.
+// runCommand checks the files. The answer is no if one has a fault. A file that cannot be read does
+// not keep the others from being checked, but makes the exit status: a check of which a part was
+// not done must not pass.
 func (c *checkCommand) runCommand(_ context.Context, con *console) error {
 	if c.States < 0 {
 		return fmt.Errorf("--states: %d is less than 0", c.States)
@@ -73,7 +76,8 @@ func (c *checkCommand) runCommand(_ context.Context, con *console) error {
 	return nil
 }
 
-// checkFile checks one file. An error says that it cannot be read.
+// checkFile checks one file. An error says that it cannot be read. An invalid definition is a
+// finding and no error; only a file that is no definition is one.
 func (c *checkCommand) checkFile(path string) (*fileReport, error) {
 	r := &fileReport{File: path}
 	d, err := readDefinition(path)
@@ -132,7 +136,9 @@ func (r *fileReport) writeTo(con *console) {
 	}
 }
 
-// writeScenarios writes the scenarios of a report, named by the file, the code and the node.
+// writeScenarios writes the scenarios of a report, named by the file, the code and the node. Each
+// is a scenario for pawl test that shows the fault, so it can be kept beside the definition once
+// the fault is mended.
 func (c *checkCommand) writeScenarios(con *console, r *fileReport) error {
 	if c.Scenarios == "" || r.Report == nil {
 		return nil

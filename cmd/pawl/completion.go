@@ -60,6 +60,8 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" help:"The words after pawl; the last is the one to complete."`
 }
 
+// It needs the parser of all verbs, and writes nothing to Errs: a shell would show that in the
+// middle of the line that is typed.
 func (c *completeCommand) runCommand(ctx context.Context, con *console) error {
 	parser, err := con.newParser(func(int) {})
 	if err != nil {
@@ -91,7 +93,9 @@ func joinValues(words []string) (out []string) {
 	return out
 }
 
-// completeWord returns what may stand in place of last, after the words before it.
+// completeWord returns what may stand in place of last, after the words before it. In this order:
+// the verb, the value of the flag before it, a flag, then the argument at this place. nil lets the
+// shell complete names of files.
 func completeWord(ctx context.Context, root *kong.Node, before []string, last string) []string {
 	if len(before) == 0 {
 		return commandNames(root)
@@ -101,6 +105,7 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 		return nil
 	}
 	chosen := root.Children[i]
+	// joinValues has made one word of --flag=, whose value is then the word to complete.
 	name, begun := strings.CutSuffix(before[len(before)-1], "=") // the word goes on
 	if f := valueFlag(chosen, name); f != nil {
 		return f.EnumSlice()
@@ -132,7 +137,9 @@ const (
 	completeTime  = time.Second
 )
 
-// plainID fits the ids that no shell takes for anything else, nor the command for a flag.
+// plainID fits the ids that no shell takes for anything else, nor the command for a flag. Other ids
+// exist; the shell would need quotes around them, which each shell writes in another way, so they
+// are left out.
 var plainID = regexp.MustCompile(`^[\w./@%+,][\w./@%+,=-]*$`)
 
 // completeRun lists the newest runs whose ids begin so, of an engine that others can reach. It opens no directory: no program
@@ -156,7 +163,8 @@ func completeRun(ctx context.Context, dir, prefix string) (out []string) {
 	return out
 }
 
-// dirIn returns the engine directory that some words name, or that a command takes without.
+// dirIn returns the engine directory that some words name, or that a command takes without. kong is
+// not asked, since the line is not finished and would not parse.
 func dirIn(words []string) string {
 	dir := cmp.Or(os.Getenv("PAWL_DIR"), "data")
 	for i, word := range words {
@@ -201,7 +209,8 @@ func valueFlag(chosen *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// positionsIn returns how many of the words are arguments, neither flags nor their values.
+// positionsIn returns how many of the words are arguments, neither flags nor their values. It
+// counts by the flags of the verb alone, in any order, as kong takes them.
 func positionsIn(chosen *kong.Node, words []string) int {
 	n := 0
 	for i, word := range words {

@@ -20,7 +20,9 @@ import (
 	"github.com/pawl-run/pawl/internal/testhook"
 )
 
-// A console is where a command reads and writes.
+// A console is where a command reads and writes. Tests make one with buffers and a clock of theirs.
+// tellWhile replaces Out, Errs and Live for a while; nothing else changes it after newConsole but
+// runArguments without arguments.
 type console struct {
 	In   io.Reader
 	Out  io.Writer // what was asked for
@@ -76,8 +78,9 @@ func (w jsonWriter) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// writeLine writes a line for people, or v as one of JSON. Nothing can be done about an
-// output that is closed.
+// writeLine writes a line for people, or v as one of JSON. Nothing can be done about an output that
+// is closed. Each value is one line of JSON, so programs read the output line by line while it
+// comes.
 func (con *console) writeLine(asJSON bool, v any) {
 	if asJSON {
 		_ = json.NewEncoder(jsonWriter{con.Out}).Encode(v)
@@ -86,8 +89,10 @@ func (con *console) writeLine(asJSON bool, v any) {
 	}
 }
 
-// readLine returns the next line of the input without its end. The error is io.EOF behind the last one, or the cause of ctx,
-// which does not wait for the input.
+// readLine returns the next line of the input without its end. The error is io.EOF behind the last
+// one, or the cause of ctx, which does not wait for the input. A read from a terminal cannot be
+// interrupted, so it goes on in its goroutine when ctx is done; the process ends soon after. Nobody
+// may read con.In beside it.
 func (con *console) readLine(ctx context.Context) (string, error) {
 	if con.lines == nil {
 		con.lines = bufio.NewReader(con.In)
@@ -112,7 +117,9 @@ func (con *console) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// errorText returns what an error says to people, without the code of an answer, which is for programs.
+// errorText returns what an error says to people, without the code of an answer, which is for
+// programs. The code is not lost: it chooses the exit status, and JSON has it where refusals are
+// printed.
 func errorText(err error) string {
 	refused := (*api.Error)(nil)
 	if errors.As(err, &refused) {
@@ -121,7 +128,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// finish says what went wrong and returns the exit status.
+// finish says what went wrong and returns the exit status. errNo is silent, as the answer was
+// written. At most one hint follows, of the first error in the list that fits.
 func (con *console) finish(err error) int {
 	if told := (*toldError)(nil); statusOf(err) == exitInterrupted && !errors.As(err, &told) {
 		err = &toldError{"interrupted", err}

@@ -21,7 +21,8 @@ type coverageCommand struct {
 	recordedFlag
 }
 
-// runCommand counts. The answer is no if something was never gone through.
+// runCommand counts. The answer is no if something was never gone through. Definitions are told
+// apart by their hash, so runs of two revisions are not added up.
 func (c *coverageCommand) runCommand(ctx context.Context, con *console) error {
 	var counts replay.Coverage
 	g, err := c.eachRecording(ctx, con, c.Paths, counts.Add)

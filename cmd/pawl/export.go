@@ -68,7 +68,9 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// writeExport writes one run with what is below.
+// writeExport writes one run with what is below. The engine exports whole values, and replay.Redact
+// takes them out here, on this machine, before a byte reaches the file. If the export fails, the
+// reader sees a text that is cut short; the error of the export is the better one to tell.
 func (c *exportCommand) writeExport(ctx context.Context, e *reached, id workflow.RunID, w io.Writer) error {
 	if !c.Redact {
 		return e.Export(ctx, id, w, pawl.ExportOptions{Blobs: c.Blobs})
@@ -88,7 +90,9 @@ func (c *exportCommand) writeExport(ctx context.Context, e *reached, id workflow
 	return err
 }
 
-// chooseExported returns the runs that are named or, of those without a parent, chosen.
+// chooseExported returns the runs that are named or, of those without a parent, chosen. Runs that
+// are named may be children; of those that are chosen only roots are taken, as each brings what is
+// below it, and nothing is to be in the file twice.
 func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	if (len(c.Run) > 0) != c.isEmpty() {
 		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots")
@@ -116,7 +120,8 @@ func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []w
 	return ids, nil
 }
 
-// checkExported reads a file of exported runs from its beginning to its end.
+// checkExported reads a file of exported runs from its beginning to its end. A disk that has lost a
+// write is found now, while the runs still are in the engine.
 func checkExported(path string) error {
 	for r, err := range replay.All(path) {
 		if err != nil {
@@ -133,6 +138,8 @@ func (con *console) createWhole(path string, write func(io.Writer) error, check 
 	if _, err := os.Lstat(path); err == nil {
 		return 0, fmt.Errorf("%s is there already: name another file", path)
 	}
+	// It stands in the same folder, as a rename across file systems is not atomic. A process that
+	// is killed leaves a .tmp file, never half a file under the name.
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return 0, err

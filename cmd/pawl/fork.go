@@ -31,6 +31,9 @@ type forkCommand struct {
 	dirFlag
 }
 
+// It takes an actFlag of its own making: the flags are the same, but a fork has its reason and its
+// file of results beside them. Where a node is named, the engine performs that node again (Rerun);
+// else At chooses the record.
 func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 	at, err := recordOf(c.At)
 	if err != nil {
@@ -81,7 +84,8 @@ func recordOf(at *int64) (int64, error) {
 	return *at, nil
 }
 
-// readResults reads what tasks have come to: NODE=JSON, or tN=JSON of a token.
+// readResults reads what tasks have come to: NODE=JSON, or tN=JSON of a token. The engine is asked
+// only for words that may be tokens.
 func (c *forkCommand) readResults(ctx context.Context, e *reached) (out []api.ForkResult, err error) {
 	for _, text := range c.Result {
 		place, output, ok := strings.Cut(text, "=")

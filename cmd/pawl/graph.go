@@ -52,6 +52,7 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	// The path is nothing on the disk, so it is DIR:RUN, or the id of a run in Dir.
 	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) && c.Run == "" {
 		if _, err := c.pathOf(c.Path); err != nil {
 			return err
@@ -90,6 +91,7 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	return nil
 }
 
+// An outline in a file, or in JSON, has no colours: they belong to this terminal.
 func (c *graphCommand) draw(d *diagram.Diagram, con *console) graphReport {
 	switch {
 	case c.SVG:
@@ -103,7 +105,9 @@ func (c *graphCommand) draw(d *diagram.Diagram, con *console) graphReport {
 	return graphReport{"outline", d.Outline(diagram.OutlineStyle{Width: con.Width, Color: con.Color && !plain})}
 }
 
-// loadGraph reads what a path names: a definition, or a run with its definition as it is now.
+// loadGraph reads what a path names: a definition, or a run with its definition as it is now. A
+// file is told by its first bytes, not by its name: a definition, an export, or the file of a run,
+// sealed or not. A definition without a run has a nil diagram.Run.
 func loadGraph(path string, id workflow.RunID, keys pawl.Codec) (*workflow.Graph, *diagram.Run, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -30,11 +30,14 @@ type filterFlag struct {
 	Label map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"Runs with this label; of several, all."`
 }
 
-// isEmpty reports whether all runs fit.
+// isEmpty reports whether all runs fit. A flag that is added to filterFlag must be added here: else
+// a command that changes what is chosen by it alone would say that nothing is chosen, or act on
+// named runs and ignore it.
 func (f *filterFlag) isEmpty() bool {
 	return f.Workflow == "" && len(f.Status) == 0 && f.Tenant == "" && f.Prefix == "" && !f.Roots && f.Where == "" && len(f.Label) == 0
 }
 
+// It only reads names of statuses; the condition of Where is checked by the engine.
 func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
 	out := pawl.RunFilter{Workflow: f.Workflow, Tenant: f.Tenant, Prefix: f.Prefix, Roots: f.Roots, Where: f.Where, Labels: f.Label}
 	for _, text := range f.Status {
@@ -76,6 +79,8 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 				con.writeLine(true, run)
 				continue
 			}
+			// One question for each run that goes on, besides the list: --limit bounds them, and
+			// JSON does without.
 			at, err := placeText(ctx, e, &run)
 			if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
 				continue
@@ -129,7 +134,8 @@ func placeText(ctx context.Context, e *reached, run *pawl.RunSummary) (string, e
 	return strings.Join(placesOf(&o), ", "), nil
 }
 
-// placesOf says of each node where tokens live what they do there.
+// placesOf says of each node where tokens live what they do there. "split: 9,812 done · 3 task out"
+// is one place; a node where nothing lives is none.
 func placesOf(o *pawl.Overview) (places []string) {
 	for _, n := range o.Nodes {
 		if text := tokensText(n.Tokens); text != "" {
@@ -142,6 +148,7 @@ func placesOf(o *pawl.Overview) (places []string) {
 // tokensText counts the live tokens at a node; "" if there is none.
 func tokensText(tokens map[workflow.TokenStatus]int) string {
 	var live []string
+	// The statuses below Completed are those of tokens that live.
 	for s := range workflow.Completed {
 		switch n := tokens[s]; {
 		case n == 1:

@@ -29,6 +29,8 @@ type patchCommand struct {
 	actFlag
 }
 
+// Without --base it takes the revision that the run has now; if somebody patches the run in
+// between, the engine refuses the base with a conflict.
 func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -57,7 +59,9 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// markRefusal returns the error of a patch, which was readable, as one of the engine that does not take it.
+// markRefusal returns the error of a patch, which was readable, as one of the engine that does not
+// take it. For the engine a patch that leads to no valid definition is an invalid request; for the
+// exit status the command line was right, and the engine has refused.
 func markRefusal(err error) error {
 	if errors.Is(err, &api.Error{Code: "invalid_request"}) || errors.Is(err, &api.Error{Code: "too_large"}) {
 		return &refusedError{err}
@@ -65,7 +69,9 @@ func markRefusal(err error) error {
 	return err
 }
 
-// showPatch writes in what the definition would differ, and what the run would decide of it.
+// showPatch writes in what the definition would differ, and what the run would decide of it. The
+// operations are applied here once more, to say in words what changes: the dry run of the engine
+// tells decisions, not differences.
 func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, act api.Operation) error {
 	act.By, act.Reason = c.By, c.Reason
 	done, err := e.DryRun(ctx, workflow.RunID(c.Run), act)
@@ -87,6 +93,7 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 	con.printChanges(act.Base, changes)
 	for _, s := range done.Future.Steps {
 		for i, d := range s.Record.Decisions {
+			// That decision holds the operations, which would repeat the changes above it.
 			if strings.HasPrefix(d, "patch-run ") { // the changes tell it
 				s.Record.Decisions[i] = fmt.Sprintf("patch-run revision=%d", act.Base+1)
 			}
@@ -97,7 +104,8 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 	return nil
 }
 
-// patchedBy returns a definition as operations change it that an engine takes.
+// patchedBy returns a definition as operations change it that an engine takes. Its bounds are
+// lifted, since the engine has already taken the patch under bounds of its own.
 func patchedBy(d *workflow.Definition, texts []json.RawMessage) (*workflow.Definition, error) {
 	g, err := workflow.Boundless().Compile(d)
 	if err != nil {

@@ -20,14 +20,17 @@ var replayVerb = verb{
 	working: "replaying",
 }
 
-// A replayCommand plans recorded runs again.
+// A replayCommand plans recorded runs again. It is a test of a new version of a program, or of a
+// definition, against what has really happened: a difference says where runs that are under way
+// would go another way.
 type replayCommand struct {
 	Paths      []string `arg:"" name:"file-dir-or-run" help:"Files of runs, folders of them, engine directories, or ids of runs in the directory."`
 	Definition string   `placeholder:"FILE" help:"Tell what this definition would have decided of the runs of workflows of its name."`
 	recordedFlag
 }
 
-// A replaySummary is the last line of what the command writes.
+// A replaySummary is the last line of what the command writes. Same and Different add up to the
+// runs that were planned; Others and Unreadable were not.
 type replaySummary struct {
 	Same       int `json:"same"` // runs
 	Different  int `json:"different"`
@@ -52,7 +55,9 @@ func unreadableText(n int) string {
 	return fmt.Sprintf(", %d unreadable", n)
 }
 
-// runCommand plans the runs again. The answer is no if some decide otherwise.
+// runCommand plans the runs again. The answer is no if some decide otherwise. The summary is
+// written even if some runs cannot be read; that error then makes the exit status, since the answer
+// is not about all of them.
 func (c *replayCommand) runCommand(ctx context.Context, con *console) error {
 	var definition *workflow.Definition
 	if c.Definition != "" {
@@ -109,7 +114,8 @@ func (c *replayCommand) checkRun(con *console, sum *replaySummary, rec *replay.R
 	return nil
 }
 
-// substituteDefinition plays a run on another definition of its workflow.
+// substituteDefinition plays a run on another definition of its workflow. The messages are those of
+// the recording, so what is compared is what the definition decides of the same results.
 func (c *replayCommand) substituteDefinition(con *console, sum *replaySummary, rec *replay.Recording, d *workflow.Definition) error {
 	s, err := replay.Substitute(rec, d)
 	if err != nil {

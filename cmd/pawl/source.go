@@ -18,7 +18,9 @@ import (
 	"github.com/pawl-run/pawl/replay"
 )
 
-// The sources of runs that a command has read, as each screen says: a live engine, files, an export.
+// The sources of runs that a command has read, as each screen says: a live engine, files, an
+// export. It is said beside every answer, since an answer from files may be old, and one that is
+// live may change.
 type sources []string
 
 // noteSource adds a source once.
@@ -52,8 +54,10 @@ func liveText(ctx context.Context, client *api.Client) (string, error) {
 	return fmt.Sprintf("live, pid %d", info.PID), err
 }
 
-// checkRunsFile fails if a path is that of something in which no runs can be: a file of another kind, a pipe. It says nothing of directories,
-// nor of files whose names say that they are of runs: what is wrong with those is damage.
+// checkRunsFile fails if a path is that of something in which no runs can be: a file of another
+// kind, a pipe. It says nothing of directories, nor of files whose names say that they are of runs:
+// what is wrong with those is damage. Without it a definition, or any text, that is given in place
+// of a run would be reported as a damaged file of runs.
 func checkRunsFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -88,8 +92,10 @@ func isEngineDirectory(path string) bool {
 	return err == nil
 }
 
-// checkNamed fails if a name that should be that of one run is that of an engine directory, or of a file without runs. The error is
-// fs.ErrNotExist if it can only be the id of a run in the directory.
+// checkNamed fails if a name that should be that of one run is that of an engine directory, or of a
+// file without runs. The error is fs.ErrNotExist if it can only be the id of a run in the
+// directory. A folder of the name of a run is no obstacle: it counts as absent, and the id is
+// looked up.
 func checkNamed(name string) error {
 	if _, _, ok := replay.SplitName(name); ok {
 		return nil

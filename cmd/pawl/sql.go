@@ -33,7 +33,9 @@ type sqlCommand struct {
 // errNoQuery says that nothing is asked.
 var errNoQuery = errors.New("there is no query: pawl sql --schema writes the tables")
 
-// runCommand answers the query from what can be read.
+// runCommand answers the query from what can be read. The query is prepared before runs are read,
+// so a mistake in it is told at once. If only some runs can be read, the answer is written and the
+// error still makes the exit status.
 func (c *sqlCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Schema && c.JSON {
 		con.writeLine(true, map[string]string{"schema": replay.QuerySchema})
@@ -73,7 +75,8 @@ func (c *sqlCommand) runCommand(ctx context.Context, con *console) error {
 	return errors.Join(err, unread)
 }
 
-// writeAnswer writes the rows: as objects, or as a table.
+// writeAnswer writes the rows: as objects, or as a table. JSON is written row by row; a table is
+// kept whole, since its widths depend on all rows.
 func (c *sqlCommand) writeAnswer(ctx context.Context, con *console, q *replay.Query, runs int) error {
 	if c.JSON {
 		var names []string
@@ -138,7 +141,8 @@ func (con *console) writeRow(columns []string, values []any) error {
 	return err
 }
 
-// cellText returns a value of SQLite in a table.
+// cellText returns a value of SQLite in a table. NULL is empty, a blob is as SQLite writes it, and
+// a number has no more digits than it needs.
 func cellText(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -11,7 +11,8 @@ import (
 	"github.com/pawl-run/pawl/blob"
 )
 
-// The exit statuses.
+// The exit statuses. They are a part of what the command promises: scripts choose by them, and a
+// status is not reused for something else.
 const (
 	exitDone        = 0
 	exitNo          = 1   // the answer is no
@@ -43,7 +44,9 @@ var statusTexts = []struct {
 // errNo says that the answer, which is written already, is no.
 var errNo = errors.New("no")
 
-// The errors that have an exit status of their own, of which the first that fits counts. All others are exitUnusable.
+// The errors that have an exit status of their own, of which the first that fits counts. All others
+// are exitUnusable. The order decides where an error wraps two: an unknown outcome that came of an
+// interrupt is unknown, as that is what somebody must look after.
 var statuses = []struct {
 	status int
 	errs   []error
@@ -63,7 +66,8 @@ var statuses = []struct {
 	}},
 }
 
-// hints say what may help, by the first error that fits.
+// hints say what may help, by the first error that fits. They name commands, which the texts of the
+// engine cannot know.
 var hints = []struct {
 	err  error
 	text string
@@ -76,7 +80,8 @@ var hints = []struct {
 	{pawl.ErrEnded, "pawl fork RUN NEW-RUN makes a run of one that has ended"},
 }
 
-// statusOf returns the exit status that err stands for.
+// statusOf returns the exit status that err stands for. nil is exitDone. errors.Is sees through
+// api.Error by its code, so a refusal by an engine of another process has the same status.
 func statusOf(err error) int {
 	if err == nil {
 		return exitDone

@@ -18,7 +18,8 @@ var stepVerb = verb{
 	command: func() command { return new(stepCommand) },
 }
 
-// A stepCommand shows a run record by record.
+// A stepCommand shows a run record by record. At is a pointer, since 0 is a mistake and no value
+// means something else.
 type stepCommand struct {
 	Run string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
 	At  *int64 `placeholder:"N" help:"Show the run after this record, from 1; --at=-1 is the last. Without it, lines of input say which."`
@@ -28,7 +29,8 @@ type stepCommand struct {
 const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the last, /TEXT: the next record that says TEXT, q: quit"
 
 // runCommand shows the record that --at names, or those that the input asks for. With JSON and
-// without --at it shows all.
+// without --at it shows all. Sources are said before the frames, on the side: the frames may be
+// read for a long time.
 func (c *stepCommand) runCommand(ctx context.Context, con *console) error {
 	if c.At != nil && *c.At == 0 {
 		return errNoRecord
@@ -71,7 +73,8 @@ func (c *stepCommand) show(con *console, s *replay.Stepper, seq int64) error {
 	return err
 }
 
-// frameAt returns the run after a record; for people with its instants in their zone.
+// frameAt returns the run after a record; for people with its instants in their zone. JSON keeps
+// the instants as they were recorded.
 func (c *stepCommand) frameAt(s *replay.Stepper, seq int64) (*replay.Frame, error) {
 	f, err := s.At(seq)
 	if err == nil && !c.JSON {
@@ -84,6 +87,8 @@ func (c *stepCommand) frameAt(s *replay.Stepper, seq int64) (*replay.Frame, erro
 }
 
 // followLines shows the records that the lines of the input ask for, the first one to begin with.
+// It works without a terminal too, line by line, so a script can step. A line that asks for nothing
+// that there is changes no place.
 func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.Stepper) error {
 	fmt.Fprintln(con.Errs, strings.Join(wrapLine(stepHelp, con.Width), "\n"))
 	at := int64(1)
@@ -110,7 +115,9 @@ func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.S
 	}
 }
 
-// findStep returns the record that a line asks for, from the record at.
+// findStep returns the record that a line asks for, from the record at. A record outside of the run
+// is left to the stepper to refuse. A search looks at each later frame as it would be shown, which
+// replays the records one by one.
 func (c *stepCommand) findStep(s *replay.Stepper, at int64, said string) (int64, error) {
 	text, search := strings.CutPrefix(said, "/")
 	switch {

@@ -49,8 +49,10 @@ func (s summary) String() string {
 // errFiles says that files, which are listed already, cannot be read.
 var errFiles = errors.New("some files cannot be read")
 
-// runCommand plays the scenarios of the files that can be read, and lists the other
-// files. It ends the process.
+// runCommand plays the scenarios of the files that can be read, and lists the other files. It ends
+// the process. pawltest needs a testing.T, which only package testing makes: so the scenarios are
+// played inside of one, and with its end the process ends, with the status that the function
+// returns.
 func (c *testCommand) runCommand(_ context.Context, con *console) error {
 	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle}
 	if c.Run != "" {
@@ -83,7 +85,8 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 	return nil
 }
 
-// fileErrors returns the errors that err joins, or err alone.
+// fileErrors returns the errors that err joins, or err alone. Load joins one error for each file;
+// each gets a line of its own.
 func fileErrors(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()

@@ -30,7 +30,8 @@ func (f dirFlag) instantText(at, now time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// spanText returns a time that has passed in its two largest units.
+// spanText returns a time that has passed in its two largest units. Less than 0, which clocks of
+// two machines can give, is 0s; from 100 days on the hours are left out.
 func spanText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {
@@ -46,7 +47,8 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
-// nextText says when time alone changes a run, "" if never.
+// nextText says when time alone changes a run, "" if never. "due" is of a run whose alarm has
+// passed and that nobody has woken, as in a directory without an engine.
 func nextText(at, now time.Time) string {
 	switch {
 	case at.IsZero():
@@ -74,7 +76,10 @@ func pluralText(n int, what string) string {
 	return countText(n) + " " + what
 }
 
-// printableText returns a text on one line in which nothing moves the cursor, turns the order of letters or is hidden.
+// printableText returns a text on one line in which nothing moves the cursor, turns the order of
+// letters or is hidden. Texts of runs come from inputs, tasks and strangers: an escape sequence
+// among them could rewrite the screen of an operator, or hide a line of it. Everything that is
+// written for people goes through it.
 func printableText(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -99,7 +104,9 @@ func printableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// elideMiddle returns a text of at most so many columns: what is too wide lacks its middle.
+// elideMiddle returns a text of at most so many columns: what is too wide lacks its middle. Ids and
+// messages tell most by their beginning and their end. Columns are counted as a terminal shows
+// them: a wide letter takes two.
 func elideMiddle(text string, most int) string {
 	if diagram.CountColumns(text) <= most {
 		return text
@@ -114,7 +121,8 @@ func elideMiddle(text string, most int) string {
 	return cutText(text, most/2) + "…" + string(end)
 }
 
-// cutText returns the beginning of a text, of at most so many columns.
+// cutText returns the beginning of a text, of at most so many columns. A letter that would only
+// half fit is left out, so the text may be one column narrower.
 func cutText(text string, most int) string {
 	for i, r := range text {
 		if most -= diagram.CountColumns(string(r)); most < 0 {
@@ -144,7 +152,8 @@ func (con *console) printLine(format string, args ...any) {
 	fmt.Fprintln(con.Out, text)
 }
 
-// printWhole writes a line that is to be copied, however wide it is.
+// printWhole writes a line that is to be copied, however wide it is. It is for keys, addresses and
+// ids, which a cut would make useless.
 func (con *console) printWhole(format string, args ...any) {
 	fmt.Fprintln(con.Out, printableText(fmt.Sprintf(format, args...)))
 }
@@ -168,6 +177,8 @@ func (con *console) printTable(rows [][]string) {
 	for _, w := range widths {
 		total += w
 	}
+	// One column of the widest is taken at a time, so short columns keep their texts for as long as
+	// a long one has something to give.
 	for ; con.Width > 0 && total > con.Width; total-- {
 		widest := slices.Index(widths, slices.Max(widths))
 		if widths[widest] <= leastColumn {
@@ -180,6 +191,8 @@ func (con *console) printTable(rows [][]string) {
 		for i, cell := range row {
 			cell = elideMiddle(cell, widths[i])
 			pad := strings.Repeat(" ", widths[i]-diagram.CountColumns(cell)+columnGap)
+			// The colour comes after the width is counted: its bytes take no columns. The head is
+			// never coloured.
 			if n > 0 {
 				cell = con.colorStatus(cell)
 			}
@@ -189,7 +202,8 @@ func (con *console) printTable(rows [][]string) {
 	}
 }
 
-// colorStatus returns the name of a status that needs somebody in a colour.
+// colorStatus returns the name of a status that needs somebody in a colour. Red is what has ended
+// badly or cannot go on; yellow is what waits for somebody or for another attempt.
 func (con *console) colorStatus(cell string) string {
 	if !con.Color {
 		return cell

@@ -40,6 +40,7 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 	if !c.All {
 		f.Status = liveStatuses()
 	}
+	// Statuses that are named win over the default and over --all.
 	if c.Status != nil {
 		f.Status = nil
 	}
@@ -73,6 +74,7 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
+// A group and a branch are g2:0, the first branch of group 2.
 func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 	row := []string{fmt.Sprintf("t%d", t.ID), string(t.Node), t.Status.String(), "", "", "", ""}
 	if t.Executing { // else its task is queued, or its result comes from elsewhere

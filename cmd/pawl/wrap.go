@@ -19,8 +19,10 @@ func (con *console) printProse(format string, args ...any) {
 	}
 }
 
-// wrapLine breaks a line into some of at most so many columns, 0 for any, at the spaces between words, or within a word that is wider than
-// a line. A command to be tried, which is copied, stays whole.
+// wrapLine breaks a line into some of at most so many columns, 0 for any, at the spaces between
+// words, or within a word that is wider than a line. A command to be tried, which is copied, stays
+// whole. The lines that follow begin further in, so that the eye sees where the next finding
+// begins.
 func wrapLine(line string, width int) (out []string) {
 	if width <= 0 || diagram.CountColumns(line) <= width || strings.HasPrefix(strings.TrimLeft(line, " "), "try: ") {
 		return []string{line}
@@ -62,7 +64,8 @@ func (con *console) holdsTable(rows [][]string) bool {
 	return con.Width == 0 || total <= con.Width
 }
 
-// printFields writes rows below a head one field a line, for a table that is too wide.
+// printFields writes rows below a head one field a line, for a table that is too wide. pawl sql
+// takes it where holdsTable says no: its columns are the user's, as many as the query has.
 func (con *console) printFields(rows [][]string) {
 	names := 0
 	for _, name := range rows[0] {
