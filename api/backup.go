@@ -31,7 +31,8 @@ type BackedUp struct {
 	Damaged []string `json:"damaged,omitempty"` // what could not be copied, and why
 }
 
-// A Followed says how far a copy that follows the engine directory is.
+// A Followed says how far a copy that follows the engine directory is. It has only comparable
+// fields, so followFrames tells only what differs from what it told last.
 type Followed struct {
 	At      time.Time `json:"at,omitzero"`   // as of when the copy is like the directory
 	Waiting int       `json:"waiting"`       // transactions that it has not got yet
@@ -39,7 +40,8 @@ type Followed struct {
 	Failure string    `json:"failure,omitzero"`
 }
 
-// readBackup reads where a copy goes.
+// readBackup reads where a copy goes. The path must be absolute: the working directory of the
+// engine is nothing that the caller knows.
 func (c *call) readBackup() (b Backup, o pawl.FollowOptions, err error) {
 	text, err := c.readBody()
 	if err == nil {
@@ -65,7 +67,8 @@ func (c *call) readBackup() (b Backup, o pawl.FollowOptions, err error) {
 	return b, o, nil
 }
 
-// backUp makes a copy of the engine directory.
+// backUp makes a copy of the engine directory. A run that is damaged does not stop the copy of the
+// others: it is named in Damaged, and the status is 200.
 func (c *call) backUp() error {
 	b, _, err := c.readBackup()
 	if err != nil {
@@ -97,7 +100,10 @@ func (c *call) followInto() error {
 	return c.streamFrames(func(ctx context.Context) iter.Seq2[frame, error] { return c.followFrames(ctx, b.Into, o) })
 }
 
-// followFrames follows while somebody listens, and yields how far the copy is.
+// followFrames follows while somebody listens, and yields how far the copy is. Reports come from
+// the goroutine that copies, faster than a slow caller reads them: only the last one is kept, and a
+// channel of one place says that there is one, so that copying never waits for the stream. err is
+// read only after ended is closed.
 func (c *call) followFrames(ctx context.Context, into string, o pawl.FollowOptions) iter.Seq2[frame, error] {
 	return func(yield func(frame, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -129,6 +135,8 @@ func (c *call) followFrames(ctx context.Context, into string, o pawl.FollowOptio
 					continue
 				}
 				if told = now; !yield(frame{body: now}, nil) {
+					// The copy must not go on when nobody holds the stream, and its end is awaited,
+					// so that the caller may start another one at once.
 					stop()
 					<-ended // nobody listens any more
 					return

@@ -211,8 +211,9 @@ func (c *Client) CountAll(ctx context.Context, f pawl.RunFilter, o Operation) (B
 	return out, err
 }
 
-// A dry run is no act (acts is false): if its answer does not come, nothing was changed, and the
-// error is what it is.
+// askBatch sends one request of a batch, and asks for all that the server does at once unless f has
+// a Limit. A dry run is no act (acts is false): if its answer does not come, nothing was changed,
+// and the error is what it is.
 func (c *Client) askBatch(ctx context.Context, f pawl.RunFilter, o Operation, dry bool) (out Batch, err error) {
 	q := &question{method: http.MethodPost, path: "/v1/batch", query: queryOf(f), body: o, acts: !dry}
 	q.query.Set("all", "1") // a filter of a Go program is no parameter that was forgotten

@@ -14,6 +14,7 @@ type branchPage struct {
 }
 
 // listBranches answers branches by group and index. A cursor is that of the last one: GROUP:INDEX.
+// The engine lists all branches; those up to the cursor are left out here. Lines have no cursor.
 func (c *call) listBranches() error {
 	q := c.query()
 	f := pawl.BranchFilter{Group: workflow.GroupID(q.number("group")), Status: q.textOf("status")}
@@ -23,6 +24,8 @@ func (c *call) listBranches() error {
 	}
 	last.index = -1
 	if text := q.textOf("cursor"); text != "" {
+		// A cursor that does not read back as itself, as "1:2x", is refused: Sscanf would stop
+		// before the x.
 		if _, err := fmt.Sscanf(text, "%d:%d", &last.group, &last.index); err != nil || cursorOf(last.group, last.index) != text {
 			q.refuse("cursor", "one that a page has")
 		}
@@ -64,6 +67,8 @@ type signalPage struct {
 	After   int64 `json:"after,omitzero"` // of the next page; 0 if this is the last
 }
 
+// listSignals answers the signals that the run keeps until a token takes them, by their sequence.
+// One that is taken between two pages is in none of the later ones.
 func (c *call) listSignals() error {
 	after, limit, err := c.readPosition()
 	if err != nil {

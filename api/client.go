@@ -118,7 +118,8 @@ func (e *unknownError) Is(target error) bool { return target == pawl.ErrUnknown 
 // Unwrap returns why there is no answer.
 func (e *unknownError) Unwrap() error { return e.error }
 
-// It is one request without any retry: whether an act may be repeated is for the caller to know.
+// sendOnce sends one request, without any retry, and returns an answer of a good status or an
+// error. Whether an act may be repeated is for the caller to know.
 func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, error) {
 	if c == nil || c.http == nil {
 		return nil, errNoClient

@@ -19,12 +19,15 @@ type definitionPage struct {
 	Cursor      string                     `json:"cursor,omitzero"` // of the next page; "" if this is the last
 }
 
-// listDefinitions answers the definitions that are published, of one name or of all. A cursor is that of the last one: NAME@VERSION.
+// listDefinitions answers the definitions that are published, of one name or of all. A cursor is
+// that of the last one: NAME@VERSION. A definition that is published between two pages is in the
+// next one if it comes behind the cursor.
 func (c *call) listDefinitions() error {
 	q := c.query()
 	limit := q.limit()
 	var last pawl.PublishedDefinition
 	if text := q.textOf("cursor"); text != "" {
+		// The last @, as a name might have one.
 		i := strings.LastIndexByte(text, '@')
 		version, err := strconv.Atoi(text[i+1:])
 		if i < 0 || err != nil {

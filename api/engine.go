@@ -16,6 +16,9 @@ type approvalPage struct {
 	More      bool  `json:"more"`
 }
 
+// listApprovals answers the approvals of all runs that wait for somebody and fit the filter: a
+// page, or all of them a line each. It has no cursor: an inbox is read from its beginning, and what
+// is answered leaves it.
 func (c *call) listApprovals() error {
 	q := c.query()
 	limit := q.limit()
@@ -40,6 +43,8 @@ type deadLetterPage struct {
 	More        bool  `json:"more"`
 }
 
+// listDeadLetters answers the tasks of all runs whose attempts are used up, as listApprovals does
+// approvals: the list gets shorter as operators retry or skip them.
 func (c *call) listDeadLetters() error {
 	q := c.query()
 	limit := q.limit()
@@ -67,6 +72,8 @@ type EngineInfo struct {
 	Stats  pawl.Stats      `json:"stats"`  // what it does now
 }
 
+// showEngine answers which process has the engine, and its figures. Dial asks it first, as it needs
+// no run.
 func (c *call) showEngine() error {
 	counts, err := c.engine.Counts(c.context())
 	if err != nil {
@@ -76,6 +83,7 @@ func (c *call) showEngine() error {
 	if err != nil {
 		return err
 	}
+	// No counts are [] in JSON, not null.
 	return c.reply(EngineInfo{os.Getpid(), append([]pawl.RunCount{}, counts...), stats})
 }
 
@@ -85,7 +93,8 @@ type Workers struct {
 	More bool           `json:"more"`          // workers hold more tasks than are listed
 }
 
-// listWorkers answers how the pool of the engine stands, with the tasks that have been held longest.
+// listWorkers answers how the pool of the engine stands, with the tasks that have been held
+// longest. An engine whose executor is no pool answers {}, which is no error.
 func (c *call) listWorkers() error {
 	q := c.query()
 	limit := q.limit()
@@ -109,9 +118,13 @@ type Health struct {
 	Status string `json:"status"` // ok or ready
 }
 
+// showHealth answers as long as the process does, without asking the engine: what restarts a
+// process that hangs should not restart one whose disk is full.
 func (c *call) showHealth() error { return c.reply(Health{"ok"}) }
 
-// showReadiness says whether the engine commits, to whoever asks: without the reason if it does not.
+// showReadiness says whether the engine commits, to whoever asks: without the reason if it does
+// not. It asks the engine for its counts, which a closed one refuses. The code alone tells the kind
+// of the error.
 func (c *call) showReadiness() error {
 	if _, err := c.engine.Counts(c.r.Context()); err != nil {
 		return refusef(http.StatusServiceUnavailable, errorOf(err).Code, "the engine is not ready")
@@ -122,6 +135,8 @@ func (c *call) showReadiness() error {
 //go:embed openapi.yaml
 var openAPI []byte
 
+// showDocument answers openapi.yaml as it is in the program, so that it fits the paths that are
+// served.
 func (c *call) showDocument() error {
 	writeBody(c.w, http.StatusOK, "application/yaml", openAPI)
 	return nil

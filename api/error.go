@@ -125,8 +125,8 @@ func refusef(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// It is for what is wrong with the request itself, whatever the state of the engine is: repeating
-// it changes nothing.
+// invalidf refuses with 400 and the code invalid_request. It is for what is wrong with the request
+// itself, whatever the state of the engine is: repeating it changes nothing.
 func invalidf(format string, args ...any) *Error {
 	return refusef(http.StatusBadRequest, codeInvalid, format, args...)
 }

@@ -18,7 +18,9 @@ func (c *call) explainRun() error {
 	return c.replyTagged(http.StatusOK, c.viewerOf(id).showExplanation(x))
 }
 
-// drawRun answers a picture of the definition of a run, with the tokens on it.
+// drawRun answers a picture of the definition of a run, with the tokens on it. The picture has
+// names and counts, no values, so View is enough. Its policy lets a browser that opens it alone run
+// nothing.
 func (c *call) drawRun() error {
 	q := c.query()
 	width := q.number("width")
@@ -50,7 +52,8 @@ func (c *call) drawRun() error {
 	return nil
 }
 
-// compareRuns answers where two runs part. With a hook that redacts it is refused: what differs is a value.
+// compareRuns answers where two runs part. With a hook that redacts it is refused: what differs is
+// a value. Both recordings are read as a whole, and the difference may quote any value of either.
 func (c *call) compareRuns() error {
 	q := c.query()
 	if q.textOf("a") == "" || q.textOf("b") == "" {

@@ -10,7 +10,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// exportRun answers with a run and all below it as one text. With a hook that redacts it is refused.
+// exportRun answers with a run and all below it as one text. With a hook that redacts it is
+// refused. An export is the journal itself, with values in every record: a hook cannot be asked
+// about each of them, and the text could not be planned again.
 func (c *call) exportRun() error {
 	if c.options.Redact != nil {
 		return refusef(http.StatusForbidden, codeForbidden, "runs are not exported where values are redacted")
@@ -28,7 +30,8 @@ func (c *call) exportRun() error {
 	return err
 }
 
-// An exportWriter begins an answer with the first bytes of it.
+// An exportWriter begins an answer with the first bytes of it. Until the first byte an error can
+// still be an answer with a status of its own.
 type exportWriter struct {
 	*call
 	begun bool

@@ -29,7 +29,9 @@ type ForkResult struct {
 	Output json.RawMessage  `json:"output,omitzero"`
 }
 
-// forkRun makes a fork: 201, or 200 if it was made so before.
+// forkRun makes a fork: 201, or 200 if it was made so before. Node or Token make it a rerun, which
+// performs that node again; else At chooses the record. As with a start, the same fork may be asked
+// for again.
 func (c *call) forkRun() error {
 	q := c.query()
 	dry := q.flag("dryRun")

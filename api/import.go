@@ -27,7 +27,9 @@ type Import struct {
 // importTime bounds how long a recording is read, and planned again.
 const importTime = 10 * time.Minute
 
-// importRun makes a run of a recorded one: 201, or 200 if it was made so before.
+// importRun makes a run of a recorded one: 201, or 200 if it was made so before. It takes the right
+// Files, since From is a path on the machine of the engine. What cannot be read there is a mistake
+// of the request (400), while a run that the file does not have is 404.
 func (c *call) importRun() error {
 	q := c.query()
 	dry := q.flag("dryRun")
@@ -50,6 +52,7 @@ func (c *call) importRun() error {
 	}
 	ctx, cancel := context.WithTimeout(pawl.Because(pawl.As(context.WithoutCancel(c.r.Context()), m.By), m.Reason), importTime)
 	defer cancel()
+	// The recording is open until the answer is written, as it is read again while the run is made.
 	rec, err := c.engine.OpenRecording(m.From)
 	switch {
 	case err == nil:

@@ -26,6 +26,8 @@ func LocalWith(pages func(*pawl.Engine) http.Handler) func(*pawl.Engine, net.Lis
 		}
 		closing, stop := context.WithCancel(context.Background())
 		defer stop()
+		// The options are zero: local replaces Identify, there is no hook that redacts, and the
+		// rate is not looked at.
 		h := newServer(&server{engine: e, local: true, closing: closing.Done()})
 		if pages != nil {
 			h = besidePages(closing, h, pages(e))
@@ -36,6 +38,7 @@ func LocalWith(pages func(*pawl.Engine) http.Handler) func(*pawl.Engine, net.Lis
 			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections that break
 		}
 		_ = s.Serve(l) // until the listener is closed
+		// Streams and waits end now, as their contexts do; what is left is short.
 		stop()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -45,7 +48,8 @@ func LocalWith(pages func(*pawl.Engine) http.Handler) func(*pawl.Engine, net.Lis
 	}
 }
 
-// besidePages gives the requests for pages to a handler of theirs, until ctx is done.
+// besidePages gives the requests for pages to a handler of theirs, until ctx is done. The API goes
+// by its own closing, and pages, which know nothing of it, by the context of their requests.
 func besidePages(ctx context.Context, api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if at := r.URL.Path; strings.HasPrefix(at, "/v1/") || at == "/healthz" || at == "/readyz" {

@@ -39,8 +39,9 @@ type pacer struct {
 	rest    rate.Bucket             // of all beyond maxPaced
 }
 
-// A burst without a rate, or the other way round, keeps the default of what is missing. The bucket
-// for the rest has the rate of one caller.
+// newPacer returns a pacer of a rate, in which what is not set has its default. A burst without a
+// rate, or the other way round, keeps the default of what is missing. The bucket for the rest has
+// the rate of one caller.
 func newPacer(r Rate) *pacer {
 	if r.PerSecond == 0 {
 		r.PerSecond = defaultPerSecond
@@ -69,8 +70,9 @@ func (p *pacer) countRequest(who string, now time.Time) (again time.Duration) {
 	return 0
 }
 
-// p.mu is held. The sweep looks at all buckets, and only when a name comes that has none while the
-// map is full.
+// bucketOf returns the bucket of a caller, or that of the rest when the map is full of callers who
+// are not rested. p.mu is held. The sweep looks at all buckets, and only when a name comes that has
+// none while the map is full.
 func (p *pacer) bucketOf(who string, now time.Time) *rate.Bucket {
 	if b := p.buckets[who]; b != nil {
 		return b

@@ -9,8 +9,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// TTL "" keeps the signal until a token takes it or the run ends. Whether the fields go together is
-// for the engine to say; here only the text of the duration is read.
+// sendSignal sends a signal to the run. TTL "" keeps the signal until a token takes it or the run
+// ends. Whether the fields go together is for the engine to say; here only the text of the duration
+// is read.
 func sendSignal(ctx context.Context, p *performer, a *Operation) error {
 	ttl, err := parseDuration("ttl", a.TTL)
 	if err != nil {
@@ -19,9 +20,9 @@ func sendSignal(ctx context.Context, p *performer, a *Operation) error {
 	return p.engine.Signal(ctx, p.run, workflow.Signal{Name: a.Name, ID: a.ID, Payload: valueOf(a.Payload), Transient: a.Transient, TTL: ttl, Early: a.Early})
 }
 
-// It leaves the revision that the patch has made in the performer, for Acted. The engine refuses a
-// Base that is not the revision which the run has, so that of two operators who patch at once the
-// second one looks again.
+// applyPatch changes the definition of the run. It leaves the revision that the patch has made in
+// the performer, for Acted. The engine refuses a Base that is not the revision which the run has,
+// so that of two operators who patch at once the second one looks again.
 func applyPatch(ctx context.Context, p *performer, a *Operation) (err error) {
 	patch := pawl.Patch{Base: a.Base}
 	for _, op := range a.Ops {
@@ -31,7 +32,8 @@ func applyPatch(ctx context.Context, p *performer, a *Operation) (err error) {
 	return err
 }
 
-// Approved is a pointer because a ballot without it must not count as a rejection.
+// castVote votes on an approval. Approved is a pointer because a ballot without it must not count
+// as a rejection.
 func castVote(ctx context.Context, p *performer, a *Operation) error {
 	if a.Approved == nil {
 		return invalidf("approved must be true or false")
@@ -39,8 +41,9 @@ func castVote(ctx context.Context, p *performer, a *Operation) error {
 	return p.engine.Vote(ctx, p.targetOf(a), workflow.Ballot{Approved: *a.Approved, Comment: a.Comment, Data: valueOf(a.Data)})
 }
 
-// It is the way of an operator who knows what an attempt came to whose worker cannot tell. The key
-// of the attempt is not asked of the caller: findKey takes it from the token.
+// completeTask ends the attempt that runs for a token with an output. It is the way of an operator
+// who knows what an attempt came to whose worker cannot tell. The key of the attempt is not asked
+// of the caller: findKey takes it from the token.
 func completeTask(ctx context.Context, p *performer, a *Operation) error {
 	key, err := p.findKey(ctx, a)
 	if err != nil {
@@ -49,8 +52,9 @@ func completeTask(ctx context.Context, p *performer, a *Operation) error {
 	return p.engine.Complete(ctx, key, valueOf(a.Output))
 }
 
-// A code is required, since it is what the definition chooses by when a task has failed; without it
-// the failure would be one that nobody can handle by name.
+// failTask ends the attempt that runs for a token with an error. A code is required, since it is
+// what the definition chooses by when a task has failed; without it the failure would be one that
+// nobody can handle by name.
 func failTask(ctx context.Context, p *performer, a *Operation) error {
 	if a.Code == "" {
 		return invalidf("code must say how the task has failed")
@@ -62,8 +66,8 @@ func failTask(ctx context.Context, p *performer, a *Operation) error {
 	return p.engine.Fail(ctx, key, pawl.TaskError{Code: a.Code, Message: a.Message, Retryable: a.Retryable})
 }
 
-// p.copied is never nil here: no path of a request on the run itself has this act, and batches do
-// not know it either.
+// elapseTime lets time pass for a copy. p.copied is never nil here: no path of a request on the run
+// itself has this act, and batches do not know it either.
 func elapseTime(_ context.Context, p *performer, a *Operation) error {
 	d, err := parseDuration("elapse", a.Elapse)
 	if err != nil {
@@ -72,8 +76,8 @@ func elapseTime(_ context.Context, p *performer, a *Operation) error {
 	return p.copied.Elapse(d)
 }
 
-// An empty text is 0, which each caller gives its own meaning; the unit must be written, and less
-// than 0 is refused.
+// parseDuration reads a duration of a body, in the form of Go, such as 1h30m. An empty text is 0,
+// which each caller gives its own meaning; the unit must be written, and less than 0 is refused.
 func parseDuration(name, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -111,8 +115,8 @@ func (p *performer) performAct(ctx context.Context, a *Operation) error {
 	return actKinds[a.Do].doAct(ctx, p, a)
 }
 
-// The engine resolves Node to a token, and refuses with ErrAmbiguous if several there wait for the
-// act.
+// targetOf returns the token or the node that the act names, for the engine. The engine resolves
+// Node to a token, and refuses with ErrAmbiguous if several there wait for the act.
 func (p *performer) targetOf(a *Operation) pawl.Target {
 	return pawl.Target{Run: p.run, Token: a.Token, Node: a.Node}
 }

@@ -23,7 +23,8 @@ type Purged struct {
 	Bytes   int64          `json:"bytes"`   // of their files
 }
 
-// purgeRun forgets a run that has ended.
+// purgeRun forgets a run that has ended. The preview comes first in both cases: afterwards nobody
+// could say how much there was.
 func (c *call) purgeRun() error {
 	text, err := c.readBody()
 	if err != nil {

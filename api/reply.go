@@ -76,8 +76,9 @@ func (c *call) hasTag(tag string) bool {
 	return false
 }
 
-// All answers but streams, lines and exports go through it, whole, with their length: a caller sees
-// a broken connection as an answer that is too short.
+// writeBody writes an answer with its status and its headers. All answers but streams, lines and
+// exports go through it, whole, with their length: a caller sees a broken connection as an answer
+// that is too short.
 func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	setHeaders(w, kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
@@ -86,8 +87,9 @@ func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	_, _ = w.Write(text) // who is gone asks again
 }
 
-// no-store keeps the values of runs out of caches on the way; Vary is there because one path
-// answers JSON, lines or a stream by Accept.
+// setHeaders sets the headers that every answer has, whatever its type. no-store keeps the values
+// of runs out of caches on the way; Vary is there because one path answers JSON, lines or a stream
+// by Accept.
 func setHeaders(w http.ResponseWriter, kind string) {
 	h := w.Header()
 	h.Set("Content-Type", kind)

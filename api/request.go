@@ -24,8 +24,8 @@ type query struct {
 	err    error
 }
 
-// url.Values of a request drops what it cannot read; here that is an error, as a filter that was
-// dropped would choose more.
+// parseQuery reads the raw text of a query, for checkQuery. url.Values of a request drops what it
+// cannot read; here that is an error, as a filter that was dropped would choose more.
 func parseQuery(raw string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

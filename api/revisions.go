@@ -17,7 +17,8 @@ type revisionPage struct {
 	After     int                `json:"after,omitzero"` // of the next page; 0 if this is the last
 }
 
-// listRevisions answers when a run got the revisions of its definition, and from whom.
+// listRevisions answers when a run got the revisions of its definition, and from whom. With at,
+// revisions that came after that record are left out.
 func (c *call) listRevisions() error {
 	q := c.query()
 	after, limit := q.number("after"), q.limit()
@@ -44,7 +45,8 @@ func (c *call) listRevisions() error {
 	return c.reply(out)
 }
 
-// showRevision answers with the definition that a run has or had at a revision.
+// showRevision answers with the definition that a run has or had at a revision. The overview says
+// how many revisions there are, or were at the record: so one that is still to come is 404 there.
 func (c *call) showRevision() error {
 	text := c.r.PathValue("revision")
 	revision, err := strconv.Atoi(text)

@@ -7,13 +7,18 @@ import (
 
 // What lists take to choose and to page.
 var (
+	// A batch takes the parameters of a list, but no order: it goes from the oldest run on, as its
+	// cursor does.
 	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
 	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" }), "dryRun", "all")
 	pastParams  = []string{"limit", "after", "at"}
 )
 
-// routes are what there is, in the order of openapi.yaml.
+// routes are what there is, in the order of openapi.yaml. Each row is a method, a path, the rights
+// that it needs, the parameters that its query may have, and what serves it. A path that only reads
+// needs View, and Values where the answer is nothing but values; what acts needs Act, and handlers
+// ask for more where the body decides.
 func routes() []route {
 	const get, put, post = http.MethodGet, http.MethodPut, http.MethodPost
 	return append(actRoutes(), []route{
@@ -58,6 +63,8 @@ func routes() []route {
 // An actPath is where an act is done, below the path of the run.
 type actPath struct{ path, do string }
 
+// The Client finds the path of an act here too. An act without a path, as elapse, can only be
+// tried.
 var actPaths = []actPath{
 	{"/cancel", "cancel"}, {"/pause", "pause"}, {"/resume", "resume"}, {"/signals", "signal"}, {"/patches", "patch"}, {"/cancel-nodes", "cancelNodes"},
 	{"/branches", "addBranch"}, {"/close-group", "closeGroup"},
@@ -65,6 +72,8 @@ var actPaths = []actPath{
 	{"/tokens/{token}/complete", "complete"}, {"/tokens/{token}/fail", "fail"},
 }
 
+// actRoutes returns a route for each act, with the rights and the parameters that its kind asks
+// for. All take dryRun; those of a token take node, for paths with anyToken.
 func actRoutes() (out []route) {
 	for _, a := range actPaths {
 		needs := Act

@@ -122,6 +122,7 @@ func (c *call) context() context.Context {
 	return ctx
 }
 
+// showOverview answers a run in numbers: tokens counted at each node, and not one by one.
 func (c *call) showOverview() error {
 	id := c.runID()
 	o, err := c.readOverview(id)
@@ -138,8 +139,8 @@ type tokenPage struct {
 	After  workflow.TokenID `json:"after,omitzero"` // of the next page; 0 if this is the last
 }
 
-// Tokens come by their number, and new ones have higher numbers: pages by After repeat none while
-// the run goes on.
+// listTokens answers tokens that fit a filter: a page, or all of them a line each. Tokens come by
+// their number, and new ones have higher numbers: pages by After repeat none while the run goes on.
 func (c *call) listTokens() error {
 	q := c.query()
 	f := pawl.TokenFilter{
@@ -181,6 +182,8 @@ type Data struct {
 	OutputSoFar map[string]any `json:"outputSoFar,omitzero"` // what a run that has not ended has written to its output
 }
 
+// showData answers the values of a run. It reads the whole of the run, which is why it is among
+// wholeRunPaths.
 func (c *call) showData() error {
 	id := c.runID()
 	s, err := c.readSnapshot(id)
@@ -200,6 +203,8 @@ type RunDefinition struct {
 	Definition *workflow.Definition `json:"definition"`
 }
 
+// showDefinition answers the definition that the run has, or had, with its revision: a patch
+// changes that of one run, and not what is published.
 func (c *call) showDefinition() error {
 	d, revision, err := c.readDefinition(c.runID())
 	if err != nil {

@@ -61,8 +61,8 @@ func (v *viewer) showValue(path string, x any) any {
 	}
 }
 
-// An object that the hook has replaced by something else than an object is left out, since the
-// field has no other type.
+// showObject is showValue for what is an object. An object that the hook has replaced by something
+// else than an object is left out, since the field has no other type.
 func (v *viewer) showObject(path string, x map[string]any) map[string]any {
 	if x == nil {
 		return nil
@@ -71,8 +71,8 @@ func (v *viewer) showObject(path string, x map[string]any) map[string]any {
 	return out
 }
 
-// The code stays, since definitions and operators choose by it: docs/api.md says to keep values out
-// of codes.
+// showFailure returns a failure without its message, unless texts are shown. The code stays, since
+// definitions and operators choose by it: docs/api.md says to keep values out of codes.
 func (v *viewer) showFailure(f *workflow.Failure) *workflow.Failure {
 	if f == nil || v.seesTexts() {
 		return f
@@ -82,8 +82,9 @@ func (v *viewer) showFailure(f *workflow.Failure) *workflow.Failure {
 	return &out
 }
 
-// o is a copy, but its maps and the failure are the engine's, and are replaced, not changed.
-// Artifacts go with Values.
+// showOutcome returns an outcome with its output and failure as they are shown. o is a copy, but
+// its maps and the failure are the engine's, and are replaced, not changed. Artifacts go with
+// Values.
 func (v *viewer) showOutcome(o workflow.Outcome) workflow.Outcome {
 	o.Output, o.Failure = v.showObject("output", o.Output), v.showFailure(o.Failure)
 	if v.rights&Values == 0 {
@@ -98,7 +99,8 @@ func (v *viewer) showSummary(s *pawl.RunSummary) any {
 	return out
 }
 
-// The key is a capability: who has it can complete the attempt. So it takes Act, not View.
+// showToken returns a token as it is shown. The key is a capability: who has it can complete the
+// attempt. So it takes Act, not View.
 func (v *viewer) showToken(t *pawl.Token) any {
 	out := *t
 	out.Input, out.Details = v.showValue("input", t.Input), v.showValue("details", t.Details)
@@ -124,7 +126,8 @@ func (v *viewer) showSignal(s *pawl.KeptSignal) any {
 
 func (v *viewer) showEvent(e *pawl.Event) any { return v.eventOf(e) }
 
-// Data is cloned even if nothing is left out, as the keys are deleted from it below.
+// eventOf returns an event as it is shown. Data is cloned even if nothing is left out, as the keys
+// are deleted from it below.
 func (v *viewer) eventOf(e *pawl.Event) pawl.Event {
 	out := *e
 	out.Data = maps.Clone(v.showObject("data", e.Data))
@@ -171,8 +174,9 @@ type Record struct {
 
 func (v *viewer) showRecord(r *pawl.Record) any { return v.recordOf(r) }
 
-// Without texts a record keeps the kind of its message and of each decision, the word before the
-// first space, so that View is enough to follow how a run moves.
+// recordOf returns a record as it is shown. Without texts a record keeps the kind of its message
+// and of each decision, the word before the first space, so that View is enough to follow how a run
+// moves.
 func (v *viewer) recordOf(r *pawl.Record) Record {
 	act := state.ActOf(r.Message)
 	out := Record{Seq: r.Seq, At: r.At, Kind: state.MessageName(r.Message), By: act.By, Reason: act.Reason, Decisions: []string{}}
@@ -189,8 +193,9 @@ func (v *viewer) recordOf(r *pawl.Record) Record {
 	return out
 }
 
-// A note has a text in words, which goes, and the readings of a condition, which stay where the
-// hook leaves something of them: reads is a new slice, as the one of the note is shared.
+// showNotes returns as it is shown why something was decided. A note has a text in words, which
+// goes, and the readings of a condition, which stay where the hook leaves something of them: reads
+// is a new slice, as the one of the note is shared.
 func (v *viewer) showNotes(notes []pawl.Note) []pawl.Note {
 	if v.seesTexts() {
 		return notes
@@ -220,8 +225,9 @@ func (v *viewer) showArrival(a *replay.Arrival) *replay.Arrival {
 	return &out
 }
 
-// x is a copy whose slices are not: they are cloned before an element is replaced. What lies below
-// is of other runs, so the hook is asked in the name of each.
+// showExplanation returns an explanation as it is shown. x is a copy whose slices are not: they are
+// cloned before an element is replaced. What lies below is of other runs, so the hook is asked in
+// the name of each.
 func (v *viewer) showExplanation(x pawl.Explanation) pawl.Explanation {
 	x.Failure, x.Failed, x.Waits = v.showFailure(x.Failure), slices.Clone(x.Failed), slices.Clone(x.Waits)
 	for i := range x.Failed {

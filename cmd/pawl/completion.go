@@ -60,8 +60,9 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" help:"The words after pawl; the last is the one to complete."`
 }
 
-// It needs the parser of all verbs, and writes nothing to Errs: a shell would show that in the
-// middle of the line that is typed.
+// runCommand lists what may stand there, as far as it begins like the word. It needs the parser of
+// all verbs, and writes nothing to Errs: a shell would show that in the middle of the line that is
+// typed.
 func (c *completeCommand) runCommand(ctx context.Context, con *console) error {
 	parser, err := con.newParser(func(int) {})
 	if err != nil {

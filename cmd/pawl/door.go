@@ -30,7 +30,9 @@ type door struct {
 //go:embed door.html
 var doorPage []byte
 
-// The ticket is another secret than the key, so that a cookie which leaks does not tell the key.
+// newDoor returns a door at an address of this machine, with a key and a ticket that nobody has had
+// before. The ticket is another secret than the key, so that a cookie which leaks does not tell the
+// key.
 func newDoor(at string, behind http.Handler) *door {
 	_, port, err := net.SplitHostPort(at)
 	if err != nil {

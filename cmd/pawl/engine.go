@@ -171,7 +171,8 @@ func (l *localListener) Close() error {
 // Addr implements net.Listener.
 func (l *localListener) Addr() net.Addr { return &net.UnixAddr{Name: "local", Net: "unix"} }
 
-// If the server has ended, the pipe is left to the garbage collector: nothing is behind it.
+// dialServer connects with the server that accepts from l. If the server has ended, the pipe is
+// left to the garbage collector: nothing is behind it.
 func (l *localListener) dialServer(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

@@ -31,9 +31,9 @@ type forkCommand struct {
 	dirFlag
 }
 
-// It takes an actFlag of its own making: the flags are the same, but a fork has its reason and its
-// file of results beside them. Where a node is named, the engine performs that node again (Rerun);
-// else At chooses the record.
+// runCommand forks the run, or says what a fork of it would decide. It puts its flags into an
+// actFlag, so that withActor says where a fork may be made. Where a node is named, the engine
+// performs that node again (Rerun); else At chooses the record.
 func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 	at, err := recordOf(c.At)
 	if err != nil {

@@ -91,7 +91,8 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	return nil
 }
 
-// An outline in a file, or in JSON, has no colours: they belong to this terminal.
+// draw returns the picture in the language that the flags name, by default an outline. An outline
+// in a file, or in JSON, has no colours: they belong to this terminal.
 func (c *graphCommand) draw(d *diagram.Diagram, con *console) graphReport {
 	switch {
 	case c.SVG:

@@ -37,7 +37,8 @@ func (f *filterFlag) isEmpty() bool {
 	return f.Workflow == "" && len(f.Status) == 0 && f.Tenant == "" && f.Prefix == "" && !f.Roots && f.Where == "" && len(f.Label) == 0
 }
 
-// It only reads names of statuses; the condition of Where is checked by the engine.
+// runFilter returns the filter of the engine that the flags stand for. It only reads names of
+// statuses; the condition of Where is checked by the engine.
 func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
 	out := pawl.RunFilter{Workflow: f.Workflow, Tenant: f.Tenant, Prefix: f.Prefix, Roots: f.Roots, Where: f.Where, Labels: f.Label}
 	for _, text := range f.Status {

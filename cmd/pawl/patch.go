@@ -29,8 +29,9 @@ type patchCommand struct {
 	actFlag
 }
 
-// Without --base it takes the revision that the run has now; if somebody patches the run in
-// between, the engine refuses the base with a conflict.
+// runCommand patches the run, or says what the patch would change. Without --base it takes the
+// revision that the run has now; if somebody patches the run in between, the engine refuses the
+// base with a conflict.
 func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {

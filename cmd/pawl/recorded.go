@@ -82,8 +82,8 @@ func (f recordedFlag) pathOfRun(name string) (string, error) {
 	return path, nil
 }
 
-// What eachRecording has come to. read and unreadable count recordings, not names: one directory
-// may have thousands of them.
+// gathered is what eachRecording has come to. read and unreadable count recordings, not names: one
+// directory may have thousands of them.
 type gathered struct {
 	read, unreadable int
 	from             sources

@@ -74,7 +74,8 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// A group and a branch are g2:0, the first branch of group 2.
+// tokenRow returns the cells of a token in the table of pawl tokens. A group and a branch are g2:0,
+// the first branch of group 2.
 func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 	row := []string{fmt.Sprintf("t%d", t.ID), string(t.Node), t.Status.String(), "", "", "", ""}
 	if t.Executing { // else its task is queued, or its result comes from elsewhere
