@@ -36,7 +36,9 @@ type cancelCommand struct {
 	actFlag
 }
 
-// runCommand cancels one run after the other.
+// runCommand cancels one run after the other. With --node the run itself goes on, so that is
+// another act; all the rest, the choice of runs, the question and the report, is that of
+// runsCommand.
 func (c *cancelCommand) runCommand(ctx context.Context, con *console) error {
 	of := runsCommand{deed{act: api.Operation{Do: "cancel"}, said: "is cancelled"}, c.runsFlag, c.actFlag}
 	if len(c.Node) > 0 {
@@ -48,14 +50,16 @@ func (c *cancelCommand) runCommand(ctx context.Context, con *console) error {
 	return of.runCommand(ctx, con)
 }
 
-// A runsCommand does something to whole runs.
+// A runsCommand does something to whole runs. pause, resume and cancel are values of it, which
+// differ in the act and in what is said when it is done.
 type runsCommand struct {
 	deed // to each run
 	runsFlag
 	actFlag
 }
 
-// runCommand does it to one run after the other.
+// runCommand does it to one run after the other. Runs that are named are not asked about: the user
+// has written each of them. Those that are chosen are, with their number.
 func (c *runsCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withActor(ctx, con, func(e *reached) error {
 		ids, err := c.chooseRuns(ctx, e)

@@ -28,7 +28,10 @@ type importCommand struct {
 	dirFlag
 }
 
-// runCommand lets the engine that has the directory open make the run, else commits it to the files.
+// runCommand lets the engine that has the directory open make the run, else commits it to the
+// files. Offline is set without a flag, since an import starts from a file and surprises nobody's
+// program: what comes of it begins when the directory is opened. The path is made absolute, as the
+// engine reads it.
 func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: true, dirFlag: c.dirFlag}
 	from, err := filepath.Abs(c.From)

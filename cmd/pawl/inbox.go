@@ -23,14 +23,17 @@ type inboxCommand struct {
 	dirFlag
 }
 
-// An inboxItem is one thing that waits, as the command writes it for programs.
+// An inboxItem is one thing that waits, as the command writes it for programs. One of its fields is
+// set: a program reads the lines without knowing their order.
 type inboxItem struct {
 	Approval   *pawl.Approval   `json:"approval,omitempty"`
 	DeadLetter *pawl.DeadLetter `json:"deadLetter,omitempty"`
 	Incident   *pawl.RunSummary `json:"incident,omitempty"` // its failure says at which node a join can no longer be met
 }
 
-// runCommand lists approvals, then dead letters, then joins that can no longer be met.
+// runCommand lists approvals, then dead letters, then joins that can no longer be met. Each kind
+// asks something else of a person, which the column WAITS FOR names: a vote, a retry or a skip, a
+// patch or a fork.
 func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
 		rows, now := [][]string{{"RUN", "TOKEN", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now()
@@ -62,6 +65,7 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 			if err != nil {
 				return err
 			}
+			// The filter of incidents has no node, so the node of its failure is compared here.
 			if f := run.Failure; f != nil && (c.Node == "" || string(f.Node) == c.Node) {
 				add(inboxItem{Incident: &run}, string(run.Run), "", string(f.Node), "patch or fork", "", failureText(f))
 			}

@@ -36,7 +36,10 @@ type lettersFlag struct {
 	bulkFlag
 }
 
-// chooseTasks returns what is done to the task that is named, or to those that are chosen.
+// chooseTasks returns what is done to the task that is named, or to those that are chosen. Tasks
+// that are chosen are acted on by their tokens, not by their nodes: several may be parked at one
+// node, and one that is parked later, after the question was answered, is not touched. Without any
+// choice it refuses, as the inbox of all runs is too much to mean by saying nothing.
 func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act api.Operation, said string) (deeds []deed, err error) {
 	if f.Target != "" {
 		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" || f.Where != "" {
@@ -57,6 +60,7 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act api.Opera
 		one.Token = l.Token
 		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
 	}
+	// That a run has ended, or is not there at all, says more than that nothing is parked in it.
 	if len(deeds) == 0 && f.Run != "" {
 		s, err := e.Summary(ctx, filter.Run)
 		if err != nil {
@@ -79,6 +83,8 @@ type retryCommand struct {
 	actFlag
 }
 
+// runCommand retries the task that is named or, after a question, those that are chosen. "patched"
+// is the input that the definition gives by now, which an empty Input of the act stands for.
 func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
 	act := api.Operation{Do: "retry"}
 	if c.Input != "patched" {
@@ -103,6 +109,8 @@ type skipCommand struct {
 	actFlag
 }
 
+// runCommand completes the task that is named or, after a question, each of those that are chosen,
+// all with the same output.
 func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
 	output, err := jsonText("--output", c.Output)
 	if err != nil {

@@ -26,6 +26,8 @@ type voteCommand struct {
 	actFlag
 }
 
+// runCommand votes. The reason is the comment of the ballot too, unless there is one: the people
+// who vote next see it.
 func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 	data, err := jsonText("--data", c.Data)
 	if err != nil {
@@ -53,7 +55,8 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 // errNoAnswer asks for the answer.
 var errNoAnswer = errors.New("say yes or no; with --dry-run and neither, both are tried")
 
-// tryBoth says what each answer would do.
+// tryBoth says what each answer would do. Each answer is tried on a copy of its own, so the second
+// does not come on top of the first.
 func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, act api.Operation) error {
 	for _, answer := range []string{"yes", "no"} {
 		act.Approved = new(answer == "yes")

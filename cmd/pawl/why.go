@@ -24,7 +24,9 @@ type whyCommand struct {
 	dirFlag
 }
 
-// runCommand explains the run after its last record.
+// runCommand explains the run after its last record. A recording is looked for first: a file, or
+// DIR:RUN. If the directory is locked its engine is asked; if nothing is there, the word is the id
+// of a run in --dir.
 func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 	x, err := c.explainRecording()
 	dir, id, of := replay.SplitName(c.Run)
@@ -52,7 +54,8 @@ func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// writeExplanation writes an explanation; for people with its instants in their zone.
+// writeExplanation writes an explanation; for people with its instants in their zone. JSON keeps
+// the instants as the engine gave them.
 func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation) {
 	if !c.JSON {
 		x.At = c.zoneOf(x.At)
