@@ -84,7 +84,8 @@ type retryCommand struct {
 }
 
 // runCommand retries the task that is named or, after a question, those that are chosen. "patched"
-// is the input that the definition gives by now, which an empty Input of the act stands for.
+// is what an empty Input of the act stands for:
+// the input is evaluated anew if the definition was patched since, else it is as it was.
 func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
 	act := api.Operation{Do: "retry"}
 	if c.Input != "patched" {

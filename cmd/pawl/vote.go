@@ -26,8 +26,7 @@ type voteCommand struct {
 	actFlag
 }
 
-// runCommand votes. The reason is the comment of the ballot too, unless there is one: the people
-// who vote next see it.
+// runCommand votes. The reason is the comment of the ballot too, unless there is one.
 func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 	data, err := jsonText("--data", c.Data)
 	if err != nil {
