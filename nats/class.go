@@ -8,8 +8,8 @@ import (
 
 // A class is what the priorities of tasks are to a work queue: 0 comes first, then 1, then those above.
 //
-// JetStream has no priorities within a consumer, and so each class has one of its own, from which
-// workers ask first if it is an earlier one. Within a class the order is that of the stream.
+// JetStream has no priorities within a consumer, and so each class has one of its own, and workers ask
+// the earlier ones first. Within a class the order is that of the stream.
 type class int
 
 const classes = 3 // how many there are

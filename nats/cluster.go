@@ -32,9 +32,9 @@ const maxClusterName = 24
 // <name>-bases and <name>-blobs, and the lease in the key-value bucket <name>-lease. It makes what is not there.
 // Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid, or what JetStream says.
 //
-// The log is opened once here, so that a stream that cannot be one is found at the start; NewLog opens
-// another for each time that the node takes the directory, because a Log that has lost it stays
-// fenced.
+// The log is opened once here, so that a stream that cannot be one is found at the start; NewLog opens another for each
+// life of the engine, which
+// begins with one that has taken nothing.
 func OpenCluster(ctx context.Context, conn *nats.Conn, o ClusterOptions) (b cluster.Backend, err error) {
 	o.Name, o.Replicas = cmp.Or(o.Name, defaultBucket), cmp.Or(o.Replicas, 1)
 	if len(o.Name) > maxClusterName {
@@ -84,8 +84,8 @@ var _ cluster.Cell = (*Cell)(nil)
 // OpenCell opens a cell over a connection, which stays the caller's. It makes the bucket if there is none. Errors: pawl.ErrInvalid, or
 // what JetStream says.
 //
-// Two processes that open a new cell at once both succeed, as the bucket that the second one makes is
-// the same.
+// Two processes that open a new cell at once both succeed if their
+// options are the same.
 func OpenCell(ctx context.Context, conn *nats.Conn, o CellOptions) (*Cell, error) {
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	switch {

@@ -34,6 +34,8 @@ type LogOptions struct {
 
 const defaultLogName = "log"
 
+// withDefaults returns the options as a Log uses them, or pawl.ErrInvalid with the field that cannot
+// be.
 func (o LogOptions) withDefaults() (LogOptions, error) {
 	if o.Name == "" {
 		o.Name = defaultLogName
@@ -64,6 +66,12 @@ func (o LogOptions) withDefaults() (LogOptions, error) {
 // server checks: so nothing is appended by who has lost the log, and nothing twice. A stream that was
 // deleted and made anew has another subject: whoever had taken the old one appends nothing to it.
 // Entries survive what the servers survive; docs/scale.md says which settings that takes.
+//
+// mu is held for a whole Append, as one message at a time is under way; known is outside of it, for
+// readers. took is true from a Take that succeeded. If part is not 0, an entry with the sum pending
+// was not appended to its end, and sent of its messages are there: the caller repeats Append with the
+// same entry, which goes on behind them, with the same size of a part, whatever the server's largest
+// message is by then.
 type Log struct {
 	js      jetstream.JetStream
 	options LogOptions
@@ -86,6 +94,8 @@ const (
 )
 
 // roomOfHeaders is how much of the largest message the headers and the subject may take.
+// The server counts headers, and the header that says which sequence is expected comes from the client
+// library.
 const roomOfHeaders = 1 << 10
 
 // OpenLog opens a log over a connection, which stays the caller's. It makes the stream if there is
@@ -111,6 +121,11 @@ func OpenLog(ctx context.Context, conn *nats.Conn, o LogOptions) (*Log, error) {
 }
 
 // Take implements [store.Log].
+//
+// It appends an entry of its own, made for the position behind which it comes: with that the writer
+// before finds something where its next message belongs, and is fenced. If somebody else appends in
+// between, it looks again and makes another entry. subject is taken over with it: a stream that is
+// deleted and made anew later has another one.
 func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (store.Position, error) {
 	if ctx == nil || makeEntry == nil {
 		return store.Position{}, fmt.Errorf("%w: a log is taken with a context and what makes its entry", pawl.ErrInvalid)
@@ -136,6 +151,10 @@ func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (
 }
 
 // Append implements [store.Log]. It tries once: the caller repeats it.
+//
+// After an error other than ErrFenced the entry may be there or not. To append the same bytes again is
+// safe: settlePart finds out. A different entry behind such an error leaves the parts that are there
+// without an end, and readers throw them away.
 func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) {
 	if ctx == nil {
 		return store.Position{}, fmt.Errorf("%w: append to a log without a context", pawl.ErrInvalid)
@@ -149,6 +168,9 @@ func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) 
 }
 
 // appendEntry publishes the messages of an entry that are not there yet, one after the other.
+//
+// The position is that of the last message, whose sequence is l.end once it is there. An empty entry
+// is one empty message. mu is held.
 func (l *Log) appendEntry(ctx context.Context, entry []byte) (store.Position, error) {
 	p := store.PositionOf(0, entry)
 	if l.part == 0 || l.pending != p.Sum { // what is there of another one does not count
@@ -175,6 +197,11 @@ func (l *Log) appendEntry(ctx context.Context, entry []byte) (store.Position, er
 }
 
 // publishPart publishes a message behind the last one, and returns nil when it is there.
+//
+// Whatever the answer says, the message is there once or not at all: it is accepted only directly
+// behind l.end. It does not send while the connection is down, because the client would keep it and
+// send it later, when this writer has gone on. A refusal over the sequence may be of our own message,
+// sent before, whose answer was lost.
 func (l *Log) publishPart(ctx context.Context, m *nats.Msg) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -211,6 +238,7 @@ func (l *Log) publishPart(ctx context.Context, m *nats.Msg) error {
 // errSilent says that the servers are silent.
 var errSilent = fmt.Errorf("no answer within %v: it may be there or not", appendTimeout)
 
+// appendError wraps an error that leaves it open whether the message is there.
 func (l *Log) appendError(err error) error {
 	return fmt.Errorf("append to the stream %s: %w", l.streamName(), err)
 }
@@ -222,6 +250,8 @@ const appendTimeout = 3 * time.Second
 // codesOfNoSpace are JetStream's for what may take no more bytes: a stream, an account, a server, its disk.
 var codesOfNoSpace = [...]jetstream.ErrorCode{10077, 10002, 10023, 10047}
 
+// corruptAt returns the error that a message is not what it must be; it is store.ErrCorrupt, and
+// nobody repairs that here.
 func (l *Log) corruptAt(seq uint64, what string) error {
 	return &store.CorruptError{File: fmt.Sprintf("message %d of the stream %s", seq, l.streamName()), What: what}
 }

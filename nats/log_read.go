@@ -15,6 +15,8 @@ import (
 )
 
 // A lastEntry is the last entry of a log.
+// end is more than position.Seq if a writer has left an entry without its last message. Without any
+// entry the position is zero and first is end+1.
 type lastEntry struct {
 	position store.Position
 	first    uint64 // number of its first message
@@ -22,9 +24,14 @@ type lastEntry struct {
 	stream   jetstream.Stream
 }
 
+// subject returns the subject of the stream that was looked at.
 func (e lastEntry) subject() string { return subjectOf(e.stream.CachedInfo()) }
 
 // lastEntry returns the last entry. It looks again if somebody has dropped messages meanwhile.
+//
+// A message that is missing is damage, unless the beginning of the stream has moved since: then Drop
+// was faster, and the next look sees less. It ends, since each round needs another beginning, and with
+// its ctx.
 func (l *Log) lastEntry(ctx context.Context) (last lastEntry, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return last, err
@@ -44,6 +51,9 @@ func (l *Log) lastEntry(ctx context.Context) (last lastEntry, err error) {
 	return last, err
 }
 
+// lastEntryOf goes back from the end of a stream to the last message that ends an entry, and reads
+// that entry. It jumps over the parts of an entry without an end, to before its first one: part 2 of 3
+// at 17 means that 16 is part 1, and 15 ends another entry.
 func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream) (lastEntry, error) {
 	info := s.CachedInfo()
 	end := info.State.LastSeq
@@ -70,6 +80,9 @@ func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream) (lastEntry, e
 }
 
 // dataOf returns the bytes of an entry in so many messages, of which the last one is given.
+//
+// They stand directly one after the other: a writer has one message under way, and another writer's
+// would have been refused.
 func (l *Log) dataOf(ctx context.Context, s jetstream.Stream, last *jetstream.RawStreamMsg, of uint64) ([]byte, error) {
 	var data []byte
 	for seq := last.Sequence - of + 1; seq < last.Sequence; seq++ {
@@ -82,6 +95,8 @@ func (l *Log) dataOf(ctx context.Context, s jetstream.Stream, last *jetstream.Ra
 	return append(data, last.Data...), nil
 }
 
+// readError returns why a message could not be read: one that is missing where there must be one is
+// damage.
 func (l *Log) readError(seq uint64, err error) error {
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return l.corruptAt(seq, "it is missing")
@@ -90,6 +105,9 @@ func (l *Log) readError(seq uint64, err error) error {
 }
 
 // partOf returns which message of an entry one is, from 1, and of how many.
+//
+// The header must be exactly what a writer makes: a number with a sign or a zero before it was written
+// by somebody else.
 func partOf(h nats.Header) (part, of uint64, err error) {
 	text := h.Get(headerPart)
 	if text == "" {
@@ -102,6 +120,8 @@ func partOf(h nats.Header) (part, of uint64, err error) {
 }
 
 // Read implements [store.Log].
+//
+// The end is that of when it begins. It needs no Take: a follower reads what another process appends.
 func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if ctx == nil {
@@ -137,6 +157,12 @@ const readTimeout = 30 * time.Second
 
 // readEntries calls do with the entries behind a position, up to the last one that there is
 // now, until do returns false.
+//
+// known is read before the stream is looked at: a server that has less than what this Log has seen is
+// behind the others, and its word would make acknowledged entries disappear. A position is checked
+// against the first message that is there: if what follows it has been dropped, the reader has lost
+// its place, and needs another base. The ordered consumer sends messages in order, without gaps, and
+// is made anew by the library where its server is lost.
 func (l *Log) readEntries(ctx context.Context, after store.Position, do func(store.Entry) bool) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -195,6 +221,8 @@ func (l *Log) readEntries(ctx context.Context, after store.Position, do func(sto
 }
 
 // missingError says why a reader has not got a message that was there when it began.
+//
+// Whether it was dropped or is damage shows in where the stream begins now.
 func (l *Log) missingError(ctx context.Context, seq uint64) error {
 	s, err := l.lookAt(ctx)
 	switch {
@@ -206,6 +234,7 @@ func (l *Log) missingError(ctx context.Context, seq uint64) error {
 	return l.corruptAt(seq, "it is missing")
 }
 
+// nextMessage waits for the next message, for readTimeout at most: the caller knows that there is one.
 func nextMessage(ctx context.Context, messages jetstream.MessagesContext) (jetstream.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -213,6 +242,8 @@ func nextMessage(ctx context.Context, messages jetstream.MessagesContext) (jetst
 }
 
 // An assembler puts the messages of an entry together.
+// The zero value waits for a part 1. data is of the entry that is being read, and stays the caller's
+// after it was whole: the next entry gets another slice.
 type assembler struct {
 	data []byte
 	next uint64 // the part that is missing first
@@ -221,6 +252,9 @@ type assembler struct {
 
 // addPart adds a message, and reports whether the entry is whole. What was there of an entry that its
 // writer did not complete is thrown away.
+//
+// A part 1 always begins an entry, also in the middle of another one, whose writer died or was fenced.
+// Any other part must be the one that is expected.
 func (a *assembler) addPart(m jetstream.Msg) (whole bool, err error) {
 	part, of, err := partOf(m.Headers())
 	switch {
@@ -236,6 +270,10 @@ func (a *assembler) addPart(m jetstream.Msg) (whole bool, err error) {
 }
 
 // Drop implements [store.Log]. It leaves the last entry, behind which the next one comes.
+//
+// Without the last entry nobody could tell behind which position the next one comes. The stream that
+// was taken is compared first: in one that was made anew the same numbers are other entries. JetStream
+// removes what is before keep in one step.
 func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: drop entries of a log without a context", pawl.ErrInvalid)

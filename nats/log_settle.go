@@ -18,6 +18,10 @@ import (
 // somebody else's. If nothing stands there, an earlier copy may be under way between the servers: the
 // error is one after which it is tried again. A server that no longer leads the others may not
 // have what they have, so it looks some times, and takes no such server's word for a loss.
+//
+// It is ours if writer, part and bytes are equal: the writer's random name keeps apart two writers
+// with the same entry. lost counts the looks at a server that is to be believed and that lacks even
+// what l.end says was there: if all of them were such, the end of the log is gone, which is damage.
 func (l *Log) settlePart(ctx context.Context, m *nats.Msg) error {
 	lost := 0
 	for range looksForOurs {
@@ -58,11 +62,13 @@ func (l *Log) settlePart(ctx context.Context, m *nats.Msg) error {
 var errUnderWay = errors.New("the servers have refused it, and do not have another one: it may be there or not")
 
 // How often a message is looked for that must be there, and after which pause each.
+// Together they last about as long as JetStream needs to have another leader.
 const (
 	looksForOurs = 5
 	pauseOfLooks = 500 * time.Millisecond
 )
 
+// pauseLook waits between two looks; it fails with the cause of ctx.
 func pauseLook(ctx context.Context) error {
 	pause := time.NewTimer(pauseOfLooks)
 	defer pause.Stop()
@@ -76,6 +82,9 @@ func pauseLook(ctx context.Context) error {
 
 // leadsOthers reports whether a server that says what a stream has is believed: it is alone, or has
 // heard of so many others a moment ago that these cannot have chosen another leader since.
+//
+// More than half of the servers, this one included, have to agree on a leader: if it has heard of that
+// many just now, no other one can have been chosen by the rest.
 func leadsOthers(info *jetstream.StreamInfo) bool {
 	if info.Config.Replicas <= 1 || info.Cluster == nil {
 		return true
@@ -94,6 +103,9 @@ func leadsOthers(info *jetstream.StreamInfo) bool {
 const heardOf = 3 * time.Second
 
 // lookAt returns the stream as it is now.
+//
+// The library keeps what it got in CachedInfo, so the caller reads one state of the stream, and not
+// several.
 func (l *Log) lookAt(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -105,6 +117,9 @@ func (l *Log) lookAt(ctx context.Context) (jetstream.Stream, error) {
 }
 
 // checkStream returns an error if the stream is not the one that was taken.
+//
+// publishPart asks it when no stream has answered under the subject, as it is when the stream was made
+// anew.
 func (l *Log) checkStream(ctx context.Context) error {
 	s, err := l.lookAt(ctx)
 	if err == nil && subjectOf(s.CachedInfo()) != l.subject {
@@ -113,10 +128,13 @@ func (l *Log) checkStream(ctx context.Context) error {
 	return err
 }
 
+// madeAnewError says that everything that was acknowledged is gone with the old stream: it is damage
+// and not a lost lease.
 func (l *Log) madeAnewError() error {
 	return l.corruptAt(l.end, "it is missing: the stream was deleted, and made anew")
 }
 
+// fencedError says that somebody else has taken the log: this writer must not go on.
 func (l *Log) fencedError() error {
 	return fmt.Errorf("%w: message %d of the stream %s is another one's", store.ErrFenced, l.end+1, l.streamName())
 }

@@ -12,13 +12,20 @@ import (
 	"github.com/pawl-run/pawl"
 )
 
+// streamName returns the name of the stream, which ClusterOptions and operators know it by.
 func (l *Log) streamName() string { return "PAWLLOG_" + l.options.Name }
 
 // subjectOf returns the subject of a log's stream.
+//
+// A log's stream has one; wrongStream refuses others when the log is opened.
 func subjectOf(info *jetstream.StreamInfo) string { return strings.Join(info.Config.Subjects, " ") }
 
 // ensureStream makes the stream if there is none, and refuses one that may lose entries, or have
 // others. Each stream that it makes has a subject of its own.
+//
+// The subject has a random end, so that a writer that took the stream before it was deleted cannot
+// append to the new one, whose sequence numbers would begin anew. Messages cannot be deleted one by
+// one (DenyDelete), only from the front, by Drop.
 func (l *Log) ensureStream(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -47,6 +54,9 @@ func (l *Log) ensureStream(ctx context.Context) error {
 
 // wrongStream says why a stream would lose entries, have some that nobody has appended, or answer
 // with what is not so any more; "" if it would not.
+//
+// Each case is a setting with which an acknowledged entry could vanish, change or be read out of date;
+// an operator may have made the stream.
 func wrongStream(c jetstream.StreamConfig, subject string) string {
 	switch {
 	case c.Storage != jetstream.FileStorage:

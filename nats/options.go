@@ -36,11 +36,15 @@ type Options struct {
 
 const defaultName = "tasks"
 
+// These go into names and subjects of NATS, where dots, blanks and wildcards have a meaning; a type
+// has no hyphen, which consumerOf uses.
 var (
 	goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 	goodType = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
 )
 
+// withDefaults returns the options as a pool uses them, or pawl.ErrInvalid with the first field that
+// cannot be.
 func (o Options) withDefaults() (Options, error) {
 	if o.Name == "" {
 		o.Name = defaultName
@@ -75,6 +79,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+// invalidOption returns the error about a field of Options.
 func invalidOption(option, format string, args ...any) error {
 	return fmt.Errorf("%w: pawlnats.Options.%s is "+format, append([]any{pawl.ErrInvalid, option}, args...)...)
 }
@@ -91,8 +96,10 @@ func (o Options) boundOf(taskType string) int {
 }
 
 // names are those of one engine's stream, consumers and subjects.
+// The Options.Name is in all of them, so engines with different names never meet.
 type names string
 
+// stream returns the name of the stream of tasks.
 func (n names) stream() string { return "PAWL_" + string(n) }
 
 // tasks is the pattern of the subjects of all tasks.
@@ -104,6 +111,9 @@ func (n names) tasksOf(taskType string) string {
 }
 
 // task is the subject of one attempt.
+//
+// The same attempt always has the same subject, whatever its key has in it, so that the stream, which
+// keeps one message of a subject, refuses a second copy.
 func (n names) task(taskType string, c class, k pawl.Key) string {
 	sum := sha256.Sum256([]byte(k))
 	return n.tasksOfClass(taskType, c, hex.EncodeToString(sum[:16]))

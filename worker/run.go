@@ -91,7 +91,7 @@ var (
 	errDropped   = errors.New("the task is no longer wanted from this worker")
 )
 
-// A loop is one call of Run.
+// A clientLoop is one call of Run.
 // lease is 0 before the first registration. A key is in held from delivery until its result has been
 // answered, and not only while the function runs: polls and heartbeats name it for as long. room has a
 // note for each task that ended, one at most.
