@@ -272,8 +272,8 @@ func (a *assembler) addPart(m jetstream.Msg) (whole bool, err error) {
 // Drop implements [store.Log]. It leaves the last entry, behind which the next one comes.
 //
 // Without the last entry nobody could tell behind which position the next one comes. The stream that
-// was taken is compared first: in one that was made anew the same numbers are other entries. JetStream
-// removes what is before keep in one step.
+// was taken is compared first: in one that was made anew
+// the same numbers are other entries.
 func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: drop entries of a log without a context", pawl.ErrInvalid)

@@ -62,7 +62,7 @@ func (l *Log) settlePart(ctx context.Context, m *nats.Msg) error {
 var errUnderWay = errors.New("the servers have refused it, and do not have another one: it may be there or not")
 
 // How often a message is looked for that must be there, and after which pause each.
-// Together they last about as long as JetStream needs to have another leader.
+// Together the pauses last 2.5 s; the caller of Append tries again after that.
 const (
 	looksForOurs = 5
 	pauseOfLooks = 500 * time.Millisecond

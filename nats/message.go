@@ -9,8 +9,8 @@ import (
 
 // The requests of a worker, and the answer.
 type (
-	// Worker is the id of the sender in each of them; the pool believes it, as NATS decides who may
-	// publish here.
+	// Worker is the id of the sender. The pool believes
+	// it: the permissions of NATS decide who may publish here.
 	doneMessage struct {
 		Worker string `json:"worker"`
 		remote.Completion

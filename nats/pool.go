@@ -19,6 +19,12 @@ import (
 
 // A Pool is the executor of one engine: it publishes tasks into a work queue of JetStream and
 // commits what workers say that they came to. Its methods may be called from any goroutine.
+//
+// entries is the truth about what is out, in the memory of this process; the stream is a copy of it
+// for the workers, and may have more (what is over and not removed yet) or less (what is to be
+// published again). Three loops, begun by New and ended by stop, work on the difference: publishLoop
+// on queues, removeLoop on removals, reapLoop on holders. wake and sweep have room for one note each,
+// so that to leave one never blocks. mu guards what stands below it; the engine is not called with it.
 type Pool struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
@@ -44,12 +50,18 @@ type Pool struct {
 }
 
 // engineCalls is what a pool needs of an engine.
+// It is what *pawl.Engine has, so that tests can put a fake in its place.
 type engineCalls interface {
 	remote.Results
 	Heartbeat(ctx context.Context, key pawl.Key, details any) error
 }
 
 // An entry is a task that is out. The pool's lock guards it.
+// owner tells the calls of Execute for one key apart, as the engine dispatches a task again in its
+// next life. holder and heard are what workers last said; an entry without a holder, or with one that
+// has been silent for a lease, is published again. committing is above 0 while a result of it is with
+// the engine: then withdraw removes no message, for the worker acknowledges it. Once answered is true
+// it stays.
 type entry struct {
 	task       pawl.Task
 	owner      int64 // the call of Execute
@@ -72,6 +84,9 @@ const (
 // New returns a pool over a connection, which stays the caller's; it makes the stream if there is
 // none. Connect with nats.MaxReconnects(-1). It fails with pawl.ErrInvalid for options that
 // cannot be, or with what JetStream says.
+//
+// The subscriptions come before the loops, so that no worker of a task that is published finds nobody
+// to answer. If one of them fails, those before it are taken back.
 func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("%w: pawlnats.New without a connection", pawl.ErrInvalid)
@@ -116,6 +131,10 @@ func (p *Pool) Attach(e *pawl.Engine) {
 
 // Execute implements pawl.Executor: it has the task published and returns pawl.ErrPending. A task
 // that is larger than a message of NATS may be fails with limit_exceeded.
+//
+// It returns before the task is in the stream: the engine has committed the dispatch, and what is not
+// published yet is published when the servers are there. Its size is checked here, since a message
+// that is too large would be refused in each round for ever.
 func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	text, err := json.Marshal(remote.NewTaskMessage(t, p.options.Lease))
 	if err != nil {
@@ -141,6 +160,10 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 // Close stops publishing and taking results. Workers go on with what they hold and what is in the
 // stream, and deliver when a pool is there again. Close the pool before its engine: otherwise
 // the engine withdraws its tasks. It returns the cause of ctx if a commit lasts longer.
+//
+// The order: no further requests and results, then the loops end, and then the calls that are served
+// are waited for, a commit among them. After closed is set, the ends of contexts withdraw nothing, so
+// that workers keep what they have.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
@@ -158,6 +181,9 @@ func (p *Pool) Close(ctx context.Context) error {
 }
 
 // enqueue has tasks published that are out. The lock is held.
+//
+// A key may be in a queue twice, and may be over when its turn comes: nextBatch skips what is not out,
+// and the stream refuses a second copy.
 func (p *Pool) enqueue(keys ...pawl.Key) {
 	for _, k := range keys {
 		if e := p.entries[k]; e != nil {
@@ -178,6 +204,10 @@ func signal(c chan struct{}) {
 
 // withdraw forgets an attempt that is over. Unless its worker has just been answered, its
 // message is removed and its holder told.
+//
+// The engine calls it by the end of the context of the dispatch, for every attempt that is over, so
+// also after each result. While a result is being committed, or has been, the worker acknowledges the
+// message itself.
 func (p *Pool) withdraw(k pawl.Key, owner int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,12 +223,17 @@ func (p *Pool) withdraw(k pawl.Key, owner int64) {
 }
 
 // remove has a message removed and its holder told. The lock is held.
+//
+// It is done by a loop and not here, since it takes a request to the servers and the lock is held.
 func (p *Pool) remove(e *entry) {
 	p.removals = append(p.removals, e)
 	signal(p.sweep)
 }
 
 // outKeys returns what is out and held by nobody, by priority and in the order of dispatch.
+//
+// What a worker was heard of within a lease is left out. An entry that nobody has taken yet has the
+// zero time in heard, and so is always in.
 func (p *Pool) outKeys(now time.Time) []pawl.Key {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,6 +254,8 @@ func (p *Pool) outKeys(now time.Time) []pawl.Key {
 }
 
 // reapLoop forgets holders that are not heard of any more.
+// Nothing else tells the engine that a worker has died; JetStream delivers its message to another one
+// by itself.
 func (p *Pool) reapLoop() {
 	tick := time.NewTicker(p.options.Lease / 3)
 	defer tick.Stop()
@@ -232,6 +269,8 @@ func (p *Pool) reapLoop() {
 	}
 }
 
+// reap forgets the holders that were silent for longer than a lease at an instant, and ends their
+// turns of Once.
 func (p *Pool) reap(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

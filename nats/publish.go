@@ -18,6 +18,11 @@ import (
 const publishPause = 500 * time.Millisecond
 
 // ensureStream makes the stream, or changes it to what the options say.
+//
+// One message of a subject, and new ones refused, is what makes it harmless to publish everything
+// again. It is in the memory of the servers: the engine's directory is durable, and what the stream
+// loses is published anew. Only the leader answers, so that what a worker has acknowledged is not seen
+// again at another server.
 func (p *Pool) ensureStream(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -35,6 +40,10 @@ func (p *Pool) ensureStream(ctx context.Context) error {
 // ensureConsumer makes the consumer of a type's tasks of a class, once in the life of a stream. No message
 // may be of two consumers: that of the first class, which may have had all, is changed
 // first, and where it gets them the others are deleted first.
+//
+// A work queue refuses a consumer whose filter meets that of another one, and both options and the
+// program may have changed since the stream was made; hence the order. It calls itself once at most,
+// for class 0. served remembers what is there, until restoreStream empties it.
 func (p *Pool) ensureConsumer(q classQueue) error {
 	filter, bound := p.names.tasksOfClass(q.taskType, q.class, "*"), p.options.boundOf(q.taskType)
 	if bound > 0 {
@@ -82,6 +91,10 @@ func (p *Pool) deleteLater(ctx context.Context, taskType string) error {
 }
 
 // publishLoop publishes what is dispatched, and what is out when it may have been lost.
+//
+// It publishes everything that is out again after each connection, because the servers may have been
+// started anew without the stream, and once in Options.Republish for a loss that no sign tells of. It
+// works off the queues before it looks at the next sign.
 func (p *Pool) publishLoop() {
 	connected := p.conn.StatusChanged(nats.CONNECTED)
 	defer p.conn.RemoveStatusListener(connected)
@@ -104,6 +117,8 @@ func (p *Pool) publishLoop() {
 
 // republish has everything published that is out and held by nobody: what is in the stream is
 // refused.
+//
+// It is cheap where nothing is lost, but for a refusal for each task that waits.
 func (p *Pool) republish() {
 	if err := p.restoreStream(); err != nil {
 		p.options.Logger.Warn("pawlnats: the stream cannot be had", "stream", p.names.stream(), "error", err)
@@ -116,6 +131,9 @@ func (p *Pool) republish() {
 }
 
 // restoreStream makes the stream and, as they come, the consumers again where they are lost.
+//
+// served is emptied before and filled again by ensureConsumer, so that a consumer that fails here is
+// made when its next task comes.
 func (p *Pool) restoreStream() error {
 	p.mu.Lock()
 	served := p.served
@@ -139,6 +157,10 @@ type publication struct {
 }
 
 // publishBatch publishes what comes next in the queue and says whether there may be more.
+//
+// All messages of a batch are sent before the first answer is read: one after another would cost a way
+// there and back for each. What failed goes back into the queue; what succeeded does not, even if its
+// answer is lost with the others, since it would only be refused.
 func (p *Pool) publishBatch() bool {
 	batch := p.nextBatch()
 	if len(batch) == 0 || p.ctx.Err() != nil {
@@ -172,6 +194,9 @@ func (p *Pool) publishBatch() bool {
 }
 
 // publishLater puts what could not be published into the queue again, after a pause.
+//
+// The stream may be what is missing, so it is made again first. Nothing else is published during the
+// pause; it would fail alike.
 func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 	if p.ctx.Err() != nil {
 		return
@@ -189,6 +214,9 @@ func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 }
 
 // nextBatch takes tasks that are still out from the queues, those of the first class first.
+//
+// A later class waits until the earlier ones are published, and at most maxBatch tasks are between a
+// new urgent task and its turn.
 func (p *Pool) nextBatch() []*entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -209,6 +237,10 @@ var errNoAnswer = errors.New("JetStream does not answer")
 
 // awaitPublication waits until the stream has a message, or refuses it because it has it already.
 // A task that was done meanwhile is taken out again.
+//
+// A refusal as a repetition is a success: the stream has the task. While the message was on its way
+// the attempt may have ended; its removal may then have come before the message, which nobody else
+// would take out.
 func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
 	select {
 	case <-s.future.Ok():
@@ -230,12 +262,17 @@ func (p *Pool) awaitPublication(ctx context.Context, s publication) error {
 
 // isRepeated says that a message was refused because the stream has one of its subject. The code,
 // 10077, is that of every message that cannot be stored; the text tells them apart.
+//
+// A full server has the same code, and there the task must be published again.
 func isRepeated(err error) bool {
 	var refused *jetstream.APIError
 	return errors.As(err, &refused) && refused.ErrorCode == 10077 && strings.Contains(refused.Description, "maximum messages per subject exceeded")
 }
 
 // removeLoop removes the messages of attempts that are over, and tells their holders.
+//
+// One at a time is enough: most messages leave the stream by the acknowledgement of their worker, and
+// only cancelled or timed out attempts come here.
 func (p *Pool) removeLoop() {
 	for {
 		select {
@@ -249,6 +286,7 @@ func (p *Pool) removeLoop() {
 	}
 }
 
+// nextRemoval takes the first of the removals; nil if there is none.
 func (p *Pool) nextRemoval() *entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -262,6 +300,10 @@ func (p *Pool) nextRemoval() *entry {
 
 // removeMessage removes one message. While JetStream does not answer it is tried again; a stream
 // that is not there has it no more.
+//
+// The holder is told in any case, by a notice to all workers, of which only the one that holds the key
+// acts. An attempt keeps its subject when it is dispatched again, so the removal may hit the new
+// message: then it is published once more.
 func (p *Pool) removeMessage(e *entry) {
 	ctx, cancel := context.WithTimeout(p.ctx, streamTimeout)
 	defer cancel()

@@ -11,6 +11,9 @@ import (
 
 // A puller asks for the tasks of one type and class, in a goroutine of its own. It is busy, and those of
 // later classes wait for it, until it has heard that there is none.
+//
+// busy is only read and written by its goroutine; the gate has the sum of all of them. The pullers of
+// a worker share its room, in which each task takes a place for as long as it is held.
 type puller struct {
 	loop  *workerLoop
 	queue classQueue
@@ -30,6 +33,8 @@ func (l *workerLoop) newPullers() []*puller {
 	return out
 }
 
+// setBusy says whether the puller may find a task, and keeps the gate's count in step: each puller
+// counts once or not at all.
 func (p *puller) setBusy(busy bool) {
 	switch {
 	case busy && !p.busy:
@@ -42,6 +47,11 @@ func (p *puller) setBusy(busy bool) {
 
 // pullTasks takes tasks until ctx is done. It asks only while there is room, and never
 // waits for the engine: a task that is delivered is looked at in its own goroutine.
+//
+// The gate must not wait for a puller that has failed, or is done: it is not busy in the pause, nor
+// after the end. A missing consumer or stream is no fault, for the pool makes them with the first
+// task; it is tried again after the pause. The one error is that the connection is closed for good,
+// and ends Run.
 func (p *puller) pullTasks(ctx context.Context) error {
 	defer p.setBusy(false)
 	l := p.loop
@@ -74,6 +84,9 @@ func (p *puller) pullTasks(ctx context.Context) error {
 
 // awaitRoom waits until another task may be held. If none may now, the puller is busy: there may be a
 // task when it comes to it.
+//
+// It takes a place and gives it back: the place itself is taken in startTask, when there is a task. In
+// between another puller may take it, and then the task that comes goes back by Nak.
 func (p *puller) awaitRoom(ctx context.Context) bool {
 	room := p.loop.room
 	select {
@@ -94,6 +107,12 @@ func (p *puller) awaitRoom(ctx context.Context) bool {
 
 // pullSome asks for tasks for a while, one at a time, and begins them. If all the room was taken
 // meanwhile, by another task, it goes back at once.
+//
+// A puller that may have a task asks first without waiting: only the answer "none" lets the later
+// classes ask. After that it asks with a wait, not busy, so that they are not held up; a task that it
+// finds makes it busy again. The last class has nobody behind it, and a type with a bound only one
+// class, so both ask with the wait at once. It returns after pullWait, so that the consumer is looked
+// up again.
 func (p *puller) pullSome(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, pullWait)
 	defer cancel()
@@ -128,6 +147,9 @@ func (p *puller) pullSome(ctx context.Context) error {
 }
 
 // takeOne begins the task that a request brings, and reports whether there was one.
+//
+// A time-out is the answer that there was none. An error beside a task that was delivered is left for
+// the next request to say.
 func (p *puller) takeOne(ctx context.Context, ask func() (jetstream.MessageBatch, error)) (found bool, err error) {
 	batch, err := ask()
 	if err != nil {

@@ -20,6 +20,10 @@ import (
 const turnWait = 5 * time.Second
 
 // subscribe serves the requests of one kind, each in a goroutine of its own.
+//
+// At most maxCalls requests are served at once; more wait in the client of NATS. One is counted by the
+// group under the lock, with closed looked at, so that Close waits for it or it does not begin. A
+// request without an answer is asked again by its worker.
 func (p *Pool) subscribe(what string, serve func([]byte) reply) error {
 	sub, err := p.conn.Subscribe(p.names.call(what), func(m *nats.Msg) {
 		select {
@@ -47,6 +51,8 @@ func (p *Pool) subscribe(what string, serve func([]byte) reply) error {
 	return nil
 }
 
+// unsubscribe ends all subscriptions: requests that come after it find no responder, and are asked
+// again.
 func (p *Pool) unsubscribe() {
 	for _, s := range p.subs {
 		_ = s.Unsubscribe() // the connection is gone, and the subscription with it
@@ -62,9 +68,14 @@ func (p *Pool) attached() engineCalls {
 
 var busyReply = reply{Status: statusBusy, Message: "the engine is not there yet: ask again"}
 
+// invalidReply answers a request that can never succeed; the text is for whoever wrote the worker.
 func invalidReply(err error) reply { return reply{Status: statusInvalid, Message: err.Error()} }
 
 // serveDone commits a result.
+//
+// It does not ask whether the sender holds the task: the first result of an attempt counts, whoever
+// brings it, and the engine says which was the first. So it also works for attempts that this pool
+// does not know, after a restart. The commit has a context of its own, which outlives Close's stop.
 func (p *Pool) serveDone(data []byte) reply {
 	var m doneMessage
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -95,6 +106,8 @@ func (p *Pool) serveDone(data []byte) reply {
 	return reply{Status: statusBusy, Message: err.Error()}
 }
 
+// beginCommit notes that a result of a task is with the engine; nil if the pool does not know the
+// task. What it returns goes to endCommit.
 func (p *Pool) beginCommit(k pawl.Key) *entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,6 +120,9 @@ func (p *Pool) beginCommit(k pawl.Key) *entry {
 
 // endCommit notes that an attempt has a result before its worker hears of it and
 // acknowledges: from then on it is not published again. Another holder than the worker is told.
+//
+// An unsure verdict changes nothing: the worker sends the result again. A holder who is not the sender
+// has worked in vain; the removal of the message tells it.
 func (p *Pool) endCommit(e *entry, worker string, verdict remote.Verdict) {
 	if e == nil {
 		return
@@ -125,6 +141,11 @@ func (p *Pool) endCommit(e *entry, worker string, verdict remote.Verdict) {
 }
 
 // serveBeat renews what the pool and the engine know of a task's holder.
+//
+// One message serves four questions: a claim, a sign of life, details, and a blob to be kept. A claim
+// of a task that is out is answered without the engine; one that the pool does not know is passed on
+// to it, because the attempt may be over, or not dispatched yet in this life. The engine's answer
+// decides whether the worker goes on.
 func (p *Pool) serveBeat(data []byte) reply {
 	var m beatMessage
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -165,6 +186,9 @@ func (p *Pool) serveBeat(data []byte) reply {
 }
 
 // keepBlob has a blob kept that a task has put.
+//
+// The worker has put it into the store already; the engine keeps it until the attempt is over. A task
+// that is not out is over, or comes with the next dispatch: then the worker asks again.
 func (p *Pool) keepBlob(m beatMessage) reply {
 	if _, err := blob.ParseRef(blob.Ref{Hash: m.Blob}); err != nil {
 		return invalidReply(err)
@@ -181,6 +205,11 @@ func (p *Pool) keepBlob(m beatMessage) reply {
 
 // noteHolder notes who holds a task. known says that it is out, mine that nobody else holds it: a
 // delivery takes it from who had it before.
+//
+// A claim wins because JetStream delivers a message to somebody else only when the lease has run out;
+// turns of the holder before end with it. A sign of life from another than the holder is answered
+// "other", and its function is interrupted. A task that the pool does not know, or that has its
+// result, is nobody's: the engine is asked about it.
 func (p *Pool) noteHolder(m beatMessage, now time.Time) (known, mine bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,6 +232,9 @@ func (p *Pool) noteHolder(m beatMessage, now time.Time) (known, mine bool) {
 }
 
 // serveOnce is Task.Once for a worker.
+//
+// A goodbye needs no hold on the task: its turn is named by a random text that only its worker knows.
+// For the rest the worker must hold the task; to ask is a sign of life as well.
 func (p *Pool) serveOnce(data []byte) reply {
 	var m onceMessage
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -232,6 +264,9 @@ func (p *Pool) serveOnce(data []byte) reply {
 
 // serveBeatUnknown answers for a task that the pool does not know: it is over, or the engine has
 // not dispatched it yet.
+//
+// It has a heartbeat served in its stead: if the engine says that the attempt is over, that is the
+// answer; if it takes the heartbeat, the dispatch is still to come, and the worker asks again.
 func (p *Pool) serveBeatUnknown(worker string, k pawl.Key) reply {
 	text, err := json.Marshal(beatMessage{Worker: worker, Key: k})
 	if err != nil {
@@ -244,6 +279,8 @@ func (p *Pool) serveBeatUnknown(worker string, k pawl.Key) reply {
 }
 
 // checkHeld says whether a worker holds a task.
+//
+// AskTurn calls it once the turn is where EndTurns finds it.
 func (p *Pool) checkHeld(m onceMessage) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -253,7 +290,8 @@ func (p *Pool) checkHeld(m onceMessage) error {
 	return nil
 }
 
-// onceReply answers a message of Once. What no repetition mends is final: an outcome that is too large to be kept, or one
+// onceReply returns an answer of Once, or its error as the worker is told of it. What may pass is
+// busy: the worker asks again. What no repetition mends is final: an outcome that is too large to be kept, or one
 // that is damaged.
 func onceReply(r remote.OnceReply, err error) reply {
 	var limit *workflow.LimitError

@@ -43,6 +43,9 @@ const (
 	claimWait   = 2 * time.Second // of the question whether a task that comes again is still wanted
 )
 
+// The first three of an answer say what the pool thinks: errOver and errNotMine end the task's
+// function, errInvalid its message; errBusy is for everything after which the same request may
+// succeed.
 var (
 	errDropped  = errors.New("the task is no longer wanted from this worker")
 	errBusy     = errors.New("the engine's pool is not there")
@@ -58,6 +61,9 @@ var (
 // contexts are cancelled, what they were at is given back, and Run returns nil once all functions have
 // returned. It fails with pawl.ErrInvalid, or with nats.ErrConnectionClosed when the connection
 // is closed.
+//
+// The notices of drops are subscribed to before the first task is taken. Pullers end first and tasks
+// after them, so that no task begins when Run waits for the last one.
 func (w *Worker) Run(ctx context.Context, h pawl.Handlers) error {
 	l, err := w.newLoop(h)
 	if err != nil {
@@ -86,6 +92,10 @@ func (w *Worker) Run(ctx context.Context, h pawl.Handlers) error {
 }
 
 // A workerLoop is one call of Run.
+//
+// room has as many places as the capacity, and one note in it for each task. held has the cancel
+// function of each, until its result is delivered; mu guards it alone. types, names and handlers do
+// not change.
 type workerLoop struct {
 	conn     *nats.Conn
 	js       jetstream.JetStream
@@ -104,6 +114,7 @@ type workerLoop struct {
 	held map[pawl.Key]context.CancelCauseFunc
 }
 
+// newLoop checks the worker's fields and fills in the defaults. It connects to nothing.
 func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
 	types := w.Types
 	if types == nil {
@@ -136,6 +147,10 @@ func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
 }
 
 // startTask performs a delivered task in a goroutine of its own.
+//
+// It never waits: the puller that calls it asks for the next task. A message that nobody can read
+// would come again for ever, so it is terminated; one for which there is no room goes to another
+// worker.
 func (l *workerLoop) startTask(ctx context.Context, m jetstream.Msg) {
 	t, lease, err := readTask(m.Data())
 	if err != nil {
@@ -165,6 +180,7 @@ func (l *workerLoop) startTask(ctx context.Context, m jetstream.Msg) {
 	})
 }
 
+// taskEnded gives the place of a task back.
 func (l *workerLoop) taskEnded(k pawl.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,6 +188,7 @@ func (l *workerLoop) taskEnded(k pawl.Key) {
 	<-l.room
 }
 
+// readTask reads a delivered message: the task, and for how long it is held without a sign of life.
 func readTask(data []byte) (pawl.Task, time.Duration, error) {
 	var m remote.TaskMessage
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -186,6 +203,8 @@ func readTask(data []byte) (pawl.Task, time.Duration, error) {
 }
 
 // dropTask cancels a task of which the pool says that it is no longer wanted.
+//
+// All workers get each notice; a key that is not held here is somebody else's.
 func (l *workerLoop) dropTask(m *nats.Msg) {
 	var d dropMessage
 	if json.Unmarshal(m.Data, &d) != nil {
