@@ -20,9 +20,9 @@ const publishPause = 500 * time.Millisecond
 // ensureStream makes the stream, or changes it to what the options say.
 //
 // One message of a subject, and new ones refused, is what makes it harmless to publish everything
-// again. It is in the memory of the servers: the engine's directory is durable, and what the stream
-// loses is published anew. Only the leader answers, so that what a worker has acknowledged is not seen
-// again at another server.
+// again. It is in the memory of the servers: the engine's directory is durable, and what
+// the stream
+// loses is published anew.
 func (p *Pool) ensureStream(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()
@@ -159,8 +159,8 @@ type publication struct {
 // publishBatch publishes what comes next in the queue and says whether there may be more.
 //
 // All messages of a batch are sent before the first answer is read: one after another would cost a way
-// there and back for each. What failed goes back into the queue; what succeeded does not, even if its
-// answer is lost with the others, since it would only be refused.
+// there and back for each. What failed, or has no answer in time, goes back into the queue: a
+// message that is there after all is refused as repeated, which counts as a success.
 func (p *Pool) publishBatch() bool {
 	batch := p.nextBatch()
 	if len(batch) == 0 || p.ctx.Err() != nil {

@@ -43,9 +43,9 @@ const (
 	claimWait   = 2 * time.Second // of the question whether a task that comes again is still wanted
 )
 
-// The first three of an answer say what the pool thinks: errOver and errNotMine end the task's
-// function, errInvalid its message; errBusy is for everything after which the same request may
-// succeed.
+// Of what a request comes to, errOver and errNotMine end
+// the task's function, errInvalid says that the message would never
+// be taken, and errBusy that the same request may succeed later.
 var (
 	errDropped  = errors.New("the task is no longer wanted from this worker")
 	errBusy     = errors.New("the engine's pool is not there")

@@ -33,6 +33,8 @@ import (
 )
 
 // Exit statuses.
+// They are those of the command pawl as far as they mean the same; 3 is not used here. Scripts depend
+// on the numbers.
 const (
 	exitDone = iota
 	exitNo
@@ -57,6 +59,10 @@ the log of a cluster anew from the engine directory DIR. -help says which flags.
 `
 
 // runArguments does what a command line says, and returns the exit status.
+//
+// It alone prints errors and chooses the status; the commands below return them. errNo has no text of
+// its own to print, since the command has printed its report. package flag prints what is wrong with
+// flags, and asking for -help is no failure.
 func runArguments(ctx context.Context, args []string, out, errs io.Writer) int {
 	if len(args) == 0 {
 		fmt.Fprint(errs, usage)
@@ -93,6 +99,7 @@ func runArguments(ctx context.Context, args []string, out, errs io.Writer) int {
 	return exitUnusable
 }
 
+// They say only which status an error has; errNoServer is wrapped around the error that tells why.
 var (
 	errNo       = errors.New("there is something to be done")
 	errUsage    = errors.New("the flags are wrong")
@@ -105,6 +112,7 @@ type place struct {
 	wait                 time.Duration
 }
 
+// addFlags adds the flags that both commands have.
 func (p *place) addFlags(f *flag.FlagSet) {
 	f.StringVar(&p.servers, "s", nats.DefaultURL, "the servers, `URL`s with commas between them")
 	f.StringVar(&p.credentials, "creds", "", "a `FILE` with the credentials of an account")
@@ -112,6 +120,9 @@ func (p *place) addFlags(f *flag.FlagSet) {
 }
 
 // connect connects to one of the servers.
+//
+// The connection comes back by itself, for as long as the command runs: a recovery may last longer
+// than a server's restart. The caller closes it.
 func (p *place) connect() (*nats.Conn, error) {
 	options := []nats.Option{nats.Name("pawl-nats"), nats.Timeout(p.wait), nats.MaxReconnects(-1)}
 	if p.credentials != "" {
@@ -125,6 +136,9 @@ func (p *place) connect() (*nats.Conn, error) {
 }
 
 // parseFlags reads the arguments behind the name of a command.
+//
+// operands is how many arguments there must be behind the flags. Its errors are flag.ErrHelp and
+// errUsage, about both of which the user has been told when it returns.
 func parseFlags(f *flag.FlagSet, args []string, operands int) error {
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -141,6 +155,9 @@ func parseFlags(f *flag.FlagSet, args []string, operands int) error {
 }
 
 // checkServers is the command doctor.
+//
+// Its connection must be one of the system account, which sees all servers; another account gets no
+// answer.
 func checkServers(ctx context.Context, args []string, out, errs io.Writer) error {
 	var at place
 	f := flag.NewFlagSet("pawl-nats doctor", flag.ContinueOnError)
@@ -162,6 +179,11 @@ func checkServers(ctx context.Context, args []string, out, errs io.Writer) error
 }
 
 // recoverLog is the command recover.
+//
+// -give-up is the consent to lose: the entries that the log has, or had, and the directory lacks.
+// Without it nothing changes in the log, and the status 1 says that there would be something to do.
+// The directory is looked at before the servers are, because a wrong path must not make streams or
+// buckets.
 func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 	var at place
 	f := flag.NewFlagSet("pawl-nats recover", flag.ContinueOnError)
@@ -190,6 +212,8 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 		return err
 	}
 	defer conn.Close()
+	// OpenCluster makes what is missing, and a log that is gone must be made on as many servers as it
+	// was: only the operator knows how many.
 	if *replicas == 0 {
 		if *replicas, err = replicasOf(ctx, conn, *name, at.wait); err != nil {
 			return err
@@ -204,6 +228,8 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	o.Bases = b.Bases
 	report, err := pawl.Recover(ctx, f.Arg(0), o)
+	// The report is printed even beside an error, as far as there is one: it says what the directory
+	// has.
 	if report.Directory.Seq != 0 {
 		_, wrong := fmt.Fprintln(out, strings.TrimSuffix(report.String(), "\n"))
 		err = errors.Join(err, wrong)
@@ -215,6 +241,8 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 }
 
 // replicasOf returns on how many servers the log of a cluster is. One that is gone is not made by the way, on any number of them.
+//
+// wait bounds the look at the stream. The name of the stream is that of pawlnats.Log.
 func replicasOf(ctx context.Context, conn *nats.Conn, name string, wait time.Duration) (int, error) {
 	js, err := jetstream.New(conn)
 	if err != nil {
