@@ -43,7 +43,8 @@ type BlobsOptions struct {
 //
 // It writes what the client library of NATS writes, in its layout: a bucket is the stream
 // OBJ_<bucket>, an object's content is in messages under $O.<bucket>.C.<id>, each Put under a new id,
-// and its description in one under $O.<bucket>.M.<name in base64>. Some things are done on the stream itself,
+// and its description in one under $O.<bucket>.M.<name in base64>. Some things are done on the stream
+// itself,
 // where the library would wait without an end or lose a race: to list, to delete, and to read.
 type Blobs struct {
 	js      jetstream.JetStream

@@ -32,7 +32,8 @@ const maxClusterName = 24
 // <name>-bases and <name>-blobs, and the lease in the key-value bucket <name>-lease. It makes what is not there.
 // Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid, or what JetStream says.
 //
-// The log is opened once here, so that a stream that cannot be one is found at the start; NewLog opens another for each
+// The log is opened once here, so that a stream that cannot be one is found at the start; NewLog opens
+// another for each
 // life of the engine, which
 // begins with one that has taken nothing.
 func OpenCluster(ctx context.Context, conn *nats.Conn, o ClusterOptions) (b cluster.Backend, err error) {

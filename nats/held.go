@@ -115,7 +115,8 @@ func (h *heldTask) renew(ctx context.Context) {
 // deliver sends a result until the pool has answered; when ctx is done, once.
 //
 // errInvalid says that the same message would never be taken: the failure that says why is sent
-// instead, and if even that is not taken, the log is told and the message left to its lease. When ctx is done, the result is sent
+// instead, and if even that is not taken, the log is told and the message left to its lease. When ctx
+// is done, the result is sent
 // once, and if that fails the message goes back.
 func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 	if errors.Is(cause, pawl.ErrPending) {

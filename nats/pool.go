@@ -24,7 +24,8 @@ import (
 // for the workers, and may have more (what is over and not removed yet) or less (what is to be
 // published again). Three loops, begun by New and ended by stop, work on the difference: publishLoop
 // on queues, removeLoop on removals, reapLoop on holders. wake and sweep have room for one note each,
-// so that to leave one never blocks. mu guards what stands below it; no result and no heartbeat goes to the engine under it.
+// so that to leave one never blocks. mu guards what stands below it; no result and no heartbeat goes
+// to the engine under it.
 type Pool struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream

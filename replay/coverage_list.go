@@ -49,7 +49,8 @@ func (d *DefinitionCoverage) listCounts() {
 }
 
 // Never lists what no run went through, a line each: nodes, what their expressions may choose,
-// transitions, whole tiers, joins and branches, in definition order. What leaves a node that was never reached goes without
+// transitions, whole tiers, joins and branches, in definition order. What leaves a node that was never
+// reached goes without
 // saying.
 //
 // It tells the least that says all: where a node was not reached, nothing of its transitions; where a

@@ -8,7 +8,8 @@ import (
 )
 
 // Find returns the recording that a name stands for: the path of a run's file, or of a file of
-// exported runs, of which it is the first, or DIR:RUN for a run of such a file or of an engine directory that no engine has open. Close it. It fails as Open does, and
+// exported runs, of which it is the first, or DIR:RUN for a run of such a file or of an engine
+// directory that no engine has open. Close it. It fails as Open does, and
 // with store.ErrRunNotFound.
 func Find(name string) (*Recording, error) { return FindSealed(name, nil) }
 
@@ -38,7 +39,8 @@ func FindSealed(name string, c store.Codec) (*Recording, error) {
 	return rec, nil
 }
 
-// SplitName splits a name, as [Find] takes it, at the first colon behind an engine directory, or a file of exported runs; ok is
+// SplitName splits a name, as [Find] takes it, at the first colon behind an engine directory, or a
+// file of exported runs; ok is
 // false if there is none.
 //
 // The shortest directory wins, so a run's id may have colons; an id is not looked up here.

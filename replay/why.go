@@ -86,7 +86,8 @@ const MaxExplained = 200
 // are named. Of more than MaxExplained kinds of waits the first are told.
 //
 // It reads the recording twice: the first time it only applies the records, and finds out which tokens
-// are to be named; the second time addArrivals plans again the few records that made these tokens. To plan every record would cost more,
+// are to be named; the second time addArrivals plans again the few records that made these tokens. To
+// plan every record would cost more,
 // for tokens most of which have ended. came maps
 // the tokens that are named to where their Arrival goes.
 func Why(rec *Recording) (_ Explanation, err error) {

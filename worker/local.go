@@ -14,7 +14,8 @@ import (
 
 // A local is a worker of this process. Each of its tasks has one goroutine;
 // there are none without work. The pool's lock guards it.
-// state is its part in the queue; Pool.locals finds the local by it. running has the tasks whose function has
+// state is its part in the queue; Pool.locals finds the local by it. running has the tasks whose
+// function has
 // not returned; one that was withdrawn stays
 // there until its function heeds its context.
 type local struct {
@@ -154,7 +155,8 @@ var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Seco
 // was interrupted has not failed: its task goes back, or is over.
 //
 // It runs on the goroutine of the function. The worker holds the task until
-// the result is committed or given up, so that Drain waits for commits as well. A result that cannot be committed for now is
+// the result is committed or given up, so that Drain waits for commits as well. A result that cannot
+// be committed for now is
 // sent again until the pool closes, and then its task goes back; a success that came although the
 // context was cancelled is sent too, and the engine decides.
 func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output any, err error) {

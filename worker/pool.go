@@ -80,7 +80,8 @@ func New(o Options) (*Pool, error) {
 // open, and again for one that is opened later; results and remote workers wait for it.
 func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
 
-// attachEngine is Attach for any engine. The secret of the tags is derived from the engine's directory: it is the same after a restart, so
+// attachEngine is Attach for any engine. The secret of the tags is derived from the engine's
+// directory: it is the same after a restart, so
 // that workers keep the keys that they have.
 func (p *Pool) attachEngine(e results) {
 	secret, err := e.DeriveSecret(tagPurpose)
