@@ -14,7 +14,7 @@ import (
 func Find(name string) (*Recording, error) { return FindSealed(name, nil) }
 
 // FindSealed is Find for what may be sealed, which the codec opens.
-// FindSealed splits the name first: a colon in the name of a file is no harm, since only what stands
+// It splits the name first: a colon in the name of a file is no harm, since only what stands
 // before it as an engine directory or an export makes it DIR:RUN. For one run of a directory the
 // Inspection is closed together with the recording.
 func FindSealed(name string, c store.Codec) (*Recording, error) {

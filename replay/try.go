@@ -51,7 +51,7 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 }
 
 // actOn returns a command that changes a run.
-// actOn puts -m REASON behind each, since what changes a run should say why in its journal.
+// It puts -m REASON behind each, since what changes a run should say why in its journal.
 func actOn(run workflow.RunID, verb string, operands ...string) string {
 	words := append([]string{"pawl", verb, shellWord(string(run))}, operands...)
 	return strings.Join(append(words, "-m", "REASON"), " ")
