@@ -126,10 +126,10 @@ type errorReply struct {
 func writeError(w http.ResponseWriter, err error) {
 	e := errorOf(err)
 	text, _ := encodeJSON(errorReply{e, e.batch}) // texts and numbers
-	switch e.Status {
-	case http.StatusServiceUnavailable:
+	switch {
+	case e.Code == "busy": // to be repeated by programs; of others it is not known what has been done
 		w.Header().Set("Retry-After", "1")
-	case http.StatusUnauthorized:
+	case e.Status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
 	}
 	writeBody(w, e.Status, typeJSON, text)

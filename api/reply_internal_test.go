@@ -1,0 +1,23 @@
+package api
+
+import (
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+)
+
+// Only what was not done at all says when to come back: programs repeat by that what nobody should repeat unseen.
+func TestRetryAfter(t *testing.T) {
+	for _, x := range []struct {
+		err  error
+		want string
+	}{{pawl.ErrBusy, "1"}, {pawl.ErrUnknown, ""}, {pawl.ErrFailed, ""}, {pawl.ErrFenced, ""}} {
+		w := httptest.NewRecorder()
+		writeError(w, x.err)
+		require.Equal(t, 503, w.Code)
+		require.Equal(t, x.want, w.Header().Get("Retry-After"), "%v", x.err)
+	}
+}
