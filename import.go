@@ -61,24 +61,19 @@ func (e *Engine) SimulateImport(ctx context.Context, from *replay.Recording, new
 	if err != nil {
 		return nil, err
 	}
-	switch exists, err := e.forkedBefore(&m); {
-	case err != nil:
-		return nil, err
-	case exists:
-		return e.Simulate(ctx, newID)
+	read := func() (*store.ForkSource, error) {
+		source, err := e.readImported(ctx, from)
+		if err != nil {
+			return nil, fmt.Errorf("import run %q: %w", string(from.Run), err)
+		}
+		return source, nil
 	}
-	source, err := e.readImported(ctx, from)
-	if err != nil {
-		return nil, fmt.Errorf("import run %q: %w", string(from.Run), err)
-	}
-	sim, records, err := e.simulateForkOf(source, m)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.checkImported(sim.state); err != nil {
-		return nil, err
-	}
-	return sim, e.takeBlobs(ctx, from, source.BlobRefs(records), checkBlob)
+	return e.simulateForkOf(ctx, m, read, func(sim *Simulation, source *store.ForkSource, records []decision.Record) error {
+		if err := e.checkImported(sim.state); err != nil {
+			return err
+		}
+		return e.takeBlobs(ctx, from, source.BlobRefs(records), checkBlob)
+	})
 }
 
 // prepareImport checks what Import is given, and returns the message that makes the run.

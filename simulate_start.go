@@ -59,41 +59,50 @@ func (e *Engine) simulateFork(ctx context.Context, newID workflow.RunID, t Targe
 	if err != nil {
 		return nil, err
 	}
+	read := func() (*store.ForkSource, error) {
+		source, err := e.dir.ReadForkSource(t.Run)
+		return source, closedError(err)
+	}
+	return e.simulateForkOf(ctx, m, read, func(*Simulation, *store.ForkSource, []decision.Record) error { return nil })
+}
+
+// simulateForkOf returns a copy of the run that a message makes of the source that read returns, if check has nothing against it
+// and all its records; of the run itself if it was made so before.
+func (e *Engine) simulateForkOf(
+	ctx context.Context, m state.RunForked, read func() (*store.ForkSource, error), check func(*Simulation, *store.ForkSource, []decision.Record) error,
+) (*Simulation, error) {
 	switch exists, err := e.forkedBefore(&m); {
 	case err != nil:
 		return nil, err
 	case exists:
-		return e.Simulate(ctx, newID)
+		return e.Simulate(ctx, m.Run)
 	}
-	source, err := e.dir.ReadForkSource(t.Run)
+	source, err := read()
 	if err != nil {
-		return nil, closedError(err)
+		return nil, err
 	}
-	sim, _, err := e.simulateForkOf(source, m)
-	return sim, err
-}
-
-// simulateForkOf returns a copy of the run that a message makes of a source, and all its records.
-func (e *Engine) simulateForkOf(source *store.ForkSource, m state.RunForked) (*Simulation, []decision.Record, error) {
 	f, err := placeFork(source, m, timeout.Instant(e.hook.Now()))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s, err := source.Replay(f.records, nil)
 	if err != nil {
-		return nil, nil, closedError(err)
+		return nil, closedError(err)
 	}
 	h := source.Head
 	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = m.Run, "", "", f.message.From, int64(len(f.records))
 	sim, err := e.simulateFrom(s, h).beginWith(f.message)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	records := f.records
 	for _, step := range sim.Steps() {
 		records = append(records, step.Record)
 	}
-	return sim, records, nil
+	if err := check(sim, source, records); err != nil {
+		return nil, err
+	}
+	return sim, nil
 }
 
 // simulateFrom returns a copy of a state, as of now.

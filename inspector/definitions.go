@@ -150,7 +150,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	for i := range g.Definition.Nodes {
 		row := gridRow{Node: g.Definition.Nodes[i].ID}
 		// Of a large definition the grid has the nodes that are drawn.
-		if !b.draws(row.Node) {
+		if !b.drawsNode(row.Node) {
 			continue
 		}
 		for k := range runs {

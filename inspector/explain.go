@@ -26,10 +26,10 @@ type explained struct {
 	ready chan struct{} // is closed when the answer that is worked out is there; nil if none is
 }
 
-// explain says why the run stands where it stands, for a page that waits for that or does not.
+// explainNow says why the run stands where it stands, for a page that waits for that or does not.
 //
 // It marks the page as stale if the answer is of an earlier record: a hub then makes another frame when the run rests.
-func (v *viewer) explain(patient bool) (pawl.Explanation, bool, error) {
+func (v *viewer) explainNow(patient bool) (pawl.Explanation, bool, error) {
 	ended := v.ov.Status.Final()
 	inAWhile := v.framed && !ended && (v.ov.Seq > fewRecords || v.ov.Live > fewRecords)
 	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, whyAsked{patient, inAWhile, ended})

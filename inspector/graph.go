@@ -134,7 +134,7 @@ func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow
 			part := v.partOf("nodes", len(order), page)
 			data.Listed, order = &part, order[part.From-1:part.To]
 		} else {
-			data.All, order = page("0"), slices.DeleteFunc(order, func(id workflow.NodeID) bool { return !data.draws(id) })
+			data.All, order = page("0"), slices.DeleteFunc(order, func(id workflow.NodeID) bool { return !data.drawsNode(id) })
 		}
 	}
 	for _, id := range order {

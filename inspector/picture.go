@@ -36,8 +36,8 @@ type picture struct {
 // Part reports whether not all is drawn.
 func (g picture) Part() bool { return g.Drawn < g.Of }
 
-// draws reports whether a node is in the picture.
-func (g *picture) draws(id workflow.NodeID) bool { return g.nodes[id] }
+// drawsNode reports whether a node is in the picture.
+func (g *picture) drawsNode(id workflow.NodeID) bool { return g.nodes[id] }
 
 // drawPicture draws a diagram, or the part of it around the node that the query of the page names.
 //

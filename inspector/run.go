@@ -232,7 +232,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		h.Why, h.WhyAs = []whyLine{{Class: "none", Word: "not known", Place: "The run", Href: v.link(), Text: "was exported without its values: why it stands here is not known."}}, v.ov.Seq
 		return h, nil
 	}
-	x, ok, err := v.explain(view == "why")
+	x, ok, err := v.explainNow(view == "why")
 	if err != nil {
 		return h, err
 	}

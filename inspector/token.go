@@ -196,7 +196,7 @@ func (v *viewer) viewToken() (any, error) {
 	}
 	// Of a live token the answer for the run says why it waits, if that is at hand or soon worked out. The page is complete without it.
 	if t.Live() && !v.redacted {
-		x, ok, err := v.explain(false)
+		x, ok, err := v.explainNow(false)
 		if err == nil && ok {
 			for i := range x.Waits {
 				if x.Waits[i].Token == t.ID {

@@ -99,13 +99,13 @@ func (r *blobReader) getChunk() error {
 	}
 	if err == nil {
 		r.next = m.Sequence + 1
-		r.take(m.Data)
+		r.takeChunk(m.Data)
 	}
 	return err
 }
 
-// take makes a chunk the one that is read from, and counts it in.
-func (r *blobReader) take(chunk []byte) {
+// takeChunk makes a chunk the one that is read from, and counts it in.
+func (r *blobReader) takeChunk(chunk []byte) {
 	r.left = chunk
 	r.sum.Write(chunk)
 	r.missing--
@@ -129,7 +129,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 		} else if m, failed := nextMessage(r.ctx, r.chunks); failed != nil {
 			err = failed
 		} else {
-			r.take(m.Data())
+			r.takeChunk(m.Data())
 		}
 		if err != nil {
 			return 0, &blob.Error{Hash: r.hash, Err: err, Detail: "read its next chunk"}

@@ -32,10 +32,10 @@ func (con *console) tellWhile(what string, tick <-chan time.Time, do func() erro
 	for n := 1; ; n++ {
 		select {
 		case err := <-done:
-			line.clear()
+			line.clearText()
 			return err
 		case <-tick:
-			line.show(fmt.Sprintf("%s: %v", what, time.Duration(n)*time.Second))
+			line.showText(fmt.Sprintf("%s: %v", what, time.Duration(n)*time.Second))
 		}
 	}
 }
@@ -49,16 +49,16 @@ type workingLine struct {
 	shown bool
 }
 
-// show writes the line, over what it said before.
-func (l *workingLine) show(text string) {
+// showText writes the line, over what it said before.
+func (l *workingLine) showText(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.errs, "\r%s", text)
 	l.shown = true
 }
 
-// clear takes the line back.
-func (l *workingLine) clear() {
+// clearText takes the line back.
+func (l *workingLine) clearText() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clearLocked()

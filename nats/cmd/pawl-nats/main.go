@@ -119,11 +119,11 @@ func (p *place) addFlags(f *flag.FlagSet) {
 	f.DurationVar(&p.wait, "wait", 10*time.Second, "how long to wait for the servers")
 }
 
-// connect connects to one of the servers.
+// connectToServers connects to one of the servers.
 //
 // The connection comes back by itself, for as long as the command runs: a recovery may last longer
 // than a server's restart. The caller closes it.
-func (p *place) connect() (*nats.Conn, error) {
+func (p *place) connectToServers() (*nats.Conn, error) {
 	options := []nats.Option{nats.Name("pawl-nats"), nats.Timeout(p.wait), nats.MaxReconnects(-1)}
 	if p.credentials != "" {
 		options = append(options, nats.UserCredentials(p.credentials))
@@ -166,7 +166,7 @@ func checkServers(ctx context.Context, args []string, out, errs io.Writer) error
 	if err := parseFlags(f, args, 0); err != nil {
 		return err
 	}
-	conn, err := at.connect()
+	conn, err := at.connectToServers()
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 	if _, err := os.Stat(f.Arg(0)); err != nil {
 		return err
 	}
-	conn, err := at.connect()
+	conn, err := at.connectToServers()
 	if err != nil {
 		return err
 	}
