@@ -46,7 +46,7 @@ func copiesDuring(t *testing.T, hook *testhook.Hook, dir string, do func()) (poi
 		}
 		to := harness.Workspace(t)
 		points, copies = append(points, point), append(copies, to)
-		require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
+		require.NoError(t, harness.CopyLive(to, dir))
 	})
 	do()
 	reset()

@@ -127,7 +127,7 @@ func TestCrashBeforeAMergedBlobIsReferredTo(t *testing.T) {
 	hook.OnHit(func(name string) {
 		if found, _ := filepath.Glob(filepath.Join(dir, "blobs", "??", "*")); name == "commit.begin" && len(found) > 0 {
 			once.Do(func() {
-				if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
+				if err := harness.CopyLive(crashed, dir); err != nil {
 					t.Error(err)
 				}
 			})

@@ -92,6 +92,7 @@ func (p *mendPlace) compare(want int, machines ...string) {
 
 // kill leaves a directory as the death of its process does, and the log without the entries behind one.
 func (p *mendPlace) kill(e *pawl.Engine, machine string, behind uint64) {
+	synctest.Wait() // until no file of a run is on its way: a copy takes time
 	crashed := filepath.Join(p.dir, "crashed")
 	require.NoError(p.t, os.CopyFS(crashed, os.DirFS(p.pathOf(machine))))
 	require.NoError(p.t, e.Close(p.t.Context()))
@@ -204,7 +205,7 @@ func TestRemoteDiesWhileItMends(t *testing.T) {
 					return
 				}
 				if hits++; hits == hit {
-					require.NoError(t, os.CopyFS(p.pathOf("dead"), os.DirFS(p.pathOf("a"))))
+					require.NoError(t, harness.CopyLive(p.pathOf("dead"), p.pathOf("a")))
 					done = p.log.Len()
 				}
 			})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/logtest"
@@ -149,7 +150,7 @@ func TestRecoverDies(t *testing.T) {
 				hook, memory := &testhook.Hook{}, &logtest.Memory{}
 				hook.OnHit(func(at string) {
 					if at == point {
-						require.NoError(t, os.CopyFS(p.pathOf("dead"), os.DirFS(p.pathOf("a"))))
+						require.NoError(t, harness.CopyLive(p.pathOf("dead"), p.pathOf("a")))
 						memory = p.log.Clone()
 					}
 				})

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -23,6 +24,35 @@ func Workspace(t testing.TB) string {
 	}
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	return dir
+}
+
+// CopyLive copies the directory of an engine that goes on, as the death of its process would leave it. A file that
+// is moved meanwhile from where the engine makes it is left out, or is where it was moved to. Whoever calls it keeps the
+// engine from committing. It may be called by any goroutine.
+func CopyLive(to, from string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path != from {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), data, 0o600)
+	})
 }
 
 // Contents returns what is in a directory, by path below it: of a file its size and

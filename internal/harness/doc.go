@@ -3,8 +3,8 @@
 // internal/golden, internal/simulator. It is for tests only; no package of the
 // product imports it.
 //
-//   - Where tests work: [Workspace] is a directory in memory, [Contents] is all
-//     that is in a directory, to compare what was there with what is.
+//   - Where tests work: [Workspace] is a directory in memory, [CopyLive] is one as the death of
+//     its process leaves it, [Contents] is all that is in one, to compare what was there with what is.
 //   - How much they try: [CurrentLevel], which PAWL_TEST sets, [Figure], [RequireLevel],
 //     [MeasuresTime], [MeasuresMemory], [CheckProperty] and [Raced].
 //   - Processes that are harmed: [Main] makes the test binary a child,

@@ -43,6 +43,39 @@ func TestContents(t *testing.T) {
 	}
 }
 
+// A copy of a directory in which files come and go has each as it is, or not at all.
+func TestCopyLive(t *testing.T) {
+	from, to := Workspace(t), filepath.Join(t.TempDir(), "copy")
+	require.Error(t, CopyLive(to, filepath.Join(from, "none")))
+	require.NoError(t, os.MkdirAll(filepath.Join(from, "tmp"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(from, "stays"), []byte("all of it"), 0o600))
+	stop, stopped := make(chan struct{}), make(chan error)
+	go func() {
+		at := filepath.Join(from, "tmp", "moves")
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+				if err := errors.Join(os.WriteFile(at, nil, 0o600), os.Rename(at, filepath.Join(from, "moved"))); err != nil {
+					stopped <- err
+					return
+				}
+			}
+		}
+	}()
+	for range 200 {
+		require.NoError(t, CopyLive(to, from))
+	}
+	close(stop)
+	require.NoError(t, <-stopped)
+	require.NoError(t, os.RemoveAll(filepath.Join(from, "tmp")))
+	require.NoError(t, os.RemoveAll(to))
+	require.NoError(t, CopyLive(to, from))
+	require.Equal(t, Contents(t, from), Contents(t, to))
+}
+
 // The variable sets the level, without it the tests are quick, and a name that is none
 // is refused.
 func TestLevels(t *testing.T) {
