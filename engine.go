@@ -119,7 +119,7 @@ type Options struct {
 const (
 	mailboxSize  = 128
 	batchSize    = 64
-	flushRecords = 8192
+	flushRecords = 16384
 	flushBytes   = 16 << 20
 )
 

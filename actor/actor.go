@@ -112,7 +112,7 @@ type Actor struct {
 	// fresh, not flushing.
 	state    *state.State
 	seq      int64
-	events   []decision.Event // committed, not yet handed to Flush
+	events   [][]decision.Event // committed, not yet handed to Flush: those of each turn
 	flushing bool
 	fresh    bool // nothing is committed that was not handed to Flush
 
@@ -302,7 +302,7 @@ func (a *Actor) activateRun() error {
 	// What the run dispatches from here on has the epoch of this life of the engine in its key. Attempts that are out
 	// keep theirs.
 	s.Epoch = a.options.Epoch
-	a.state, a.seq, a.events = s, seq, unflushed
+	a.state, a.seq, a.events = s, seq, [][]decision.Event{unflushed}
 	records, _ := a.store.Unflushed()
 	a.fresh = records == 0
 	a.hook.Hit("actor.resend")

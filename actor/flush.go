@@ -1,6 +1,10 @@
 package actor
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/pawl-run/pawl/internal/pace"
+)
 
 // maxUnflushed is how many bytes of a run's records wait for a flush at most.
 const maxUnflushed = 128 << 20
@@ -20,7 +24,7 @@ func (a *Actor) flushIfDue(now bool) {
 		return
 	}
 	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes
-	events := a.events
+	events := pace.Concat(a.events...)
 	a.events, a.flushing, a.fresh = nil, true, true
 	// The changes are rows that nobody modifies: the actor goes on with its state while they are written.
 	a.store.Flush(a.state.TakeChanges(), events, func(err error) { a.flushed <- err })

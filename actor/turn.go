@@ -181,7 +181,7 @@ func (a *Actor) releaseEffects(t turn) {
 	a.hook.Hit("release.begin")
 	a.commitPause = 0
 	a.seq += int64(len(t.records))
-	a.events = pace.Append(a.events, t.events...)
+	a.events = append(a.events, t.events)
 	a.fresh = false
 	for _, id := range t.withdrawn {
 		a.outbox.Withdraw(a.ID, id)

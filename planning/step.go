@@ -40,6 +40,7 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	// All planning is on an overlay, so that a plan which is refused or given up leaves
 	// nothing behind.
 	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph), routes: routes, explains: routes != nil}
+	defer p.s.Discard()
 	if err := p.takeMessage(m); err != nil {
 		return decision.Plan{}, err
 	}

@@ -35,7 +35,7 @@ type BranchChange struct {
 // changes collects what Changes will say. Only a state without base collects.
 type changes struct {
 	// Tokens, groups and signals are not here: their tables have a set of dirty ids each.
-	branches  map[workflow.Scope]bool
+	branches  []workflow.Scope // resolved; one that was resolved anew is there twice
 	newItems  map[workflow.GroupID]bool
 	writes    []DataChange
 	steps     map[workflow.NodeID]bool
@@ -48,10 +48,7 @@ func (c *changes) addBranch(s *State, sc workflow.Scope) {
 	if s.base != nil {
 		return
 	}
-	if c.branches == nil {
-		c.branches = map[workflow.Scope]bool{}
-	}
-	c.branches[sc] = true
+	c.branches = pace.Push(c.branches, sc)
 }
 
 // addItems notes that the elements of a group are new, or have become more.
@@ -102,30 +99,24 @@ func (c *changes) addWrite(s *State, w DataChange) {
 // may be written by another goroutine, since a change to the state replaces rows and does not touch them.
 func (s *State) TakeChanges() Changes {
 	out := Changes{Facts: s.Facts, Items: map[workflow.GroupID][]any{}, Revisions: s.changes.revisions}
-	for i, id := range slices.Sorted(maps.Keys(s.tokens.dirty)) {
+	for i, id := range s.tokens.dirty.takeRows() {
 		pace.Each(i)
 		out.Tokens = pace.Push(out.Tokens, s.tokens.getRow(id))
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.groups.dirty)) {
+	for _, id := range s.groups.dirty.takeRows() {
 		out.Groups = append(out.Groups, s.groups.getRow(id))
 	}
-	for _, id := range slices.Sorted(maps.Keys(s.signals.dirty)) {
+	for _, id := range s.signals.dirty.takeRows() {
 		out.Signals = append(out.Signals, s.signals.getRow(id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.changes.steps)) {
 		out.Steps = append(out.Steps, s.steps[id])
 	}
-	for sc := range s.changes.branches {
+	for _, sc := range sortScopes(s.changes.branches) {
 		pace.Each(len(out.Branches))
 		b := s.Branch(sc)
 		out.Branches = pace.Push(out.Branches, BranchChange{sc, b.Status, b.Failure})
 	}
-	slices.SortFunc(out.Branches, func(a, b BranchChange) int {
-		if a.Scope.Group != b.Scope.Group {
-			return int(a.Scope.Group - b.Scope.Group)
-		}
-		return a.Scope.Branch - b.Scope.Branch
-	})
 	for id := range s.changes.newItems {
 		out.Items[id] = s.items[id]
 	}
@@ -135,8 +126,18 @@ func (s *State) TakeChanges() Changes {
 			out.Data = append(out.Data, w)
 		}
 	}
-	s.tokens.dirty, s.groups.dirty, s.signals.dirty, s.changes = nil, nil, nil, changes{}
+	s.changes = changes{}
 	return out
+}
+
+// sortScopes sorts scopes in place and returns each once.
+func sortScopes(scopes []workflow.Scope) []workflow.Scope {
+	slices.SortFunc(scopes, compareScopes)
+	return slices.Compact(scopes)
+}
+
+func compareScopes(a, b workflow.Scope) int {
+	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Branch, b.Branch))
 }
 
 // sortLines sorts the lines of a restored state: tokens by the order in which they began to wait, groups by id. It
@@ -171,7 +172,8 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	// Groups come first, since a token is counted in the group that it is in. An enclosing group has a lower id than
 	// what is nested in it.
 	for _, gr := range rows.Groups {
-		s.PutGroup(gr)
+		c := *gr // rows may be those of another state
+		s.PutGroup(&c)
 	}
 	for id, xs := range rows.Items {
 		s.putItems(id, xs)
@@ -179,7 +181,7 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	// A branch gets a row before any of its tokens is put. Without it, Branch would derive the branch from a first
 	// token that is already in the table, and countToken would count that one twice.
 	for _, t := range rows.Tokens {
-		if t.Scope.Group != 0 && !s.hasBranchRow(t.Scope) {
+		if t.Scope.Group != 0 && s.branchRow(t.Scope) == nil {
 			s.putBranch(t.Scope, Branch{})
 		}
 	}

@@ -156,12 +156,7 @@ func (s *State) RestoreData(c DataChange) {
 // AllData returns the writes that, restored in order, give the state's data:
 // the comparable form of it.
 func (s *State) AllData() []DataChange {
-	scopes := slices.SortedFunc(maps.Keys(s.scopes), func(a, b workflow.Scope) int {
-		if a.Group != b.Group {
-			return int(a.Group - b.Group)
-		}
-		return a.Branch - b.Branch
-	})
+	scopes := slices.SortedFunc(maps.Keys(s.scopes), compareScopes)
 	var out []DataChange
 	for _, sc := range scopes {
 		out = s.scopes[sc].appendWrites(sc, nil, out)

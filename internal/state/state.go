@@ -2,6 +2,7 @@ package state
 
 import (
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/pace"
@@ -69,7 +70,7 @@ type State struct {
 	base     *State
 	tokens   table[workflow.TokenID, Token]
 	groups   table[workflow.GroupID, Group]
-	branches map[workflow.Scope]*Branch
+	branches branchRows
 	items    map[workflow.GroupID][]any
 	scopes   map[workflow.Scope]*layer
 	// live, like statusCounts, held, open, kept and keptBytes below, is copied into an overlay when that begins, and
@@ -110,11 +111,37 @@ func NewState(run workflow.RunID, g *workflow.Graph) *State {
 // An overlay collects no Changes, listings or joinCounts. The actor applies the decisions once more to s itself, and
 // there they are counted.
 func (s *State) Overlay() *State {
-	return &State{
+	o := overlays.Get().(*State)
+	tokens, groups, branches, scopes := o.tokens.own, o.groups.own, o.branches.own, o.scopes
+	*o = State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
 		tokens: s.tokens.newOverlay(), groups: s.groups.newOverlay(), live: s.live,
 		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.newOverlay(), kept: s.kept, keptBytes: s.keptBytes,
 	}
+	o.tokens.own, o.groups.own, o.branches.own, o.scopes = tokens, groups, branches, scopes
+	return o
+}
+
+// Discard ends an overlay, which nobody may use any more, nor what it holds by reference: what its methods have
+// returned stays good. Its memory goes to the next one: most messages change few rows, and to allocate the maps for them
+// costs more than to fill them. An overlay that is not discarded is garbage like any other value.
+func (s *State) Discard() {
+	tokens, groups, branches, scopes := s.tokens.own, s.groups.own, s.branches.own, s.scopes
+	*s = State{}
+	s.tokens.own, s.groups.own, s.branches.own, s.scopes = emptied(tokens), emptied(groups), emptied(branches), emptied(scopes)
+	overlays.Put(s)
+}
+
+// overlays have the memory of overlays that were discarded.
+var overlays = sync.Pool{New: func() any { return new(State) }}
+
+// emptied returns a map without its entries; nil in place of one that was large, whose memory few would need.
+func emptied[K comparable, V any](m map[K]V) map[K]V {
+	if len(m) > 64 {
+		return nil
+	}
+	clear(m)
+	return m
 }
 
 // Token returns the token with the given id, or nil.
@@ -156,10 +183,8 @@ func (s *State) Branch(sc workflow.Scope) Branch {
 	if sc.Group == 0 {
 		return s.rootBranch()
 	}
-	for t := s; t != nil; t = t.base {
-		if b := t.branches[sc]; b != nil {
-			return *b
-		}
+	if b := s.branchRow(sc); b != nil {
+		return *b
 	}
 	g := s.Group(sc.Group)
 	if g == nil || sc.Branch < 0 || sc.Branch >= g.Total {
@@ -207,9 +232,9 @@ func (s *State) PutToken(t *Token) {
 }
 
 // PutBranches adds g with its branches' first tokens, which the group's spawns place, and the elements that they were
-// made for. It is the bulk form of PutGroup and PutToken. The tokens are pending, have no alarm and wait in no line,
-// so that none of the indexes knows them yet, and the counters of the enclosing groups are raised once for all of
-// them. The tokens must follow each other from NextToken on.
+// made for. It is the bulk form of PutGroup and PutToken, and g is the state's from then on. The tokens are pending,
+// have no alarm and wait in no line, so that none of the indexes knows them yet, and the counters of the enclosing
+// groups are raised once for all of them. The tokens must follow each other from NextToken on.
 func (s *State) PutBranches(g *Group, tokens []*Token, items []any) {
 	s.PutGroup(g)
 	if items != nil {

@@ -17,14 +17,6 @@ func (s *State) countWaiting(sc workflow.Scope, d int) {
 	s.putBranch(sc, b)
 }
 
-// putBranch replaces the row of a branch. From then on the branch is no longer derived from its first token.
-func (s *State) putBranch(sc workflow.Scope, b Branch) {
-	if s.branches == nil {
-		s.branches = map[workflow.Scope]*Branch{}
-	}
-	s.branches[sc] = &b
-}
-
 // siblingWait returns 1 if t waits at its group's join.
 func siblingWait(t *Token) int {
 	if t.Status == workflow.WaitingForSiblings {
@@ -57,24 +49,13 @@ func (s *State) countToken(t *Token, d int) {
 // makes no rows.
 func (s *State) branchBefore(t *Token, d int) Branch {
 	g := s.Group(t.Scope.Group)
-	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.hasBranchRow(t.Scope) {
+	if d < 0 && t.ID == g.TokenOf(t.Scope.Branch) && s.branchRow(t.Scope) == nil {
 		return Branch{Live: 1, Tokens: []workflow.TokenID{t.ID}}
 	}
-	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && !s.hasBranchRow(t.Scope) {
+	if d > 0 && t.ID == g.TokenOf(t.Scope.Branch) && s.branchRow(t.Scope) == nil {
 		return Branch{} // it was added
 	}
 	return s.Branch(t.Scope)
-}
-
-// hasBranchRow reports whether a branch has a row, here or beneath: something has happened to it, or it is being
-// restored.
-func (s *State) hasBranchRow(sc workflow.Scope) bool {
-	for t := s; t != nil; t = t.base {
-		if t.branches[sc] != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // countInGroups adds d live tokens to the group of sc and to all groups and branches that enclose it. The branches

@@ -5,33 +5,32 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// PutGroup replaces a group, or adds the next one. The counters Live, Inner and Bytes of g are ignored: the state has
-// its own, which stay as they are. If the group becomes fired by that, its stragglers no longer count as live in the
-// branches around it.
+// PutGroup replaces a group, or adds the next one. g is the state's from then on, which sets its counters Live, Inner
+// and Bytes: they stay as they are, whatever g has. If the group becomes fired by that, its stragglers no longer count
+// as live in the branches around it.
 func (s *State) PutGroup(g *Group) {
 	old := s.Group(g.ID)
-	c := *g
-	if c.Live, c.Inner, c.Bytes = 0, 0, 0; old != nil {
-		c.Live, c.Inner, c.Bytes = old.Live, old.Inner, old.Bytes
+	if g.Live, g.Inner, g.Bytes = 0, 0, 0; old != nil {
+		g.Live, g.Inner, g.Bytes = old.Live, old.Inner, old.Bytes
 	} else {
 		s.NextGroup = g.ID + 1
 	}
 	// From now on countInGroups leaves its tokens out of the branches around it: those that were counted there must
 	// go as well, or they would be counted for ever.
-	if old != nil && old.Phase != workflow.Fired && c.Phase == workflow.Fired && c.Live > 0 {
-		s.uncountStragglers(&c)
+	if old != nil && old.Phase != workflow.Fired && g.Phase == workflow.Fired && g.Live > 0 {
+		s.uncountStragglers(g)
 	}
-	s.groups.putRow(c.ID, &c)
-	s.scheduleItem(Item{At: c.Due, Group: c.ID})
-	s.indexGroup(old, &c)
+	s.groups.putRow(g.ID, g)
+	s.scheduleItem(Item{At: g.Due, Group: g.ID})
+	s.indexGroup(old, g)
 	// A group that gathers keeps everything around it busy, even when no token lives in it: its join is yet to be
 	// decided, and its continuation may begin there.
-	if d := oneIf(c.Phase == workflow.Gathering) - oneIf(old != nil && old.Phase == workflow.Gathering); d != 0 {
-		s.countGathering(c.Scope, d)
-		s.countStanding(c.Node, d)
+	if d := oneIf(g.Phase == workflow.Gathering) - oneIf(old != nil && old.Phase == workflow.Gathering); d != 0 {
+		s.countGathering(g.Scope, d)
+		s.countStanding(g.Node, d)
 	}
-	if c.Scope.Group == 0 || old == nil || old.isListedInBranch() != c.isListedInBranch() {
-		s.listInBranch(&c)
+	if g.Scope.Group == 0 || old == nil || old.isListedInBranch() != g.isListedInBranch() {
+		s.listInBranch(g)
 	}
 }
 

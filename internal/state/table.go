@@ -2,6 +2,7 @@ package state
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/pace"
 )
@@ -11,9 +12,9 @@ import (
 // a slice serves in place of a map, at a fraction of its memory and time.
 type table[K ~int64, V any] struct {
 	base  *table[K, V]
-	dense []*V       // without base: row of id i at i-1
-	own   map[K]*V   // with base
-	dirty map[K]bool // without base: rows changed since the last TakeChanges
+	dense []*V         // without base: row of id i at i-1
+	own   map[K]*V     // with base
+	dirty dirtyRows[K] // without base: rows changed since the last TakeChanges
 }
 
 // newOverlay returns a table over t, which must stay where it is and must not change as long as the overlay is in
@@ -61,10 +62,7 @@ func (t *table[K, V]) putRow(id K, v *V) {
 	if t.base != nil {
 		return
 	}
-	if t.dirty == nil {
-		t.dirty = map[K]bool{}
-	}
-	t.dirty[id] = true
+	t.dirty.markRow(id)
 }
 
 // putCounts is putRow for a row of which only that has changed which is counted from other rows: nothing that a store
@@ -84,11 +82,40 @@ func (t *table[K, V]) putCounts(id K, v *V) {
 	t.dense[id-1] = v
 }
 
+// dirtyRows note which rows have changed, each once. The marks are as dense as the ids, so that a token which moves
+// ten times between two flushes costs nine looks at a byte.
+type dirtyRows[K ~int64] struct {
+	ids    []K // in the order of their first change
+	marked []bool
+}
+
+func (d *dirtyRows[K]) markRow(id K) {
+	for int(id) > len(d.marked) {
+		d.marked = pace.Push(d.marked, false)
+	}
+	if !d.marked[id-1] {
+		d.marked[id-1] = true
+		d.ids = pace.Push(d.ids, id)
+	}
+}
+
+// takeRows returns the rows that were marked, sorted, and marks none from then on.
+func (d *dirtyRows[K]) takeRows() []K {
+	ids := d.ids
+	for i, id := range ids {
+		pace.Each(i)
+		d.marked[id-1] = false
+	}
+	d.ids = nil
+	slices.Sort(ids)
+	return ids
+}
+
 // ReserveBranches makes room in an overlay for a change to each of n branches. A join that fires changes a token of
 // each branch, and drops its data.
 func (s *State) ReserveBranches(n int) {
 	if s.base != nil {
 		s.tokens.reserveRows(n)
-		s.branches, s.scopes = withRoom(s.branches, n), withRoom(s.scopes, n)
+		s.branches.own, s.scopes = withRoom(s.branches.own, n), withRoom(s.scopes, n)
 	}
 }

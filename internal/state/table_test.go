@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -34,7 +35,8 @@ func TestTable(t *testing.T) {
 			put(&base, len(model)+1)
 		}
 		same(&base)
-		require.Len(t, base.dirty, len(model))
+		require.Equal(t, slices.Sorted(maps.Keys(model)), append([]workflow.TokenID(nil), base.dirty.takeRows()...))
+		require.Empty(t, base.dirty.takeRows())
 		before := map[workflow.TokenID]int{}
 		for id, v := range model {
 			before[id] = v
@@ -103,4 +105,30 @@ func TestAgendaOrder(t *testing.T) {
 	items := []Item{{At: at, Group: 1}, {At: at.Add(1), Token: 1}, {At: at, Token: 9}, {At: at, Token: 2}, {At: at, Group: 2}}
 	slices.SortFunc(items, compareItems)
 	require.Equal(t, []Item{{At: at, Token: 2}, {At: at, Token: 9}, {At: at, Group: 1}, {At: at, Group: 2}, {At: at.Add(1), Token: 1}}, items)
+}
+
+// Of an overlay that is discarded nothing is left in those that have its memory, however much it held.
+func TestDiscard(t *testing.T) {
+	base := NewState("r", &workflow.Graph{})
+	for _, branches := range []int{1, 100} {
+		for range 20 {
+			o := base.Overlay()
+			require.Empty(t, o.AllRows().Tokens)
+			require.Empty(t, o.AllData())
+			require.Nil(t, o.Group(1))
+			tokens := make([]*Token, branches)
+			for i := range tokens {
+				tokens[i] = &Token{ID: workflow.TokenID(i + 1), Node: "n", Scope: workflow.Scope{Group: 1, Branch: i}}
+			}
+			o.PutBranches(&Group{ID: 1, First: 1, Total: branches, Name: "g"}, tokens, nil)
+			for i := range tokens {
+				o.PutBranchStatus(workflow.Scope{Group: 1, Branch: i}, BranchArrived, nil)
+				o.SetData(workflow.Scope{Group: 1, Branch: i}, []string{"state"}, map[string]any{"n": int64(i)})
+			}
+			require.Len(t, o.AllRows().Tokens, branches)
+			o.Discard()
+		}
+	}
+	require.Zero(t, base.LiveCount())
+	require.EqualValues(t, 1, base.NextToken)
 }
