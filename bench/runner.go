@@ -25,10 +25,11 @@ type runner struct {
 	settings
 	sizes    sizes
 	begin    time.Time
-	self     string // the binaries
-	otherOne string // "" without -against
-	folder   string // for engine directories
-	kept     bool   // the folder is the user's
+	self     string   // the binaries
+	otherOne string   // "" without -against
+	folder   string   // for engine directories
+	kept     bool     // the folder is the user's
+	used     []string // directories of samples, which removeFolder removes
 	send     func(ctx context.Context, binary string, o order) (answer, error)
 	answers  map[slot][]answer
 	retakes  int // how often a disturbed sample is taken again
@@ -75,7 +76,13 @@ func newRunner(ctx context.Context, s settings, begin time.Time) (*runner, error
 	return r, nil
 }
 
+// removeFolder removes what the samples have left. It waits for the last one: ext4 without a journal passes over the
+// inodes of files that were removed in the last seconds, one by one, whenever a file is made, and that would be a third of
+// what W3 takes.
 func (r *runner) removeFolder() {
+	for _, dir := range r.used {
+		_ = os.RemoveAll(dir)
+	}
 	if !r.kept {
 		_ = os.RemoveAll(r.folder)
 	}
@@ -179,9 +186,8 @@ func (r *runner) takeOne(ctx context.Context, s slot) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	o.Dir = dir
-	a, err := r.send(ctx, r.binaryFor(s), o)
-	return a, errors.Join(err, os.RemoveAll(dir))
+	r.used, o.Dir = append(r.used, dir), dir
+	return r.send(ctx, r.binaryFor(s), o)
 }
 
 func (r *runner) orderFor(s slot) order {
