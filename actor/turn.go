@@ -133,6 +133,7 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 	// Each message sees the run as the ones before it have made it. A refused one leaves neither a decision nor a
 	// number behind.
 	t.answers = make([]error, len(batch))
+	defer func() { a.state.DropSpare() }()
 	for i, e := range batch {
 		if e.message == nil {
 			continue // somebody only wakes the run

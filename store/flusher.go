@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
@@ -16,11 +17,18 @@ import (
 //
 // They bound what flushing takes from commits: processors, memory and the disk. maxBacklog is the
 // only one by which commits are held up, and keeps the log from growing while the disk is slow.
+//
+// A file costs two or three syncs, and the transaction that names it another one, whether it
+// comes alone or with others; the next commit waits for them. So a worker lets files of runs that
+// have ended come together, unless somebody waits for one: that the log keeps their records for
+// gatherFor longer harms nobody. A run that goes to sleep may be wanted at once, and does not wait.
 const (
 	flushWorkers  = 2    // files that are built at a time
 	maxBacklog    = 2048 // runs that wait for their file; then commits wait
 	maxFlushBatch = 64   // files that are synced together
 	minSyncAll    = 4    // files from which on syncing the whole file system is quicker
+	gatherRuns    = 16   // runs that have ended whose files come together at once
+	gatherFor     = 5 * time.Millisecond
 )
 
 // A flushRequest is one call of [Run.Flush].
@@ -59,6 +67,9 @@ type flusher struct {
 	changed   *sync.Cond // whenever a run is queued or a job has ended
 	runs      map[workflow.RunID]*runFlushes
 	queue     []*runFlushes
+	due       time.Time       // when a worker takes what is queued, however little it is
+	timer     *time.Timer     // fires then
+	gather    int             // runs for which a worker does not wait for more
 	postponed []*runFlushes   // until the backup that is under way has ended
 	held      map[string]bool // files that a backup may still copy and nobody else needs; nil without one
 	large     bool            // a worker builds a large file
@@ -84,6 +95,9 @@ const (
 func (f *flusher) startWorkers(d *Dir) {
 	f.changed = sync.NewCond(&f.mu)
 	f.runs = map[workflow.RunID]*runFlushes{}
+	f.timer = time.AfterFunc(time.Hour, f.timerFired)
+	f.timer.Stop()
+	f.gather = int(d.hook.GatherRuns(gatherRuns))
 	for range d.hook.FlushWorkers(flushWorkers) {
 		f.workers.Go(func() { f.flushLoop(d) }) // until stopWorkers
 	}
@@ -96,6 +110,7 @@ func (f *flusher) startWorkers(d *Dir) {
 func (f *flusher) stopWorkers() {
 	f.mu.Lock()
 	f.stopped = true
+	f.timer.Stop()
 	f.changed.Broadcast()
 	f.mu.Unlock()
 	f.workers.Wait()
@@ -118,7 +133,9 @@ func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 		f.runs[row.Run] = r
 	}
 	r.requests = append(r.requests, request)
-	f.enqueueRun(r)
+	if f.enqueueRun(r); !request.changes.Facts.Status.Final() {
+		f.due = time.Time{}
+	}
 	f.changed.Broadcast()
 	return nil
 }
@@ -126,10 +143,27 @@ func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 // enqueueRun queues a run unless it is queued or busy: a worker that has it queues it again if
 // more has come meanwhile. The lock is held.
 func (f *flusher) enqueueRun(r *runFlushes) {
-	if !r.busy && !r.queued {
-		r.queued = true
-		f.queue = append(f.queue, r)
+	if r.busy || r.queued {
+		return
 	}
+	if len(f.queue) == 0 {
+		f.due = time.Now().Add(gatherFor)
+		f.timer.Reset(gatherFor)
+	}
+	r.queued = true
+	f.queue = append(f.queue, r)
+}
+
+// timerFired wakes a worker for what has come together.
+func (f *flusher) timerFired() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changed.Broadcast()
+}
+
+// isDue reports whether a worker begins with what is queued. The lock is held.
+func (f *flusher) isDue() bool {
+	return f.stopped || len(f.queue) >= f.gather || !time.Now().Before(f.due)
 }
 
 // waitForRun returns when no flush of a run is under way or queued. Requests that
@@ -145,6 +179,10 @@ func (f *flusher) waitForRun(id workflow.RunID) {
 		if r == nil || !r.busy && !r.queued {
 			delete(f.runs, id)
 			return
+		}
+		if r.queued && !f.isDue() {
+			f.due = f.due.Add(-gatherFor)
+			f.changed.Broadcast()
 		}
 		f.changed.Wait()
 	}
@@ -171,7 +209,10 @@ func (f *flusher) takeBatch() []*flushJob {
 	defer f.mu.Unlock()
 	var out []*flushJob
 	for {
-		if out = f.nextBatch(); len(out) > 0 {
+		if f.isDue() {
+			out = f.nextBatch()
+		}
+		if len(out) > 0 {
 			break
 		}
 		if f.stopped && len(f.queue) == 0 {

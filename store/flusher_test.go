@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -192,4 +193,67 @@ func TestReadersSeeOneCommit(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// Files of runs that have ended are made together, soon; that of a run which goes on is made at once, and so are all when
+// there are several, or somebody waits for one.
+func TestEndedRunsAreFiledTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		ended  int
+		also   func(t *testing.T, d *Dir)
+		batch  int
+		waited time.Duration
+	}{
+		"one":         {1, nil, 1, gatherFor},
+		"some":        {gatherRuns - 1, nil, gatherRuns - 1, gatherFor},
+		"many":        {gatherRuns, nil, gatherRuns, 0},
+		"one goes on": {3, func(t *testing.T, d *Dir) { flushRunning(t, d) }, 4, 0},
+		"one is wanted": {3, func(t *testing.T, d *Dir) {
+			_, _, _, err := d.Load("run-0")
+			require.NoError(t, err)
+		}, 3, 0},
+		"it closes": {3, func(t *testing.T, d *Dir) { require.NoError(t, d.Close()) }, 3, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hook := &testhook.Hook{}
+				hook.SetFlushWorkers(1)
+				d := openWith(t, t.TempDir(), Options{Hook: hook})
+				begin, batches := time.Now(), []int{}
+				waited := time.Duration(0)
+				begun := 0
+				hook.OnHit(func(point string) {
+					switch point {
+					case "file.begin":
+						begun++
+						waited = time.Since(begin)
+					case "file.built":
+						batches, begun = append(batches, begun), 0
+					}
+				})
+				owners := make([]*owner, c.ended)
+				for i := range owners {
+					owners[i] = start(t, d, workflow.RunID(fmt.Sprint("run-", i)))
+					owners[i].five(nil)
+				}
+				for _, o := range owners {
+					o.run.Flush(o.state.TakeChanges(), o.events, nil)
+				}
+				if c.also != nil {
+					c.also(t, d)
+				}
+				<-time.After(time.Second)
+				require.Equal(t, []int{c.batch}, batches)
+				require.Equal(t, c.waited, waited)
+				require.NoError(t, d.Close())
+			})
+		})
+	}
+}
+
+// flushRunning makes a run that goes on, and flushes it.
+func flushRunning(t *testing.T, d *Dir) {
+	o := start(t, d, "goes on")
+	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	o.run.Flush(o.state.TakeChanges(), o.events, nil)
 }

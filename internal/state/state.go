@@ -2,7 +2,6 @@ package state
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/pace"
@@ -68,6 +67,7 @@ type State struct {
 	// base and tokens to signals are looked up through the overlays: what an overlay does not hold itself, it finds
 	// in base.
 	base     *State
+	spare    *State // the memory of an overlay that was discarded
 	tokens   table[workflow.TokenID, Token]
 	groups   table[workflow.GroupID, Group]
 	branches branchRows
@@ -111,7 +111,10 @@ func NewState(run workflow.RunID, g *workflow.Graph) *State {
 // An overlay collects no Changes, listings or joinCounts. The actor applies the decisions once more to s itself, and
 // there they are counted.
 func (s *State) Overlay() *State {
-	o := overlays.Get().(*State)
+	o := s.spare
+	if s.spare = nil; o == nil {
+		o = &State{}
+	}
 	tokens, groups, branches, scopes := o.tokens.own, o.groups.own, o.branches.own, o.scopes
 	*o = State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
@@ -122,18 +125,21 @@ func (s *State) Overlay() *State {
 	return o
 }
 
-// Discard ends an overlay, which nobody may use any more, nor what it holds by reference: what its methods have
-// returned stays good. Its memory goes to the next one: most messages change few rows, and to allocate the maps for them
-// costs more than to fill them. An overlay that is not discarded is garbage like any other value.
+// Discard ends an overlay, which nobody may use any more; what its methods have returned stays good. Its memory goes to
+// the next one over the same state: most messages change few rows, and to allocate the maps for them costs more than to
+// fill them. An overlay that is not discarded is garbage like any other value.
 func (s *State) Discard() {
+	base := s.base
 	tokens, groups, branches, scopes := s.tokens.own, s.groups.own, s.branches.own, s.scopes
 	*s = State{}
 	s.tokens.own, s.groups.own, s.branches.own, s.scopes = emptied(tokens), emptied(groups), emptied(branches), emptied(scopes)
-	overlays.Put(s)
+	if base != nil {
+		base.spare = s
+	}
 }
 
-// overlays have the memory of overlays that were discarded.
-var overlays = sync.Pool{New: func() any { return new(State) }}
+// DropSpare gives up what Discard has kept: a run that waits needs no memory for messages.
+func (s *State) DropSpare() { s.spare = nil }
 
 // emptied returns a map without its entries; nil in place of one that was large, whose memory few would need.
 func emptied[K comparable, V any](m map[K]V) map[K]V {

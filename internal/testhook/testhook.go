@@ -13,7 +13,7 @@ import (
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
 // Stage, Migration, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes,
-// TailBytes, LogFrames, FlushWorkers and FenceWith,
+// TailBytes, LogFrames, FlushWorkers, GatherRuns and FenceWith,
 // which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
 	hit          atomic.Pointer[func(point string)]
@@ -29,6 +29,7 @@ type Hook struct {
 	standByBytes atomic.Int64
 	tailBytes    atomic.Int64
 	workers      atomic.Int64
+	gather       atomic.Int64
 	logFrames    atomic.Int64
 	nap          atomic.Int64
 }
@@ -175,6 +176,19 @@ func (h *Hook) FlushWorkers(usual int64) int64 {
 // SetFlushWorkers sets what FlushWorkers returns: with one worker the order of flushes is
 // known, 0 restores the usual number.
 func (h *Hook) SetFlushWorkers(n int64) { h.workers.Store(n) }
+
+// GatherRuns returns for how many runs that have ended the flush of one does not wait for others: usual, unless a
+// test has set another number before the store was opened.
+func (h *Hook) GatherRuns(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.gather.Load(), usual)
+}
+
+// SetGatherRuns sets what GatherRuns returns: with 1 nobody waits, so that when a file is written does not hang on
+// whether somebody has asked for it. 0 restores the usual number.
+func (h *Hook) SetGatherRuns(n int64) { h.gather.Store(n) }
 
 // StandByBytes returns of how many bytes of changes on a directory that stands by is flushed: usual, unless
 // a test has set another number.
