@@ -18,7 +18,8 @@ type Approval = store.Approval
 type ApprovalFilter = store.ApprovalFilter
 
 // Approvals lists the open approvals of all runs that fit the filter, from the index, page by page,
-// oldest run first. An error ends the list; that of a condition is a *WhereError.
+// oldest run first. An error ends the list; that of a condition is a *WhereError, and ErrRunNotFound
+// says that the run was purged after which the list was to begin.
 func (e *Engine) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
@@ -36,7 +37,8 @@ type DeadLetterFilter = store.DeadLetterFilter
 
 // DeadLetters lists the tasks of all runs that wait for an operator (their node
 // says exhausted: park), from the index, page by page, oldest run first. An error
-// ends the list; that of a condition is a *WhereError.
+// ends the list; that of a condition is a *WhereError, and ErrRunNotFound says that the
+// run was purged after which the list was to begin.
 func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }

@@ -159,7 +159,7 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 	if err := json.NewDecoder(io.LimitReader(a.Body, maxRefusal)).Decode(&e); err != nil || e.Error == nil {
 		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: "the answer is " + a.Status, foreign: a.StatusCode >= http.StatusInternalServerError}
 	}
-	e.Error.batch = e.Batch
+	e.Error.batch, e.Error.tokens = e.Batch, e.Tokens
 	return nil, e.Error
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"github.com/pawl-run/pawl"
@@ -129,12 +130,22 @@ func (c *Client) Graph(ctx context.Context, id workflow.RunID, width int) ([]byt
 
 // Approvals lists the open approvals of all runs, as Engine.Approvals does.
 func (c *Client) Approvals(ctx context.Context, f pawl.ApprovalFilter) iter.Seq2[pawl.Approval, error] {
-	q := textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "where", f.Where)
-	return listLines[pawl.Approval](ctx, c, &question{method: http.MethodGet, path: "/v1/approvals", query: q})
+	return firstOf(listLines[pawl.Approval](ctx, c, &question{method: http.MethodGet, path: "/v1/approvals", query: approvalQuery(f)}), f.Limit)
+}
+
+// approvalQuery returns the query that says which approvals, but for the Limit, as queryOf does of
+// runs.
+func approvalQuery(f pawl.ApprovalFilter) url.Values {
+	return textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "where", f.Where, "cursor", tokenCursor(pawl.Target{Run: f.After, Token: f.AfterToken}))
 }
 
 // DeadLetters lists the tasks of all runs that wait for an operator, as Engine.DeadLetters does.
 func (c *Client) DeadLetters(ctx context.Context, f pawl.DeadLetterFilter) iter.Seq2[pawl.DeadLetter, error] {
-	q := textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "task", f.Task, "code", f.Code, "where", f.Where)
-	return listLines[pawl.DeadLetter](ctx, c, &question{method: http.MethodGet, path: "/v1/dead-letters", query: q})
+	return firstOf(listLines[pawl.DeadLetter](ctx, c, &question{method: http.MethodGet, path: "/v1/dead-letters", query: letterQuery(f)}), f.Limit)
+}
+
+// letterQuery returns the query that says which dead letters, but for the Limit.
+func letterQuery(f pawl.DeadLetterFilter) url.Values {
+	return textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "task", f.Task, "code", f.Code, "where", f.Where,
+		"cursor", tokenCursor(pawl.Target{Run: f.After, Token: f.AfterToken}))
 }

@@ -7,63 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/worker"
-	"github.com/pawl-run/pawl/workflow"
 )
-
-// An approvalPage lists open approvals, oldest run first.
-type approvalPage struct {
-	Approvals []any `json:"approvals"`
-	More      bool  `json:"more"`
-}
-
-// listApprovals answers the approvals of all runs that wait for somebody and fit the filter: a
-// page, or all of them a line each. It has no cursor: an inbox is read from its beginning, and what
-// is answered leaves it.
-func (c *call) listApprovals() error {
-	q := c.query()
-	limit := q.limit()
-	if q.err != nil {
-		return q.err
-	}
-	f := pawl.ApprovalFilter{Run: workflow.RunID(q.textOf("run")), Workflow: q.textOf("workflow"), Node: workflow.NodeID(q.textOf("node")), Where: q.textOf("where")}
-	show, list := func(a *pawl.Approval) any { return c.viewerOf(a.Run).showApproval(a) }, c.engine.Approvals(c.context(), f)
-	if c.acceptsType(typeLines) {
-		return c.replyLines(mapList(list, show))
-	}
-	page, more, err := readPage(mapList(list, show), limit)
-	if err != nil {
-		return err
-	}
-	return c.reply(approvalPage{page, more})
-}
-
-// A deadLetterPage lists tasks that wait for an operator, oldest run first.
-type deadLetterPage struct {
-	DeadLetters []any `json:"deadLetters"`
-	More        bool  `json:"more"`
-}
-
-// listDeadLetters answers the tasks of all runs whose attempts are used up, as listApprovals does
-// approvals: the list gets shorter as operators retry or skip them.
-func (c *call) listDeadLetters() error {
-	q := c.query()
-	limit := q.limit()
-	if q.err != nil {
-		return q.err
-	}
-	f := pawl.DeadLetterFilter{
-		Run: workflow.RunID(q.textOf("run")), Workflow: q.textOf("workflow"), Node: workflow.NodeID(q.textOf("node")), Task: q.textOf("task"), Code: q.textOf("code"), Where: q.textOf("where"),
-	}
-	show, list := func(l *pawl.DeadLetter) any { return c.viewerOf(l.Run).showDeadLetter(l) }, c.engine.DeadLetters(c.context(), f)
-	if c.acceptsType(typeLines) {
-		return c.replyLines(mapList(list, show))
-	}
-	page, more, err := readPage(mapList(list, show), limit)
-	if err != nil {
-		return err
-	}
-	return c.reply(deadLetterPage{page, more})
-}
 
 // An EngineInfo says which engine answers, and how many runs it has.
 type EngineInfo struct {

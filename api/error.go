@@ -17,11 +17,12 @@ import (
 // errors.Is works across the connection as in the process: errors.Is(err, pawl.ErrRunNotFound) for
 // a run that the server does not have.
 type Error struct {
-	Status  int    `json:"status"` // of HTTP
-	Code    string `json:"code"`   // one of those in docs/api.md
-	Message string `json:"message"`
-	foreign bool   // it is of a proxy, and says nothing of what the engine has done
-	batch   *Batch // what was done until then; nil of what is no batch
+	Status  int         `json:"status"` // of HTTP
+	Code    string      `json:"code"`   // one of those in docs/api.md
+	Message string      `json:"message"`
+	foreign bool        // it is of a proxy, and says nothing of what the engine has done
+	batch   *Batch      // what was done until then; nil of what is no batch
+	tokens  *TokenBatch // likewise of a batch of what waits for people
 }
 
 // Error returns code and message.

@@ -84,6 +84,8 @@ var documented = append(api.Pages, []api.Documented{
 	{"Purged", reflect.TypeFor[api.Purged]()},
 	{"PublishedDefinition", reflect.TypeFor[pawl.PublishedDefinition]()},
 	{"Batch", reflect.TypeFor[api.Batch]()},
+	{"TokenBatch", reflect.TypeFor[api.TokenBatch]()},
+	{"TokenRefusal", reflect.TypeFor[api.TokenRefusal]()},
 	{"RunRefusal", reflect.TypeFor[api.RunRefusal]()},
 	{"Published", reflect.TypeFor[api.Published]()},
 	{"Operation", reflect.TypeFor[api.Operation]()},
@@ -372,6 +374,8 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	}
 	ask("POST", "/v1/batch?prefix=a", signed(`"do": "pause"`))
 	ask("POST", "/v1/batch?prefix=a", signed(`"do": "resume"`))
+	ask("POST", "/v1/approvals/batch?run=b", signed(`"do": "vote", "approved": true`))
+	ask("POST", "/v1/dead-letters/batch?run=b", signed(`"do": "retry"`))
 	ask("POST", "/v1/runs/a/simulate", `{"acts": [{"do": "vote", "node": "approve", "by": "ann", "approved": false}]}`)
 	ask("POST", "/v1/runs/a/tokens/approve/vote", signed(`"approved": true`))
 	for _, act := range []string{"pause", "resume", "cancel"} {

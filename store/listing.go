@@ -59,6 +59,10 @@ type DeadLetterFilter struct {
 	Task     string // its type
 	Code     string // of the last failure
 	Where    string // a condition on the run, as RunFilter.Where has it
+
+	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
+	AfterToken workflow.TokenID // of the run After
+	Limit      int              // at most so many; 0 is all
 }
 
 // An ApprovalFilter selects approvals. The zero value of a field is any.
@@ -67,6 +71,10 @@ type ApprovalFilter struct {
 	Workflow string // name of the run's definition
 	Node     workflow.NodeID
 	Where    string // a condition on the run, as RunFilter.Where has it
+
+	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
+	AfterToken workflow.TokenID // of the run After
+	Limit      int              // at most so many; 0 is all
 }
 
 // Both lists have a row for each token that waits, which comes and goes with the commit that
@@ -139,10 +147,11 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 }
 
 // Approvals yields the open approvals of all runs, oldest run first, in pages:
-// commits go on in between. It ends with the error of ctx when that is done.
+// commits go on in between. It ends with the error of ctx when that is done, and fails with ErrRunNotFound if the run that it begins after
+// does not exist.
 func (d *Dir) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
-	list := listWhere(ctx, d, d.allApprovals(ctx), f.Where, func(a *Approval) workflow.RunID { return a.Run })
-	return func(yield func(Approval, error) bool) {
+	list := listWhere(ctx, d, d.allApprovals(ctx, listStart{f.After, f.AfterToken}), f.Where, func(a *Approval) workflow.RunID { return a.Run })
+	return endAfter(f.Limit, func(yield func(Approval, error) bool) {
 		for a, err := range list {
 			if err == nil && (f.Run != "" && a.Run != f.Run || f.Workflow != "" && a.Workflow != f.Workflow || f.Node != "" && a.Node != f.Node) {
 				continue
@@ -151,15 +160,15 @@ func (d *Dir) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approva
 				return
 			}
 		}
-	}
+	})
 }
 
-// allApprovals yields every open approval, without the filter. A row that cannot be read ends it with an error.
-func (d *Dir) allApprovals(ctx context.Context) iter.Seq2[Approval, error] {
+// allApprovals yields every open approval behind one, without the filter. A row that cannot be read ends it with an error.
+func (d *Dir) allApprovals(ctx context.Context, from listStart) iter.Seq2[Approval, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		return db.Each(nextApprovals, row, after.num, after.token, int64(listRows))
 	}
-	return listPages(ctx, d, next, func(db *sqlite.Conn, after, last listKey, row func(Approval)) error {
+	return listPages(ctx, d, from, next, func(db *sqlite.Conn, after, last listKey, row func(Approval)) error {
 		return db.Each(listApprovals, func(r *sqlite.Row) error {
 			a := Approval{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
@@ -180,7 +189,8 @@ func (d *Dir) allApprovals(ctx context.Context) iter.Seq2[Approval, error] {
 }
 
 // DeadLetters yields the tasks of all runs that wait for an operator and fit the
-// filter, oldest run first, in pages: commits go on in between. It ends with the error of ctx when that is done.
+// filter, oldest run first, in pages: commits go on in between. It ends with the error of ctx when that is done, and fails with ErrRunNotFound
+// if the run that it begins after does not exist.
 //
 // Which rows are looked at is decided by next, and which of them fit by the query, so that a
 // filter which few rows fit does not hold the lock for as long as it takes to find them.
@@ -192,7 +202,7 @@ func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[Dea
 		return db.Each(nextDead, row, after.num, after.token, int64(listRows))
 	}
 	run, node := string(f.Run), string(f.Node)
-	list := listPages(ctx, d, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
+	list := listPages(ctx, d, listStart{f.After, f.AfterToken}, next, func(db *sqlite.Conn, after, last listKey, row func(DeadLetter)) error {
 		return db.Each(listDead, func(r *sqlite.Row) error {
 			l := DeadLetter{
 				Run: workflow.RunID(r.Text(9)), Workflow: r.Text(10), Token: workflow.TokenID(r.Int64(1)), Node: workflow.NodeID(r.Text(2)),
@@ -214,11 +224,45 @@ func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[Dea
 			return nil
 		}, after.num, after.token, last.num, last.token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code)
 	})
-	return listWhere(ctx, d, list, f.Where, func(l *DeadLetter) workflow.RunID { return l.Run })
+	return endAfter(f.Limit, listWhere(ctx, d, list, f.Where, func(l *DeadLetter) workflow.RunID { return l.Run }))
 }
 
 // A listKey is where a row stands in the lists of all runs.
 type listKey struct{ num, token int64 }
+
+// A listStart says behind which token of which run a list begins; the zero value is before the first.
+type listStart struct {
+	run   workflow.RunID
+	token workflow.TokenID
+}
+
+// keyOf returns where a list begins. The number of the run is looked for, as a list goes by numbers, which only the index knows: the token may
+// wait no longer, and the run may have ended.
+func (s listStart) keyOf(ctx context.Context, d *Dir) (listKey, error) {
+	if s.run == "" {
+		return listKey{}, nil
+	}
+	row, err := d.readRowUntil(ctx, s.run)
+	if err != nil {
+		return listKey{}, err
+	}
+	return listKey{row.Num, int64(s.token)}, nil
+}
+
+// endAfter ends a list after so many entries; 0 is all.
+func endAfter[T any](limit int, list iter.Seq2[T, error]) iter.Seq2[T, error] {
+	if limit <= 0 {
+		return list
+	}
+	return func(yield func(T, error) bool) {
+		n := 0
+		for x, err := range list {
+			if n++; !yield(x, err) || n == limit {
+				return
+			}
+		}
+	}
+}
 
 // readListed reads the texts of a row in a list, the first of which is in a column.
 //
@@ -240,15 +284,20 @@ func (d *Dir) listError(id workflow.RunID, what string, err error) error {
 	return &CorruptError{Run: id, File: d.pathOf(indexFile), What: what + " in the index is damaged", Err: err}
 }
 
-// listPages yields what query reads, page by page: next reads the keys of the rows that
+// listPages yields what query reads behind from, page by page: next reads the keys of the rows that
 // are to be looked at behind one, and query those of them that fit.
 //
 // Rows are yielded without the lock. Those that were read before an error come first.
-func listPages[T any](ctx context.Context, d *Dir, next func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error,
+func listPages[T any](ctx context.Context, d *Dir, from listStart, next func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error,
 	query func(db *sqlite.Conn, after, last listKey, row func(x T)) error,
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var last listKey
+		last, err := from.keyOf(ctx, d)
+		if err != nil {
+			var none T
+			yield(none, err)
+			return
+		}
 		for more := true; more; {
 			var out []T
 			err := d.readIndexUntil(ctx, func(db *sqlite.Conn) error {

@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Runs of ships park a task before they ask people, those of asks only ask.
+const (
+	ships = "name: ships\nstart: ship\nnodes:\n  - {id: ship, task: ship, retry: {maxAttempts: 1, exhausted: park}}\n  - {id: ask, approval: {message: 'go?'}}\ntransitions: [{from: ship, to: ask}]\n"
+	asks  = "name: asks\nstart: ask\nnodes: [{id: ask, approval: {message: 'go?'}}]\n"
+)
+
+// openInbox returns an engine with so many parked tasks, and then so many approvals that are open.
+func openInbox(t *testing.T, parked, open int) *pawl.Engine {
+	t.Helper()
+	e, _ := openEngine(t, pawl.Options{})
+	for i := range parked {
+		id := workflow.RunID(fmt.Sprint("parked-", i))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: parse(t, ships)}, nil))
+		awaitEvent(t, e, id, workflow.EventTaskParked)
+	}
+	for i := range open {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("asks-", i)), Definition: parse(t, asks)}, nil))
+	}
+	return e
+}
+
+// Both lists of the inbox are read page by page to their ends.
+func TestPagesOfTheInbox(t *testing.T) {
+	h := everything(openInbox(t, 5, 3))
+	for path, want := range map[string]int{"/v1/dead-letters": 5, "/v1/approvals": 3} {
+		var seen []string
+		for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path+"?limit=2&cursor="+cursor, http.NoBody)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			var page struct {
+				DeadLetters, Approvals []struct{ Run string }
+				Cursor                 string
+				More                   bool
+			}
+			require.NoError(t, json.Unmarshal(w.Body.Bytes(), &page))
+			for _, x := range append(page.DeadLetters, page.Approvals...) {
+				seen = append(seen, x.Run)
+			}
+			require.Equal(t, page.More, page.Cursor != "")
+			cursor = page.Cursor
+		}
+		require.Len(t, seen, want, path)
+		require.IsIncreasing(t, seen)
+	}
+}
+
+// What waits is retried, skipped or voted on by a filter: counted first, in steps, each refusal told with its token.
+func TestBatchOfTheInbox(t *testing.T) {
+	e := openInbox(t, 5, 3)
+	c, closeClient := dialHandler(t, everything(e))
+	defer closeClient()
+	retry := api.Operation{Do: "retry", By: "ann", Reason: "the bank is up"}
+	all := pawl.DeadLetterFilter{Code: "closed"}
+	counted, err := c.CountDeadLetters(t.Context(), all, retry)
+	require.NoError(t, err)
+	require.Equal(t, api.TokenBatch{Tokens: 5, Refused: []api.TokenRefusal{}}, counted)
+
+	first := all
+	first.Limit = 2
+	done, err := c.ActOnDeadLetters(t.Context(), first, api.Operation{Do: "skip", By: "ann", Reason: "by hand"})
+	require.NoError(t, err)
+	require.Equal(t, 2, done.Changed)
+	require.True(t, strings.HasSuffix(done.Cursor, ":parked-1"), done.Cursor)
+	done, err = c.ActOnDeadLetters(t.Context(), all, retry)
+	require.NoError(t, err)
+	require.Equal(t, api.TokenBatch{Applied: true, Tokens: 3, Changed: 3, Refused: []api.TokenRefusal{}}, done)
+
+	yes := true
+	voted, err := c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Where: `workflow == "asks"`, Limit: 2}, api.Operation{By: "ann", Reason: "fine", Approved: &yes})
+	require.NoError(t, err)
+	require.Equal(t, 2, voted.Changed)
+	left, err := c.CountApprovals(t.Context(), pawl.ApprovalFilter{}, api.Operation{By: "ann", Reason: "fine", Approved: &yes})
+	require.NoError(t, err)
+	require.Equal(t, 3, left.Tokens)
+
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/approvals/batch?all=1&limit=2", strings.NewReader(signed(`"do": "vote", "approved": true`)))
+	w := httptest.NewRecorder()
+	everything(e).ServeHTTP(w, r)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Contains(t, w.Body.String(), `"tokens":2,"changed":2`)
+	require.Contains(t, w.Body.String(), `"cursor":"`)
+
+	// Who has voted already is refused, with the token.
+	const quorum = "name: quorum\nstart: ask\nnodes: [{id: ask, approval: {quorum: 2, message: 'go?'}}]\n"
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "both", Definition: parse(t, quorum)}, nil))
+	for i := range 2 {
+		voted, err = c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Run: "both"}, api.Operation{By: "ann", Reason: "fine", Approved: &yes})
+		require.NoError(t, err)
+		require.Equal(t, 1, voted.Tokens)
+		require.Len(t, voted.Refused, i)
+	}
+	require.Equal(t, "already_voted", voted.Refused[0].Error.Code)
+	require.Equal(t, workflow.RunID("both"), voted.Refused[0].Run)
+	require.NotZero(t, voted.Refused[0].Token)
+}
+
+// A batch of the inbox that says too little, or what is not done to it, is refused.
+func TestBatchesOfTheInboxThatAreRefused(t *testing.T) {
+	e := openInbox(t, 1, 1)
+	for _, c := range []struct {
+		path, body, says string
+	}{
+		{"dead-letters/batch", `"do": "retry"`, "everything that waits"},
+		{"dead-letters/batch?all=1", `"do": "cancel"`, "retry or skip"},
+		{"dead-letters/batch?all=1", `"do": "retry", "token": 3`, "the query chooses"},
+		{"dead-letters/batch?all=1&cursor=x", `"do": "retry"`, "cursor"},
+		{"dead-letters/batch?all=1&cursor=1:nobody", `"do": "retry"`, "purged"},
+		{"dead-letters?cursor=1:nobody", "", "purged"},
+		{"approvals/batch?run=asks-0", `"do": "vote"`, "approved"},
+		{"approvals/batch?run=asks-0", `"do": "retry"`, "vote is"},
+		{"approvals/batch?run=asks-0&code=x", `"do": "vote", "approved": true`, "code"},
+	} {
+		method := http.MethodPost
+		if c.body == "" {
+			method = http.MethodGet
+		}
+		r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost/v1/"+c.path, strings.NewReader(signed(c.body)))
+		w := httptest.NewRecorder()
+		everything(e).ServeHTTP(w, r)
+		require.Equal(t, http.StatusBadRequest, w.Code, c.path)
+		require.Contains(t, w.Body.String(), c.says)
+	}
+	for range e.DeadLetters(t.Context(), pawl.DeadLetterFilter{}) {
+		return
+	}
+	t.Fatal("the parked task is gone")
+}

@@ -1,0 +1,120 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// parkFive starts a run whose fan-out parks five tasks, and returns the engine when all are parked.
+func parkFive(t *testing.T) *pawl.Engine {
+	t.Helper()
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"load": func(context.Context, pawl.Task) (any, error) {
+		return nil, pawl.TaskError{Code: "bad_line", Message: "no"}
+	}}})
+	d := define(t, `{name: import, start: split, nodes: [{id: split}, {id: load, task: load, retry: {maxAttempts: 1, exhausted: park}}, {id: done}],
+		transitions: [{from: split, to: load, foreach: {collection: input.lines}, siblingGroup: g}, {from: load, to: done, synchronization: {siblingGroup: g}}]}`)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "import-1", Definition: d}, map[string]any{"lines": []int{0, 1, 2, 3, 4}}))
+	parked := 0
+	for ev, err := range e.Events(t.Context(), "import-1", pawl.EventsOptions{Follow: true}) {
+		require.NoError(t, err)
+		if ev.Type == workflow.EventTaskParked {
+			parked++
+		}
+		if parked == 5 {
+			break
+		}
+	}
+	return e
+}
+
+// tokensParked returns the tokens of dead letters that fit a filter.
+func tokensParked(t *testing.T, e *pawl.Engine, f pawl.DeadLetterFilter) (out []workflow.TokenID) {
+	t.Helper()
+	for l, err := range e.DeadLetters(t.Context(), f) {
+		require.NoError(t, err)
+		out = append(out, l.Token)
+	}
+	return out
+}
+
+// Dead letters are acted on in steps that go on where the last one stopped, though what was acted on has left the list; one that refuses is
+// named with its token, and keeps no other from being acted on.
+func TestActOnDeadLettersInSteps(t *testing.T) {
+	e := parkFive(t)
+	f := pawl.DeadLetterFilter{Run: "import-1", Limit: 2}
+	refused := errors.New("not this one")
+	var seen []workflow.TokenID
+	act := func(l *pawl.DeadLetter) (bool, error) {
+		if seen = append(seen, l.Token); len(seen) == 2 {
+			return false, refused
+		}
+		return true, e.Skip(pawl.As(t.Context(), "ann"), pawl.Target{Run: l.Run, Token: l.Token}, "skipped")
+	}
+	steps := 0
+	for more := true; more; steps++ {
+		r, err := e.ActOnDeadLetters(t.Context(), f, act)
+		require.NoError(t, err)
+		if steps == 0 {
+			require.Equal(t, pawl.TokensReport{Changed: 1, Refused: 1, Cursor: pawl.Target{Run: "import-1", Token: seen[1]}, Errors: []pawl.TokenRefusal{
+				{Run: "import-1", Token: seen[1], Err: refused, Why: "not this one"},
+			}}, r)
+		}
+		more, f.After, f.AfterToken = r.Cursor.Run != "", r.Cursor.Run, r.Cursor.Token
+	}
+	require.Equal(t, 3, steps)
+	require.Len(t, seen, 5)
+	require.IsIncreasing(t, seen)
+	require.Len(t, tokensParked(t, e, pawl.DeadLetterFilter{}), 1)
+
+	// Of what somebody else has answered meanwhile it is told that it was left.
+	r, err := e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, func(l *pawl.DeadLetter) (bool, error) {
+		at := pawl.Target{Run: l.Run, Token: l.Token}
+		require.NoError(t, e.Skip(t.Context(), at, nil))
+		return true, e.Skip(t.Context(), at, nil)
+	})
+	require.NoError(t, err)
+	require.Equal(t, pawl.TokensReport{Left: 1}, r)
+	_, err = e.Wait(t.Context(), "import-1")
+	require.NoError(t, err)
+	_, err = e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{After: "nobody"}, act)
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	_, err = e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, nil)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// Pages of both lists begin behind a token of a run, and hold as many as are asked for.
+func TestPagesOfWhatWaits(t *testing.T) {
+	e := parkFive(t)
+	all := tokensParked(t, e, pawl.DeadLetterFilter{})
+	require.Len(t, all, 5)
+	require.Equal(t, all[2:4], tokensParked(t, e, pawl.DeadLetterFilter{After: "import-1", AfterToken: all[1], Limit: 2}))
+
+	asks := define(t, `{name: asks, start: a, nodes: [{id: a, approval: {message: "'go?'"}}]}`)
+	for i := range 3 {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("asks-", i)), Definition: asks}, nil))
+	}
+	approvals := func(f pawl.ApprovalFilter) (runs []workflow.RunID) {
+		for a, err := range e.Approvals(t.Context(), f) {
+			require.NoError(t, err)
+			runs = append(runs, a.Run)
+		}
+		return runs
+	}
+	require.Equal(t, []workflow.RunID{"asks-0", "asks-1"}, approvals(pawl.ApprovalFilter{Limit: 2}))
+	require.Equal(t, []workflow.RunID{"asks-1", "asks-2"}, approvals(pawl.ApprovalFilter{After: "asks-0", AfterToken: 1}), "whether or not it still waits")
+
+	r, err := e.ActOnApprovals(t.Context(), pawl.ApprovalFilter{Workflow: "asks", Limit: 2}, func(a *pawl.Approval) (bool, error) {
+		return true, e.Vote(t.Context(), pawl.Target{Run: a.Run, Token: a.Token}, workflow.Ballot{By: "ann", Approved: true})
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Changed)
+	require.Equal(t, workflow.RunID("asks-1"), r.Cursor.Run)
+	require.Equal(t, []workflow.RunID{"asks-2"}, approvals(pawl.ApprovalFilter{After: r.Cursor.Run, AfterToken: r.Cursor.Token}))
+}
