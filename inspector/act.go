@@ -30,7 +30,7 @@ type act struct {
 	past    string // what was done
 	danger  bool
 	define  bool   // it takes the right Define as well
-	ofAll   bool   // it can be done to all runs of a filter
+	ofAll   string // what it can be done to all of: runs, letters or approvals, as the parameter all has it; "" is none
 	options string // what else is asked: input, output, signal, fork, patch
 	perform func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error
 }
@@ -38,28 +38,28 @@ type act struct {
 // acts are all that a page can ask for.
 // actOf finds them by name. The order is that of the links to what is done to all runs of a list.
 var acts = []act{
-	{name: "retry", title: "Retry", past: "retried", options: "input", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "retry", ofAll: allOfLetters, title: "Retry", past: "retried", options: "input", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Retry(ctx, t, pawl.RetryOptions{Input: f.input})
 	}},
-	{name: "skip", title: "Skip", past: "skipped", options: "output", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "skip", ofAll: allOfLetters, title: "Skip", past: "skipped", options: "output", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Skip(ctx, t, f.value)
 	}},
-	{name: "approve", title: "Approve", past: "approved", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "approve", ofAll: allOfApprovals, title: "Approve", past: "approved", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Vote(ctx, t, workflow.Ballot{Approved: true, By: f.By, Comment: f.Reason})
 	}},
-	{name: "reject", title: "Reject", past: "rejected", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "reject", ofAll: allOfApprovals, title: "Reject", past: "rejected", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Vote(ctx, t, workflow.Ballot{By: f.By, Comment: f.Reason})
 	}},
-	{name: "cancel", ofAll: true, title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "cancel", ofAll: allOfRuns, title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return cancelRun(ctx, e, t.Run, f.Reason)
 	}},
-	{name: "pause", ofAll: true, title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
+	{name: "pause", ofAll: allOfRuns, title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
 		return e.Pause(ctx, t.Run)
 	}},
-	{name: "resume", ofAll: true, title: "Resume", past: "resumed", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
+	{name: "resume", ofAll: allOfRuns, title: "Resume", past: "resumed", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
 		return e.Resume(ctx, t.Run)
 	}},
-	{name: "signal", ofAll: true, title: "Send a signal to", past: "signalled", options: "signal", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
+	{name: "signal", ofAll: allOfRuns, title: "Send a signal to", past: "signalled", options: "signal", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
 		return e.Signal(ctx, t.Run, workflow.Signal{Name: f.Name, ID: f.Sender, Payload: f.value})
 	}},
 	{name: "fork", title: "Fork", past: "this is the new run", options: "fork", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
@@ -104,7 +104,7 @@ func actOf(name string) *act {
 type actForm struct {
 	act     *act
 	Targets []pawl.Target
-	All     *allRuns // instead of targets
+	All     *allTargets // instead of targets
 	By      string
 	Reason  string
 	Name    string // of a signal, or id of a new run
@@ -146,13 +146,13 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 		}
 	}
 	f.input, f.Inbox = workflow.RetryInput(f.Input), values.Get("return") == "inbox"
-	// A form about all runs of a filter names no targets. Not all acts can be done so: nobody retries a token in all runs.
-	if values.Get("all") != "" {
-		if !f.act.ofAll {
+	// A form about all of a filter names no targets. Not all acts can be done so, and each to one kind only: nobody forks all runs.
+	if all := values.Get("all"); all != "" {
+		if f.act.ofAll != all {
 			return nil, errNoPage
 		}
 		var err error
-		f.All, err = readAllRuns(values)
+		f.All, err = readAll(all, values)
 		return f, err
 	}
 	// Each target is a check box of a list, or the parameter of a link.

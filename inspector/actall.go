@@ -16,26 +16,28 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The bounds of a form that is about all runs of a filter.
-// There may be a million of them, so an act on all goes in steps: each form does it for allTime or to allMost runs, and its page has a
+// The bounds of a form that is about all runs, parked tasks or approvals of a filter.
+// There may be a million of them, so an act on all goes in steps: each form does it for allTime or to allMost of them, and its page has a
 // form for the next step, which the reader sends. Nothing goes on by itself.
 const (
-	allTime      = 30 * time.Second // how long it goes on with the next run; the page after it goes on from there
-	allMost      = 1000             // how many runs it is done to
+	allTime      = 30 * time.Second // how long it goes on with the next one; the page after it goes on from there
+	allMost      = 1000             // how many it is done to
 	countTime    = 3 * time.Second  // how long those are counted that it would be done to
 	shownRefused = 50
 )
 
-// allRuns are the runs of a filter that have not ended, to which a form does something.
+// allTargets are the runs of a filter that have not ended, or what waits for people in them, to which a form does something.
 //
 // The state between two steps is in the forms alone: the filter, the cursor and what was done, which the server believes, since it only
-// concerns what is told in the end. Filter is what the engine gets, query what the address has, Words the same for people. Most is to how
-// many of them the reader wants the next step done. Count is how many runs an act would be done to.
-type allRuns struct {
+// concerns what is told in the end. Filter is what the engine gets, of which only the condition counts for what waits for people; query is
+// what the address has, Words the same for people. Most is to how many of them the reader wants the next step done. Count is how many an
+// act would be done to.
+type allTargets struct {
+	Kind      string // allOfRuns, allOfLetters or allOfApprovals
 	Filter    pawl.RunFilter
-	Cursor    workflow.RunID // it was done up to this run
-	Most      int            // to how many of them, 0 if nobody has said
-	Done      pawl.ManyReport
+	Cursor    pawl.Target // it was done up to this run or token
+	Most      int         // to how many of them, 0 if nobody has said
+	Done      pawl.TokensReport
 	Count     int
 	Uncounted bool // there are more
 	Words     string
@@ -51,19 +53,21 @@ type formField struct{ Name, Value string }
 // parameter must have it here, or an act on all would forget it and be done to more runs than the reader has seen.
 var filterFields = []string{"workflow", "status", "prefix", "tenant", "labels", "roots", "where"}
 
-// readAllRuns reads which runs a form is about, how far it came, and what the steps before this one have done.
+// readAll reads what a form is about, how far it came, and what the steps before this one have done.
 //
 // A condition that is none is refused here, before anything is counted or done.
-func readAllRuns(values url.Values) (a *allRuns, err error) {
-	a = &allRuns{Cursor: workflow.RunID(values.Get("cursor")), query: url.Values{}}
+func readAll(kind string, values url.Values) (a *allTargets, err error) {
+	a = &allTargets{Kind: kind, query: url.Values{}}
+	if a.Cursor, err = a.readCursor(values.Get("cursor")); err != nil {
+		return nil, err
+	}
 	if a.Filter, err = readRunFilter(values); err != nil {
 		return nil, err
 	}
 	if err := pawl.CheckWhere(a.Filter.Where); err != nil {
 		return nil, fmt.Errorf("%w: %w", errAct, err)
 	}
-	a.Filter.After = a.Cursor
-	for _, name := range filterFields {
+	for _, name := range a.filterNames() {
 		if of := values[name]; len(of) > 0 && of[0] != "" {
 			a.query[name] = of
 		}
@@ -79,28 +83,17 @@ func readAllRuns(values url.Values) (a *allRuns, err error) {
 	return a, nil
 }
 
-// parameters returns those that choose the runs, as lists of them have them.
-//
-// It is a copy of the map, which callers may add to.
-func (a *allRuns) parameters() url.Values {
-	out := url.Values{}
-	for name, values := range a.query {
-		out[name] = values
-	}
-	return out
-}
-
 // Fields returns what a form has to say of the runs.
 //
-// The template writes them as hidden fields; readAllRuns reads them again. Empty ones are left out, as no parameter means the same.
-func (a *allRuns) Fields() (out []formField) {
-	for _, name := range filterFields {
+// The template writes them as hidden fields; readAll reads them again. Empty ones are left out, as no parameter means the same.
+func (a *allTargets) Fields() (out []formField) {
+	for _, name := range a.filterNames() {
 		for _, value := range a.query[name] {
 			out = append(out, formField{name, value})
 		}
 	}
-	if a.Cursor != "" {
-		out = append(out, formField{"cursor", string(a.Cursor)})
+	if text := a.Passed(); text != "" {
+		out = append(out, formField{"cursor", text})
 	}
 	for _, n := range []struct {
 		name string
@@ -113,10 +106,13 @@ func (a *allRuns) Fields() (out []formField) {
 	return out
 }
 
-// describeFilter says which runs those are.
+// describeFilter says which those are.
 //
 // The page begins with it: the reader is to see in words what the form will be done to. That a filter is empty is said plainly.
-func (a *allRuns) describeFilter() string {
+func (a *allTargets) describeFilter() string {
+	if a.Kind != allOfRuns {
+		return a.describeWaiting()
+	}
 	f := &a.Filter
 	var parts []string
 	add := func(is bool, format string, value any) {
@@ -136,9 +132,9 @@ func (a *allRuns) describeFilter() string {
 	add(f.Roots, "%s", "are no children")
 	add(f.Where != "", "fit the condition %s", f.Where)
 	if len(parts) == 0 {
-		return "Those are all runs of this engine: they fit a filter that is empty"
+		return "Those are all runs of this engine: they fit a filter that is empty, and have not ended."
 	}
-	return "Those are the runs that " + strings.Join(parts, ", and ")
+	return "Those are the runs that " + strings.Join(parts, ", and ") + ", and have not ended."
 }
 
 // allActLinks returns the links to what can be done to all runs of a list.
@@ -150,10 +146,10 @@ func (p *page) allActLinks(q url.Values, f *pawl.RunFilter) (links []actLink) {
 	}
 	for i := range acts {
 		a := &acts[i]
-		if !a.ofAll || !a.fits(f.Status) {
+		if a.ofAll != allOfRuns || !a.fits(f.Status) {
 			continue
 		}
-		all := url.Values{"do": {a.name}, "all": {"1"}}
+		all := url.Values{"do": {a.name}, "all": {allOfRuns}}
 		for _, name := range filterFields {
 			if of := q[name]; len(of) > 0 && of[0] != "" {
 				all[name] = of
@@ -178,31 +174,31 @@ func (a *act) fits(statuses []workflow.RunStatus) bool {
 	return len(statuses) == 0
 }
 
-// askAll shows to how many runs an act would be done, and what would come of it at the first of them, and asks for a
+// askAll shows to how many an act would be done, and what would come of it at the first of them, and asks for a
 // reason. Nothing is changed.
 //
-// Counting is itself an act on all that changes nothing, so that the number is of exactly those runs that performAll would visit. It is
+// Counting is itself an act on all that changes nothing, so that the number is of exactly those that performAll would visit. It is
 // bounded by countTime; then the number is a lower bound.
 func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	var first []pawl.Target
 	ctx, cancel := context.WithTimeout(p.r.Context(), countTime)
 	defer cancel()
-	report, err := s.engine.ActOnAll(ctx, f.All.Filter, func(r *pawl.RunSummary) (bool, error) {
+	report, err := f.All.actOnEach(ctx, s.engine, 0, func(t pawl.Target) (bool, error) {
 		if len(first) < triedTargets {
-			first = append(first, pawl.Target{Run: r.Run})
+			first = append(first, t)
 		}
-		// false: the run was not changed. The report has it as left.
+		// false: it was not changed. The report has it as left.
 		return false, nil
 	})
 	if f.All.Uncounted = err != nil && ctx.Err() != nil; err != nil && !f.All.Uncounted {
 		return err
 	}
 	if f.All.Count = report.Left; f.All.Count == 0 && !f.All.Uncounted {
-		return fmt.Errorf("%w: no run that has not ended is chosen", errAct)
+		return fmt.Errorf("%w: %s", errAct, f.All.noneChosen())
 	}
 	f.nameSignal()
 	b := p.actBodyOf(f)
-	b.Back = p.root + "runs" + queryOf(f.All.parameters(), nil)
+	b.Back = p.root + f.All.listAddress()
 	status := b.tellWrong(f, wrong)
 	if err := s.addEffects(p, f, &b, first); err != nil {
 		return err
@@ -210,11 +206,11 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	return p.showStatus(status, "act.html", f.act.title, "", b)
 }
 
-// An allDoneBody says what came of an act on all runs of a filter, and goes on with the rest.
+// An allDoneBody says what came of an act on all of a filter, and goes on with the rest.
 //
 // Changed, Left and Refused are of all steps together, Refusals of the last one.
 type allDoneBody struct {
-	All                    *allRuns
+	All                    *allTargets
 	Form                   nextForm
 	Past                   string
 	Changed, Left, Refused int
@@ -231,46 +227,46 @@ type nextForm struct {
 	Fields []formField
 }
 
-// performAll does what a form asks for to the runs of a filter, for so long, and tells how far it came.
+// performAll does what a form asks for to all of a filter, for so long, and tells how far it came.
 //
-// If all is done and nothing was refused it leads back to the list, else a page tells how far it came and offers the next step. The
-// run that is under way when allTime is over is finished: perform has ctx, which lasts longer.
+// If all is done and nothing was refused it leads back to the list, else a page tells how far it came and offers the next step. What
+// is under way when allTime is over is finished: perform has ctx, which lasts longer.
 func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	a := f.All
-	a.Filter.Limit = allMost
+	limit := allMost
 	if a.Most > 0 {
-		a.Filter.Limit = min(a.Most, allMost)
+		limit = min(a.Most, allMost)
 	}
 	f.nameSignal()
 	until, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	var last error // of the last run
-	report, err := s.engine.ActOnAll(until, a.Filter, func(r *pawl.RunSummary) (bool, error) {
-		last = f.act.perform(ctx, s.engine, pawl.Target{Run: r.Run}, f)
+	var last error // of the last one
+	report, err := a.actOnEach(until, s.engine, limit, func(t pawl.Target) (bool, error) {
+		last = f.act.perform(ctx, s.engine, t, f)
 		return true, last
 	})
-	// A deadline that is the error of the last run is not that of this step, but a fault to be told.
+	// A deadline that is the error of the last one is not that of this step, but a fault to be told.
 	timeIsUp := errors.Is(err, context.DeadlineExceeded) && until.Err() != nil && (last == nil || !errors.Is(err, last))
 	// With an error and no cursor nothing was passed: the next step begins where this one did.
-	if report.Cursor != "" || err == nil {
+	if report.Cursor.Run != "" || err == nil {
 		a.Cursor = report.Cursor
 	}
 	a.Done.Changed, a.Done.Left, a.Done.Refused = a.Done.Changed+report.Changed, a.Done.Left+report.Left, a.Done.Refused+report.Refused
 	// Everything is done, and nothing has to be told but that.
-	if err == nil && a.Cursor == "" && a.Done.Refused == 0 && a.Done.Changed > 0 {
+	if err == nil && a.Cursor.Run == "" && a.Done.Refused == 0 && a.Done.Changed > 0 {
 		return p.tellAfterwards(f, a.Done.Changed)
 	}
 	b := allDoneBody{
 		All: a, Form: nextForm{f.act.name, f.repeated()}, Past: f.act.past, Changed: a.Done.Changed, Left: a.Done.Left, Refused: a.Done.Refused,
-		Back: p.root + "runs" + queryOf(a.parameters(), nil), Again: err != nil || a.Cursor != "", MoreRefusals: max(0, report.Refused-shownRefused),
+		Back: p.root + a.listAddress(), Again: err != nil || a.Cursor.Run != "", MoreRefusals: max(0, report.Refused-shownRefused),
 	}
 	// The report has the first refusals of this step; how many there were at all it counts.
 	for _, one := range report.Errors[:min(len(report.Errors), shownRefused)] {
-		b.Refusals = append(b.Refusals, effect{Run: one.Run, Href: p.runLink(one.Run), Refused: refusalText(one.Err)})
+		b.Refusals = append(b.Refusals, effect{Run: one.Run, Token: one.Token, Href: p.targetLink(pawl.Target{Run: one.Run, Token: one.Token}), Refused: refusalText(one.Err)})
 	}
 	status := http.StatusOK
 	if errors.Is(err, pawl.ErrRunNotFound) { // it would not be found the next time either
-		b.Error, b.Again, status = fmt.Sprintf("the run %s, up to which it was done, was purged meanwhile: choose these runs anew", a.Cursor), false, http.StatusConflict
+		b.Error, b.Again, status = fmt.Sprintf("the run %s, up to which it was done, was purged meanwhile: choose them anew", a.Cursor.Run), false, http.StatusConflict
 	} else if err != nil && !timeIsUp {
 		b.Error, status = refusalText(err), http.StatusConflict
 	} else if report.Refused > 0 {
@@ -294,7 +290,7 @@ func (f *actForm) nameSignal() {
 // They go with Fields: together the next step has the whole form, and is the same act for the same reason.
 func (f *actForm) repeated() (out []formField) {
 	// What readForm reads under these names.
-	for _, field := range []formField{{"by", f.By}, {"reason", f.Reason}, {"name", f.Name}, {"id", f.Sender}, {"value", f.Text}} {
+	for _, field := range []formField{{"by", f.By}, {"reason", f.Reason}, {"name", f.Name}, {"id", f.Sender}, {"value", f.Text}, {"input", f.Input}} {
 		if field.Value != "" {
 			out = append(out, field)
 		}

@@ -2,6 +2,7 @@ package inspector_test
 
 import (
 	"fmt"
+	"html"
 	"net/url"
 	"regexp"
 	"testing"
@@ -23,7 +24,7 @@ func formOf(page string) url.Values {
 		if m[1] == "return" { // of the form that changes the colours
 			continue
 		}
-		out.Add(m[1], m[2])
+		out.Add(m[1], html.UnescapeString(m[2]))
 	}
 	return out
 }

@@ -56,8 +56,8 @@ type actBody struct {
 	AskBy    bool
 	Error    string
 	Effects  []effect
-	All      *allRuns // instead of one or more; Effects are of the first of them
-	Tried    int      // how many of the effects were tried
+	All      *allTargets // instead of one or more; Effects are of the first of them
+	Tried    int         // how many of the effects were tried
 	Back     string
 	Signals  []string // that the run waits for
 	Done     int

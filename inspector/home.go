@@ -116,11 +116,7 @@ func (s *server) showHome(p *page) error {
 	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox")}
 	ctx := p.r.Context()
 	// What waits for people comes first.
-	letters, nLetters, err := s.listLetters(p, shownNeeds, "")
-	if err != nil {
-		return err
-	}
-	approvals, nApprovals, err := s.listApprovals(p, shownNeeds, "")
+	needs, err := s.listNeeds(p, &b)
 	if err != nil {
 		return err
 	}
@@ -142,16 +138,15 @@ func (s *server) showHome(p *page) error {
 			}
 		}
 	}
-	b.Letters, b.Approvals = letters, approvals
 	// Each need leads to the list of what it counts, by a filter that finds the same.
 	b.Needs = []need{
-		newNeed(nLetters, "parked task", "parked", p.pageLink("inbox")+"#letters", "with no attempts left"),
-		newNeed(nApprovals, "approval", "waiting", p.pageLink("inbox")+"#approvals", "for people to answer"),
+		newNeed(needs[0], "parked task", "parked", p.pageLink("inbox")+"#letters", "with no attempts left"),
+		newNeed(needs[1], "approval", "waiting", p.pageLink("inbox")+"#approvals", "for people to answer"),
 		newNeed(counts[0], "suspended run", "parked", p.pageLink("runs", "status", "suspended"), "met an internal fault"),
 		newNeed(counts[2], "unmet join", "failed", p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "can no longer be met, in runs that go on"),
 		newNeed(counts[1], "failed run", "failed", p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"),
 	}
-	b.Quiet = nLetters+nApprovals+counts[0]+counts[1]+counts[2] == 0
+	b.Quiet = needs[0]+needs[1]+counts[0]+counts[1]+counts[2] == 0
 	if b.Workflows, err = s.listWorkflows(p); err != nil {
 		return err
 	}
@@ -165,6 +160,21 @@ func (s *server) showHome(p *page) error {
 	// It is never over: new runs may come.
 	p.markLive(true, false, 0)
 	return p.showPage("home.html", "Overview", "home", b)
+}
+
+// listNeeds lists the first parked tasks and approvals, and returns how many of each there are, up to countedNeeds.
+func (s *server) listNeeds(p *page, b *homeBody) (n [2]int, err error) {
+	if b.Letters, _, err = s.listLetters(p, shownNeeds, pawl.DeadLetterFilter{}); err != nil {
+		return n, err
+	}
+	if b.Approvals, _, err = s.listApprovals(p, shownNeeds, pawl.ApprovalFilter{}); err != nil {
+		return n, err
+	}
+	if n[0], err = s.countLetters(p, ""); err != nil {
+		return n, err
+	}
+	n[1], err = s.countApprovals(p, "")
+	return n, err
 }
 
 // countText says at countedNeeds that there may be more, as counting ends there.

@@ -1,6 +1,8 @@
 package inspector
 
 import (
+	"errors"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -57,13 +59,20 @@ const shownInbox = 200
 type inboxBody struct {
 	Letters       []letterRow
 	LetterCount   string
+	LetterPages   inboxPages
 	Approvals     []approvalRow
 	ApprovalCount string
-	MoreLetters   bool
+	ApprovalPages inboxPages
 	MayAct        bool
-	MoreApprovals bool
 	Where         string // a condition on the runs
 	Wrong         string // why it is none; then there are no rows
+}
+
+// inboxPages lead from a page of one kind to others, and to what can be done to all of that kind. The other kind stays on its page.
+type inboxPages struct {
+	Of          string // what that kind is called
+	First, Next string // "" where there is none
+	AllActs     []actLink
 }
 
 // textIf returns a text for those to whom it is shown, and "" for others.
@@ -82,25 +91,96 @@ func (s *server) showInbox(p *page) error {
 	if err := pawl.CheckWhere(where); err != nil {
 		return p.showStatus(http.StatusBadRequest, "inbox.html", "Inbox", "inbox", inboxBody{Where: where, Wrong: wrongText(err)})
 	}
-	letters, nLetters, err := s.listLetters(p, shownInbox, where)
+	b := inboxBody{Where: where, MayAct: p.rights&api.Act != 0}
+	afterLetter, afterApproval, err := p.inboxCursors()
 	if err != nil {
 		return err
 	}
-	approvals, nApprovals, err := s.listApprovals(p, shownInbox, where)
+	var nextLetter, nextApproval pawl.Target
+	b.Letters, nextLetter, err = s.listLetters(p, shownInbox, pawl.DeadLetterFilter{Where: where, After: afterLetter.Run, AfterToken: afterLetter.Token})
+	if err == nil {
+		b.Approvals, nextApproval, err = s.listApprovals(p, shownInbox, pawl.ApprovalFilter{Where: where, After: afterApproval.Run, AfterToken: afterApproval.Token})
+	}
+	if errors.Is(err, pawl.ErrRunNotFound) { // the run that a page began after was purged: nobody knows where that was
+		return p.goTo("inbox" + queryOf(nil, []string{"where", where}))
+	}
 	if err != nil {
 		return err
 	}
-	mayAct := p.rights&api.Act != 0
-	for i := range letters {
-		letters[i].Target = textIf(mayAct, letters[i].target)
+	nLetters, err := s.countLetters(p, where)
+	if err != nil {
+		return err
 	}
-	for i := range approvals {
-		approvals[i].Target = textIf(mayAct, approvals[i].target)
+	nApprovals, err := s.countApprovals(p, where)
+	if err != nil {
+		return err
 	}
-	p.markLive(true, false, 0)
-	return p.showPage("inbox.html", "Inbox", "inbox", inboxBody{
-		letters, countText(nLetters), approvals, countText(nApprovals), nLetters > len(letters), mayAct, nApprovals > len(approvals), where, "",
-	})
+	b.LetterCount, b.ApprovalCount = countText(nLetters), countText(nApprovals)
+	for i := range b.Letters {
+		b.Letters[i].Target = textIf(b.MayAct, b.Letters[i].target)
+	}
+	for i := range b.Approvals {
+		b.Approvals[i].Target = textIf(b.MayAct, b.Approvals[i].target)
+	}
+	b.LetterPages = p.inboxPagesOf(allOfLetters, where, len(b.Letters), nextLetter)
+	b.ApprovalPages = p.inboxPagesOf(allOfApprovals, where, len(b.Approvals), nextApproval)
+	// Later pages would move under their reader, as those of runs.
+	p.markLive(afterLetter.Run == "" && afterApproval.Run == "", false, 0)
+	return p.showPage("inbox.html", "Inbox", "inbox", b)
+}
+
+// inboxCursors reads after which tokens the two lists begin.
+func (p *page) inboxCursors() (letter, approval pawl.Target, err error) {
+	q := p.r.URL.Query()
+	for name, at := range map[string]*pawl.Target{allOfLetters: &letter, allOfApprovals: &approval} {
+		if text := q.Get(name); text != "" {
+			var ok bool
+			if *at, ok = targetOf(text); !ok {
+				return letter, approval, errNoPage
+			}
+		}
+	}
+	return letter, approval, nil
+}
+
+// inboxPagesOf returns where the pages of a kind lead, if so many rows are on this one. The kind is the name of its parameter.
+func (p *page) inboxPagesOf(kind, where string, rows int, next pawl.Target) (out inboxPages) {
+	out.Of = (&allTargets{Kind: kind}).Noun(0)
+	q := p.r.URL.Query()
+	q.Del("told") // what was done is told once
+	if q.Get(kind) != "" {
+		q.Del(kind)
+		out.First = p.root + "inbox" + queryOf(q, nil)
+	}
+	if next.Run != "" {
+		q.Set(kind, targetText(next.Run, next.Token))
+		out.Next = p.root + "inbox" + queryOf(q, nil)
+	}
+	if rows > 1 || out.First != "" { // one alone has its own links
+		out.AllActs = p.allWaitingLinks(kind, where)
+	}
+	return out
+}
+
+// countOf counts a list, whose filter bounds it.
+func countOf[T any](list iter.Seq2[T, error]) (n int, err error) {
+	for _, err := range list {
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// countLetters counts the dead letters of runs for which a condition holds, up to countedNeeds.
+func (s *server) countLetters(p *page, where string) (int, error) {
+	return countOf(s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{Where: where, Limit: countedNeeds}))
+}
+
+// countApprovals counts approvals, as countLetters does dead letters.
+func (s *server) countApprovals(p *page, where string) (int, error) {
+	return countOf(s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Where: where, Limit: countedNeeds}))
 }
 
 // tokenLink leads to the page of a token.
@@ -108,19 +188,15 @@ func (p *page) tokenLink(run workflow.RunID, id workflow.TokenID) string {
 	return p.runLink(run, "view", "token", "token", strconv.FormatInt(int64(id), 10))
 }
 
-// listLetters returns the first dead letters, and how many there are up to countedNeeds.
-//
-// It lists the first most of them. The first page calls it for a few, the inbox for many; n is the same for both.
-func (s *server) listLetters(p *page, most int, where string) (rows []letterRow, n int, err error) {
-	for l, err := range s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{Where: where}) {
+// listLetters returns the first dead letters that fit a filter, and the last of them if there are more.
+func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter) (rows []letterRow, next pawl.Target, err error) {
+	f.Limit = most + 1 // one more says that there is a next page
+	for l, err := range s.engine.DeadLetters(p.r.Context(), f) {
 		if err != nil {
-			return nil, 0, err
+			return nil, next, err
 		}
-		if n++; n > countedNeeds {
-			break
-		}
-		if n > most {
-			continue
+		if len(rows) == most {
+			return rows, next, nil
 		}
 		row := letterRow{
 			target: targetText(l.Run, l.Token), Acts: p.inboxLinks(l.Run, l.Token, "retry", "skip"), Token: l.Token,
@@ -130,28 +206,24 @@ func (s *server) listLetters(p *page, most int, where string) (rows []letterRow,
 		if l.Input != nil { // by which tasks of one fan-out are told apart
 			row.Input = p.valueAt(l.Run, "input", l.Input, smallValue)
 		}
-		rows = append(rows, row)
+		rows, next = append(rows, row), pawl.Target{Run: l.Run, Token: l.Token}
 	}
-	return rows, n, nil
+	return rows, pawl.Target{}, nil
 }
 
-// listApprovals returns the first approvals, and how many there are up to countedNeeds.
-//
-// It lists the first most of them, as listLetters does.
-func (s *server) listApprovals(p *page, most int, where string) (rows []approvalRow, n int, err error) {
-	for a, err := range s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Where: where}) {
+// listApprovals returns the first approvals that fit a filter, and the last of them if there are more.
+func (s *server) listApprovals(p *page, most int, f pawl.ApprovalFilter) (rows []approvalRow, next pawl.Target, err error) {
+	f.Limit = most + 1
+	for a, err := range s.engine.Approvals(p.r.Context(), f) {
 		if err != nil {
-			return nil, 0, err
+			return nil, next, err
 		}
-		if n++; n > countedNeeds {
-			break
+		if len(rows) == most {
+			return rows, next, nil
 		}
-		if n > most {
-			continue
-		}
-		rows = append(rows, p.approvalRowOf(&a))
+		rows, next = append(rows, p.approvalRowOf(&a)), pawl.Target{Run: a.Run, Token: a.Token}
 	}
-	return rows, n, nil
+	return rows, pawl.Target{}, nil
 }
 
 // approvalRowOf describes an approval: its message and input as far as the reader may see them.

@@ -19,7 +19,7 @@ func (f *actForm) afterwards(told ...string) string {
 	}
 	switch {
 	case f.All != nil:
-		return "runs" + queryOf(f.All.parameters(), told)
+		return f.All.listAddress(told...)
 	case len(f.Targets) > 1, f.Inbox:
 		return "inbox" + queryOf(nil, told)
 	}
