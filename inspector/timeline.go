@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +20,9 @@ const (
 	laneTokens  = 120
 	lanePieces  = 200
 	laneHeight  = 24
-	timelineTop = 5 // ticks
+	timelineTop = 4  // parts between ticks; a narrow page shows every other tick
+	laneMark    = 30 // how wide a bar is that has room for its shape
+	laneWords   = 20 // bars that the words of a lane name
 )
 
 // A lane is a line of a timeline: a token, or all tokens of a node.
@@ -38,11 +41,39 @@ type lane struct {
 
 // A bar is how long a token was in a standing.
 //
-// X and Width are in units of laneWidth.
+// X and Width are in units of laneWidth. An end is a mark, and not a time: its shape stands beside it.
 type bar struct {
 	X, Width int
 	Class    string
-	Title    string
+	End      bool
+	word     string // what the token did in it
+	when     string
+}
+
+// Title says in words what a bar shows.
+func (b *bar) Title() string { return b.word + b.when }
+
+// HasShape reports whether the shape of the standing is drawn: colours alone do not tell standings apart for everybody.
+func (b *bar) HasShape() bool { return b.End || b.Width >= laneMark }
+
+// ShapeLeft reports whether the shape of an end stands before it, as there is no room behind it.
+func (b *bar) ShapeLeft() bool { return b.X > laneWidth-2*laneMark }
+
+// Percent writes units of laneWidth as a part of the lane.
+func (bar) Percent(n int) string {
+	return strconv.FormatFloat(float64(n)*100/laneWidth, 'f', -1, 64) + "%"
+}
+
+// Words says what a lane shows, for those who do not see it.
+func (l *lane) Words() string {
+	words := l.Label + " " + l.More
+	for i := range l.Bars[:min(len(l.Bars), laneWords)] {
+		words += "; " + l.Bars[i].Title()
+	}
+	if more := len(l.Bars) - laneWords; more > 0 {
+		words += fmt.Sprintf("; and %d more", more)
+	}
+	return words
 }
 
 // An area is how many tokens of a node were in a standing, over the time.
@@ -162,8 +193,8 @@ func (a timeAxis) placeInstant(t time.Time, width int) int {
 
 // barsOf returns the bars of a token; its end is a mark of its own.
 //
-// A bar has the class of its status, but for one that ran: if that was followed by success it is done, and no mark is needed at its end. So
-// green is work that has succeeded, and a failure is a red mark behind work.
+// A bar has the class of its status, but for one that ran: if that was followed by success it is done, and no mark is needed at its end; if it
+// was followed by a back-off, by an operator or by failure, that attempt has failed.
 func (a timeAxis) barsOf(st *stay) (bars []bar) {
 	for i, part := range st.parts {
 		x, class := a.placeInstant(part.from, laneWidth), statusClass(part.status)
@@ -171,13 +202,13 @@ func (a timeAxis) barsOf(st *stay) (bars []bar) {
 		if part.status == workflow.WaitingForSiblings {
 			class = "waiting"
 		}
-		if (part.status == workflow.Completed || class == "waiting") && len(bars) > 0 && bars[len(bars)-1].Class == "running" {
-			bars[len(bars)-1].Class = "done"
+		if len(bars) > 0 && bars[len(bars)-1].Class == "running" {
+			bars[len(bars)-1].endRun(part.status, class)
 		}
 		// The end has no length: it is a mark, unless the bar before it says the same by being green.
 		if part.status.Terminal() {
 			if i == 0 || part.status != workflow.Completed {
-				bars = append(bars, bar{min(x, laneWidth-4), 4, class, statusWord(part.status) + " at " + clockText(part.from)})
+				bars = append(bars, bar{X: min(x, laneWidth-4), Width: 4, Class: class, End: true, word: statusWord(part.status), when: " at " + clockText(part.from)})
 			}
 			continue
 		}
@@ -187,9 +218,21 @@ func (a timeAxis) barsOf(st *stay) (bars []bar) {
 			end, took = a.placeInstant(part.to, laneWidth), spanText(part.to.Sub(part.from))
 		}
 		width := max(end-x, 3)
-		bars = append(bars, bar{min(x, laneWidth-width), width, class, fmt.Sprintf("%s, %s, from %s", statusWord(part.status), took, clockText(part.from))})
+		bars = append(bars, bar{X: min(x, laneWidth-width), Width: width, Class: class, word: statusWord(part.status), when: fmt.Sprintf(", %s, from %s", took, clockText(part.from))})
 	}
 	return bars
+}
+
+// endRun says of a bar that ran what the attempt has come to, by the status after it.
+func (b *bar) endRun(next workflow.TokenStatus, class string) {
+	switch {
+	case next == workflow.Completed || class == "waiting":
+		b.Class, b.word = "done", "ran and was done"
+	case next == workflow.Retrying || next == workflow.WaitingForOperator || next == workflow.Failed:
+		b.Class, b.word = "failed", "ran and failed"
+	default:
+		b.word = "ran"
+	}
 }
 
 // A change is when a token of a node comes to be counted, or ceases to be.

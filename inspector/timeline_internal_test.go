@@ -37,4 +37,33 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 	require.Equal(t, "M0 24H0V24H995V2H1000V24Z", lanes[2].Area[1].Path)
 }
 
+// A bar says what came of an attempt by class, shape and word: one that has failed is not told as one that runs. The words are those that
+// a lane says to who does not see it.
+func TestABarSaysWhatCameOfIt(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
+	axis := timeAxis{begin, 100 * time.Second}
+	st := &stay{token: 6, node: "ship", parts: []stayPart{
+		{workflow.Dispatched, at(0), at(10)}, {workflow.Retrying, at(10), at(12)}, {workflow.Dispatched, at(12), at(90)}, {status: workflow.Failed, from: at(90)},
+	}}
+	l := lane{Label: "ship", More: "t6", Bars: axis.barsOf(st)}
+	require.Equal(t, "ship t6; ran and failed, 10 s, from 12:00:00.000; retrying, 2 s, from 12:00:10.000; ran and failed, 1 min 18 s, from 12:00:12.000; failed at 12:01:30.000", l.Words())
+	var classes []string
+	for i := range l.Bars {
+		classes = append(classes, l.Bars[i].Class)
+	}
+	require.Equal(t, []string{"failed", "retrying", "failed", "failed"}, classes)
+	require.Equal(t, "12%", l.Bars[2].Percent(l.Bars[2].X))
+	require.True(t, l.Bars[0].HasShape())
+	require.False(t, l.Bars[1].HasShape(), "it has no room")
+	require.True(t, l.Bars[3].HasShape(), "it stands beside the mark")
+
+	one := lane{Bars: axis.barsOf(&stay{parts: []stayPart{{workflow.Dispatched, at(0), at(10)}, {status: workflow.Completed, from: at(10)}}})}
+	require.Equal(t, "  ; ran and was done, 10 s, from 12:00:00.000", " "+one.Words())
+	for range 30 {
+		one.Bars = append(one.Bars, one.Bars[0])
+	}
+	require.Contains(t, one.Words(), "; and 11 more")
+}
+
 func newServerForTest() *server { return Handler(nil, Options{}).(*server) }
