@@ -24,7 +24,7 @@ var views = []view{{width: 1400}, {width: 360}, {width: 1400, dark: true}, {widt
 
 // TestPages opens every page that a link leads to, and looks at it light and dark, as on a
 // telephone and on a screen: the browser complains of nothing, axe-core finds nothing, no text
-// is cut, and what is hostile stays text.
+// is cut or stands on another, and what is hostile stays text.
 func TestPages(t *testing.T) {
 	s := openShop(t, inspector.Options{Name: "the shop " + hostile, Identify: inspector.FromThisMachine("ann "+hostile, api.All)})
 	s.start(t, "import", "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, 40)})
@@ -57,6 +57,7 @@ func (p *tab) inspect(root, page string) {
 			p.changeView(v)
 		}
 		assert.Empty(p.t, p.cutOff(), "%s %s", v, page)
+		assert.Empty(p.t, p.overlaps(), "%s %s", v, page)
 		assert.LessOrEqual(p.t, evaluate[int](p, `new Set([...document.querySelectorAll(".top nav a")].map(a => a.offsetTop)).size`), 2, "rows of links: %s %s", v, page)
 		if v.dark == (v.width == 360) {
 			assert.Empty(p.t, p.violations(), "%s %s", v, page)
