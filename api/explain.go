@@ -54,6 +54,8 @@ func (c *call) drawRun() error {
 
 // compareRuns answers where two runs part. With a hook that redacts it is refused: what differs is
 // a value. Both recordings are read as a whole, and the difference may quote any value of either.
+// With aAt or bAt the one or the other ends after that record, so that a run can be compared with
+// itself as it was, or with what another had come to by then.
 func (c *call) compareRuns() error {
 	q := c.query()
 	if q.textOf("a") == "" || q.textOf("b") == "" {
@@ -62,11 +64,11 @@ func (c *call) compareRuns() error {
 	if c.options.Redact != nil {
 		return refusef(http.StatusForbidden, codeForbidden, "runs are not compared where values are redacted")
 	}
-	a, err := c.engine.Recording(c.context(), workflow.RunID(q.textOf("a")))
+	a, err := c.readRecording(q, "a")
 	if err != nil {
 		return err
 	}
-	b, err := c.engine.Recording(c.context(), workflow.RunID(q.textOf("b")))
+	b, err := c.readRecording(q, "b")
 	if err != nil {
 		return err
 	}
@@ -75,4 +77,18 @@ func (c *call) compareRuns() error {
 		return err
 	}
 	return c.reply(d)
+}
+
+// readRecording returns the run that a parameter names, up to the record that the one with At names.
+func (c *call) readRecording(q *query, name string) (*replay.Recording, error) {
+	id := workflow.RunID(q.textOf(name))
+	last, err := c.recordNamed(q, name+"At", id)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := c.engine.Recording(c.context(), id)
+	if err != nil {
+		return nil, err
+	}
+	return rec.Until(last), nil
 }

@@ -44,7 +44,7 @@ var seeds = map[string]struct{ query, body string }{
 	"GET /v1/definitions":                         {query: "workflow=order&limit=1&cursor=order@0"},
 	"GET /v1/definitions/{name}/{version}":        {},
 	"GET /v1/watch":                               {query: "workflow=order&status=running"},
-	"GET /v1/diff":                                {query: "a=order-1&b=order-1"},
+	"GET /v1/diff":                                {query: "a=order-1&b=order-1&aAt=1&bAt=1"},
 	"GET /v1/approvals":                           {query: "limit=1&cursor=1:order-1"},
 	"POST /v1/approvals/batch":                    {query: "node=none&cursor=1:order-1", body: signed(`"do": "vote", "approved": true`)},
 	"POST /v1/dead-letters/batch":                 {query: "code=none&dryRun=1", body: signed(`"do": "retry"`)},

@@ -144,11 +144,15 @@ var wholeRunPaths = []string{
 }
 
 // readsWholeRun reports whether the request takes the whole of a run into memory, plays it again,
-// or tries something on a copy. A request with at or dryRun makes a copy whatever its path is.
+// or tries something on a copy. A request with at, or that is a dry run, makes a copy whatever its
+// path is.
 func (c *call) readsWholeRun(r *route) bool {
-	q := c.r.URL.Query()
-	return slices.Contains(wholeRunPaths, r.path) || q.Has("at") || q.Has("dryRun")
+	return slices.Contains(wholeRunPaths, r.path) || c.r.URL.Query().Has("at") || c.isDryRun()
 }
+
+// isDryRun reports whether the request only asks what would be. One whose dryRun is neither true
+// nor false is refused by the handler, which reads it in the same way.
+func (c *call) isDryRun() bool { return c.query().flag("dryRun") }
 
 // textParams are the parameters that may be empty, which chooses everything.
 var textParams = []string{"workflow", "parent", "tenant", "prefix", "where", "forkedFrom", "cursor", "run", "node", "task", "code", "a", "b"}

@@ -30,16 +30,21 @@ func (c *call) pastRun() (*pawl.Simulation, error) {
 // names none. For lists in sequence no copy is made: they end at this record. at=0 is refused, not
 // taken for none, as no run has a record 0.
 func (c *call) lastRecord(id workflow.RunID) (int64, error) {
-	q := c.query()
-	at := q.number("at")
-	if q.err == nil && at == 0 && q.textOf("at") != "" {
-		q.refuse("at", "the number of a record, from 1")
+	if c.query().textOf("at") != "" && c.acceptsType(typeStream) {
+		return 0, invalidf("at is of the past, and a stream goes on: leave one of them out")
+	}
+	return c.recordNamed(c.query(), "at", id)
+}
+
+// recordNamed returns the record of a run that a parameter names; the highest there can be if the
+// query has none. One that the run does not have is refused.
+func (c *call) recordNamed(q *query, name string, id workflow.RunID) (int64, error) {
+	at := q.number(name)
+	if q.err == nil && at == 0 && q.textOf(name) != "" {
+		q.refuse(name, "the number of a record, from 1")
 	}
 	if q.err != nil || at == 0 {
 		return math.MaxInt64, q.err
-	}
-	if c.acceptsType(typeStream) {
-		return 0, invalidf("at is of the past, and a stream goes on: leave one of them out")
 	}
 	s, err := c.engine.Summary(c.context(), id)
 	if err == nil && at > s.Seq {

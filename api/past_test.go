@@ -3,8 +3,12 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,4 +62,57 @@ transitions:
 		require.Equal(t, http.StatusBadRequest, status)
 		require.Contains(t, body, "a stream goes on")
 	}
+
+	same := func(query string) map[string]any {
+		status, body := get(t, h, "/v1/diff?a=a&b=a"+query)
+		require.Equal(t, http.StatusOK, status, body)
+		return object(t, body)
+	}
+	require.Less(t, same("&bAt=2")["equal"], same("")["equal"])
+	require.Nil(t, same("&aAt=3&bAt=3")["parting"])
+	require.Equal(t, same("&aAt=1&bAt=1")["equal"], same("&aAt=1")["equal"], "the decisions that both had")
+	for query, says := range map[string]string{"&aAt=5": "no record 5: there are 1 to 4", "&bAt=0": "from 1", "&bAt=x": "bAt"} {
+		status, body := get(t, h, "/v1/diff?a=a&b=a"+query)
+		require.Equal(t, http.StatusBadRequest, status, query)
+		require.Contains(t, body, says)
+	}
+}
+
+// A request whose dryRun is false is no dry run: it takes no place from those that read a whole run. One that is neither true nor false is
+// refused by every route that has it.
+func TestWhatIsADryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := openEngine(t, pawl.Options{})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: parse(t, "name: a\nstart: a\nnodes: [{id: a, task: wait}]")}, nil))
+		h := api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "bob", api.All | api.Files, nil }})
+		gate := make(chan struct{})
+		var open sync.WaitGroup
+		for range 8 { // which is as many as there may be
+			open.Go(func() {
+				h.ServeHTTP(heldWriter{httptest.NewRecorder(), gate}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/runs/a/why", http.NoBody))
+			})
+		}
+		synctest.Wait()
+		for dry, want := range map[string]int{"1": http.StatusServiceUnavailable, "true": http.StatusServiceUnavailable, "0": http.StatusOK, "false": http.StatusOK} {
+			status, body := send(t, h, http.MethodPost, "/v1/runs/a/pause?dryRun="+dry, signed(""))
+			require.Equal(t, want, status, "%s: %s", dry, body)
+		}
+		close(gate)
+		open.Wait()
+		tried := 0
+		for route, params := range api.RouteParams() {
+			if !slices.Contains(params, "dryRun") {
+				continue
+			}
+			tried++
+			method, path, _ := strings.Cut(route, " ")
+			path = strings.NewReplacer("{run}", "a", "{token}", "1", "{name}", "order", "{version}", "1").Replace(path)
+			for _, odd := range []string{"no", "yes", "2"} {
+				status, body := send(t, h, method, path+"?dryRun="+odd, strings.ReplaceAll(seeds[route].body, "ORDER", order))
+				require.Equal(t, http.StatusBadRequest, status, "%s: %s", route, body)
+				require.Contains(t, body, "dryRun is", route)
+			}
+		}
+		require.Greater(t, tried, 15)
+	})
 }

@@ -156,7 +156,7 @@ var plannedPaths = []string{"/v1/runs/{run}/why", "/v1/runs/{run}/simulate", "/v
 
 // checkValues refuses what plans again on a run that has no values.
 func (c *call) checkValues(r *route) error {
-	if c.local && IsRedacted(c.r) && (slices.Contains(plannedPaths, r.path) || c.r.URL.Query().Get("dryRun") != "") {
+	if c.local && IsRedacted(c.r) && (slices.Contains(plannedPaths, r.path) || c.isDryRun()) {
 		return invalidf("%v", replay.ErrRedacted)
 	}
 	return nil

@@ -48,7 +48,7 @@ func routes() []route {
 		{get, "/v1/definitions", View, []string{"workflow", "limit", "cursor"}, (*call).listDefinitions},
 		{get, "/v1/definitions/{name}/{version}", View, nil, (*call).showPublished},
 		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where"}, (*call).watchRuns},
-		{get, "/v1/diff", View | Values, []string{"a", "b"}, (*call).compareRuns},
+		{get, "/v1/diff", View | Values, []string{"a", "b", "aAt", "bAt"}, (*call).compareRuns},
 		{get, "/v1/approvals", View, []string{"run", "workflow", "node", "where", "limit", "cursor"}, (*call).listApprovals},
 		{post, "/v1/approvals/batch", View | Act, []string{"run", "workflow", "node", "where", "limit", "cursor", "dryRun", "all"}, (*call).voteOnApprovals},
 		{get, "/v1/dead-letters", View, []string{"run", "workflow", "node", "task", "code", "where", "limit", "cursor"}, (*call).listDeadLetters},
