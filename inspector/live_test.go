@@ -174,3 +174,21 @@ func TestWhyComesWhenARunRests(t *testing.T) {
 	require.Equal(t, first.Seq, at.Seq)
 	require.NotContains(t, textOf(t, at.HTML), "As of record")
 }
+
+// Lists of what changes say when they were made, but for their frames: the browser knows when one came, and a frame in which nothing else
+// is new is sent to nobody.
+func TestListsSayWhenTheyWereMade(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	for _, address := range []string{"", "runs", "inbox", "workers"} {
+		require.Regexp(t, `id="as-of" data-made>as of \d\d:\d\d:\d\d UTC<`, s.see(address), address)
+		require.Contains(t, s.watch(address).until("").HTML, `id="as-of" data-made>as of now<`, address)
+	}
+	require.NotContains(t, s.see("run/order-1"), "data-made")
+	require.NotContains(t, s.see("definitions"), "as-of")
+
+	// A run as it was says what its badge is of.
+	require.NoError(t, s.engine.Cancel(t.Context(), "order-1", "enough"))
+	require.Contains(t, textOf(t, s.see("run/order-1?at=2")), "order-1 now cancelled")
+	require.NotContains(t, textOf(t, s.see("run/order-1")), "now cancelled")
+}

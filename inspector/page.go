@@ -50,6 +50,7 @@ type frame struct {
 	Who    string
 	Told   string // what was done last
 	Live   string // where its frames come from; "" if it does not change
+	AsOf   string // when it was made, of a list of what changes; "" of others, such as a run, which says its record
 	Seq    int64
 	Body   any
 }
@@ -73,7 +74,7 @@ func (p *page) showPage(name, title, here string, body any) error {
 
 // showStatus is showPage with another status. here is the section that the navigation marks.
 func (p *page) showStatus(status int, name, title, here string, body any) error {
-	f := frame{Title: title, Name: p.s.nameFor(p.r), Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.findTold(), Body: body}
+	f := frame{Title: title, Name: p.s.nameFor(p.r), Root: p.root, Here: here, Theme: p.theme, Who: p.who, Told: p.findTold(), AsOf: p.asOfText(name), Body: body}
 	p.title = title
 	// A page that answers a form has no address that could be loaded again: then the choice of colours leads to the first page.
 	if p.r.Method == http.MethodGet {
@@ -97,6 +98,20 @@ func (p *page) showStatus(status int, name, title, here string, body any) error 
 		_, _ = p.w.Write(showControls(b.Bytes())) // whom it does not reach has gone
 	}
 	return nil
+}
+
+// asOfText says when a page was made that lists what changes.
+//
+// A frame does not: it is sent to nobody while it is the same as the one before, and the browser, which knows when it came, says that.
+func (p *page) asOfText(template string) string {
+	switch template {
+	case "home.html", "runs.html", "inbox.html", "workers.html":
+		if p.framed {
+			return "now"
+		}
+		return p.now.UTC().Format("15:04:05 UTC")
+	}
+	return ""
 }
 
 // showError writes a page that says what went wrong.

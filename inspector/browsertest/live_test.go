@@ -204,6 +204,20 @@ func TestBandSaysThatTheStreamIsBroken(t *testing.T) {
 	p.await(`!document.getElementById("band").checkVisibility() && document.getElementById("as-of").textContent.endsWith(" ` + strconv.FormatInt(o.Seq, 10) + `")`)
 }
 
+// TestListsAge: a list says when it was made and how long ago that is, with each frame anew.
+func TestListsAge(t *testing.T) {
+	s := openShop(t, forAnn())
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	p.open(s.url)
+	asOf := `document.getElementById("as-of")`
+	p.await(asOf + `.dataset.heard === "2 s" || parseFloat(` + asOf + `.dataset.heard) > 2`)
+	require.Regexp(t, `^as of \d\d:\d\d:\d\d UTC$`, evaluate[string](p, asOf+".textContent"))
+	evaluate[chromedp.Void](p, asOf+`.textContent = "as of old"; void 0`)
+	s.start(t, "late", "order", map[string]any{"customer": "Ada", "amount": 9000})
+	p.await(`document.getElementById("main").textContent.includes("late") && parseFloat(` + asOf + `.dataset.heard) < 2`)
+	require.Regexp(t, `^as of \d\d:\d\d:\d\d UTC$`, evaluate[string](p, asOf+".textContent"))
+}
+
 // readFrame returns the frame of the page of a run as it is now, as its stream has it.
 func (s *shop) readFrame(t *testing.T, id workflow.RunID) (frame string) {
 	t.Helper()

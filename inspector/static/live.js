@@ -28,6 +28,8 @@ function show(text) {
   const frame = JSON.parse(text);
   // @ts-ignore: the vendored script sets it
   window.Idiomorph.morph(main, frame.html, keep);
+  const made = document.querySelector("#as-of[data-made]");
+  if (made) made.textContent = "as of " + new Date().toISOString().slice(11, 19) + " UTC";
   document.dispatchEvent(new CustomEvent("pawl:frame", { detail: frame }));
   document.title = document.title.replace(/^[^·]*/, frame.title + " ");
   if (frame.ended) { close(); delete document.body.dataset.live; address = undefined; }
@@ -81,7 +83,7 @@ function tell() {
     if (t.textContent !== text) t.textContent = text;
   }
   const asOf = document.getElementById("as-of");
-  if (asOf && address && !document.body.dataset.at) asOf.dataset.heard = span(now - heard);
+  if (asOf && (address || "made" in asOf.dataset) && !document.body.dataset.at) asOf.dataset.heard = span(now - heard);
 }
 
 document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else open(); });
