@@ -68,6 +68,7 @@ func (b *definitionsBody) countTaken(p *page, g *workflow.Graph, sum *diagram.Ru
 		sum.Taken = nil
 		return nil
 	}
+	sum.Counted = b.Counted
 	// Never is in the order of the definition.
 	for i := range g.Definition.Transitions {
 		if id := g.Definition.Transitions[i].ID; sum.Taken[id] == 0 {

@@ -23,6 +23,9 @@ func TestTransitionsTaken(t *testing.T) {
 	require.Contains(t, text, "how many of 3 runs took them")
 	require.Contains(t, text, "in 2 runs")
 	require.Contains(t, text, "in one run")
+	require.Contains(t, text, "4 of 4 runs", "of the older version too: its nodes count")
+	require.Contains(t, page, `class="edge share-3"><title>a to b`)
+	require.Contains(t, page, `class="edge share-2"><title>a to c`)
 	require.Contains(t, text, "Never taken done")
 	require.Contains(t, page, `class="edge never"><title>b to d: taken in no run`)
 

@@ -127,7 +127,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	if err != nil {
 		return err
 	}
-	sum := diagram.Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
+	sum := diagram.Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}, Reached: map[workflow.NodeID]int{}, Runs: len(runs)}
 	for i := range runs {
 		ov := &runs[i]
 		b.Columns = append(b.Columns, gridColumn{p.runLink(ov.Run), string(ov.Run) + ": " + statusWord(ov.Status), statusClass(ov.Status)})
@@ -135,8 +135,13 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 			if sum.Tokens[n.Node] == nil {
 				sum.Tokens[n.Node] = map[workflow.TokenStatus]int{}
 			}
+			came := 0
 			for status, k := range n.Tokens {
 				sum.Tokens[n.Node][status] += k
+				came += k
+			}
+			if came > 0 {
+				sum.Reached[n.Node]++
 			}
 		}
 	}

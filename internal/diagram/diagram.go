@@ -60,6 +60,7 @@ type edge struct {
 	id       workflow.TransitionID
 	change   workflow.ChangeKind // of a difference
 	never    bool                // no run took it
+	share    int                 // of the runs that took it, in steps from 1 to shares; 0 if nobody has counted
 }
 
 // New makes the diagram of a compiled definition. run, which may be nil, is drawn on it.
@@ -73,6 +74,9 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 		d.nodes = append(d.nodes, node{key: n.ID, id: cleanText(string(n.ID)), kind: n.Kind, detail: cleanText(detailOf(n)), marks: marksOf(n)})
 		if run != nil {
 			d.nodes[i].counts = TallyOf(run.Tokens[n.ID])
+			if run.Reached != nil {
+				d.nodes[i].marks = append(d.nodes[i].marks, run.reachedText(n.ID))
+			}
 		}
 		if n.ID == g.Definition.Start {
 			d.start = i
@@ -87,7 +91,7 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 			d.nodes[i].outgoing = append(d.nodes[i].outgoing, len(d.edges))
 			e := d.newEdge(n, t, i, place[t.To])
 			if run != nil && run.Taken != nil {
-				e.markTaken(run.Taken[t.ID])
+				e.markTaken(run.Taken[t.ID], run.Counted)
 			}
 			d.edges = append(d.edges, e)
 		}

@@ -180,6 +180,14 @@ transitions: [{id: dear, from: quote, to: check, condition: state.dear}, {id: ch
 		assert.Contains(t, got, want)
 	}
 	assert.NotContains(t, New(g, &Run{}).Embed(Embedding{}), "taken")
+
+	// The more of the runs took it, the wider it is; at nodes stands how many came there.
+	got = New(g, &Run{
+		Taken: map[workflow.TransitionID]int{"cheap": 25, "dear": 1}, Counted: 25, Reached: map[workflow.NodeID]int{"quote": 1234, "check": 7}, Runs: 1500,
+	}).Embed(Embedding{})
+	for _, want := range []string{`class="edge share-4"><title>quote to ship`, `class="edge share-1"><title>quote to check`, `class="edge never"><title>check to ship`, ">1,234 of 1,500 runs</text>", "check, task, 7 of 1,500 runs: not reached"} {
+		assert.Contains(t, got, want)
+	}
 }
 
 // A difference shows what a definition has, and had, with what has changed in words and classes.

@@ -225,7 +225,7 @@ func joinText(g *workflow.GroupSpec) string {
 
 // A Run is how a run stands.
 //
-// It may also be the sum of several runs of one definition; then ID is "" and only Tokens and Taken count. Tokens have the live ones
+// It may also be the sum of several runs of one definition; then ID is "" and Status and Seq do not count. Tokens have the live ones
 // and those that have ended.
 type Run struct {
 	ID     workflow.RunID
@@ -234,13 +234,29 @@ type Run struct {
 	Tokens map[workflow.NodeID]map[workflow.TokenStatus]int
 	// Taken says of several runs how many of them took each transition; nil says nothing of it.
 	Taken map[workflow.TransitionID]int
+	// Counted is how many runs Taken is of.
+	Counted int
+	// Reached says of several runs how many of them came to each node, of Runs; nil says nothing of it.
+	Reached map[workflow.NodeID]int
+	Runs    int
+}
+
+// shares are the steps of an edge's width, by how many of the runs took it.
+const shares = 4
+
+// reachedText says how many runs came to a node.
+func (r *Run) reachedText(id workflow.NodeID) string {
+	return fmt.Sprintf("%s of %s runs", GroupDigits(r.Reached[id]), GroupDigits(r.Runs))
 }
 
 // markTaken says at an edge how many runs took it.
 //
 // It is called once for each edge, after newEdge, and only if the runs were counted at all: an edge that none of them took is drawn as
-// never, for which test coverage looks.
-func (e *edge) markTaken(runs int) {
+// never, for which test coverage looks, the others the wider the more of them took it.
+func (e *edge) markTaken(runs, counted int) {
+	if counted > 0 {
+		e.share = min((runs*shares+counted-1)/counted, shares)
+	}
 	text := fmt.Sprintf("in %s runs", GroupDigits(runs))
 	switch runs {
 	case 0:

@@ -171,6 +171,9 @@ func (p *painter) paintEdge(i int) {
 	if e.never {
 		class += " never"
 	}
+	if e.share > 0 {
+		class += fmt.Sprintf(" share-%d", e.share)
+	}
 	line := path(course.Points)
 	// A self loop has two points at the side of its node; it bulges out between them.
 	if course.Loop {
