@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -28,9 +29,12 @@ type act struct {
 	forged   bool     // it must be refused
 	key      pawl.Key // unless this has become the key of an attempt meanwhile
 	base     int      // records of the run when it was asked for
+	// simulate tries what makes a run.
+	simulate func(context.Context, *pawl.Engine) (*pawl.Simulation, error)
 
-	done bool // with mu
-	err  error
+	trial *trial // with mu, like what follows
+	done  bool
+	err   error
 }
 
 // A drawer draws an act, or nil if there is nothing to act upon.
@@ -75,8 +79,15 @@ func (w *world) ask(a *act) {
 	w.serial++
 	w.note("ask %s %s %T%+v", a.kind, a.run, a.message, a.message)
 	w.acts = append(w.acts, a)
-	engine := w.engine
+	engine, life, at := w.engine, w.life, timeout.Instant(w.hook.Now())
 	go func() {
+		tried := a.try(w.ctx, engine)
+		if tried != nil {
+			tried.life, tried.at = life, at
+		}
+		w.mu.Lock()
+		a.trial = tried
+		w.mu.Unlock()
 		err := a.do(w.ctx, engine)
 		w.mu.Lock()
 		a.done, a.err = true, err
@@ -108,7 +119,7 @@ func (w *world) answered() error {
 	for _, a := range done {
 		w.note("told %s %s: %v", a.kind, a.run, a.err)
 		w.tally.told(a)
-		if err := w.holds(a); err != nil {
+		if err := errors.Join(w.holds(a), w.refusals(a)); err != nil {
 			return fmt.Errorf("%s of %s, %T%+v, answered %q: %w", a.kind, a.run, a.message, a.message, fmt.Sprint(a.err), err)
 		}
 	}
@@ -241,7 +252,12 @@ func (w *world) start(i int) *act {
 	}
 	run.Labels = map[string]string{"run": string(id), "odd": fmt.Sprint(i % 2)}
 	w.asked[id] = g
-	return &act{run: id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Start(ctx, run, w.inputs[i]) }}
+	return &act{
+		run: id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Start(ctx, run, w.inputs[i]) },
+		simulate: func(ctx context.Context, e *pawl.Engine) (*pawl.Simulation, error) {
+			return e.SimulateStart(ctx, run, w.inputs[i])
+		},
+	}
 }
 
 // drawAgain starts a run again: with what it was started with, or with another

@@ -10,7 +10,8 @@
 //     process crashes.
 //   - executor performs tasks: it answers late, twice, with errors, panics and
 //     values that are none, or not at all.
-//   - act is something that an operator, a host or a stranger does to a run.
+//   - act is something that an operator, a host or a stranger does to a run. Before it is done it is tried on
+//     a simulation of the run, and the record and the answer that it comes to are compared with those of the trial.
 //   - model replays the journal of one run, record by record as they are committed,
 //     and checks what must hold after each.
 //

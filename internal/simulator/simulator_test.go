@@ -237,6 +237,9 @@ func (t *tally) complete(tb *testing.T) {
 			tb.Errorf("no crash at %s", site)
 		}
 	}
+	if t.Foretold == 0 || t.Unchanged == 0 {
+		tb.Errorf("%d records and %d answers were told by simulations", t.Foretold, t.Unchanged)
+	}
 	if t.Crashes == 0 || t.Children == 0 || t.Lost == 0 || t.Clocks == 0 {
 		tb.Errorf("%d crashes, %d child runs, %d calls without an answer, the clock set %d times", t.Crashes, t.Children, t.Lost, t.Clocks)
 	}

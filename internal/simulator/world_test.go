@@ -394,6 +394,9 @@ func (w *world) record(m *model, r decision.Record) error {
 	}
 	w.note("%s %d %s at %d: %v", m.id, r.Seq, messageText(r.Message), r.At.Sub(w.began).Milliseconds(), r.Decisions)
 	m.messages = append(m.messages, r.Message)
+	if err := w.foretold(m, r); err != nil {
+		return err
+	}
 	for _, d := range r.Decisions {
 		if x, ok := d.(decision.DispatchTask); ok && w.former[keyOf(m.id, x.Token, x.Attempt, x.Epoch)] {
 			return fmt.Errorf("%v: its key is that of a run that was purged", x)
