@@ -14,6 +14,8 @@
 //     a simulation of the run, and the record and the answer that it comes to are compared with those of the trial.
 //   - model replays the journal of one run, record by record as they are committed,
 //     and checks what must hold after each.
+//   - original is a run without faults that is forked as of each of its records. What came to it comes to the fork,
+//     which must end as it did.
 //
 // A life of a seed has two phases. In the first, the safety phase, anything may
 // happen. In the second, the liveness phase, faults stop, everything that a run
