@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -78,7 +79,7 @@ func TestCloseSaysWhatItWaitsFor(t *testing.T) {
 				var log logged
 				hook, gate := &testhook.Hook{}, make(chan struct{})
 				ctx := testhook.With(t.Context(), hook)
-				engine, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+				engine, err := pawl.Open(ctx, replays.Dir(t), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
 				require.NoError(t, err)
 				synctest.Wait() // the alarms have been looked at: who waits for a mutex stops the clock of the bubble
 				hook.OnHit(func(point string) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -132,7 +133,7 @@ func TestTheLogTellsOfAHandlerThatCloseLeavesBehind(t *testing.T) {
 		var log logged
 		deaf := make(chan struct{})
 		defer close(deaf)
-		e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+		e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
 			<-deaf
 			return nil, nil
 		}}})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -84,7 +85,7 @@ func TestNilArguments(t *testing.T) {
 
 // Every call on a closed engine says so, also those that ask the store first.
 func TestClosedEngineSaysSo(t *testing.T) {
-	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{})
+	e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{})
 	require.NoError(t, err)
 	d := define(t, oneTask)
 	publish(t, e, d)

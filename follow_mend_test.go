@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
@@ -33,7 +34,7 @@ type mendScene struct {
 func newMendScene(t *testing.T) *mendScene {
 	bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"))
 	require.NoError(t, err)
-	e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), pawl.Options{Executor: pawl.Handlers{
+	e, err := pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "data"), pawl.Options{Executor: pawl.Handlers{
 		"work": func(context.Context, pawl.Task) (any, error) { return nil, nil },
 	}})
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
@@ -49,7 +50,7 @@ func TestRestoreAsOf(t *testing.T) {
 		bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"))
 		require.NoError(t, err)
 		defer func() { require.NoError(t, bases.Close()) }()
-		e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), pawl.Options{Executor: pawl.Handlers{
+		e, err := pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "data"), pawl.Options{Executor: pawl.Handlers{
 			"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil },
 		}})
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -71,7 +72,7 @@ func inLimits(t *testing.T, o pawl.Options, test func(t *testing.T, e *pawl.Engi
 			}
 			return nil, ctx.Err()
 		}}
-		e, err := pawl.Open(t.Context(), t.TempDir(), o)
+		e, err := pawl.Open(t.Context(), replays.Dir(t), o)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, e.Close(context.Background())) }()
 		test(t, e, s)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -31,7 +32,7 @@ func TestListsWaitForALogUntilTheirContextEnds(t *testing.T) {
 			}
 			return logtest.None
 		})
-		e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), o)
+		e, err := pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "data"), o)
 		require.NoError(t, err)
 		def := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
 		publish(t, e, def)

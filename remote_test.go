@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store"
@@ -181,7 +182,7 @@ func TestRemoteRefuses(t *testing.T) {
 
 		// The log lacks its end, or an entry is damaged: in a directory that has it already that does no harm.
 		whole := p.log.Len()
-		e, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "elsewhere"), p.options(h, nil))
+		e, err = pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "elsewhere"), p.options(h, nil))
 		require.NoError(t, err)
 		run(e, "second")
 		require.NoError(t, e.Close(t.Context()))
@@ -204,7 +205,7 @@ func TestRemoteRefuses(t *testing.T) {
 		require.NoError(t, err)
 		run(e, "third")
 		require.NoError(t, e.Close(t.Context()))
-		e, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "copy"), fresh.options(h, nil))
+		e, err = pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "copy"), fresh.options(h, nil))
 		require.NoError(t, err)
 		require.Len(t, idsOf(t, e), 3)
 		require.NoError(t, e.Close(t.Context()))
@@ -317,7 +318,7 @@ func TestRemoteStandsByBeforeTheFirstBase(t *testing.T) {
 		var b *pawl.Engine
 		go func() {
 			var err error
-			b, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "second"), o)
+			b, err = pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "second"), o)
 			opened <- err
 		}()
 		hook := &testhook.Hook{}
@@ -326,7 +327,7 @@ func TestRemoteStandsByBeforeTheFirstBase(t *testing.T) {
 				<-time.After(time.Minute)
 			}
 		})
-		a, err := pawl.Open(testhook.With(t.Context(), hook), filepath.Join(t.TempDir(), "first"), p.options(nil, nil))
+		a, err := pawl.Open(testhook.With(t.Context(), hook), filepath.Join(replays.Dir(t), "first"), p.options(nil, nil))
 		require.NoError(t, err)
 		<-time.After(time.Minute)
 		require.Empty(t, opened)
@@ -391,7 +392,7 @@ func TestRemoteThatIsFull(t *testing.T) {
 		require.GreaterOrEqual(t, full.Load(), int64(10))
 		require.Less(t, p.log.Len(), 61)
 		require.NoError(t, e.Close(t.Context()))
-		e, err = pawl.Open(t.Context(), filepath.Join(t.TempDir(), "there"), p.options(nil, nil))
+		e, err = pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "there"), p.options(nil, nil))
 		require.NoError(t, err)
 		require.Len(t, idsOf(t, e), 100)
 		require.NoError(t, e.Close(t.Context()))

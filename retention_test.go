@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Five runs of each of two workflows end an hour apart; of the fourth and fifth the second
 // workflow's fail.
 func endedByTheHour(t *testing.T) *pawl.Engine {
-	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash})
+	e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Durability: pawl.ProcessCrash})
 	require.NoError(t, err)
 	a := define(t, "name: a\nstart: x\nnodes: [{id: x}]\n")
 	b := define(t, "name: b\nstart: x\nnodes: [{id: x}]\noutput: {mapping: {n: 1 / input.n}}\n")

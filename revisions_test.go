@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -14,7 +15,7 @@ import (
 // those of before as well.
 func TestRevisions(t *testing.T) {
 	ctx := t.Context()
-	e, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash})
+	e, err := pawl.Open(ctx, replays.Dir(t), pawl.Options{Durability: pawl.ProcessCrash})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close(ctx)) }()
 	d, err := workflow.ParseYAML([]byte("name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n"))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -97,7 +98,7 @@ func TestWatch(t *testing.T) {
 // A watch ends with its context, which need not be that of a call, and with the engine, once
 // the reader has what was there before.
 func TestWatchEnds(t *testing.T) {
-	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+	e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
 	require.NoError(t, err)
 	cause := errors.New("the page was left")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -47,7 +49,10 @@ func openEngine(t testing.TB, o pawl.Options) (*pawl.Engine, string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "api")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() {
+		_, differences := replays.Check(dir)
+		require.NoError(t, errors.Join(differences, os.RemoveAll(dir)))
+	})
 	o.Durability = pawl.ProcessCrash
 	o.Executor = pawl.Handlers{
 		"quote": func(_ context.Context, task pawl.Task) (any, error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -162,7 +163,7 @@ func gives(t testing.TB, f handler.Func, input any) object {
 // open opens an engine on a temporary directory for the length of the test.
 func open(t testing.TB, handlers pawl.Handlers) *pawl.Engine {
 	t.Helper()
-	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: handlers, Durability: pawl.ProcessCrash})
+	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: handlers, Durability: pawl.ProcessCrash})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
 	return engine

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -44,7 +45,7 @@ func TestAnErrorAtTheEndOfAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowDisk{err: pawl.ErrNoSpace}
 		disk.run.Store("")
-		e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: later{}, Codec: disk})
+		e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: later{}, Codec: disk})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, e.Close(context.Background())) }()
 		d, err := workflow.ParseYAML([]byte("name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}, {id: x, wait: {event: go}}]\ntransitions: [{from: w, to: x}]\n"))

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -59,7 +60,7 @@ type shop struct {
 // openShop serves the page of an engine below a path, through a proxy that takes the path away.
 func openShop(t *testing.T) *shop {
 	t.Helper()
-	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: later{}})
+	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: later{}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
 	server := httptest.NewServer(http.StripPrefix("/a/b", inspector.Handler(engine, inspector.Options{Name: "test"})))

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 )
 
 // A stream is what a browser reads of a page that is watched.
@@ -116,7 +117,7 @@ func TestNoFrames(t *testing.T) {
 // A stream ends soon after whoever watches has lost a right.
 func TestRightsThatAreRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: later{}})
+		engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: later{}})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, engine.Close(context.Background())) }()
 		for _, revoked := range []error{nil, errors.New("logged out")} {

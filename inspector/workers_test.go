@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -41,7 +42,7 @@ func TestWorkers(t *testing.T) {
 	require.NoError(t, err)
 	begun, gate := make(chan struct{}, 3), make(chan struct{})
 	executor := countedPool{pool, make(chan struct{}, 3)}
-	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: executor, Tenants: map[string]pawl.TenantLimit{"acme": {Concurrency: 5}}})
+	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: executor, Tenants: map[string]pawl.TenantLimit{"acme": {Concurrency: 5}}})
 	require.NoError(t, err)
 	pool.Attach(engine)
 	t.Cleanup(func() {
@@ -88,7 +89,7 @@ func TestWorkersLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool, err := worker.New(worker.Options{NoToken: true})
 		require.NoError(t, err)
-		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pool})
+		engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pool})
 		require.NoError(t, err)
 		pool.Attach(engine)
 		for _, id := range []workflow.RunID{"first", "second"} {

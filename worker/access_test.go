@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func forbids(t *testing.T, err error, says string) {
 
 // A worker with a token of its own does nothing in the name of another: not one call.
 func TestAWorkerSpeaksForItselfOnly(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{Authorize: worker.AuthorizeTokens(map[string]worker.Caller{
+	h := start(t, replays.Dir(t), worker.Options{Authorize: worker.AuthorizeTokens(map[string]worker.Caller{
 		"a": {Worker: "ann", Types: []string{"work"}}, "e": {Worker: "evil", Types: []string{"other"}}, "": {Worker: "*", Types: []string{"*"}}, "none": {},
 	})})
 	defer h.stop(t)
@@ -96,7 +97,7 @@ func status(t *testing.T, h *host, token string) string {
 
 // A worker that was revoked is out, with what it held and with every call, and Run ends.
 func TestARevokedWorkerIsKeptOut(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(1)))
 	evil := register(t, h, "evil")
@@ -121,7 +122,7 @@ func TestARevokedWorkerIsKeptOut(t *testing.T) {
 // unless they are made for the worker.
 func TestAuthorizeIsAskedEveryTime(t *testing.T) {
 	answer := make(chan func() (worker.Caller, error), 1)
-	h := start(t, t.TempDir(), worker.Options{Authorize: func(context.Context, *http.Request) (worker.Caller, error) {
+	h := start(t, replays.Dir(t), worker.Options{Authorize: func(context.Context, *http.Request) (worker.Caller, error) {
 		return (<-answer)()
 	}})
 	defer h.stop(t)
@@ -170,7 +171,7 @@ func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A stranger's connection is closed with the refusal.
 func TestRefusedConnectionsAreClosed(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{Token: "secret"})
+	h := start(t, replays.Dir(t), worker.Options{Token: "secret"})
 	defer h.stop(t)
 	for header, code := range map[string]int{"Authorization": 401, "Sec-Fetch-Site": 403} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.server.URL+"/v1/leave", nil)
@@ -186,7 +187,7 @@ func TestRefusedConnectionsAreClosed(t *testing.T) {
 
 // Connections that say nothing do not take more than the bound, and a worker still comes in.
 func TestSilentStrangersKeepNobodyOut(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{Token: "secret", MaxConnections: 3})
+	h := start(t, replays.Dir(t), worker.Options{Token: "secret", MaxConnections: 3})
 	defer h.stop(t)
 	address, err := h.pool.Listen("127.0.0.1:0")
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,7 @@ func take(t *testing.T, c *worker.Client) pawl.Task {
 // another worker, nor one that he made from his own; also when the host was restarted and
 // the pool knows of no key yet.
 func TestKeysInOtherHandsAreRefused(t *testing.T) {
-	dir := t.TempDir()
+	dir := replays.Dir(t)
 	h := start(t, dir, worker.Options{})
 	open := func() pawl.Key { // a task of a host's process, which never is in the pool
 		callback := make(chan pawl.Key, 1)
@@ -94,7 +95,7 @@ func TestKeysInOtherHandsAreRefused(t *testing.T) {
 
 // The status names no keys.
 func TestTheStatusHasNoKeys(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(1)))
 	task := take(t, register(t, h, "ann"))
@@ -111,7 +112,7 @@ func TestTheStatusHasNoKeys(t *testing.T) {
 
 // A result that refers to a blob that is not there fails the task, at once and for good.
 func TestAResultWithAMissingBlob(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	lost := blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64), Size: 1}
 	ctx, stop := context.WithCancel(t.Context())

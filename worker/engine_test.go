@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -83,7 +84,7 @@ func items(n int) map[string]any {
 // The queue stands again after a restart, and who still works on a task from
 // before completes it.
 func TestARestartOfTheEngine(t *testing.T) {
-	dir := t.TempDir()
+	dir := replays.Dir(t)
 	h := start(t, dir, worker.Options{})
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(3)))
 	ann := h.client("ann")
@@ -118,7 +119,7 @@ func TestARestartOfTheEngine(t *testing.T) {
 
 // The order of the queue is that of dispatch, whatever goroutine is first.
 func TestFirstComeFirstServedThroughTheEngine(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	const n = 300
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
@@ -142,7 +143,7 @@ func TestFirstComeFirstServedThroughTheEngine(t *testing.T) {
 // A run that is cancelled leaves nothing in the queue, and its tasks are
 // cancelled where they are.
 func TestACancelledRun(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	begun, cancelled := make(chan bool, 1), make(chan error, 1)
 	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
@@ -163,7 +164,7 @@ func TestACancelledRun(t *testing.T) {
 
 // A node's heartbeat is that of the worker.
 func TestTheHeartbeatOfANode(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	def := define(t, `
 name: beat
@@ -191,7 +192,7 @@ nodes: [{id: a, task: work, heartbeat: 500ms}]
 // Large data goes by reference: a remote worker stores a blob and an artifact,
 // one of this process reads it, and another one over HTTP.
 func TestBlobs(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{MaxBlob: 3 << 20})
+	h := start(t, replays.Dir(t), worker.Options{MaxBlob: 3 << 20})
 	defer h.stop(t)
 	def := define(t, `
 name: large
@@ -272,7 +273,7 @@ func TestRestartsUnderWorkers(t *testing.T) {
 			}
 		})
 	}
-	dir := t.TempDir()
+	dir := replays.Dir(t)
 	for life := range lives {
 		h := start(t, dir, worker.Options{})
 		if life == 0 {
@@ -334,7 +335,7 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 // counts twice.
 func TestWorkersThatDie(t *testing.T) {
 	n := harness.Figure(1000, 10_000, 10_000)
-	h := start(t, t.TempDir(), worker.Options{Lease: 300 * time.Millisecond})
+	h := start(t, replays.Dir(t), worker.Options{Lease: 300 * time.Millisecond})
 	defer h.stop(t)
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(n)))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
@@ -23,7 +24,7 @@ nodes: [{id: a, task: work, heartbeat: 1m, retry: {maxAttempts: 2, initialInterv
 // What a remote worker says of how far its task is reaches the next attempt, of
 // whichever worker. Details that are too large are refused, and the task goes on.
 func TestDetailsOfARemoteWorker(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	ctx := t.Context()
 	require.NoError(t, h.engine.Start(ctx, workflow.Run{ID: "r", Definition: define(t, copying)}, nil))
@@ -57,7 +58,7 @@ func TestDetailsOfARemoteWorker(t *testing.T) {
 
 // Thousands of heartbeats in a few requests are a record or two.
 func TestHeartbeatsOfAWorkerAreMerged(t *testing.T) {
-	h := start(t, t.TempDir(), worker.Options{})
+	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)
 	ctx := t.Context()
 	require.NoError(t, h.engine.Start(ctx, workflow.Run{ID: "r", Definition: define(t, copying)}, nil))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -63,17 +64,17 @@ func hostileResults() map[string]func() (any, error) {
 func executors() map[string]func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
 	return map[string]func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()){
 		"Handlers": func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
-			engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: h, Durability: pawl.ProcessCrash})
+			engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: h, Durability: pawl.ProcessCrash})
 			require.NoError(t, err)
 			return engine, func() { require.NoError(t, engine.Close(context.Background())) }
 		},
 		"Pool.Start": func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
-			host := start(t, t.TempDir(), worker.Options{})
+			host := start(t, replays.Dir(t), worker.Options{})
 			require.NoError(t, host.pool.Start(worker.Registration{ID: "here"}, h))
 			return host.engine, func() { host.stop(t) }
 		},
 		"Client.Run": func(t *testing.T, h pawl.Handlers) (*pawl.Engine, func()) {
-			host := start(t, t.TempDir(), worker.Options{})
+			host := start(t, replays.Dir(t), worker.Options{})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() { ended <- host.client("there").Run(ctx, h) }()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,7 @@ func onEngine(t *testing.T, test func(t *testing.T, p *Pool, e *pawl.Engine)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p := mustNew(Options{NoToken: true})
-		e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: p, Durability: pawl.ProcessCrash})
+		e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: p, Durability: pawl.ProcessCrash})
 		require.NoError(t, err)
 		p.Attach(e)
 		t.Cleanup(func() {
@@ -141,7 +142,7 @@ func TestATurnEndsWithTheLease(t *testing.T) {
 func TestOnceOutlivesThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s switched
-		dir := t.TempDir()
+		dir := replays.Dir(t)
 		open := func() (*Pool, *pawl.Engine) {
 			p := mustNew(Options{NoToken: true})
 			e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: p, Durability: pawl.ProcessCrash})

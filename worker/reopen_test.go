@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ import (
 // The pool stays, and the engine under it is closed and opened again: who works
 // on a task goes on.
 func TestAnEngineThatIsOpenedAgainUnderItsPool(t *testing.T) {
-	dir := t.TempDir()
+	dir := replays.Dir(t)
 	h := start(t, dir, worker.Options{})
 	defer func() { h.stop(t) }()
 	def := define(t, "name: one\nstart: w\nnodes: [{id: w, task: work, output: {output.r: result}}]")

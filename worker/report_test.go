@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -16,7 +17,7 @@ import (
 func TestWhichWorkerHasATask(t *testing.T) {
 	pool, err := worker.New(worker.Options{})
 	require.NoError(t, err)
-	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pool})
+	e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pool})
 	require.NoError(t, err)
 	pool.Attach(e)
 	def, err := workflow.ParseYAML([]byte(`{name: two, start: s, nodes: [{id: s}, {id: a, task: a}, {id: b, task: b}], transitions: [{from: s, to: a}, {from: s, to: b}]}`))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -21,7 +22,7 @@ func TestAWorkerInShell(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("there is no curl")
 	}
-	h := start(t, t.TempDir(), worker.Options{Token: "secret"})
+	h := start(t, replays.Dir(t), worker.Options{Token: "secret"})
 	defer h.stop(t)
 	commands := make(map[string]*exec.Cmd)
 	for _, id := range []string{"one", "two"} {

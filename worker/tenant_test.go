@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -33,7 +34,7 @@ type tenants struct {
 func openTenants(t *testing.T, limits map[string]pawl.TenantLimit) tenants {
 	t.Helper()
 	pool := counted{mustNew(worker.Options{NoToken: true}), make(chan struct{}, 5000)}
-	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pool, Durability: pawl.ProcessCrash, Tenants: limits})
+	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pool, Durability: pawl.ProcessCrash, Tenants: limits})
 	require.NoError(t, err)
 	pool.Attach(engine)
 	t.Cleanup(func() {
@@ -115,7 +116,7 @@ func TestOneCountForTheProcessAndItsPool(t *testing.T) {
 		}
 		return nil, ctx.Err()
 	}
-	engine, err := pawl.Open(ctx, t.TempDir(), pawl.Options{
+	engine, err := pawl.Open(ctx, replays.Dir(t), pawl.Options{
 		Executor: pawl.Handlers{"here": perform, "there": pool.Execute}, Durability: pawl.ProcessCrash,
 		Tenants: map[string]pawl.TenantLimit{"*": {Concurrency: 2, Pending: true}},
 	})

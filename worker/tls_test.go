@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"
@@ -73,7 +74,7 @@ func expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 // listenTLS returns an engine whose pool listens over TLS, and its URL.
 func listenTLS(t *testing.T, o worker.Options) (*host, string) {
 	t.Helper()
-	h := start(t, t.TempDir(), o)
+	h := start(t, replays.Dir(t), o)
 	t.Cleanup(func() { h.stop(t) })
 	address, err := h.pool.Listen("127.0.0.1:0")
 	require.NoError(t, err)

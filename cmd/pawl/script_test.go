@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -102,6 +103,11 @@ func TestScripts(t *testing.T) {
 		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Values[isOpen] = new(bool)
+			env.Defer(func() {
+				if _, err := replays.CheckBelow(env.WorkDir); err != nil {
+					env.T().Fatal(err)
+				}
+			})
 			return nil
 		},
 		UpdateScripts: *rewrite,

@@ -20,13 +20,14 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // startWaiting opens an engine with a run that waits for a signal.
 func startWaiting(t *testing.T, o pawl.Options) (*pawl.Engine, string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := replays.Dir(t)
 	e, err := pawl.Open(t.Context(), dir, o)
 	require.NoError(t, err)
 	d := &workflow.Definition{Name: "wait", Start: "w", Nodes: []workflow.Node{{ID: "w", Wait: &workflow.WaitSpec{Event: "go"}}}}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -33,7 +34,7 @@ func TestInstantsAreInTheZone(t *testing.T) {
 	}
 	hook := &testhook.Hook{}
 	hook.OnNow(func() time.Time { return time.Date(2030, 1, 1, 11, 0, 0, 0, time.UTC) })
-	ctx, dir := testhook.With(t.Context(), hook), t.TempDir()
+	ctx, dir := testhook.With(t.Context(), hook), replays.Dir(t)
 	engine, err := pawl.Open(ctx, dir, pawl.Options{Durability: pawl.ProcessCrash})
 	require.NoError(t, err)
 	d, err := workflow.ParseYAML([]byte("name: ask\nstart: a\nnodes: [{id: a, approval: {}, timeout: 30m}]"))

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -37,7 +38,7 @@ func TestHireAgain(t *testing.T) {
 		return a.think(ctx, t)
 	}
 	var err error
-	a.engine, err = pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+	a.engine, err = pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pawl.Handlers{
 		"think": twice, "look": look, "doubt": doubt, "write": write, "proofread": proofread,
 	}})
 	require.NoError(t, err)

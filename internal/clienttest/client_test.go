@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -38,7 +39,7 @@ transitions:
 // a run.
 func TestClient(t *testing.T) {
 	dir := buildClient(t)
-	e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+	e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pawl.Handlers{
 		"reserve": func(_ context.Context, task pawl.Task) (any, error) { return map[string]any{"parcel": "P-1"}, nil },
 	}})
 	require.NoError(t, err)

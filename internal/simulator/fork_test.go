@@ -231,7 +231,7 @@ func (o *original) tell(run workflow.RunID, m state.Message) error {
 	case state.Cancel:
 		return e.Cancel(ctx, run, m.Reason)
 	default:
-		panic(fmt.Sprintf("simulator: nobody has told the original %T", m))
+		return fmt.Errorf("nobody has told the original %T", m)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"testing"
 
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
@@ -14,6 +16,35 @@ import (
 // most bounds the runs of one directory that are planned again: tests that start
 // thousands start them alike.
 const most = 100
+
+// Dir returns an empty directory, as t.TempDir does. When the test is over, and what it opened there later is closed, the
+// runs of all engine directories in it are planned again.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		if _, err := CheckBelow(dir); err != nil {
+			t.Errorf("the runs that the test has left behind: %v", err)
+		}
+	})
+	return dir
+}
+
+// CheckBelow is Check for all engine directories in a folder. It returns how many runs there were in all.
+func CheckBelow(folder string) (runs int, differences error) {
+	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() != index {
+			return err
+		}
+		n, differs := Check(filepath.Dir(path))
+		runs, differences = runs+n, errors.Join(differences, differs)
+		return nil
+	})
+	return runs, errors.Join(differences, err)
+}
+
+// index is a file that every engine directory has.
+const index = "pawl.db"
 
 // Check plans the runs of an engine directory again, the first hundred of them. It returns
 // how many there were, and an error for those that decide something else. What cannot be
