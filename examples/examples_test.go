@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness/shown"
 )
 
 // runExample runs an example as its README says, with arguments, and returns what it prints.
@@ -46,9 +48,12 @@ func TestExamples(t *testing.T) {
 			if name == "chain" {
 				require.Equal(t, string(want), runExample(t, name, dir))
 			}
+			if inGo := map[string]string{"chain": dir, "recover": filepath.Join(dir, "engine")}; inGo[name] != "" {
+				shown.Compare(t, ".", name, inGo[name])
+			}
 		})
 	}
-	files, err := filepath.Glob("testdata/*")
+	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	require.Len(t, files, outputs, "each file belongs to an example")
 }
@@ -73,7 +78,7 @@ func TestHello(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		require.Equal(t, "completed hello world <nil>\n", string(out))
 	}
-	require.DirExists(t, filepath.Join(dir, "data"))
+	shown.Compare(t, ".", "hello", filepath.Join(dir, "data"))
 }
 
 // The front page shows a program and a definition, letter by letter.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness/shown"
 )
 
 // The totals and the critical path are those that one loop over the packages,
@@ -78,8 +80,10 @@ func graph(t *testing.T) []pkg {
 }
 
 func TestDiamond(t *testing.T) {
-	sum, err := walk(t.Context(), t.TempDir(), graph(t))
+	dir := t.TempDir()
+	sum, err := walk(t.Context(), dir, graph(t))
 	require.NoError(t, err)
+	shown.Compare(t, "..", "dag", dir)
 	require.Equal(t, summary{Packages: 5, Lines: 28, Critical: []link{{"a", 1}, {`b"]`, 20}, {"d/v2", 4}}}, sum)
 }
 

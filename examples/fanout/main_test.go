@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/harness/shown"
 )
 
 const childOf = "FANOUT_CHILD"
@@ -94,6 +95,7 @@ func TestCrashAndResume(t *testing.T) {
 	require.Contains(t, third, fmt.Sprintf("-2, %d files, new", n), "a finished run is not resumed")
 	require.Equal(t, n, find(t, third, `counted by this process: (\d+) of \d+ files`)[0])
 	require.Equal(t, results(t, third), results(t, second))
+	shown.Compare(t, "..", "fanout", dir)
 }
 
 // compareWithWC compares the totals with those of the real wc. In the locale C

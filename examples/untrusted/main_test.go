@@ -5,11 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness/shown"
 )
 
 func TestUntrusted(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{t.TempDir()}, &out, &out))
+	dir := t.TempDir()
+	require.NoError(t, run(t.Context(), []string{dir}, &out, &out))
+	shown.Compare(t, "..", "untrusted", dir)
 	require.Equal(t, `ann, a sum: completed map[sum:5]
 eve, an expression of a million steps: failed: limit_exceeded
 eve, a look at this machine: failed: http_denied

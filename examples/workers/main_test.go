@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/harness/shown"
 )
 
 // TestMain lets the test binary be a worker.
@@ -21,9 +23,11 @@ func TestMain(m *testing.M) {
 func TestWorkers(t *testing.T) {
 	begin := time.Now()
 	var stdout bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{t.TempDir()}, &stdout, t.Output()))
+	dir := t.TempDir()
+	require.NoError(t, run(t.Context(), []string{dir}, &stdout, t.Output()))
 	require.Regexp(t, `^1000 tasks by 4 worker processes, which were killed [1-9]\d* times
 1000 results, each of them once
 $`, stdout.String())
+	shown.Compare(t, "..", "workers", dir)
 	t.Logf("%v\n%s", time.Since(begin), stdout.String())
 }

@@ -38,7 +38,7 @@ func compile(t testing.TB, text string) *workflow.Graph {
 }
 
 // definitions returns the definitions of all patterns and examples, by name: the first of
-// each scenario file, and of the examples the files and the texts in the programs.
+// each scenario file, and of the examples the files, the texts in the programs, and what those left that have Go values.
 func definitions(t *testing.T) map[string]*workflow.Graph {
 	out := map[string]*workflow.Graph{}
 	patterns, err := filepath.Glob("../../testdata/patterns/*.yaml")
@@ -56,6 +56,7 @@ func definitions(t *testing.T) map[string]*workflow.Graph {
 		require.NoError(t, err)
 		out[strings.TrimSuffix(filepath.Base(path), ".yaml")] = compile(t, string(text))
 	}
+	programs := map[string]bool{} // of the examples, those that have a definition
 	require.NoError(t, filepath.WalkDir("../../examples", func(path string, _ fs.DirEntry, err error) error {
 		name := "example_" + filepath.Base(filepath.Dir(path))
 		switch filepath.Ext(path) {
@@ -64,7 +65,14 @@ func definitions(t *testing.T) map[string]*workflow.Graph {
 			require.NoError(t, err)
 			if filepath.Base(filepath.Dir(path)) != "scenarios" {
 				out[name+"_"+strings.TrimSuffix(filepath.Base(path), ".yaml")] = compile(t, string(data))
+				programs[filepath.Base(filepath.Dir(path))] = true
 			}
+		case ".json":
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			example, _, _ := strings.Cut(filepath.Base(path), "_")
+			name := "example_" + strings.TrimSuffix(filepath.Base(path), ".json")
+			out[name], programs[example] = compile(t, string(data)), true
 		case ".go":
 			for i, g := range definitionsIn(t, path) {
 				out[name+"_"+strings.TrimSuffix(filepath.Base(path), ".go")+strconv.Itoa(i)] = g
@@ -72,6 +80,11 @@ func definitions(t *testing.T) map[string]*workflow.Graph {
 		}
 		return err
 	}))
+	examples, err := filepath.Glob("../../examples/*/main.go")
+	require.NoError(t, err)
+	for _, path := range examples {
+		require.True(t, programs[filepath.Base(filepath.Dir(path))], "%s has no definition here", path)
+	}
 	return out
 }
 

@@ -80,6 +80,7 @@ var layers = map[string][]string{
 	"internal/harness/tables":  {"internal/index", "internal/sqlite"},
 	"internal/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "internal/taskkey", "planning", "store", "replay", "."}),
 	"internal/harness/replays": {"replay", "store"},
+	"internal/harness/shown":   {".", "workflow"},
 	"internal/lint":            {},
 	"internal/ownertest":       {},
 	"internal/planted":         {},
