@@ -81,7 +81,8 @@ func (e *Engine) simulateForkOf(
 	if err != nil {
 		return nil, err
 	}
-	f, err := placeFork(source, m, timeout.Instant(e.hook.Now()))
+	now := timeout.Instant(e.hook.Now())
+	f, err := placeFork(source, m, now)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +92,9 @@ func (e *Engine) simulateForkOf(
 	}
 	h := source.Head
 	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = m.Run, "", "", f.message.From, int64(len(f.records))
-	sim, err := e.simulateFrom(s, h).beginWith(f.message)
-	if err != nil {
+	sim := e.simulateFrom(s, h)
+	sim.now = now // as of when it was placed: no time passes before the first step, as in Fork
+	if _, err := sim.beginWith(f.message); err != nil {
 		return nil, err
 	}
 	records := f.records

@@ -2,12 +2,15 @@ package pawl_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -123,5 +126,20 @@ func TestSimulateFork(t *testing.T) {
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
 		_, err = e.SimulateFork(t.Context(), "r", "r", pawl.ForkOptions{})
 		require.ErrorIs(t, err, pawl.ErrRunExists)
+	})
+}
+
+// A fork is tried as of one instant, as it is made, whatever the clock does meanwhile.
+func TestSimulateForkAtOneInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		e := openWith(t, hook, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
+		synctest.Wait() // its handler has returned
+		var looks atomic.Int64
+		hook.OnNow(func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * time.Millisecond) })
+		sim, err := e.SimulateFork(t.Context(), "r", "f", pawl.ForkOptions{})
+		require.NoError(t, err)
+		require.Contains(t, decided(t, sim.Steps()), "fork-run run=f from=r record=1")
 	})
 }
