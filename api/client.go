@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"net"
 	"net/http"
@@ -42,6 +43,9 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 	c := NewClient("http://localhost", &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 30 * time.Second}})
 	if _, err := c.Engine(ctx); err != nil {
 		c.Close()
+		if asked := (*url.Error)(nil); errors.As(err, &asked) && (errors.Is(err, ErrNoEngine) || errors.Is(err, fs.ErrPermission)) {
+			return nil, asked.Err // nothing was asked: which request it was to be says nothing
+		}
 		return nil, err
 	}
 	return c, nil

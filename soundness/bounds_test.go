@@ -21,7 +21,7 @@ func TestBounds(t *testing.T) {
 		o    soundness.Options
 		want string
 	}{
-		{"states", soundness.Options{States: 2}, "only the first 2 states were looked at"},
+		{"states", soundness.Options{States: 2}, "not all states were looked at: the search ends at 2"},
 		{"plans", soundness.Options{Plans: 3}, "only 3 plans were made"},
 	}
 	for _, tt := range tests {

@@ -143,7 +143,7 @@ func (x *explorer) addUntrue() {
 func (x *explorer) isOverBound() bool {
 	switch o := x.check.options; {
 	case len(x.states) >= o.States:
-		x.check.addBound("only the first %d states were looked at", o.States)
+		x.check.addBound("not all states were looked at: the search ends at %d", o.States)
 	case x.plans >= o.Plans:
 		x.check.addBound("only %d plans were made", o.Plans)
 	default:

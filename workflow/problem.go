@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -68,5 +69,9 @@ func (e *DefinitionError) Error() string {
 		}
 		lines = append(lines, p.String())
 	}
-	return fmt.Sprintf("invalid definition %q: %s", e.Name, strings.Join(lines, "\n\t"))
+	name := ""
+	if e.Name != "" { // else the text ends before it, or cannot be read
+		name = " " + strconv.Quote(e.Name)
+	}
+	return fmt.Sprintf("invalid definition%s: %s", name, strings.Join(lines, "\n\t"))
 }

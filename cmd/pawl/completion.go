@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // The scripts ask pawl __complete, so that they need not know the commands.
@@ -109,14 +110,14 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 	// joinValues has made one word of --flag=, whose value is then the word to complete.
 	name, begun := strings.CutSuffix(before[len(before)-1], "=") // the word goes on
 	if f := valueFlag(chosen, name); f != nil {
-		return f.EnumSlice()
+		return completeFlag(chosen, f, last)
 	} else if begun {
 		return nil
 	}
 	if strings.HasPrefix(last, "-") {
 		return flagNames(chosen)
 	}
-	n := positionsIn(chosen, before[1:])
+	n := len(argumentsIn(chosen, before[1:]))
 	if all := chosen.Positional; n >= len(all) && len(all) > 0 && all[len(all)-1].IsCumulative() {
 		n = len(all) - 1
 	}
@@ -128,8 +129,58 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 		return word.EnumSlice()
 	case slices.Contains([]string{"run", "a", "b"}, word.Name):
 		return completeRun(ctx, dirIn(before), last)
+	case word.Name == "token-or-node" && n == 1:
+		return completeNode(ctx, dirIn(before), argumentsIn(chosen, before[1:])[0], targetStatuses[chosen.Name])
 	}
 	return nil
+}
+
+// completeFlag returns the values of a flag. Of a list of statuses the last is completed, behind those that are there.
+func completeFlag(chosen *kong.Node, f *kong.Flag, last string) []string {
+	if f.Name != "status" {
+		return f.EnumSlice()
+	}
+	var out []string
+	given := last[:strings.LastIndexByte(last, ',')+1]
+	if chosen.Name == tokensVerb.name {
+		for s := range workflow.Cancelled + 1 {
+			out = append(out, given+s.String())
+		}
+		return out
+	}
+	for s := range workflow.RunCancelled + 1 {
+		out = append(out, given+s.String())
+	}
+	return out
+}
+
+// targetStatuses are, by verb, those of the tokens that it is about.
+var targetStatuses = map[string][]workflow.TokenStatus{
+	voteVerb.name:  {workflow.WaitingForApproval},
+	retryVerb.name: {workflow.WaitingForOperator, workflow.Retrying},
+	skipVerb.name:  {workflow.WaitingForOperator, workflow.Retrying, workflow.Dispatched},
+}
+
+// completeNode lists the nodes of a run where tokens are in one of some statuses, of an engine that others can reach.
+func completeNode(ctx context.Context, dir, run string, statuses []workflow.TokenStatus) (out []string) {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	client, err := api.Dial(ctx, dir)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	o, err := client.Overview(ctx, workflow.RunID(run))
+	if err != nil {
+		return nil
+	}
+	for _, n := range o.Nodes {
+		there := slices.ContainsFunc(statuses, func(s workflow.TokenStatus) bool { return n.Tokens[s] > 0 })
+		if there && plainID.MatchString(string(n.Node)) {
+			out = append(out, fmt.Sprintf("%s\t%s", n.Node, tokensText(n.Tokens)))
+		}
+	}
+	return out
 }
 
 // The bounds of completing the id of a run.
@@ -210,14 +261,13 @@ func valueFlag(chosen *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// positionsIn returns how many of the words are arguments, neither flags nor their values. It
-// counts by the flags of the verb alone, in any order, as kong takes them.
-func positionsIn(chosen *kong.Node, words []string) int {
-	n := 0
+// argumentsIn returns those of the words that are arguments, neither flags nor their values. It
+// goes by the flags of the verb alone, in any order, as kong takes them.
+func argumentsIn(chosen *kong.Node, words []string) (out []string) {
 	for i, word := range words {
 		if !strings.HasPrefix(word, "-") && (i == 0 || valueFlag(chosen, words[i-1]) == nil) {
-			n++
+			out = append(out, word)
 		}
 	}
-	return n
+	return out
 }

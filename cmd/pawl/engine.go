@@ -63,6 +63,9 @@ func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error
 		closeClient := func() error { client.Close(); carry.CloseIdleConnections(); return nil }
 		return &reached{Client: client, source: fmt.Sprintf("live, pid %d", info.PID), live: true, carry: carry, close: closeClient}, nil
 	}
+	if errors.Is(err, fs.ErrPermission) && !errors.Is(err, api.ErrNoEngine) {
+		return nil, fmt.Errorf("%w: only the user whose program has the directory open may ask it", err)
+	}
 	if !errors.Is(err, api.ErrNoEngine) {
 		return nil, explainLoss(err)
 	}

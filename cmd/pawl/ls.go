@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ type filterFlag struct {
 	Tenant   string   `placeholder:"NAME" help:"Runs on whose behalf."`
 	Prefix   string   `placeholder:"TEXT" help:"Runs whose ids begin so."`
 	Roots    bool     `help:"Runs without a parent."`
-	Where    string   `placeholder:"CONDITION" help:"A condition in CEL on what ls --json tells of a run."`
+	Where    string   `placeholder:"CONDITION" help:"A condition in CEL on what ls --json tells of a run, but for at."`
 
 	Label map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"Runs with this label; of several, all."`
 }
@@ -76,25 +77,23 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 			if err != nil {
 				return err
 			}
-			if c.JSON {
-				con.writeLine(true, run)
-				continue
-			}
-			// One question for each run that goes on, besides the list: --limit bounds them, and
-			// JSON does without.
-			at, err := placeText(ctx, e, &run)
+			places, err := placesOf(ctx, e, &run)
 			if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
 				continue
 			}
 			if err != nil {
 				return err
 			}
+			if c.JSON {
+				con.writeLine(true, listedRun{run, places})
+				continue
+			}
 			since := run.StartedAt
 			if run.Status.Final() {
 				since = run.EndedAt
 			}
 			definition := fmt.Sprintf("%s@%d", run.Workflow, max(run.Version, 1))
-			rows = append(rows, []string{string(run.Run), definition, run.Status.String(), at, spanText(now.Sub(since)), nextText(run.Alarm, now)})
+			rows = append(rows, []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), spanText(now.Sub(since)), nextText(run.Alarm, now)})
 		}
 		if c.JSON {
 			return nil
@@ -120,25 +119,34 @@ func (con *console) printTotal(ctx context.Context, e *reached, listed int) erro
 	return nil
 }
 
-// placeText says at which nodes a run is or, if it has not completed, why it has ended.
-func placeText(ctx context.Context, e *reached, run *pawl.RunSummary) (string, error) {
-	if run.Failure != nil {
-		return failureText(run.Failure), nil
-	}
-	if run.Status.Final() {
-		return "", nil
-	}
-	o, err := e.Overview(ctx, run.Run)
-	if err != nil {
-		return "", err
-	}
-	return strings.Join(placesOf(&o), ", "), nil
+// A listedRun is a line of JSON.
+type listedRun struct {
+	pawl.RunSummary
+	At []pawl.NodeOverview `json:"at,omitempty"` // the nodes where tokens live, with all that have been there
 }
 
-// placesOf says of each node where tokens live what they do there. "split: 9,812 done · 3 task out"
+// placesOf returns the nodes where tokens of a run live. It is one question for each run that goes on, besides the list:
+// --limit bounds them.
+func placesOf(ctx context.Context, e *reached, run *pawl.RunSummary) ([]pawl.NodeOverview, error) {
+	if run.Status.Final() {
+		return nil, nil
+	}
+	o, err := e.Overview(ctx, run.Run)
+	return slices.DeleteFunc(o.Nodes, func(n pawl.NodeOverview) bool { return tokensText(n.Tokens) == "" }), err
+}
+
+// placeText says at which nodes a run is or, if it has not completed, why it has ended.
+func placeText(run *pawl.RunSummary, places []pawl.NodeOverview) string {
+	if run.Failure != nil {
+		return failureText(run.Failure)
+	}
+	return strings.Join(placeTexts(places), ", ")
+}
+
+// placeTexts says of each node where tokens live what they do there. "split: 9,812 done · 3 task out"
 // is one place; a node where nothing lives is none.
-func placesOf(o *pawl.Overview) (places []string) {
-	for _, n := range o.Nodes {
+func placeTexts(nodes []pawl.NodeOverview) (places []string) {
+	for _, n := range nodes {
 		if text := tokensText(n.Tokens); text != "" {
 			places = append(places, string(n.Node)+": "+text)
 		}
@@ -146,15 +154,19 @@ func placesOf(o *pawl.Overview) (places []string) {
 	return places
 }
 
-// tokensText counts the live tokens at a node; "" if there is none.
+// tokensText counts the live tokens at a node; "" if there is none. Of a single one no number is told.
 func tokensText(tokens map[workflow.TokenStatus]int) string {
 	var live []string
+	all := 0
 	// The statuses below Completed are those of tokens that live.
 	for s := range workflow.Completed {
+		all += tokens[s]
+	}
+	for s := range workflow.Completed {
 		switch n := tokens[s]; {
-		case n == 1:
+		case n == 1 && all == 1:
 			live = append(live, statusText(s))
-		case n > 1:
+		case n > 0:
 			live = append(live, countText(n)+" "+statusText(s))
 		}
 	}

@@ -92,7 +92,7 @@ func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, 
 			return err
 		}
 		if len(lines) == maxShown {
-			for _, place := range placesOf(o) {
+			for _, place := range placeTexts(o.Nodes) {
 				con.printLine("  %s", place)
 			}
 			con.printWhole("  each of them: pawl tokens %s", c.Run)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // No line is wider than the console, also with letters that take two columns, and nothing is hidden in one.
@@ -26,4 +27,17 @@ func TestNoLineIsTooWide(t *testing.T) {
 		}
 	}
 	require.Equal(t, "a·b·c·d", printableText("a\u200bb\u202ec\u2066d"))
+}
+
+// Where tokens do different things, each number is told; of a single token none is.
+func TestTokensText(t *testing.T) {
+	for want, tokens := range map[string]map[workflow.TokenStatus]int{
+		"":                                     {workflow.Completed: 3},
+		"parked":                               {workflow.WaitingForOperator: 1},
+		"23 task out · 1 parked":               {workflow.Dispatched: 23, workflow.WaitingForOperator: 1},
+		"2 done · task out":                    {workflow.Completed: 2, workflow.Dispatched: 1},
+		"9,812 done · 1 task out · 1 retrying": {workflow.Completed: 9812, workflow.Dispatched: 1, workflow.Retrying: 1},
+	} {
+		require.Equal(t, want, tokensText(tokens))
+	}
 }

@@ -18,6 +18,6 @@ func TestUntrusted(t *testing.T) {
 eve, an expression of a million steps: failed: limit_exceeded
 eve, a look at this machine: failed: http_denied
 eve, a task of her choice: refused: invalid definition "shell": node "a": task: there is no task "shell" here (unknown_value)
-eve, a text of a megabyte: refused: invalid definition "": 1048588 bytes are more than 65536 (too_large)
+eve, a text of a megabyte: refused: invalid definition: 1048588 bytes are more than 65536 (too_large)
 `, out.String())
 }
