@@ -248,7 +248,7 @@ type runsFlag struct {
 // ends because its parent was cancelled does not shift the list.
 func (f *runsFlag) chooseRuns(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	if (len(f.Run) > 0) != f.isEmpty() {
-		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots, not both")
+		return nil, errNamedAndChosen
 	}
 	for _, id := range f.Run {
 		ids = append(ids, workflow.RunID(id))
@@ -256,6 +256,37 @@ func (f *runsFlag) chooseRuns(ctx context.Context, e *reached) (ids []workflow.R
 	if ids != nil {
 		return ids, nil
 	}
+	return f.chosenRuns(ctx, e)
+}
+
+var errNamedAndChosen = errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots, not both")
+
+// splitRun returns the id of a run and the word behind it or, where runs are chosen, the word alone, which stands first.
+func (f *filterFlag) splitRun(first, second string) (run workflow.RunID, word string, err error) {
+	switch chosen := !f.isEmpty(); {
+	case chosen == (second != ""):
+		return "", "", errNamedAndChosen
+	case chosen:
+		return "", first, nil
+	}
+	return workflow.RunID(first), second, nil
+}
+
+// oneOrChosen returns a run that is named or, if none is, those that are chosen, of which it asks before something is done
+// to them.
+func (f *actFlag) oneOrChosen(ctx context.Context, con *console, e *reached, run workflow.RunID, of *filterFlag, b *bulkFlag, what string) ([]workflow.RunID, error) {
+	if run != "" {
+		return []workflow.RunID{run}, nil
+	}
+	ids, err := of.chosenRuns(ctx, e)
+	if err == nil {
+		err = f.confirmChange(ctx, con, b, what+" "+pluralText(len(ids), "run"))
+	}
+	return ids, err
+}
+
+// chosenRuns returns those of the runs that have not ended that the flags choose.
+func (f *filterFlag) chosenRuns(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	filter, err := f.runFilter()
 	if err != nil {
 		return nil, err

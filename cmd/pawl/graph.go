@@ -21,6 +21,7 @@ var graphVerb = verb{
 	example: []string{
 		"pawl graph order.yaml                           # an outline",
 		"pawl graph order-42 --svg -o order-42.svg       # how the run stands",
+		"pawl graph order-42 --at 7                      # how it stood after record 7",
 	},
 	command: func() command { return new(graphCommand) },
 }
@@ -32,6 +33,7 @@ type graphCommand struct {
 	SVG     bool   `name:"svg" xor:"language" help:"Write SVG. It follows the light or dark colours of its reader."`
 	Mermaid bool   `xor:"language" help:"Write a flowchart of Mermaid."`
 	Dot     bool   `xor:"language" help:"Write a digraph of Graphviz."`
+	At      *int64 `placeholder:"N" help:"Draw the run as it was after this record, from 1; --at=-1 is the last."`
 	Width   int    `placeholder:"PIXELS" help:"The widest that the SVG may be; 1600 if this is not given."`
 	Output  string `short:"o" placeholder:"FILE" help:"Write to this file."`
 	recordedFlag
@@ -47,6 +49,9 @@ type graphReport struct {
 func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Width < 0 {
 		return errors.New("--width: it is less than 0")
+	}
+	if c.At != nil && *c.At == 0 {
+		return errNoRecord
 	}
 	keys, err := c.codec()
 	if err != nil {
@@ -64,8 +69,14 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 		}
 	}
 	source := sourceOf(c.Path, c.zoneOf(con.Now()))
-	g, run, err := loadGraph(c.Path, workflow.RunID(c.Run), keys)
-	if errors.Is(err, pawl.ErrLocked) {
+	var g *workflow.Graph
+	var run *diagram.Run
+	if c.At != nil {
+		g, run, source, err = c.graphAt(ctx, con)
+	} else {
+		g, run, err = loadGraph(c.Path, workflow.RunID(c.Run), keys)
+	}
+	if c.At == nil && errors.Is(err, pawl.ErrLocked) {
 		g, run, source, err = askGraph(ctx, c.Path, workflow.RunID(c.Run), err)
 	}
 	if err != nil {
@@ -89,6 +100,22 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	fmt.Fprint(con.Out, report.Text)
 	return nil
+}
+
+// graphAt returns the run as it was after a record, and whence it comes. Its records are applied, not planned again.
+func (c *graphCommand) graphAt(ctx context.Context, con *console) (_ *workflow.Graph, _ *diagram.Run, source string, _ error) {
+	name := c.Path
+	if c.Run != "" {
+		name += ":" + c.Run
+	}
+	var from sources
+	rec, err := c.openRecording(ctx, con, name, &from)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	defer rec.Close()
+	g, run, err := graphOfRun(standingAt(rec, *c.At))
+	return g, run, strings.Join(from, ", "), err
 }
 
 // draw returns the picture in the language that the flags name, by default an outline. An outline

@@ -16,16 +16,18 @@ import (
 
 var patchVerb = verb{
 	name:    "patch",
-	help:    "Change the definition of one run.",
-	example: []string{"pawl patch order-42 longer.json -m slow --dry-run"},
+	help:    "Change the definition of a run, or of each of many.",
+	example: []string{"pawl patch order-42 longer.json -m slow --dry-run", "pawl patch longer.json --workflow order --status running -m slow"},
 	command: func() command { return new(patchCommand) },
 }
 
 // A patchCommand patches a run.
 type patchCommand struct {
-	Run  string `arg:"" help:"The id of the run."`
-	File string `arg:"" help:"The operations, a list in JSON as of RFC 6902, on a document in which nodes and transitions are objects keyed by their ids: a node is added at /nodes/ID, a transition at /transitions/ID, not at the index or the end of a list."`
+	Run  string `arg:"" help:"The id of the run. Where runs are chosen, the file stands here."`
+	File string `arg:"" optional:"" help:"The operations, a list in JSON as of RFC 6902, on a document in which nodes and transitions are objects keyed by their ids: a node is added at /nodes/ID, a transition at /transitions/ID, not at the index or the end of a list."`
 	Base int    `placeholder:"N" help:"The revision that they are for; the one that the run has, if this is not given."`
+	filterFlag
+	bulkFlag
 	actFlag
 }
 
@@ -33,30 +35,42 @@ type patchCommand struct {
 // revision that the run has now; if somebody patches the run in between, the engine refuses the
 // base with a conflict.
 func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
-	text, err := os.ReadFile(c.File)
+	run, file, err := c.splitRun(c.Run, c.File)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	act := api.Operation{Do: "patch", Base: c.Base}
 	if err := json.Unmarshal(text, &act.Ops); err != nil {
-		return fmt.Errorf("%s: it is no list of operations: %w", c.File, err)
+		return fmt.Errorf("%s: it is no list of operations: %w", file, err)
 	}
 	if len(act.Ops) == 0 {
-		return fmt.Errorf("%s: it has no operations", c.File)
+		return fmt.Errorf("%s: it has no operations", file)
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
-		if act.Base == 0 {
-			o, err := e.Overview(ctx, workflow.RunID(c.Run))
-			if err != nil {
-				return err
+		ids, err := c.oneOrChosen(ctx, con, e, run, &c.filterFlag, &c.bulkFlag, "patch")
+		if err != nil {
+			return err
+		}
+		var deeds []deed
+		for _, id := range ids {
+			of := act
+			if of.Base == 0 {
+				o, err := e.Overview(ctx, id)
+				if err != nil {
+					return err
+				}
+				of.Base = o.Revision
 			}
-			act.Base = o.Revision
+			deeds = append(deeds, deed{id, of, fmt.Sprintf("has revision %d of its definition", of.Base+1)})
 		}
-		if c.DryRun && !c.JSON {
-			return c.showPatch(ctx, con, e, act)
+		if c.DryRun && !c.JSON && run != "" {
+			return c.showPatch(ctx, con, e, deeds[0])
 		}
-		err := c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), act, fmt.Sprintf("has revision %d of its definition", act.Base+1)})
-		return markRefusal(err)
+		return markRefusal(c.doAll(ctx, con, e, deeds...))
 	})
 }
 
@@ -73,13 +87,14 @@ func markRefusal(err error) error {
 // showPatch writes in what the definition would differ, and what the run would decide of it. The
 // operations are applied here once more, to say in words what changes: the dry run of the engine
 // tells decisions, not differences.
-func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, act api.Operation) error {
+func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, d deed) error {
+	act := d.act
 	act.By, act.Reason = c.By, c.Reason
-	done, err := e.DryRun(ctx, workflow.RunID(c.Run), act)
+	done, err := e.DryRun(ctx, d.run, act)
 	if err != nil {
 		return markRefusal(err)
 	}
-	before, _, err := e.Definition(ctx, workflow.RunID(c.Run))
+	before, _, err := e.Definition(ctx, d.run)
 	if err != nil {
 		return err
 	}
@@ -100,7 +115,7 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 			}
 		}
 	}
-	con.printFuture(workflow.RunID(c.Run), done.Future)
+	con.printFuture(d.run, done.Future)
 	con.printLine("%s", c.sourceText(e))
 	return nil
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -23,6 +25,32 @@ const (
 type standing struct {
 	*state.State
 	seq int64
+}
+
+// standingAt returns how a recorded run stood after a record, from 1 or, if at is less than 0, from its end.
+func standingAt(rec *replay.Recording, at int64) (*standing, error) {
+	var records []decision.Record
+	for r, err := range rec.Records() {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	n := int64(len(records))
+	if at < 0 {
+		at += n + 1
+	}
+	if at < 1 || at > n {
+		return nil, &replay.RecordError{Seq: at, Len: n}
+	}
+	s := state.NewState(rec.Run, rec.Graph())
+	for i := range records[:at] {
+		s.Epoch = records[i].Epoch
+		if err := runfile.ApplyRecord(s, &records[i], func([]decision.Event) {}); err != nil {
+			return nil, fmt.Errorf("%s: %w", rec.Source, err)
+		}
+	}
+	return &standing{s, at}, nil
 }
 
 // openRunOf reads a run of an engine directory that nobody has open.
