@@ -21,6 +21,12 @@ type coverageCommand struct {
 	recordedFlag
 }
 
+// A coveredDefinition is a line of JSON.
+type coveredDefinition struct {
+	*replay.DefinitionCoverage
+	Never []string `json:"never"` // what no run has come to, a sentence each
+}
+
 // runCommand counts. The answer is no if something was never gone through. Definitions are told
 // apart by their hash, so runs of two revisions are not added up.
 func (c *coverageCommand) runCommand(ctx context.Context, con *console) error {
@@ -32,10 +38,7 @@ func (c *coverageCommand) runCommand(ctx context.Context, con *console) error {
 	never := 0
 	for _, d := range counts.Definitions() {
 		if c.JSON {
-			con.writeLine(true, struct {
-				*replay.DefinitionCoverage
-				Never []string `json:"never"`
-			}{d, append([]string{}, d.Never()...)})
+			con.writeLine(true, coveredDefinition{d, append([]string{}, d.Never()...)})
 		} else {
 			c.writeDefinition(con, d)
 		}

@@ -57,15 +57,18 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 			}
 			con.printLine("%s: %s with what is below%s, %s", c.To, pluralText(len(ids), "run"), without, bytesText(size))
 		} else {
-			con.writeLine(true, struct {
-				File  string           `json:"file"`
-				Runs  []workflow.RunID `json:"runs"` // without those below them
-				Bytes int64            `json:"bytes"`
-			}{c.To, ids, size})
+			con.writeLine(true, exportedFile{c.To, ids, size})
 		}
 		con.sayFiles(e, c.JSON)
 		return nil
 	})
+}
+
+// An exportedFile is a line of JSON.
+type exportedFile struct {
+	File  string           `json:"file"`
+	Runs  []workflow.RunID `json:"runs"`  // without those below them
+	Bytes int64            `json:"bytes"` // of the file
 }
 
 // writeExport writes one run with what is below. The engine exports whole values, and replay.Redact

@@ -25,7 +25,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 		more          []string // fields that the command adds
 	}{
 		{"check", "a definition", reflect.TypeFor[fileReport](), nil},
-		{"coverage", "a definition that was met", reflect.TypeFor[replay.DefinitionCoverage](), []string{"never"}},
+		{"coverage", "a definition that was met", reflect.TypeFor[coveredDefinition](), nil},
 		{"diff", "the comparison", reflect.TypeFor[replay.Comparison](), nil},
 		{"graph", "the picture", reflect.TypeFor[graphReport](), nil},
 		{"recover", "the report", reflect.TypeFor[pawl.RecoverReport](), nil},
