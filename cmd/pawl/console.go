@@ -28,10 +28,11 @@ type console struct {
 	Out  io.Writer // what was asked for
 	Errs io.Writer // what is said about it
 
-	Width int  // columns of Out; 0 is no bound: Out is no terminal
-	Color bool // Out takes colours
-	Live  bool // Errs is a terminal, in which a line can be written anew
-	Room  int  // columns of Errs, if it is one; 0 if it does not tell
+	Width  int  // columns of Out; 0 is no bound: Out is no terminal
+	Color  bool // Out takes colours
+	Screen bool // Out is a terminal that can be cleared
+	Live   bool // Errs is a terminal, in which a line can be written anew
+	Room   int  // columns of Errs, if it is one; 0 if it does not tell
 
 	Now  func() time.Time // the clock by which spans of time are told
 	hook *testhook.Hook   // nil outside tests
@@ -48,7 +49,8 @@ func newConsole(in, out, errs *os.File) *console {
 		con.Room, _, _ = term.GetSize(int(errs.Fd())) // 0 if it does not tell
 	}
 	if isTerminal(out) {
-		con.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		con.Screen = os.Getenv("TERM") != "dumb"
+		con.Color = os.Getenv("NO_COLOR") == "" && con.Screen
 		con.Width, _, _ = term.GetSize(int(out.Fd())) // 0 if it does not tell
 	}
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {

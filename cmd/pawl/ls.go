@@ -15,7 +15,7 @@ import (
 var lsVerb = verb{
 	name:    "ls",
 	help:    "List runs: where they are, since when, and what comes next.",
-	example: []string{"pawl ls --status running,failed", `pawl ls --where 'status == "failed" && labels.customer == "7"'`, "pawl ls --workflow order --limit 0 --json"},
+	example: []string{"pawl ls --status running,failed", `pawl ls --where 'status == "failed" && labels.customer == "7"'`, "pawl ls --workflow order --limit 0 --json", "pawl ls --status running --watch"},
 	command: func() command { return new(lsCommand) },
 }
 
@@ -57,6 +57,7 @@ type lsCommand struct {
 	filterFlag
 	Limit  int  `short:"n" default:"50" placeholder:"N" help:"At most so many; 0 lists all."`
 	Oldest bool `help:"Those that were started first come first."`
+	Watch  bool `short:"w" help:"List them again whenever one has changed, once a second at most, until interrupted; with --json, write each that has changed."`
 	dirFlag
 }
 
@@ -71,38 +72,46 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	f.Newest, f.Limit = !c.Oldest, c.Limit
 	return c.withEngine(ctx, con, func(e *reached) error {
-		rows := [][]string{{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}}
-		now := con.Now()
-		for run, err := range e.Runs(ctx, f) {
-			if err != nil {
-				return err
-			}
-			places, err := placesOf(ctx, e, &run)
-			if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				con.writeLine(true, listedRun{run, places})
-				continue
-			}
-			since := run.StartedAt
-			if run.Status.Final() {
-				since = run.EndedAt
-			}
-			definition := fmt.Sprintf("%s@%d", run.Workflow, max(run.Version, 1))
-			rows = append(rows, []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), spanText(now.Sub(since)), nextText(run.Alarm, now)})
+		if c.Watch {
+			return c.watchRuns(ctx, con, e, f)
+		}
+		return c.listRuns(ctx, con, e, f)
+	})
+}
+
+// listRuns writes the runs as they are now.
+func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pawl.RunFilter) error {
+	rows := [][]string{{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}}
+	now := con.Now()
+	for run, err := range e.Runs(ctx, f) {
+		if err != nil {
+			return err
+		}
+		places, err := placesOf(ctx, e, &run)
+		if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
+			continue
+		}
+		if err != nil {
+			return err
 		}
 		if c.JSON {
-			return nil
+			con.writeLine(true, listedRun{run, places})
+			continue
 		}
-		if len(rows) > 1 {
-			con.printTable(rows)
+		since := run.StartedAt
+		if run.Status.Final() {
+			since = run.EndedAt
 		}
-		return con.printTotal(ctx, e, len(rows)-1)
-	})
+		definition := fmt.Sprintf("%s@%d", run.Workflow, max(run.Version, 1))
+		rows = append(rows, []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), spanText(now.Sub(since)), nextText(run.Alarm, now)})
+	}
+	if c.JSON {
+		return nil
+	}
+	if len(rows) > 1 {
+		con.printTable(rows)
+	}
+	return con.printTotal(ctx, e, len(rows)-1)
 }
 
 // printTotal says how many runs there are, besides those that are listed, and who has said so.
