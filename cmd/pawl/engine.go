@@ -144,6 +144,9 @@ func explainLoss(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, pawl.ErrUnknown) || !errors.As(err, &asked) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
 		return err
 	}
+	if asked == err { //nolint:errorlint // what stands around it says more than the request
+		err = asked.Err
+	}
 	return fmt.Errorf("%w: %w", errLost, err)
 }
 

@@ -92,7 +92,7 @@ func TestAnEngineThatDies(t *testing.T) {
 	require.Equal(t, exitUnknown, con.runArguments(t.Context(), []string{"cancel", "a", "b", "--by", "ann", "-m", "x", "--dir", dir}))
 	require.Contains(t, errs.String(), "of 2 of 2 nobody knows, 0 were refused")
 	require.Equal(t, exitNoEngine, con.runArguments(t.Context(), []string{"ls", "--dir", dir}))
-	require.Contains(t, errs.String(), "the connection with the engine broke")
+	require.Contains(t, errs.String(), "pawl: the connection with the engine broke: EOF\n")
 	require.Equal(t, exitUnknown, con.runArguments(t.Context(), []string{"start", "w", "--by", "ann", "--dir", dir}))
 	require.Regexp(t, `pawl: run [0-9a-z-]{20,}: `, errs.String(), "the id by which it can be found")
 	require.Equal(t, exitNotFound, con.runArguments(t.Context(), []string{"ls", "--dir", filepath.Join(dir, "none")}))
