@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -139,10 +140,10 @@ func checkExported(path string) error {
 // returns its size. check reads it before it gets the name.
 func (con *console) createWhole(path string, write func(io.Writer) error, check func(path string) error) (size int64, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return 0, fmt.Errorf("%s is there already: name another file", path)
+		return 0, takenError(path)
 	}
-	// It stands in the same folder, as a rename across file systems is not atomic. A process that
-	// is killed leaves a .tmp file, never half a file under the name.
+	// It stands in the same folder, as neither links nor atomic renames cross file systems. A process
+	// that is killed leaves a .tmp file, never half a file under the name.
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return 0, err
@@ -165,13 +166,40 @@ func (con *console) createWhole(path string, write func(io.Writer) error, check 
 	}
 	if err == nil {
 		con.hook.Hit("whole.checked")
-		err = os.Rename(f.Name(), path)
+		err = nameWhole(f.Name(), path, os.Link)
 	}
 	if err == nil {
 		err = syncFolder(filepath.Dir(path))
 	}
 	con.hook.Hit("whole.named")
 	return size, err
+}
+
+func takenError(path string) error { return fmt.Errorf("%s is there already: name another file", path) }
+
+// nameWhole gives a whole file, which is at from, the name to, unless something has got that name since createWhole looked:
+// a rename would replace it, and it may be an archive whose runs are purged.
+//
+// A link is refused where the name is taken; the caller removes the other name. A file system without links (link fails otherwise)
+// gets an empty file under the name first, which is refused as well where something is there, and then renames over that one. A crash
+// in between leaves it empty.
+func nameWhole(from, to string, link func(from, to string) error) error {
+	err := link(from, to)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		var empty *os.File
+		if empty, err = os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
+			if err = empty.Close(); err == nil {
+				err = os.Rename(from, to)
+			}
+			if err != nil {
+				_ = os.Remove(to) // it is empty
+			}
+		}
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return takenError(to)
+	}
+	return err
 }
 
 // syncFolder makes the names in a folder durable, where folders can be synced.

@@ -40,3 +40,30 @@ func TestCreateWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 }
+
+// A file that gets the name while the other is written keeps it, and what it has, on file systems with links and without.
+func TestCreateWholeReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.pawl")
+	write := func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }
+	_, err := new(console).createWhole(path, write, func(string) error { return os.WriteFile(path, []byte("another"), 0o600) })
+	require.ErrorContains(t, err, "is there already")
+	noLink := func(from, to string) error {
+		return &os.LinkError{Op: "link", Old: from, New: to, Err: errors.ErrUnsupported}
+	}
+	other := filepath.Join(dir, "b.tmp")
+	require.NoError(t, os.WriteFile(other, []byte("text"), 0o600))
+	require.ErrorContains(t, nameWhole(other, path, noLink), "is there already")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "another", string(text))
+
+	free := filepath.Join(dir, "free.pawl")
+	require.NoError(t, nameWhole(other, free, noLink))
+	text, err = os.ReadFile(free)
+	require.NoError(t, err)
+	require.Equal(t, "text", string(text))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2, "the other name is gone")
+}
