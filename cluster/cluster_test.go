@@ -368,6 +368,9 @@ func TestCallsArePassedOn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunCompleted, out.Status)
 	}
+	slashed := *x.def
+	slashed.Name = "shop/w"
+	require.NoError(t, b.Client().Publish(t.Context(), &slashed), "the slash in its name divides no path")
 	require.NoError(t, a.Close(t.Context()))
 	await(func() bool { return b.Engine() != nil })
 	out, err := b.Client().Wait(t.Context(), "web")

@@ -109,7 +109,8 @@ func (n *Node) Client() *api.Client {
 // outlives any number of take-overs.
 type passing Node
 
-// RoundTrip implements http.RoundTripper: it sends a request to wherever the engine is.
+// RoundTrip implements http.RoundTripper: it sends a request to wherever the engine is. An http.RoundTripper closes the body also when
+// it sends nothing.
 func (p *passing) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := (*Node)(p)
 	n.mu.Lock()
@@ -117,12 +118,17 @@ func (p *passing) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.mu.Unlock()
 	to, err := addressOf(owner)
 	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close() // nothing was sent of it
+		}
 		return nil, err
 	}
-	// A RoundTripper must not change the request that it is given. The path of the address comes first, as its API may be below one.
+	// A RoundTripper must not change the request that it is given. The path of the address comes first, as its API may be below one;
+	// both stay escaped as they are, since the %2F in the name of a definition is no slash.
 	out := r.Clone(r.Context())
 	out.URL.Scheme, out.URL.Host, out.Host = to.Scheme, to.Host, to.Host
-	out.URL.Path, out.URL.RawPath = strings.TrimSuffix(to.Path, "/")+r.URL.Path, ""
+	out.URL.Path = strings.TrimSuffix(to.Path, "/") + r.URL.Path
+	out.URL.RawPath = strings.TrimSuffix(to.EscapedPath(), "/") + r.URL.EscapedPath()
 	send := n.o.HTTP.Transport
 	if send == nil {
 		send = http.DefaultTransport

@@ -1,0 +1,28 @@
+package cluster
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A closedBody notes that it was closed.
+type closedBody struct {
+	io.Reader
+	closed bool
+}
+
+func (b *closedBody) Close() error { b.closed = true; return nil }
+
+// What is sent to nobody is closed, as whoever passes a body to an http.RoundTripper relies on.
+func TestPassingClosesTheBody(t *testing.T) {
+	body := &closedBody{Reader: strings.NewReader("{}")}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+ownerHost+"/v1/runs", body)
+	require.NoError(t, err)
+	_, err = (*passing)(new(Node)).RoundTrip(r)
+	require.ErrorIs(t, err, ErrNoOwner)
+	require.True(t, body.closed)
+}
