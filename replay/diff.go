@@ -109,10 +109,8 @@ func writeNodes(b *strings.Builder, run workflow.RunID, nodes []workflow.NodeID)
 // Diff compares two runs, mostly of one definition. An error says that one of them cannot be
 // read.
 //
-// Both runs are in memory as a whole, with a text for every end of a stay. A panic over the records of b is
-// reported with the name of a: there is one recover for both.
-func Diff(a, b *Recording) (_ Comparison, err error) {
-	defer a.explainPanic(&err)
+// Both runs are in memory as a whole, with a text for every end of a stay.
+func Diff(a, b *Recording) (Comparison, error) {
 	x, err := walkThrough(a)
 	if err != nil {
 		return Comparison{}, err

@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -113,6 +115,7 @@ func TestStepper(t *testing.T) {
 		require.NoError(t, err)
 		frames = append(frames, f.String())
 	}
+	require.Equal(t, 1, s.Kept(), "a step back need not begin at the first")
 	for _, seq := range []int64{304, 1, 300, 299, 258, 257, 256, 255, 2, 301} {
 		f, err := s.At(seq)
 		require.NoError(t, err)
@@ -122,4 +125,15 @@ func TestStepper(t *testing.T) {
 	require.EqualError(t, err, "there is no record 305: the run has records 1 to 304")
 	var wrong *replay.RecordError
 	require.ErrorAs(t, err, &wrong)
+}
+
+// A panic over the records of the second run names the second.
+func TestDiffNamesWhichIsDamaged(t *testing.T) {
+	good := playOrder(t, "good", 0.9, 1)
+	bad := replay.New("bad", good.graph, func(func(decision.Record, error) bool) { panic("no such token") })
+	_, err := replay.Diff(good.recording(), bad)
+	require.ErrorIs(t, err, store.ErrCorrupt)
+	require.ErrorContains(t, err, `run "bad": `)
+	_, err = replay.Diff(bad, good.recording())
+	require.ErrorContains(t, err, `run "bad": `)
 }

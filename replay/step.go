@@ -172,6 +172,7 @@ func (s *Stepper) At(seq int64) (_ *Frame, err error) {
 	if s.player.state != nil {
 		message = messageText(s.player.state, r.Message)
 	}
+	s.keepState()
 	var step played
 	if s.rec.redacted {
 		err = s.player.applyRecord(r)
@@ -199,10 +200,8 @@ func (s *Stepper) At(seq int64) (_ *Frame, err error) {
 
 // seek brings the player to where n records are played.
 //
-// Forward it goes record by record, and keeps a state at each multiple of keepEvery that it passes.
-// Back it goes from the nearest kept state before n: a step back costs at most 255 records, where
-// playing from the first would cost all. If that state was never kept, because the player passed it
-// while it showed that record, it begins at the first.
+// Forward it goes record by record. Back it goes from the nearest kept state before n: a step back
+// costs at most 255 records, where playing from the first would cost all.
 func (s *Stepper) seek(n int) error {
 	if n < s.at {
 		s.at = n - n%keepEvery
@@ -214,14 +213,20 @@ func (s *Stepper) seek(n int) error {
 		}
 	}
 	for ; s.at < n; s.at++ {
-		if s.at%keepEvery == 0 && s.at > 0 {
-			s.kept[s.at], s.graphs[s.at] = s.player.state.AllRows(), s.player.state.Graph
-		}
+		s.keepState()
 		if err := s.player.applyRecord(&s.records[s.at]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keepState keeps the state at a multiple of keepEvery. It is called before each record is played, also
+// one that is shown: whoever steps forward passes every state so.
+func (s *Stepper) keepState() {
+	if s.at%keepEvery == 0 && s.at > 0 && s.graphs[s.at] == nil {
+		s.kept[s.at], s.graphs[s.at] = s.player.state.AllRows(), s.player.state.Graph
+	}
 }
 
 // frameOf returns a run as it stands.

@@ -107,9 +107,10 @@ type walk struct {
 // A redacted recording is refused by eachRecord: it has no values to compare. noteValue comes before
 // the record is played, because the message is for a stay that the record may end; noteNodes comes
 // before noteChoices, which looks up the places of tokens, also of those that the record has just
-// made.
-func walkThrough(rec *Recording) (*walk, error) {
-	w := &walk{player: newPlayer(rec), atlas: newAtlas(), signals: map[string]int{}, named: map[string]int{}, visited: map[workflow.NodeID]bool{}}
+// made. A panic over its records is an error that names this run, whichever other one it is compared with.
+func walkThrough(rec *Recording) (w *walk, err error) {
+	defer rec.explainPanic(&err)
+	w = &walk{player: newPlayer(rec), atlas: newAtlas(), signals: map[string]int{}, named: map[string]int{}, visited: map[workflow.NodeID]bool{}}
 	for r, err := range rec.eachRecord() {
 		if err != nil {
 			return nil, err
