@@ -117,3 +117,35 @@ transitions:
 		}
 	}
 }
+
+// TestBoundsOfSchemas makes up values that schemas allow, whatever bounds they have: without one, a node that needs it could never end,
+// and nothing behind it would be looked at.
+func TestBoundsOfSchemas(t *testing.T) {
+	for _, bounds := range []string{
+		`type: number, exclusiveMinimum: 0, exclusiveMaximum: 1`,
+		`type: number, minimum: 0.5, maximum: 0.75`,
+		`type: number, exclusiveMinimum: 0.5, maximum: 0.75`,
+		`type: number, exclusiveMaximum: 0.1`,
+		`type: integer, exclusiveMinimum: 7`,
+		`type: integer, exclusiveMaximum: -7`,
+		`type: integer, exclusiveMinimum: 3.5, exclusiveMaximum: 4.5`,
+		`type: integer, minimum: 2.5`,
+		`type: integer, minimum: 0, exclusiveMinimum: 10`,
+		`type: integer, exclusiveMaximum: -3.5`,
+		`type: number, minimum: 5, maximum: 5`,
+		`type: string, minLength: 3`,
+		`type: array, minItems: 2, items: {type: number, exclusiveMinimum: 0, maximum: 0.1}`,
+	} {
+		d, err := workflow.ParseYAML([]byte(`
+name: bounds
+start: rate
+nodes: [{id: rate, task: work, outputSchema: {type: object, required: [score], properties: {score: {` + bounds + `}}}}, {id: last, task: work}]
+transitions: [{from: rate, to: last}]
+`))
+		require.NoError(t, err)
+		r, err := soundness.Check(d, soundness.Options{})
+		require.NoError(t, err)
+		require.True(t, r.Complete, "%s: %v", bounds, r)
+		require.Empty(t, r.Faults(), bounds)
+	}
+}

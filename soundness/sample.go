@@ -2,7 +2,9 @@ package soundness
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"strings"
 )
 
 // schemaAt returns the schema of a field; nil if nothing says what it is.
@@ -21,7 +23,7 @@ func schemaAt(schema any, path []string) any {
 // schemaPool returns values that a schema allows, as far as its simple keywords tell.
 //
 // They are few and on the edges: both bools, the bounds of a number, a text with something and
-// one without. They need not be all valid, since patterns, lengths and exclusive bounds are not
+// one without. They need not be all valid, since patterns, greatest lengths and multiples are not
 // read: the planner refuses a value that the schema does not allow, and tryMove takes that for
 // a wrong guess.
 func schemaPool(schema any) []any {
@@ -40,32 +42,114 @@ func schemaPool(schema any) []any {
 	case "boolean":
 		return []any{true, false}
 	case "integer", "number":
-		// Bounds that are no integers are not read, as if there were none.
-		low, hasLow := m["minimum"].(int64)
-		high, hasHigh := m["maximum"].(int64)
-		switch {
-		case hasLow && hasHigh:
-			return []any{low, high}
-		case hasLow:
-			return []any{low, low + 1}
-		case hasHigh:
-			return []any{high, high - 1}
-		}
-		return []any{int64(1), int64(0)}
+		return numberPool(m)
 	case "string":
-		return []any{"a", ""}
+		least := leastOf(m, "minLength")
+		if least == 0 {
+			return []any{"a", ""}
+		}
+		return []any{strings.Repeat("a", least)}
 	case "array":
 		items := sampleOf(m["items"])
 		if items == nil {
 			items = int64(1)
 		}
-		return []any{[]any{items}, []any{}}
+		least := leastOf(m, "minItems")
+		whole := slices.Repeat([]any{items}, max(least, 1))
+		if least == 0 {
+			return []any{whole, []any{}}
+		}
+		return []any{whole}
 	case "object":
 		return []any{sampleOf(schema)}
 	case "null":
 		return []any{nil}
 	}
 	return nil
+}
+
+// maxLeast bounds the texts and lists that are made up.
+const maxLeast = 100
+
+// leastOf returns how long a value of a schema is at least, up to maxLeast.
+func leastOf(m map[string]any, keyword string) int {
+	n, _ := m[keyword].(int64)
+	return int(min(max(n, 0), maxLeast))
+}
+
+// numberPool returns two values on the edges of what a schema of numbers allows, or one if there is no other. Without bounds they are
+// 1 and 0.
+//
+// It tries each bound, what is one or a quarter inside of it, and the middle between two, and takes what all bounds let through: where an
+// exclusive bound is near the opposite one, only the middle may be left.
+func numberPool(m map[string]any) []any {
+	var low, high []any
+	for _, keyword := range []string{"minimum", "exclusiveMinimum"} {
+		low = append(low, insideOf(m, keyword, 1)...)
+	}
+	for _, keyword := range []string{"maximum", "exclusiveMaximum"} {
+		high = append(high, insideOf(m, keyword, -1)...)
+	}
+	allows := func(x any) bool { return allowsNumber(m, x) }
+	var out []any
+	if i := slices.IndexFunc(low, allows); i >= 0 {
+		out = append(out, low[i])
+	}
+	if i := slices.IndexFunc(high, allows); i >= 0 {
+		out = append(out, high[i])
+	}
+	if len(out) == 0 && len(low) > 0 && len(high) > 0 {
+		if middle := normalNumber((floatOf(low[0]) + floatOf(high[0])) / 2); allows(middle) {
+			out = append(out, middle)
+		}
+	}
+	for _, x := range slices.Concat(low, high, []any{int64(1), int64(0)}) {
+		if out = distinct(out); len(out) < 2 && allows(x) {
+			out = append(out, x)
+		}
+	}
+	return distinct(out)
+}
+
+// insideOf returns a bound, and what is inside of it: the next integer, and what is one and a quarter away; nothing if the schema has none
+// of that keyword. inward is 1 for a lower bound, -1 for an upper one.
+func insideOf(m map[string]any, keyword string, inward float64) (out []any) {
+	bound := floatOf(m[keyword])
+	if math.IsNaN(bound) {
+		return nil
+	}
+	for _, f := range []float64{bound, inward * math.Ceil(inward*bound), bound + inward, bound + inward/4} {
+		out = append(out, normalNumber(f))
+	}
+	return out
+}
+
+// allowsNumber reports whether a number is within the bounds of a schema, and an integer if it must be.
+func allowsNumber(m map[string]any, x any) bool {
+	f := floatOf(x)
+	if _, whole := x.(int64); !whole && m["type"] == "integer" {
+		return false
+	}
+	for keyword, holds := range map[string]func(bound float64) bool{
+		"minimum": func(bound float64) bool { return f >= bound }, "exclusiveMinimum": func(bound float64) bool { return f > bound },
+		"maximum": func(bound float64) bool { return f <= bound }, "exclusiveMaximum": func(bound float64) bool { return f < bound },
+	} {
+		if m[keyword] != nil && !holds(floatOf(m[keyword])) {
+			return false
+		}
+	}
+	return true
+}
+
+// floatOf returns a number of a schema; NaN, which no bound lets through, if it is none.
+func floatOf(x any) float64 {
+	switch x := x.(type) {
+	case int64:
+		return float64(x)
+	case float64:
+		return x
+	}
+	return math.NaN()
 }
 
 // sampleOf returns a value that a schema allows, with all its properties; nil without one.
