@@ -326,11 +326,12 @@ func isEngineDirectory(path string) bool {
 // in their files, and reports whether more are wanted.
 //
 // A run that cannot be read is yielded as an error and the next follows: one damaged file must not
-// hide the others.
+// hide the others. That the directory cannot be read is a *fs.PathError, by which who reads a folder knows which one it
+// is, and may ask the engine that has it open.
 func (l library) eachInDirectory(path string, yield func(*Recording, error) bool) (more bool) {
 	in, err := store.InspectSealed(path, l.codec)
 	if err != nil {
-		return yield(nil, fmt.Errorf("%s: %w", path, err))
+		return yield(nil, &fs.PathError{Op: "read", Path: path, Err: err})
 	}
 	defer func() { _ = in.Close() }() // it was only read
 	ids, err := in.RunIDs()

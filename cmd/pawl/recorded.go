@@ -142,7 +142,7 @@ func nothingAt(paths ...string) error {
 }
 
 // openRecordings yields what a name stands for, as [replay.All] does, and notes whence it comes.
-// The runs of an engine directory that is open come from its engine. Where there is nothing, unless
+// The runs of an engine directory that is open, also of one in a folder, come from its engine. Where there is nothing, unless
 // it is an engine directory without runs, that is an error. The reader closes what it gets. Each
 // run of a directory that is locked would give the same error; AllSealed yields that once, and in
 // its place come the runs that the engine exports.
@@ -174,7 +174,7 @@ func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys paw
 				}
 				continue
 			}
-			for rec, err := range askRecordings(ctx, dir, id, err, from) {
+			for rec, err := range askRecordings(ctx, lockedDirectory(dir, err), id, err, from) {
 				if !yield(rec, err) {
 					return
 				}
@@ -184,6 +184,14 @@ func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys paw
 			yield(nil, nothingAt(path))
 		}
 	}
+}
+
+// lockedDirectory returns which directory an error says to be locked: dir, or one in the folder dir.
+func lockedDirectory(dir string, err error) string {
+	if at := (*fs.PathError)(nil); !isEngineDirectory(dir) && errors.As(err, &at) {
+		return at.Path
+	}
+	return dir
 }
 
 // askRecordings asks the engine that has a directory open for a run, or with "" for all. locked is
