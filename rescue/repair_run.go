@@ -246,12 +246,12 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 	}
 	e, err := rec.Encode()
 	if err != nil {
-		panic(fmt.Sprintf("store: a suspension: %v", err)) // of text alone
+		panic(fmt.Sprintf("rescue: a suspension: %v", err)) // of text alone
 	}
 	m.seq, m.sum = rec.Seq, m.sum.SumAfter(&e)
 	m.entries, m.records = append(m.entries, runfile.Entry{Encoded: e, Sum: m.sum}), append(m.records, rec)
 	if err := m.applyRecord(&rec); err != nil {
-		panic(fmt.Sprintf("store: a suspension: %v", err)) // the status allows it
+		panic(fmt.Sprintf("rescue: a suspension: %v", err)) // the status allows it
 	}
 }
 

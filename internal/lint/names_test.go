@@ -80,3 +80,42 @@ func TestNames(t *testing.T) {
 	assert.Greater(t, n.meanLength(), minNameLength)
 	assert.Less(t, n.oneWordRate(), maxOneWordRate)
 }
+
+// A panic whose text begins with the name of a package is of that one: code that moved keeps the name of where it was.
+func TestPanicsNameTheirPackage(t *testing.T) {
+	source := loadModule(t)
+	names := map[string]bool{}
+	for _, p := range source.packages {
+		for _, f := range p.files {
+			names[f.Name.Name] = true
+		}
+	}
+	for _, p := range source.packages {
+		for _, f := range p.files {
+			ast.Inspect(f.File, func(n ast.Node) bool {
+				if c, ok := n.(*ast.CallExpr); ok && len(c.Args) == 1 {
+					if by, _, ok := strings.Cut(panicText(c), ": "); ok && names[by] {
+						assert.Equal(t, f.Name.Name, by, "%s: a panic", source.fset.Position(c.Pos()))
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+// panicText returns the text that a call of panic begins with, also through fmt.Sprintf; "" of all else.
+func panicText(c *ast.CallExpr) string {
+	if name, ok := c.Fun.(*ast.Ident); !ok || name.Name != "panic" {
+		return ""
+	}
+	arg := c.Args[0]
+	if made, ok := arg.(*ast.CallExpr); ok && len(made.Args) > 0 {
+		arg = made.Args[0]
+	}
+	text, ok := arg.(*ast.BasicLit)
+	if !ok {
+		return ""
+	}
+	return strings.Trim(text.Value, "`\"")
+}
