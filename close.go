@@ -157,6 +157,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.messenger.closeAndWait()
 	e.hook.Hit("close.actors")
 	e.background.Wait()
+	e.late.closeAndWait()
 	e.closes.Store(closesFeed)
 	e.feeder.stop(ctx)
 	e.waiters.closeChannels()

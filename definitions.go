@@ -37,11 +37,11 @@ func (e *Engine) Published(ctx context.Context, name string, version int) (*work
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	hash, err := e.dir.Published(name, version)
+	hash, err := e.dir.Published(ctx, name, version)
 	if err != nil {
 		return nil, closedError(err)
 	}
-	g, err := e.dir.Graph(hash)
+	g, err := e.dir.GraphUntil(ctx, hash)
 	if err != nil {
 		return nil, closedError(err)
 	}
@@ -60,12 +60,12 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	h, err := e.dir.Head(id)
+	h, err := e.dir.HeadUntil(ctx, id)
 	if err != nil {
 		return nil, closedError(err)
 	}
 	if revision == 1 {
-		g, err := e.dir.Graph(h.Definition)
+		g, err := e.dir.GraphUntil(ctx, h.Definition)
 		if err != nil {
 			return nil, closedError(err)
 		}

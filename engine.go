@@ -170,6 +170,7 @@ type Engine struct {
 	stop       context.CancelFunc
 	stopTasks  context.CancelFunc
 	background sync.WaitGroup
+	late       lateCalls
 	closing    sync.Once
 	closes     atomic.Int32  // the closeStage
 	ended      chan struct{} // closed when Close is done, and closed is set

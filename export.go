@@ -32,7 +32,7 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o E
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	h, err := e.dir.Head(id)
+	h, err := e.dir.HeadUntil(ctx, id)
 	if err != nil {
 		return closedError(err)
 	}
@@ -46,7 +46,7 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o E
 		if err := x.exportRun(ctx, &family[i]); err != nil {
 			return fmt.Errorf("export run %q: %w", string(family[i].Run), closedError(err))
 		}
-		for h, err := range e.dir.AllHeads(store.RunFilter{Parent: family[i].Run}) {
+		for h, err := range e.dir.HeadsUntil(ctx, store.RunFilter{Parent: family[i].Run}) {
 			if err != nil {
 				return closedError(err)
 			}
@@ -70,7 +70,7 @@ type exporter struct {
 
 // exportRun writes one run.
 func (x *exporter) exportRun(ctx context.Context, h *store.Head) error {
-	g, err := x.engine.dir.Graph(h.Definition)
+	g, err := x.engine.dir.GraphUntil(ctx, h.Definition)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (x *exporter) exportRun(ctx context.Context, h *store.Head) error {
 	if err != nil {
 		return err
 	}
-	for r, err := range x.engine.dir.History(h.Run) {
+	for r, err := range x.engine.dir.HistoryUntil(ctx, h.Run, 0) {
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -108,14 +108,18 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 	if err != nil {
 		return err
 	}
-	if exists, err := e.forkedBefore(&m); exists || err != nil {
+	if exists, err := e.forkedBefore(ctx, &m); exists || err != nil {
 		return err
 	}
-	if err = e.makeFork(ctx, m); err == nil {
-		e.wakeFork(newID)
-	}
+	err = e.callUntil(ctx, func() error {
+		err := e.makeFork(ctx, m)
+		if err == nil {
+			e.wakeFork(newID)
+		}
+		return err
+	})
 	if errors.Is(err, ErrRunExists) {
-		if exists, again := e.forkedBefore(&m); exists || again != nil {
+		if exists, again := e.forkedBefore(ctx, &m); exists || again != nil {
 			return again
 		}
 	}
@@ -149,7 +153,7 @@ func (e *Engine) makeFork(ctx context.Context, m state.RunForked) error {
 		return err
 	}
 	defer release()
-	source, err := e.dir.ReadForkSource(m.From.Run)
+	source, err := e.dir.ReadForkSource(ctx, m.From.Run)
 	if err != nil {
 		return closedError(err)
 	}
@@ -182,8 +186,8 @@ func (o *ForkOptions) normalResults() ([]workflow.ForkResult, error) {
 
 // forkedBefore reports whether the run exists that is to be made: an error says that it is
 // another one.
-func (e *Engine) forkedBefore(m *state.RunForked) (exists bool, err error) {
-	h, err := e.dir.Head(m.Run)
+func (e *Engine) forkedBefore(ctx context.Context, m *state.RunForked) (exists bool, err error) {
+	h, err := e.dir.HeadUntil(ctx, m.Run)
 	switch {
 	case errors.Is(err, ErrRunNotFound):
 		return false, nil
@@ -194,7 +198,7 @@ func (e *Engine) forkedBefore(m *state.RunForked) (exists bool, err error) {
 	case h.ForkedFrom.Run != m.From.Run, m.From.Record != 0 && h.ForkedFrom.Record != m.From.Record:
 		return true, fmt.Errorf("%w: run %q was forked from record %d of run %q", ErrRunExists, string(m.Run), h.ForkedFrom.Record, string(h.ForkedFrom.Run))
 	}
-	for r, err := range e.dir.History(m.Run) {
+	for r, err := range e.dir.HistoryUntil(ctx, m.Run, 0) {
 		if err != nil {
 			return true, closedError(err)
 		}

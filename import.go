@@ -34,7 +34,7 @@ func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workf
 	if err != nil {
 		return err
 	}
-	if exists, err := e.forkedBefore(&m); exists || err != nil {
+	if exists, err := e.forkedBefore(ctx, &m); exists || err != nil {
 		return err
 	}
 	source, err := e.readImported(ctx, from)
@@ -45,7 +45,7 @@ func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workf
 		e.wakeFork(newID)
 	}
 	if errors.Is(err, ErrRunExists) {
-		if exists, again := e.forkedBefore(&m); exists || again != nil {
+		if exists, again := e.forkedBefore(ctx, &m); exists || again != nil {
 			return again
 		}
 	}

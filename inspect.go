@@ -48,7 +48,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	if err := ctx.Err(); err != nil {
 		return Snapshot{}, err
 	}
-	h, s, err := e.dir.HeadAndState(id)
+	h, s, err := e.dir.HeadAndState(ctx, id)
 	if err != nil {
 		return Snapshot{}, closedError(err)
 	}
@@ -184,7 +184,7 @@ type EventsOptions struct {
 // the attempt. With Follow it waits for new ones until the run has ended or ctx is done. An
 // error ends the list.
 func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Event, error] {
-	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Event, error] { return e.withKeys(id, e.dir.Events(id, after)) }, func(ev *Event) int64 { return ev.Seq })
+	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Event, error] { return e.withKeys(id, e.dir.EventsUntil(ctx, id, after)) }, func(ev *Event) int64 { return ev.Seq })
 }
 
 // withKeys adds to the events of dispatched tasks the keys of the attempts, which are not stored.
@@ -213,7 +213,7 @@ func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Recor
 // JournalAfter lists the records of a run behind one of them, as Journal does, and with Follow
 // waits for new ones until the run has ended or ctx is done.
 func (e *Engine) JournalAfter(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Record, error] {
-	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Record, error] { return e.dir.HistoryAfter(id, after) }, func(r *Record) int64 { return r.Seq })
+	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Record, error] { return e.dir.HistoryUntil(ctx, id, after) }, func(r *Record) int64 { return r.Seq })
 }
 
 // followRun lists what has a sequence in a run, from what list returns behind one.

@@ -63,7 +63,7 @@ func (e *Engine) onceUnder(ctx context.Context, key string, f func(context.Conte
 // onceAlone is Once for the only caller under a key.
 func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, f func(context.Context) (any, error)) (any, error) {
 	defer e.once.leaveTurn(key, turn)
-	kept, err := e.dir.Outcome(key)
+	kept, err := e.dir.Outcome(ctx, key)
 	if err == nil {
 		return kept, nil
 	}
@@ -102,7 +102,7 @@ func (e *Engine) Forget(ctx context.Context, key string) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	return closedError(e.dir.ForgetOutcome(key))
+	return e.callUntil(ctx, func() error { return closedError(e.dir.ForgetOutcome(key)) })
 }
 
 // ForgetBefore forgets the outcomes that Once has kept since before an instant,
@@ -111,8 +111,15 @@ func (e *Engine) ForgetBefore(ctx context.Context, before time.Time) (int, error
 	if err := e.checkUsable(ctx); err != nil {
 		return 0, err
 	}
-	n, err := e.dir.ForgetOutcomes(before)
-	return n, closedError(err)
+	var n int
+	err := e.callUntil(ctx, func() (err error) {
+		n, err = e.dir.ForgetOutcomes(before)
+		return closedError(err)
+	})
+	if err != nil {
+		return 0, err // and n may still be written to
+	}
+	return n, nil
 }
 
 // ownKeys is how the keys begin that belong to tasks.

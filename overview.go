@@ -125,7 +125,7 @@ func (e *Engine) lookAt(ctx context.Context, id workflow.RunID, kept *asleep, at
 			return err
 		}
 	}
-	h, s, err := e.dir.HeadAndState(id)
+	h, s, err := e.dir.HeadAndState(ctx, id)
 	if err != nil {
 		return closedError(err)
 	}

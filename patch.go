@@ -74,7 +74,7 @@ func (e *Engine) patchPins(ctx context.Context, id workflow.RunID, base int, ops
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.resolvePins(g)
+	all, err := e.resolvePins(ctx, g)
 	if err != nil {
 		return nil, err
 	}

@@ -34,28 +34,30 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
-	if err := e.checkPurgeable(id); err != nil {
+	if err := e.checkPurgeable(ctx, id); err != nil {
 		return err
 	}
 	runs, release, err := e.reserveDescendants(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer release()
-	for _, id := range runs {
-		if err := e.purgeRun(id); err != nil && !errors.Is(err, ErrRunNotFound) {
-			return fmt.Errorf("purge run %q: %w", string(id), closedError(err))
+	return e.callUntil(ctx, func() error {
+		defer release()
+		for _, id := range runs {
+			if err := e.purgeRun(id); err != nil && !errors.Is(err, ErrRunNotFound) {
+				return fmt.Errorf("purge run %q: %w", string(id), closedError(err))
+			}
 		}
-	}
-	if act != (state.Act{}) {
-		e.options.Logger.Info("pawl: run purged", "run", string(id), "runs", len(runs), "by", act.By, "reason", act.Reason)
-	}
-	return nil
+		if act != (state.Act{}) {
+			e.options.Logger.Info("pawl: run purged", "run", string(id), "runs", len(runs), "by", act.By, "reason", act.Reason)
+		}
+		return nil
+	})
 }
 
 // checkPurgeable refuses a run that Purge does not take.
-func (e *Engine) checkPurgeable(id workflow.RunID) error {
-	h, err := e.dir.Head(id)
+func (e *Engine) checkPurgeable(ctx context.Context, id workflow.RunID) error {
+	h, err := e.dir.HeadUntil(ctx, id)
 	switch {
 	case errors.Is(err, ErrCorrupt): // a damaged run can be forgotten
 		return nil
@@ -83,7 +85,7 @@ func (e *Engine) PreviewPurge(ctx context.Context, id workflow.RunID) (PurgePrev
 	if err := e.checkUsable(ctx); err != nil {
 		return out, err
 	}
-	if err := e.checkPurgeable(id); err != nil {
+	if err := e.checkPurgeable(ctx, id); err != nil {
 		return out, err
 	}
 	runs, err := e.descendants(ctx, id)
@@ -92,7 +94,7 @@ func (e *Engine) PreviewPurge(ctx context.Context, id workflow.RunID) (PurgePrev
 	}
 	out.Runs = len(runs)
 	for _, id := range runs {
-		size, err := e.dir.FileSize(id)
+		size, err := e.dir.FileSize(ctx, id)
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrRunNotFound) {
 			return out, closedError(err)
 		}
@@ -144,7 +146,7 @@ func (e *Engine) reserveDescendants(ctx context.Context, root workflow.RunID) (r
 func (e *Engine) descendants(ctx context.Context, root workflow.RunID) ([]workflow.RunID, error) {
 	out := []workflow.RunID{root}
 	for i := 0; i < len(out); i++ {
-		for h, err := range e.dir.AllHeads(store.RunFilter{Parent: out[i]}) {
+		for h, err := range e.dir.HeadsUntil(ctx, store.RunFilter{Parent: out[i]}) {
 			if err == nil {
 				err = ctx.Err()
 			}

@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"io"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -87,5 +88,142 @@ func TestListsWaitForALogUntilTheirContextEnds(t *testing.T) {
 			require.NoError(t, <-ended)
 		}
 		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// errorOf is the error of a call that returns something as well.
+func errorOf[T any](_ T, err error) error { return err }
+
+// Whatever looks at a run, or acts on one, waits for a log that does not answer no longer than its context.
+func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, silent := newSharedPlace(t), atomic.Bool{}
+		o := p.options(nil, func(string) logtest.Fault {
+			if silent.Load() {
+				return logtest.Refused
+			}
+			return logtest.None
+		})
+		e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), o)
+		require.NoError(t, err)
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
+		publish(t, e, def)
+		for _, id := range []workflow.RunID{"first", "ended", "other"} {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+		}
+		require.NoError(t, e.Cancel(t.Context(), "ended", "for the test"))
+		require.NoError(t, errorOf(e.Once(t.Context(), "kept", func(context.Context) (any, error) { return "out", nil })))
+		<-time.After(time.Minute) // no run that has ended is in memory any more
+		silent.Store(true)
+		started := make(chan error)
+		go func() { started <- e.Start(t.Context(), workflow.Run{ID: "second", Definition: def}, nil) }()
+		synctest.Wait()
+
+		none := pawl.EventsOptions{}
+		for name, call := range map[string]func(context.Context) error{
+			"Inspect":    func(ctx context.Context) error { return errorOf(e.Inspect(ctx, "first")) },
+			"Events":     func(ctx context.Context) error { return listError(e.Events(ctx, "first", none)) },
+			"Journal":    func(ctx context.Context) error { return listError(e.Journal(ctx, "first")) },
+			"Wait":       func(ctx context.Context) error { return errorOf(e.Wait(ctx, "ended")) },
+			"Why":        func(ctx context.Context) error { return errorOf(e.Why(ctx, "first")) },
+			"Overview":   func(ctx context.Context) error { return errorOf(e.Overview(ctx, "ended")) },
+			"Tokens":     func(ctx context.Context) error { return listError(e.Tokens(ctx, "ended", pawl.TokenFilter{})) },
+			"Signals":    func(ctx context.Context) error { return listError(e.Signals(ctx, "ended")) },
+			"Branches":   func(ctx context.Context) error { return listError(e.Branches(ctx, "ended", pawl.BranchFilter{})) },
+			"Published":  func(ctx context.Context) error { return errorOf(e.Published(ctx, "w", 1)) },
+			"Definition": func(ctx context.Context) error { _, _, err := e.Definition(ctx, "ended"); return err },
+			"Revision":   func(ctx context.Context) error { return errorOf(e.Revision(ctx, "ended", 1)) },
+			"Revisions":  func(ctx context.Context) error { return listError(e.Revisions(ctx, "ended", 0)) },
+			"Export":     func(ctx context.Context) error { return e.Export(ctx, "first", io.Discard, pawl.ExportOptions{}) },
+			"Simulate":   func(ctx context.Context) error { return errorOf(e.Simulate(ctx, "first")) },
+			"SimulateAt": func(ctx context.Context) error { return errorOf(e.SimulateAt(ctx, "first", 1)) },
+			"SimulateFork": func(ctx context.Context) error {
+				return errorOf(e.SimulateFork(ctx, "ended", "third", pawl.ForkOptions{}))
+			},
+			"SimulateStart": func(ctx context.Context) error {
+				return errorOf(e.SimulateStart(ctx, workflow.Run{ID: "first", Workflow: "w"}, nil))
+			},
+			"PreviewPublish": func(ctx context.Context) error { _, _, err := e.PreviewPublish(ctx, def); return err },
+			"PreviewPurge":   func(ctx context.Context) error { return errorOf(e.PreviewPurge(ctx, "ended")) },
+			"Once":           func(ctx context.Context) error { return errorOf(e.Once(ctx, "kept", nil)) },
+			"Start by name":  func(ctx context.Context) error { return e.Start(ctx, workflow.Run{ID: "third", Workflow: "w"}, nil) },
+			"Start":          func(ctx context.Context) error { return e.Start(ctx, workflow.Run{ID: "third", Definition: def}, nil) },
+			"Fork":           func(ctx context.Context) error { return e.Fork(ctx, "ended", "third", pawl.ForkOptions{}) },
+			"Signal":         func(ctx context.Context) error { return e.Signal(ctx, "first", workflow.Signal{Name: "go"}) },
+			"Cancel":         func(ctx context.Context) error { return e.Cancel(ctx, "other", "again") },
+			"Retry": func(ctx context.Context) error {
+				return e.Retry(ctx, pawl.Target{Run: "first", Node: "a"}, pawl.RetryOptions{})
+			},
+			"Purge":        func(ctx context.Context) error { return e.Purge(ctx, "ended") },
+			"CancelAll":    func(ctx context.Context) error { return errorOf(e.CancelAll(ctx, pawl.RunFilter{}, "all")) },
+			"Forget":       func(ctx context.Context) error { return e.Forget(ctx, "kept") },
+			"ForgetBefore": func(ctx context.Context) error { return errorOf(e.ForgetBefore(ctx, time.Now())) },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ended, began := make(chan error, 1), time.Now()
+			go func() { ended <- call(ctx) }()
+			select {
+			case err := <-ended:
+				require.ErrorIs(t, err, context.DeadlineExceeded, name)
+				require.Equal(t, time.Second, time.Since(began), name)
+			case <-time.After(time.Minute):
+				require.Fail(t, "it waits on", name)
+			}
+			cancel()
+		}
+		silent.Store(false)
+		require.NoError(t, <-started)
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
+
+// Calls that commit by themselves, and are the first to find that the log does not answer, leave as well; what they have begun goes on, and
+// counts when the log answers.
+func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, silent := newSharedPlace(t), atomic.Bool{}
+		o := p.options(nil, func(string) logtest.Fault {
+			if silent.Load() {
+				return logtest.Refused
+			}
+			return logtest.None
+		})
+		e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), o)
+		require.NoError(t, err)
+		def := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
+		keep := func(context.Context) (any, error) { return "out", nil }
+		isThere := func(id workflow.RunID) bool { return errorOf(e.Summary(t.Context(), id)) == nil }
+		isKept := func() bool { return errorOf(e.Once(t.Context(), "kept", nil)) == nil }
+		for _, c := range []struct {
+			name string
+			call func(context.Context) error
+			done func() bool
+		}{
+			{"Purge", func(ctx context.Context) error { return e.Purge(ctx, "ended") }, func() bool { return !isThere("ended") }},
+			{"Fork", func(ctx context.Context) error { return e.Fork(ctx, "live", "fork", pawl.ForkOptions{}) }, func() bool { return isThere("fork") }},
+			{"Forget", func(ctx context.Context) error { return e.Forget(ctx, "kept") }, func() bool { return !isKept() }},
+			{"ForgetBefore", func(ctx context.Context) error { return errorOf(e.ForgetBefore(ctx, time.Now().Add(time.Hour))) }, func() bool { return !isKept() }},
+		} {
+			for _, id := range []workflow.RunID{"live", "ended"} {
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+			}
+			require.NoError(t, e.Cancel(t.Context(), "ended", "for the test"))
+			require.NoError(t, errorOf(e.Once(t.Context(), "kept", keep)))
+			require.False(t, c.done(), c.name)
+			silent.Store(true)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			began := time.Now()
+			require.ErrorIs(t, c.call(ctx), context.DeadlineExceeded, c.name)
+			require.Equal(t, time.Second, time.Since(began), c.name)
+			cancel()
+			silent.Store(false)
+			<-time.After(time.Minute)
+			require.True(t, c.done(), c.name)
+		}
+		silent.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, e.Forget(ctx, "kept"), context.DeadlineExceeded)
+		require.NoError(t, e.Close(t.Context())) // after a last while
 	})
 }

@@ -64,7 +64,7 @@ func (e *Engine) Simulate(ctx context.Context, id workflow.RunID) (*Simulation, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	h, s, err := e.dir.HeadAndState(id)
+	h, s, err := e.dir.HeadAndState(ctx, id)
 	if err != nil {
 		return nil, closedError(err)
 	}
@@ -83,7 +83,7 @@ func (e *Engine) SimulateAt(ctx context.Context, id workflow.RunID, record int64
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	source, err := e.dir.ReadForkSource(id)
+	source, err := e.dir.ReadForkSource(ctx, id)
 	if err != nil {
 		return nil, closedError(err)
 	}
@@ -309,7 +309,8 @@ func withoutSimulation(ctx context.Context) context.Context {
 func (e *Engine) stateIn(ctx context.Context, id workflow.RunID) (*state.State, error) {
 	sim := simulationOf(ctx)
 	if sim == nil {
-		return e.dir.State(id)
+		_, s, err := e.dir.HeadAndState(ctx, id)
+		return s, err
 	}
 	if err := sim.checkRun(id); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ func (e *Engine) SimulateStart(ctx context.Context, run workflow.Run, input any)
 	if err := errors.Join(refuseSimulation(ctx), ctx.Err()); err != nil {
 		return nil, err
 	}
-	switch err := e.startedBefore(run, b); {
+	switch err := e.startedBefore(ctx, run, b); {
 	case err == nil:
 		return e.Simulate(ctx, run.ID)
 	case !errors.Is(err, ErrRunNotFound):
@@ -60,7 +60,7 @@ func (e *Engine) simulateFork(ctx context.Context, newID workflow.RunID, t Targe
 		return nil, err
 	}
 	read := func() (*store.ForkSource, error) {
-		source, err := e.dir.ReadForkSource(t.Run)
+		source, err := e.dir.ReadForkSource(ctx, t.Run)
 		return source, closedError(err)
 	}
 	return e.simulateForkOf(ctx, m, read, func(*Simulation, *store.ForkSource, []decision.Record) error { return nil })
@@ -71,7 +71,7 @@ func (e *Engine) simulateFork(ctx context.Context, newID workflow.RunID, t Targe
 func (e *Engine) simulateForkOf(
 	ctx context.Context, m state.RunForked, read func() (*store.ForkSource, error), check func(*Simulation, *store.ForkSource, []decision.Record) error,
 ) (*Simulation, error) {
-	switch exists, err := e.forkedBefore(&m); {
+	switch exists, err := e.forkedBefore(ctx, &m); {
 	case err != nil:
 		return nil, err
 	case exists:

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -144,7 +145,7 @@ func (s *stallDetector) scanRuns() {
 			waits[q.Run] = q.Seq
 			continue
 		}
-		head, found, err := s.engine.dir.HeadAndState(q.Run)
+		head, found, err := s.engine.dir.HeadAndState(context.Background(), q.Run)
 		switch {
 		case err != nil:
 			s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be looked at", "run", string(q.Run), "error", err)

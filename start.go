@@ -39,9 +39,9 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	// the first answer. A tenant without room may have started it before it was full.
 	switch full := (*TenantFullError)(nil); {
 	case errors.Is(err, workflow.ErrRunExists):
-		return e.startedBefore(run, b)
+		return e.startedBefore(ctx, run, b)
 	case errors.As(err, &full):
-		if before := e.startedBefore(run, b); !errors.Is(before, ErrRunNotFound) {
+		if before := e.startedBefore(ctx, run, b); !errors.Is(before, ErrRunNotFound) {
 			return before // it takes no more bytes than before
 		}
 	}
@@ -61,14 +61,14 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	if err := errors.Join(checkRunID(run.ID), checkTenant(run.Tenant), checkLabels(run.Labels)); err != nil {
 		return m, nil, nil, err
 	}
-	g, err := e.graphOfRun(run)
+	g, err := e.graphOfRun(ctx, run)
 	if err != nil {
 		return m, nil, nil, err
 	}
 	if m.Input, err = normalInput(g, run.ID, input); err != nil {
 		return m, nil, nil, err
 	}
-	if m.Pins, err = e.resolvePins(g); err != nil {
+	if m.Pins, err = e.resolvePins(ctx, g); err != nil {
 		return m, nil, nil, err
 	}
 	// Labels are copied, since the caller may change its map.
@@ -87,14 +87,14 @@ func NewRunID() workflow.RunID { return workflow.RunID(uuid.Must(uuid.NewV7()).S
 // All that Start was given must be the same, since a caller who repeats it relies on that run.
 // Without a version any published one is the same, for a newer one may have come between the
 // two calls.
-func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
-	h, err := e.dir.Head(run.ID)
+func (e *Engine) startedBefore(ctx context.Context, run workflow.Run, b *birth) error {
+	h, err := e.dir.HeadUntil(ctx, run.ID)
 	if err != nil {
 		return closedError(err)
 	}
 	same := h.Definition == b.graph.Hash
 	if !same && anyVersion(run) {
-		if same, err = e.isPublished(run.Workflow, &h); err != nil {
+		if same, err = e.isPublished(ctx, run.Workflow, &h); err != nil {
 			return err
 		}
 	}
@@ -118,11 +118,11 @@ func (e *Engine) startedBefore(run workflow.Run, b *birth) error {
 func anyVersion(run workflow.Run) bool { return run.Workflow != "" && run.Version == 0 }
 
 // isPublished reports whether a run executes a version that is published under a name.
-func (e *Engine) isPublished(name string, h *store.Head) (bool, error) {
+func (e *Engine) isPublished(ctx context.Context, name string, h *store.Head) (bool, error) {
 	if h.Workflow != name {
 		return false, nil
 	}
-	hash, err := e.dir.Published(name, max(h.Version, 1))
+	hash, err := e.dir.Published(ctx, name, max(h.Version, 1))
 	if errors.Is(err, ErrNotPublished) {
 		return false, nil
 	}
@@ -169,7 +169,7 @@ func checkTenant(name string) error {
 //
 // The definition stands in the call or is published; one of both. Its warnings are logged here,
 // because a caller of Start sees only errors.
-func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
+func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Graph, error) {
 	switch {
 	case run.Definition != nil && run.Workflow != "":
 		return nil, fmt.Errorf("%w: run %q has both a definition and the name of one", ErrInvalid, string(run.ID))
@@ -182,11 +182,11 @@ func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 	case run.Workflow == "":
 		return nil, fmt.Errorf("%w: run %q has neither a definition nor the name of one", ErrInvalid, string(run.ID))
 	}
-	hash, err := e.hashOfNamed(run)
+	hash, err := e.hashOfNamed(ctx, run)
 	if err != nil {
 		return nil, closedError(err)
 	}
-	g, err := e.dir.Graph(hash)
+	g, err := e.dir.GraphUntil(ctx, hash)
 	if err != nil {
 		return nil, closedError(err)
 	}
@@ -197,19 +197,19 @@ func (e *Engine) graphOfRun(run workflow.Run) (*workflow.Graph, error) {
 // hashOfNamed returns the hash of the definition that a run names: without a version, it is
 // that of the run, if there is one already, so that the limits of a newer version do not
 // keep a Start from being repeated.
-func (e *Engine) hashOfNamed(run workflow.Run) (string, error) {
+func (e *Engine) hashOfNamed(ctx context.Context, run workflow.Run) (string, error) {
 	if anyVersion(run) {
-		switch h, err := e.dir.Head(run.ID); {
+		switch h, err := e.dir.HeadUntil(ctx, run.ID); {
 		case errors.Is(err, ErrRunNotFound):
 		case err != nil:
 			return "", err
 		default:
-			if same, err := e.isPublished(run.Workflow, &h); same || err != nil {
+			if same, err := e.isPublished(ctx, run.Workflow, &h); same || err != nil {
 				return h.Definition, err
 			}
 		}
 	}
-	return e.dir.Published(run.Workflow, run.Version)
+	return e.dir.Published(ctx, run.Workflow, run.Version)
 }
 
 // compileShared returns the graph of an inline definition. Equal definitions share
@@ -258,7 +258,7 @@ func (e *Engine) PreviewPublish(ctx context.Context, d *workflow.Definition) (kn
 	if err != nil {
 		return false, nil, err
 	}
-	known, err = e.dir.CheckPublish(g)
+	known, err = e.dir.CheckPublish(ctx, g)
 	return known, warningsOf(d), closedError(err)
 }
 
@@ -303,7 +303,7 @@ func kindOf(v any) string {
 // published later changes nothing for a run that goes on. It looks breadth first, through all
 // definitions that may be reached, and asks for each name and version once; recursion of
 // definitions ends there.
-func (e *Engine) resolvePins(g *workflow.Graph) (workflow.Pins, error) {
+func (e *Engine) resolvePins(ctx context.Context, g *workflow.Graph) (workflow.Pins, error) {
 	var pins workflow.Pins
 	asked, seen := map[workflow.Pin]bool{}, map[string]bool{}
 	for graphs := []*workflow.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
@@ -313,7 +313,7 @@ func (e *Engine) resolvePins(g *workflow.Graph) (workflow.Pins, error) {
 				continue
 			}
 			asked[name] = true
-			hash, err := e.dir.Published(c.spec.Name, c.spec.Version)
+			hash, err := e.dir.Published(ctx, c.spec.Name, c.spec.Version)
 			if err != nil {
 				return nil, fmt.Errorf("node %q of %s: %w", string(c.node), graphs[0].Definition.Name, closedError(err))
 			}
@@ -322,7 +322,7 @@ func (e *Engine) resolvePins(g *workflow.Graph) (workflow.Pins, error) {
 				continue
 			}
 			seen[hash] = true
-			child, err := e.dir.Graph(hash)
+			child, err := e.dir.GraphUntil(ctx, hash)
 			if err != nil {
 				return nil, fmt.Errorf("node %q of %s: %w", string(c.node), graphs[0].Definition.Name, closedError(err))
 			}

@@ -191,7 +191,7 @@ func (s *duet) send(m state.Message) {
 // simulate returns what a simulation of the stored run decides at a message, without what is
 // due at that instant.
 func (s *duet) simulate(m state.Message) []string {
-	head, stored, err := s.dir.HeadAndState("r")
+	head, stored, err := s.dir.HeadAndState(s.t.Context(), "r")
 	if errors.Is(err, store.ErrRunNotFound) {
 		head, stored, err = store.Head{Run: "r"}, state.NewState("r", s.graph), nil
 	}

@@ -25,7 +25,7 @@ func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome,
 		return workflow.Outcome{}, err
 	}
 	defer e.waiters.removeWaiter(id, w)
-	h, err := e.dir.Head(id)
+	h, err := e.dir.HeadUntil(ctx, id)
 	if err != nil {
 		return workflow.Outcome{}, closedError(err)
 	}

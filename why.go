@@ -37,15 +37,15 @@ func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (*replay.Reco
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	h, err := e.dir.Head(id)
+	h, err := e.dir.HeadUntil(ctx, id)
 	if err != nil {
 		return nil, closedError(err)
 	}
-	g, err := e.dir.Graph(h.Definition)
+	g, err := e.dir.GraphUntil(ctx, h.Definition)
 	if err != nil {
 		return nil, closedError(err)
 	}
-	return replay.New(id, g, listUntilDone(ctx, e.dir.History(id))), nil
+	return replay.New(id, g, listUntilDone(ctx, e.dir.HistoryUntil(ctx, id, 0))), nil
 }
 
 // OpenRecording returns what replay.Find opens of a name: the file of a run, an export, an archive, or a run of another

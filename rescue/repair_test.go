@@ -65,9 +65,9 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 		require.Equal(t, all(t, d.History(h.Run)), all(t, got.History(h.Run)))
 		require.Equal(t, all(t, d.Events(h.Run, 0)), all(t, got.Events(h.Run, 0)))
 	}
-	_, err = got.Published("fan", 3)
+	_, err = got.Published(t.Context(), "fan", 3)
 	require.NoError(t, err)
-	paid, err := got.Outcome("paid")
+	paid, err := got.Outcome(t.Context(), "paid")
 	require.NoError(t, err)
 	require.Contains(t, paid, "$blob")
 	load(t, got, "parts").do(state.Heartbeat{Token: 1})

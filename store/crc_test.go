@@ -112,9 +112,9 @@ func TestChangedRowsAreNotTold(t *testing.T) {
 	}
 	change(`UPDATE outcomes SET at = at + 1; UPDATE published SET version = 77; UPDATE approvals SET approved = 9;
 		UPDATE dead_letters SET attempts = 9; UPDATE blob_refs SET hash = 'zz' WHERE num < 0; UPDATE runs SET status = 5 WHERE id = 'parts'`)
-	_, paid := d.Outcome("paid")
-	_, latest := d.Published("fan", 0)
-	_, published := d.Published("fan", 77)
+	_, paid := d.Outcome(t.Context(), "paid")
+	_, latest := d.Published(t.Context(), "fan", 0)
+	_, published := d.Published(t.Context(), "fan", 77)
 	_, status := d.Head("parts")
 	for _, err := range []error{paid, latest, published, status, d.Purge("parts", "")} {
 		require.ErrorIs(t, err, ErrCorrupt)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -104,11 +105,16 @@ func (ds *definitions) markMissing(hash string) {
 // The compilation is made without a lock: two callers may compile the same, and share one of the
 // two.
 func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
+	return d.GraphUntil(context.Background(), hash)
+}
+
+// GraphUntil is Graph until ctx is done, with whose error it fails then.
+func (d *Dir) GraphUntil(ctx context.Context, hash string) (*workflow.Graph, error) {
 	if g := d.definitions.graphOf(hash); g != nil {
 		return g, nil
 	}
 	var doc string
-	err := d.readIndex(func(db *sqlite.Conn) error {
+	err := d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
 		err := db.Each(getDefinition, func(r *sqlite.Row) error { doc = r.Text(0); return nil }, hash)
 		if err == nil && doc != "" {
 			d.definitions.markStored(hash) // here, where nobody deletes it meanwhile
@@ -176,9 +182,9 @@ func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error
 	return err
 }
 
-// CheckPublish reports whether the same definition is published already, and changes nothing. It fails as Publish would.
-func (d *Dir) CheckPublish(g *workflow.Graph) (known bool, err error) {
-	err = d.readIndex(func(db *sqlite.Conn) (err error) { known, err = d.checkPublish(db, g); return err })
+// CheckPublish reports whether the same definition is published already, and changes nothing. It fails as Publish would, and with the error of ctx.
+func (d *Dir) CheckPublish(ctx context.Context, g *workflow.Graph) (known bool, err error) {
+	err = d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) { known, err = d.checkPublish(db, g); return err })
 	return known, err
 }
 
@@ -209,9 +215,9 @@ func (d *Dir) publishedHash(hash *string) func(*sqlite.Row) error {
 }
 
 // Published returns the hash of a published definition; version 0 is the
-// latest. It fails with ErrNotPublished.
-func (d *Dir) Published(name string, version int) (hash string, err error) {
-	err = d.readIndex(func(db *sqlite.Conn) error {
+// latest. It fails with ErrNotPublished, and with the error of ctx.
+func (d *Dir) Published(ctx context.Context, name string, version int) (hash string, err error) {
+	err = d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
 		take := d.publishedHash(&hash)
 		if version == 0 {
 			return db.Each(getLatest, take, name)

@@ -24,7 +24,7 @@ func TestFileIsReadable(t *testing.T) {
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), fan(1, 2, workflow.Scope{}),
 		fan(2, 4, workflow.Scope{Group: 1, Branch: 1}), decision.AppendData{Path: []string{"state", "log"}, Value: 0.5})
 	require.NoError(t, o.file())
-	snap, err := d.openSnapshot("r1")
+	snap, err := d.openSnapshot(t.Context(), "r1")
 	require.NoError(t, err)
 	defer snap.Close()
 	list := func(query string) (out []string) {

@@ -167,7 +167,7 @@ func TestALargeFileThatCannotBeRead(t *testing.T) {
 	o := start(t, d, "r1")
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1), large(2*largeFile))
 	require.NoError(t, o.file())
-	snap, err := d.openSnapshot("r1")
+	snap, err := d.openSnapshot(t.Context(), "r1")
 	require.NoError(t, err)
 	defer snap.Close()
 	require.NoError(t, snap.large.File.Close())

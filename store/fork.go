@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
@@ -64,11 +65,11 @@ func BlobRefs(g *workflow.Graph, records ...decision.Record) (hashes []string) {
 }
 
 // ReadForkSource reads a run that is to be forked. It fails with ErrRunNotFound, with
-// ErrCorrupt if its journal is damaged, and with a *workflow.LimitError if it is too large.
+// ErrCorrupt if its journal is damaged, with a *workflow.LimitError if it is too large, and with the error of ctx.
 //
 // A fork copies records and holds all of them in memory, which the bound limits.
-func (d *Dir) ReadForkSource(id workflow.RunID) (*ForkSource, error) {
-	snap, err := d.openSnapshot(id)
+func (d *Dir) ReadForkSource(ctx context.Context, id workflow.RunID) (*ForkSource, error) {
+	snap, err := d.openSnapshot(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
@@ -81,7 +82,7 @@ func (d *Dir) ReadForkSource(id workflow.RunID) (*ForkSource, error) {
 		return nil, &workflow.LimitError{Limit: "bytes of a run that is forked", Max: maxForked, Got: size}
 	}
 	out := &ForkSource{Head: snap.Head, num: snap.Num}
-	if out.graph, err = d.Graph(snap.Definition); err != nil {
+	if out.graph, err = d.GraphUntil(ctx, snap.Definition); err != nil {
 		return nil, err
 	}
 	for e, err := range snap.Journal() {

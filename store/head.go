@@ -85,9 +85,9 @@ func (d *Dir) HeadUntil(ctx context.Context, id workflow.RunID) (Head, error) {
 }
 
 // FileSize returns how many bytes the file of a run has, 0 if there is none yet. It fails as
-// Head does.
-func (d *Dir) FileSize(id workflow.RunID) (int64, error) {
-	r, err := d.readRow(id)
+// HeadUntil does.
+func (d *Dir) FileSize(ctx context.Context, id workflow.RunID) (int64, error) {
+	r, err := d.readRowUntil(ctx, id)
 	return r.FileSize, err
 }
 

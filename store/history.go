@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"iter"
 
 	"github.com/pawl-run/pawl/decision"
@@ -13,14 +14,17 @@ import (
 // way. An error ends it.
 //
 // It is what a run can be replayed from, and is read without its owner.
-func (d *Dir) History(id workflow.RunID) decision.History { return d.HistoryAfter(id, 0) }
+func (d *Dir) History(id workflow.RunID) decision.History {
+	return d.HistoryUntil(context.Background(), id, 0)
+}
 
-// HistoryAfter is History without the records up to a sequence, which are read but not decoded.
+// HistoryUntil is History without the records up to a sequence, which are read but not decoded, and until ctx is done, with whose error it
+// ends then.
 //
 // The records before are read because the chain of checksums begins with the first one.
-func (d *Dir) HistoryAfter(id workflow.RunID, after int64) decision.History {
+func (d *Dir) HistoryUntil(ctx context.Context, id workflow.RunID, after int64) decision.History {
 	return func(yield func(decision.Record, error) bool) {
-		snap, err := d.openSnapshot(id)
+		snap, err := d.openSnapshot(ctx, id)
 		if err != nil {
 			yield(decision.Record{}, err)
 			return
@@ -49,8 +53,13 @@ func (d *Dir) HistoryAfter(id workflow.RunID, after int64) decision.History {
 // The events of flushed records are rows of the file; those of records in the log are derived
 // again, by applying these.
 func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, error] {
+	return d.EventsUntil(context.Background(), id, after)
+}
+
+// EventsUntil is Events until ctx is done, with whose error it ends then.
+func (d *Dir) EventsUntil(ctx context.Context, id workflow.RunID, after int64) iter.Seq2[decision.Event, error] {
 	return func(yield func(decision.Event, error) bool) {
-		snap, err := d.openSnapshot(id)
+		snap, err := d.openSnapshot(ctx, id)
 		if err != nil {
 			yield(decision.Event{}, err)
 			return
@@ -62,6 +71,12 @@ func (d *Dir) Events(id workflow.RunID, after int64) iter.Seq2[decision.Event, e
 				err = snap.damageOf(snap.File, "its events are damaged", err)
 			}
 			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+		if len(snap.entries) > 0 {
+			if _, err := d.GraphUntil(ctx, snap.Definition); err != nil { // which they are derived with
+				yield(decision.Event{}, err)
 				return
 			}
 		}

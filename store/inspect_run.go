@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,9 @@ func (in *Inspection) FindRow(id workflow.RunID) (index.Row, error) {
 }
 
 // Snapshot reads a run: its row, its file, and the records behind that. Close it.
-func (in *Inspection) Snapshot(id workflow.RunID) (*Snapshot, error) { return in.dir.openSnapshot(id) }
+func (in *Inspection) Snapshot(id workflow.RunID) (*Snapshot, error) {
+	return in.dir.openSnapshot(context.Background(), id)
+}
 
 // Records returns the records of run num in the log behind a sequence, as far as they can be
 // read, and why there are no more.

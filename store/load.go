@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -25,7 +26,7 @@ import (
 func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, error) {
 	d.flusher.waitForRun(id)
 	var events []decision.Event
-	snap, s, err := d.loadState(id, func(es []decision.Event) { events = append(events, es...) })
+	snap, s, err := d.loadState(context.Background(), id, func(es []decision.Event) { events = append(events, es...) })
 	if err != nil {
 		return nil, nil, nil, explainLoad("load", err)
 	}
@@ -43,13 +44,13 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 //
 // It neither waits for a flush nor makes a handle, so it disturbs nobody.
 func (d *Dir) State(id workflow.RunID) (*state.State, error) {
-	_, s, err := d.HeadAndState(id)
+	_, s, err := d.HeadAndState(context.Background(), id)
 	return s, err
 }
 
-// HeadAndState returns the row of a run, and the state that State returns, as of one commit.
-func (d *Dir) HeadAndState(id workflow.RunID) (Head, *state.State, error) {
-	snap, s, err := d.loadState(id, func([]decision.Event) {})
+// HeadAndState returns the row of a run, and the state that State returns, as of one commit. It fails with the error of ctx when that is done.
+func (d *Dir) HeadAndState(ctx context.Context, id workflow.RunID) (Head, *state.State, error) {
+	snap, s, err := d.loadState(ctx, id, func([]decision.Event) {})
 	if err != nil {
 		return Head{}, nil, explainLoad("state", err)
 	}
@@ -67,12 +68,15 @@ func explainLoad(what string, err error) error {
 }
 
 // loadState makes the state of a run from its snapshot, whose file is closed when it returns.
-func (d *Dir) loadState(id workflow.RunID, happened func([]decision.Event)) (*Snapshot, *state.State, error) {
-	snap, err := d.openSnapshot(id)
+func (d *Dir) loadState(ctx context.Context, id workflow.RunID, happened func([]decision.Event)) (*Snapshot, *state.State, error) {
+	snap, err := d.openSnapshot(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer snap.Close()
+	if _, err := d.GraphUntil(ctx, snap.Definition); err != nil { // Replay has it at hand
+		return nil, nil, err
+	}
 	s, err := snap.Replay(happened)
 	return snap, s, err
 }

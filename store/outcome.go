@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -29,12 +30,12 @@ const (
 )
 
 // Outcome returns the value of the JSON model that is kept under a key. It fails
-// with ErrNoOutcome.
+// with ErrNoOutcome, and with the error of ctx.
 //
 // The checksum is compared before the text is opened or believed.
-func (d *Dir) Outcome(key string) (any, error) {
+func (d *Dir) Outcome(ctx context.Context, key string) (any, error) {
 	var out any
-	err := d.readIndex(func(db *sqlite.Conn) error {
+	err := d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
 		found, err := db.One(getOutcome, func(r *sqlite.Row) error {
 			text, err := r.Text(1), error(nil)
 			if index.CRCMatches(r, 1, 3) {

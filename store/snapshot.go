@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -37,13 +38,13 @@ type Snapshot struct {
 // A run is flushed again only after it has grown, so that there is time to read it in between.
 const maxRereads = 100
 
-// openSnapshot reads a run. Close it.
+// openSnapshot reads a run, unless ctx ends while the log of a remote directory does not answer. Close it.
 //
 // It reads what is on the disk, and needs nothing of the run's owner, so that any goroutine may
 // look at a run while its actor works.
-func (d *Dir) openSnapshot(id workflow.RunID) (*Snapshot, error) {
+func (d *Dir) openSnapshot(ctx context.Context, id workflow.RunID) (*Snapshot, error) {
 	for n := 0; ; n++ {
-		s, err := d.readRunRecords(id)
+		s, err := d.readRunRecords(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +56,7 @@ func (d *Dir) openSnapshot(id workflow.RunID) (*Snapshot, error) {
 			return s, nil
 		}
 		// A file that was replaced in between is no damage.
-		now, again := d.readRow(id)
+		now, again := d.readRowUntil(ctx, id)
 		if again != nil || now.Flushed == s.Flushed || n == maxRereads {
 			return nil, err
 		}
@@ -67,11 +68,11 @@ func (d *Dir) openSnapshot(id workflow.RunID) (*Snapshot, error) {
 // What is large is decoded and put together without the lock, and checked then. Damage is
 // believed only if the run still has the same file: a flush drops records and spills that its
 // file has.
-func (d *Dir) readRunRecords(id workflow.RunID) (*Snapshot, error) {
+func (d *Dir) readRunRecords(ctx context.Context, id workflow.RunID) (*Snapshot, error) {
 	for n := 0; ; n++ {
 		s := &Snapshot{dir: d}
 		var damage error
-		err := d.readIndex(func(db *sqlite.Conn) (err error) {
+		err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
 			if s.Row, err = queryRow(db, id); err == nil {
 				s.entries, damage, err = index.ReadLog(db, s.Num, s.Flushed)
 			}
@@ -93,7 +94,7 @@ func (d *Dir) readRunRecords(id workflow.RunID) (*Snapshot, error) {
 			return s, nil
 		}
 		// Parts that were dropped in between are no damage.
-		now, err := d.readRow(id)
+		now, err := d.readRowUntil(ctx, id)
 		if err != nil {
 			return nil, err
 		}

@@ -214,7 +214,7 @@ func TestListingsHavePages(t *testing.T) {
 func TestPublish(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
-	_, err := d.Published("fan", 0)
+	_, err := d.Published(t.Context(), "fan", 0)
 	require.ErrorIs(t, err, ErrNotPublished)
 	g := graph(t)
 	require.NoError(t, d.Publish(g))
@@ -226,10 +226,10 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, d.Close())
 
 	d = open(t, path)
-	hash, err := d.Published("fan", 0)
+	hash, err := d.Published(t.Context(), "fan", 0)
 	require.NoError(t, err)
 	require.Equal(t, newer.Hash, hash)
-	hash, err = d.Published("fan", 3)
+	hash, err = d.Published(t.Context(), "fan", 3)
 	require.NoError(t, err)
 	got, err := d.Graph(hash)
 	require.NoError(t, err)

@@ -202,7 +202,7 @@ func readGlobal(d *store.Dir) (string, error) {
 		parts = append(parts, l)
 	}
 	for _, name := range []string{"work", "ask", "dead"} {
-		hash, err := d.Published(name, 1)
+		hash, err := d.Published(context.Background(), name, 1)
 		if err != nil && !errors.Is(err, store.ErrNotPublished) {
 			return "", err
 		}
@@ -213,7 +213,7 @@ func readGlobal(d *store.Dir) (string, error) {
 		}
 		parts = append(parts, hash)
 	}
-	paid, err := d.Outcome("paid")
+	paid, err := d.Outcome(context.Background(), "paid")
 	if err != nil && !errors.Is(err, store.ErrNoOutcome) {
 		return "", err
 	}

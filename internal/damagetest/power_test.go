@@ -1,6 +1,7 @@
 package damagetest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -255,12 +256,12 @@ func (p *tape) keepsOthers(dir string, k int) error {
 			break
 		}
 		if n.Kept != "" {
-			if _, e := d.Outcome(n.Kept); e != nil {
+			if _, e := d.Outcome(context.Background(), n.Kept); e != nil {
 				err = fmt.Errorf("outcome %q: %w", n.Kept, e)
 			}
 		}
 		if n.Name != "" {
-			if _, e := d.Published(n.Name, 1); e != nil {
+			if _, e := d.Published(context.Background(), n.Name, 1); e != nil {
 				err = fmt.Errorf("definition %q: %w", n.Name, e)
 			}
 		}
