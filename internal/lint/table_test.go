@@ -77,6 +77,7 @@ var layers = map[string][]string{
 	"internal/disktest":        {},
 	"internal/golden":          {},
 	"internal/harness":         {},
+	"internal/harness/power":   {},
 	"internal/harness/tables":  {"internal/index", "internal/sqlite"},
 	"internal/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "internal/taskkey", "planning", "store", "replay", "."}),
 	"internal/harness/replays": {"replay", "store"},

@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package damagetest
+package power
 
 import (
 	"bytes"
@@ -9,20 +9,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
-	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pawl-run/pawl/internal/harness"
 )
 
-// A tracer follows all threads of a child and notes what it does to files below
-// a directory, in the order in which the calls return.
-type tracer struct {
-	root    string // what is of interest
-	ops     []op
+// A Tracer follows all threads of a child and notes what it does to files below
+// a folder, in the order in which the calls return.
+//
+// One goroutine runs Run; ops is behind mu, so that others see how far it is. entered and fault are Run's own.
+type Tracer struct {
+	root, ledger string
+
+	mu      sync.Mutex
+	ops     []Op
 	entered map[int]call // calls under way, by thread
 	pid     int
 	fault   error
@@ -35,35 +39,51 @@ type call struct {
 	covers int // operations that had returned by then
 }
 
-// traced runs a child under the tracer until it ends, and returns ops with its
-// operations added.
-func traced(t *testing.T, root string, ops []op, env ...string) []op {
-	runtime.LockOSThread()
+// NewTracer returns a tracer of what is below root, whose operations follow on some. What is written to a file called ledger is Acknowledged.
+func NewTracer(root, ledger string, ops []Op) *Tracer {
+	return &Tracer{root: root, ledger: ledger, ops: ops, entered: map[int]call{}}
+}
+
+// Ops returns the operations so far.
+func (tr *Tracer) Ops() []Op {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return slices.Clip(tr.ops)
+}
+
+func (tr *Tracer) addOp(o Op) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.ops = append(tr.ops, o)
+}
+
+// Run starts a child and follows it until it ends, as it does by itself with the status 0 or by SIGKILL. It fails with ErrNoTrace if no child can be traced here.
+func (tr *Tracer) Run(cmd *exec.Cmd) error {
+	runtime.LockOSThread() // a thread traces what it has started
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = harness.Environment(env...)
-	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("LOSSES OF POWER ARE NOT TESTED: no child can be traced here: %v", err)
+		return fmt.Errorf("%w: %w", ErrNoTrace, err)
 	}
-	tr := &tracer{root: root, ops: ops, entered: map[int]call{}, pid: cmd.Process.Pid}
-	status, err := tr.follow()
+	tr.pid = cmd.Process.Pid
+	status, err := tr.followChild()
 	_ = cmd.Process.Release() // it has been waited for
 	switch {
 	case err != nil:
-		t.Fatalf("trace: %v", err)
+		return fmt.Errorf("trace: %w", err)
 	case tr.fault != nil:
-		t.Fatalf("trace: %v", tr.fault)
+		return fmt.Errorf("trace: %w", tr.fault)
+	case status.Signaled() && status.Signal() == unix.SIGKILL:
+		return nil
 	case !status.Exited() || status.ExitStatus() != 0:
-		t.Fatalf("the child ended with %#x", uint32(status))
+		return fmt.Errorf("the child ended with %#x", uint32(status))
 	}
-	return tr.ops
+	return nil
 }
 
-// follow runs the child until it ends.
-func (tr *tracer) follow() (status unix.WaitStatus, err error) {
-	if _, err := unix.Wait4(tr.pid, &status, 0, nil); err != nil {
+// followChild runs the child until it ends.
+func (tr *Tracer) followChild() (status unix.WaitStatus, err error) {
+	if _, err := unix.Wait4(tr.pid, &status, unix.WNOTHREAD, nil); err != nil {
 		return status, err
 	}
 	const options = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACESYSGOOD | unix.PTRACE_O_EXITKILL
@@ -77,7 +97,7 @@ func (tr *tracer) follow() (status unix.WaitStatus, err error) {
 			return status, err
 		}
 		for {
-			tid, err = unix.Wait4(-1, &status, unix.WALL, nil)
+			tid, err = unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil) // those of this thread
 			if err == unix.EINTR {
 				continue
 			}
@@ -93,7 +113,7 @@ func (tr *tracer) follow() (status unix.WaitStatus, err error) {
 }
 
 // stopped handles a stop of a thread and returns the signal that it is to have.
-func (tr *tracer) stopped(tid int, status unix.WaitStatus, known map[int]bool) int {
+func (tr *Tracer) stopped(tid int, status unix.WaitStatus, known map[int]bool) int {
 	switch sig := status.StopSignal(); {
 	case sig == unix.SIGTRAP|0x80:
 		c, inside := tr.entered[tid]
@@ -115,8 +135,8 @@ func (tr *tracer) stopped(tid int, status unix.WaitStatus, known map[int]bool) i
 
 // enters notes a call that a thread is about to make. A thread that has been
 // killed meanwhile, since another one ended the process, makes none.
-func (tr *tracer) enters(tid int) {
-	c := call{covers: len(tr.ops)}
+func (tr *Tracer) enters(tid int) {
+	c := call{covers: len(tr.Ops())}
 	if err := unix.PtraceGetRegs(tid, &c.regs); err != nil {
 		if err != unix.ESRCH {
 			tr.fault = fmt.Errorf("registers of thread %d: %w", tid, err)
@@ -126,13 +146,13 @@ func (tr *tracer) enters(tid int) {
 	r := &c.regs
 	switch r.Orig_rax {
 	case unix.SYS_OPEN, unix.SYS_CREAT, unix.SYS_MKDIR, unix.SYS_RMDIR, unix.SYS_UNLINK, unix.SYS_TRUNCATE:
-		c.paths[0] = tr.path(at, r.Rdi)
+		c.paths[0] = tr.readPath(at, r.Rdi)
 	case unix.SYS_RENAME, unix.SYS_LINK, unix.SYS_SYMLINK:
-		c.paths = [2]string{tr.path(at, r.Rdi), tr.path(at, r.Rsi)}
+		c.paths = [2]string{tr.readPath(at, r.Rdi), tr.readPath(at, r.Rsi)}
 	case unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_MKDIRAT, unix.SYS_UNLINKAT:
-		c.paths[0] = tr.path(r.Rdi, r.Rsi)
+		c.paths[0] = tr.readPath(r.Rdi, r.Rsi)
 	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_LINKAT:
-		c.paths = [2]string{tr.path(r.Rdi, r.Rsi), tr.path(r.Rdx, r.R10)}
+		c.paths = [2]string{tr.readPath(r.Rdi, r.Rsi), tr.readPath(r.Rdx, r.R10)}
 	}
 	tr.entered[tid] = c
 }
@@ -140,8 +160,8 @@ func (tr *tracer) enters(tid int) {
 // at is AT_FDCWD as an argument.
 const at = 1<<64 - 100
 
-// path reads a path that is relative to a directory.
-func (tr *tracer) path(dir, address uint64) string {
+// readPath reads a path that is relative to a directory.
+func (tr *Tracer) readPath(dir, address uint64) string {
 	text, _, ok := bytes.Cut(tr.memory(address, 4096), []byte{0})
 	if !ok {
 		tr.fault = fmt.Errorf("a path that does not end: %q", text)
@@ -157,7 +177,7 @@ func (tr *tracer) path(dir, address uint64) string {
 }
 
 // memory reads at most n bytes of the child.
-func (tr *tracer) memory(address uint64, n int) []byte {
+func (tr *Tracer) memory(address uint64, n int) []byte {
 	out := make([]byte, n)
 	got := 0
 	for got < n {
@@ -174,13 +194,13 @@ func (tr *tracer) memory(address uint64, n int) []byte {
 }
 
 // descriptor returns the path of an open file.
-func (tr *tracer) descriptor(fd uint64) string {
+func (tr *Tracer) descriptor(fd uint64) string {
 	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tr.pid, int32(fd)))
 	return name
 }
 
-// position returns where an open file is read or written next.
-func (tr *tracer) position(fd uint64) (at int64) {
+// positionOf returns where an open file is read or written next.
+func (tr *Tracer) positionOf(fd uint64) (at int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", tr.pid, int32(fd)))
 	if err == nil {
 		_, err = fmt.Sscanf(string(text), "pos:%d", &at)
@@ -192,11 +212,11 @@ func (tr *tracer) position(fd uint64) (at int64) {
 }
 
 // inside reports whether a path is of interest.
-func (tr *tracer) inside(path string) bool {
+func (tr *Tracer) inside(path string) bool {
 	return strings.HasPrefix(path, tr.root+"/") && !strings.HasSuffix(path, "-shm") && !strings.HasSuffix(path, " (deleted)")
 }
 
-func (tr *tracer) left(tid int, c call) {
+func (tr *Tracer) left(tid int, c call) {
 	var after unix.PtraceRegs
 	if err := unix.PtraceGetRegs(tid, &after); err != nil || int64(after.Rax) < 0 {
 		return // it has failed, and done nothing
@@ -217,8 +237,8 @@ func (tr *tracer) left(tid int, c call) {
 }
 
 // named notes a call that takes names.
-func (tr *tracer) named(c call) {
-	o := op{path: c.paths[0], to: c.paths[1]}
+func (tr *Tracer) named(c call) {
+	o := Op{Path: c.paths[0], To: c.paths[1]}
 	flags := c.regs.Rdx
 	switch c.regs.Orig_rax {
 	case unix.SYS_OPEN, unix.SYS_OPENAT:
@@ -226,50 +246,60 @@ func (tr *tracer) named(c call) {
 			flags = c.regs.Rsi
 		}
 		if flags&unix.O_CREAT != 0 {
-			o.kind = created
-			tr.ops = append(tr.ops, o)
+			o.Kind = Created
+			tr.addOp(o)
 		}
 		if flags&unix.O_TRUNC != 0 {
-			tr.ops = append(tr.ops, op{kind: cutTo, path: o.path})
+			tr.addOp(Op{Kind: CutTo, Path: o.Path})
 		}
 		return
 	case unix.SYS_MKDIR, unix.SYS_MKDIRAT:
-		o.kind = madeDir
+		o.Kind = MadeDir
 	case unix.SYS_UNLINK, unix.SYS_RMDIR, unix.SYS_UNLINKAT:
-		o.kind = removed
+		o.Kind = Removed
 	case unix.SYS_RENAME, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2:
-		o.kind = renamed
+		o.Kind = Renamed
 	case unix.SYS_LINK, unix.SYS_LINKAT:
-		o.kind = linked
+		o.Kind = Linked
 	default:
-		tr.fault = fmt.Errorf("system call %d of %s is not known to the tracer", c.regs.Orig_rax, o.path)
+		tr.fault = fmt.Errorf("system call %d of %s is not known to the tracer", c.regs.Orig_rax, o.Path)
 		return
 	}
-	tr.ops = append(tr.ops, o)
+	tr.addOp(o)
 }
 
 // opened notes a call that takes an open file.
-func (tr *tracer) opened(c call, path string, result int64) {
-	o := op{path: path, covers: c.covers}
+func (tr *Tracer) opened(c call, path string, result int64) {
+	o := Op{Path: path, Covers: c.covers}
 	switch c.regs.Orig_rax {
 	case unix.SYS_WRITE:
-		o.kind, o.data, o.at = wrote, tr.memory(c.regs.Rsi, int(result)), tr.position(c.regs.Rdi)-result
-		if filepath.Base(path) == ledgerFile {
-			o.kind = acknowledged
+		o.Kind, o.Data, o.At = Wrote, tr.memory(c.regs.Rsi, int(result)), tr.positionOf(c.regs.Rdi)-result
+		if filepath.Base(path) == tr.ledger {
+			o.Kind = Acknowledged
 		}
 	case unix.SYS_PWRITE64:
-		o.kind, o.data, o.at = wrote, tr.memory(c.regs.Rsi, int(result)), int64(c.regs.R10)
+		o.Kind, o.Data, o.At = Wrote, tr.memory(c.regs.Rsi, int(result)), int64(c.regs.R10)
 	case unix.SYS_FTRUNCATE:
-		o.kind, o.at = cutTo, int64(c.regs.Rsi)
+		o.Kind, o.At = CutTo, int64(c.regs.Rsi)
 	case unix.SYS_FALLOCATE: // of a new file
-		o.kind, o.at = cutTo, int64(c.regs.Rdx+c.regs.R10)
+		o.Kind, o.At = CutTo, int64(c.regs.Rdx+c.regs.R10)
 	case unix.SYS_FSYNC, unix.SYS_FDATASYNC:
-		o.kind = synced
+		o.Kind = Synced
 	case unix.SYS_SYNCFS:
-		o.kind = syncedAll
+		o.Kind = SyncedAll
 	default:
 		tr.fault = fmt.Errorf("system call %d on %s is not known to the tracer", c.regs.Orig_rax, path)
 		return
 	}
-	tr.ops = append(tr.ops, o)
+	o.Durable = o.Kind == Wrote && tr.isSynced(c.regs.Rdi)
+	tr.addOp(o)
+}
+
+// isSynced reports whether what is written to an open file is synced with the call.
+func (tr *Tracer) isSynced(fd uint64) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", tr.pid, int32(fd)))
+	_, flags, _ := strings.Cut(string(text), "flags:")
+	flags, _, _ = strings.Cut(flags, "\n")
+	n, _ := strconv.ParseInt(strings.TrimSpace(flags), 8, 64)
+	return n&unix.O_DSYNC != 0
 }
