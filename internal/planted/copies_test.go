@@ -83,6 +83,11 @@ var copies = []bug{
 		"nats/test", "TestAnswersOfALogThatAreLost",
 	},
 	{
+		"the client sends a message again by itself", "nats/log.go",
+		"jetstream.WithRetryAttempts(0)", "jetstream.WithRetryAttempts(2)",
+		"nats/test", "TestAnEntryIsSentOnce",
+	},
+	{
 		"whoever has the lease appends, whoever has taken the log since", "nats/log.go",
 		", jetstream.WithExpectLastSequence(l.end),", ",",
 		"nats/test", "TestEntriesOfALogThatComeLate",

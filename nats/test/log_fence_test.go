@@ -100,6 +100,20 @@ func TestAStreamOfALogThatIsMadeAnew(t *testing.T) {
 	require.Equal(t, []string{"3 4", "4 a again"}, got)
 }
 
+// An entry is sent once by a call, also where nobody takes it: a copy that the client sends by itself may overtake what comes later.
+func TestAnEntryIsSentOnce(t *testing.T) {
+	conn := connect(t, startServer(t).ClientURL())
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	l := openLog(t, conn, "once")
+	takeLog(t, l, "open")
+	require.NoError(t, js.DeleteStream(t.Context(), "PAWLLOG_once"))
+	before := conn.Stats().OutMsgs
+	_, err = l.Append(t.Context(), []byte("1"))
+	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
+	require.EqualValues(t, 2, conn.Stats().OutMsgs-before, "the entry, and the question what became of the stream")
+}
+
 // Who has begun an entry and uses its bytes for another one appends that one, whole.
 func TestABufferThatIsUsedAgain(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
