@@ -3,6 +3,7 @@ package natstest
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	pawlcluster "github.com/pawl-run/pawl/cluster"
 	pawlnats "github.com/pawl-run/pawl/nats"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -55,6 +57,53 @@ func BenchmarkRemote(b *testing.B) {
 			require.NoError(b, e.Close(b.Context()))
 		})
 	}
+}
+
+// BenchmarkHandOver tells how long it takes from the Close of a node until the other one, which stands by, has the engine open: three synced
+// servers and both nodes on this machine.
+func BenchmarkHandOver(b *testing.B) {
+	backend, err := pawlnats.OpenCluster(b.Context(), connect(b, startCluster(b).url()), pawlnats.ClusterOptions{Replicas: 3})
+	require.NoError(b, err)
+	dir, opened := b.TempDir(), make(chan *pawl.Engine, 1)
+	open := func(name string, standsBy chan bool) *pawlcluster.Node {
+		n, err := pawlcluster.Open(b.Context(), filepath.Join(dir, name), backend, pawlcluster.Options{
+			Node: name, Opened: func(e *pawl.Engine) { opened <- e },
+			Engine: pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}},
+			Report: func(s pawlcluster.Status) {
+				if s.Owner.Node != "" && s.Owner.Node != name {
+					select {
+					case standsBy <- true:
+					default:
+					}
+				}
+			},
+		})
+		require.NoError(b, err)
+		return n
+	}
+	owner := open("0", nil)
+	chain := workflowOf(b, loopOf(5))
+	engine := <-opened
+	var took []time.Duration
+	for i := range max(b.N, 5) {
+		for k := range 20 {
+			_, err := engine.Run(b.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i, "-", k)), Definition: chain}, nil)
+			require.NoError(b, err)
+		}
+		standsBy := make(chan bool, 1)
+		next := open(fmt.Sprint(i+1), standsBy)
+		<-standsBy
+		<-time.After(3 * time.Second) // it follows the log
+		began := time.Now()
+		require.NoError(b, owner.Close(b.Context()))
+		engine = <-opened
+		took = append(took, time.Since(began))
+		owner = next
+	}
+	require.NoError(b, owner.Close(b.Context()))
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "max-ms")
 }
 
 // loopOf returns a definition with n tasks, one after the other.
