@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +33,6 @@ func TestFlippedBitsOfServers(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 7))
 	files, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	want := ""
 	require.NoError(t, withServer(t, files, func(o pawl.Options) error {
@@ -47,36 +48,63 @@ func TestFlippedBitsOfServers(t *testing.T) {
 		}
 		return nil
 	}))
-	refused, older := 0, 0
-	for range trials {
-		damaged, copied := t.TempDir(), filepath.Join(t.TempDir(), "data")
-		require.NoError(t, os.CopyFS(damaged, os.DirFS(files)))
-		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
-		at := flipBit(t, r, damaged)
-		fresh := filepath.Join(t.TempDir(), "fresh")
-		for _, path := range []string{copied, fresh} {
-			err := withServer(t, damaged, func(o pawl.Options) error {
-				e, err := pawl.Open(t.Context(), path, o)
-				if err != nil {
-					return err
-				}
-				defer func() { require.NoError(t, e.Close(t.Context())) }()
-				got := sumOf(t, e)
-				if path == fresh && got != want { // nobody but the directory knows what a server has lost of the end
-					older++
-					return nil
-				}
-				require.Equal(t, want, got, at)
-				return nil
-			})
-			if err != nil {
-				refused++
-				silent := errors.Is(err, context.DeadlineExceeded) // a server does not always say why it delivers no more
-				require.True(t, silent || errors.Is(err, pawl.ErrCorrupt) || errors.Is(err, blob.ErrDamaged) || errors.Is(err, blob.ErrMissing), "%s: %v", at, err)
+	x := &flips{t: t, files: files, dir: dir, want: want}
+	next := make(chan uint64, trials)
+	for i := range trials {
+		next <- uint64(i) //nolint:gosec // it counts
+	}
+	close(next)
+	var group sync.WaitGroup
+	for range 8 { // what takes time is to wait for servers that do not answer
+		group.Go(func() {
+			for i := range next {
+				x.play(rand.New(rand.NewPCG(seed, i)))
 			}
+		})
+	}
+	group.Wait()
+	require.False(t, t.Failed())
+	t.Logf("%d bits: %d of %d openings refused, %d of what the servers still had, the others as it was", trials, x.refused.Load(), 2*trials, x.older.Load())
+}
+
+// flips are trials of one directory and one server.
+type flips struct {
+	t              *testing.T
+	files, dir     string // of the server, of the engine
+	want           string
+	refused, older atomic.Int64
+}
+
+// play flips a bit, and opens the directory, and one that is not there, with what the server has then. If it fails, the goroutine ends.
+func (x *flips) play(r *rand.Rand) {
+	t := x.t
+	damaged, copied := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	require.NoError(t, os.CopyFS(damaged, os.DirFS(x.files)))
+	require.NoError(t, os.CopyFS(copied, os.DirFS(x.dir)))
+	at := flipBit(t, r, damaged)
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	for _, path := range []string{copied, fresh} {
+		err := withServer(t, damaged, func(o pawl.Options) error {
+			e, err := pawl.Open(t.Context(), path, o)
+			if err != nil {
+				return err
+			}
+			defer func() { require.NoError(t, e.Close(t.Context())) }()
+			got := sumOf(t, e)
+			if path == fresh && got != x.want { // nobody but the directory knows what a server has lost of the end
+				x.older.Add(1)
+				return nil
+			}
+			require.Equal(t, x.want, got, at)
+			return nil
+		})
+		if err != nil {
+			x.refused.Add(1)
+			silent := errors.Is(err, context.DeadlineExceeded) // a server does not always say why it delivers no more
+			require.True(t, silent || errors.Is(err, pawl.ErrCorrupt) || errors.Is(err, blob.ErrDamaged) || errors.Is(err, blob.ErrMissing), "%s: %v", at, err)
 		}
 	}
-	t.Logf("%d bits: %d of %d openings refused, %d of what the servers still had, the others as it was", trials, refused, 2*trials, older)
+	require.NoError(t, errors.Join(os.RemoveAll(damaged), os.RemoveAll(copied), os.RemoveAll(fresh)))
 }
 
 // withServer calls f with options of an engine whose log and bases are at a server with such files.
@@ -88,11 +116,14 @@ func withServer(t *testing.T, files string, f func(pawl.Options) error) error {
 	conn := connect(t, s.ClientURL())
 	defer conn.Close()
 	log, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{})
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	o := pawl.Options{Executor: pawl.Handlers{"work": number}, Durability: pawl.ProcessCrash, Remote: pawl.RemoteOptions{Log: log}}
 	for name, to := range map[string]*blob.Store{"bases": &o.Remote.Bases, "blobs": &o.Blobs} {
-		*to, err = pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Bucket: name})
-		require.NoError(t, err)
+		if *to, err = pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Bucket: name}); err != nil {
+			return err
+		}
 	}
 	return f(o)
 }
