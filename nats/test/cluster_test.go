@@ -79,11 +79,22 @@ func (c *cluster) start(t testing.TB) {
 	for i := range c.members {
 		c.processes = append(c.processes, c.startMember(t, i))
 	}
-	t.Cleanup(func() {
-		for _, p := range c.processes {
-			kill(t, p)
-		}
-	})
+	t.Cleanup(func() { c.stop(t) })
+	c.awaitLeader(t)
+}
+
+// stop kills the servers.
+func (c *cluster) stop(t testing.TB) {
+	t.Helper()
+	for _, p := range c.processes {
+		kill(t, p)
+	}
+	c.processes = nil
+}
+
+// awaitLeader returns when the servers have a leader.
+func (c *cluster) awaitLeader(t testing.TB) {
+	t.Helper()
 	js, err := jetstream.New(connect(t, c.url()))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { // they have a leader

@@ -22,11 +22,12 @@ import (
 
 // What a child process of a test is.
 const (
-	serverPort = "PAWLNATS_SERVER" // a server on this port
-	serverDir  = "PAWLNATS_DIR"
-	clusterOf  = "PAWLNATS_CLUSTER" // a server of a cluster: a server.Member
-	workerURL  = "PAWLNATS_WORKER"  // a worker at this server
-	nodeOf     = "PAWLNATS_NODE"    // a node of a cluster: a nodeOrder
+	serverPort  = "PAWLNATS_SERVER" // a server on this port
+	serverDir   = "PAWLNATS_DIR"
+	serverSyncs = "PAWLNATS_SYNC"    // not empty: it syncs what it acknowledges
+	clusterOf   = "PAWLNATS_CLUSTER" // a server of a cluster: a server.Member
+	workerURL   = "PAWLNATS_WORKER"  // a worker at this server
+	nodeOf      = "PAWLNATS_NODE"    // a node of a cluster: a nodeOrder
 )
 
 // lease is that of the pools of the tests.
@@ -38,7 +39,11 @@ func TestMain(m *testing.M) {
 	case os.Getenv(serverPort) != "":
 		port, err := strconv.Atoi(os.Getenv(serverPort))
 		if err == nil {
-			_, err = server.Start(port, os.Getenv(serverDir))
+			start := server.Start
+			if os.Getenv(serverSyncs) != "" {
+				start = server.StartSynced
+			}
+			_, err = start(port, os.Getenv(serverDir))
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -15,6 +15,11 @@ func Start(port int, dir string) (*natsserver.Server, error) {
 	return start(&natsserver.Options{Port: port, StoreDir: dir})
 }
 
+// StartSynced is Start of a server that syncs what it acknowledges.
+func StartSynced(port int, dir string) (*natsserver.Server, error) {
+	return start(&natsserver.Options{Port: port, StoreDir: dir, SyncAlways: true})
+}
+
 // A Member is one of the servers of a cluster, all of this machine. Its JSON is an order to start it.
 type Member struct {
 	Number int    // from 0
