@@ -52,13 +52,23 @@ func kill(t testing.TB, c *exec.Cmd) {
 	_ = c.Wait() // it says that it was killed
 }
 
-// freePort returns a port that nobody listens on.
+// ports counts the ports that were asked for, so that no two are the same.
+var ports atomic.Int64
+
+// freePort returns a port that nobody listens on, from below those that systems give to connections: one of these may have such a port when a server
+// comes back to it, were it the connection of a client to itself, which asks for a server that is away.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	const first, last = 10_000, 32_000
+	for range last - first {
+		port := first + (os.Getpid()*97+int(ports.Add(1)))%(last-first)
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	require.Fail(t, "no port is free")
+	return 0
 }
 
 // Workers and the server are processes that are killed with SIGKILL and come back while the engine
