@@ -76,10 +76,10 @@ func newCluster(t testing.TB) *cluster {
 // start starts the servers, and returns when they have a leader.
 func (c *cluster) start(t testing.TB) {
 	t.Helper()
+	t.Cleanup(func() { c.stop(t) }) // also those that are there when one does not start
 	for i := range c.members {
 		c.processes = append(c.processes, c.startMember(t, i))
 	}
-	t.Cleanup(func() { c.stop(t) })
 	c.awaitLeader(t)
 }
 
