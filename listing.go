@@ -65,7 +65,7 @@ func IncidentFilter(f RunFilter) RunFilter {
 // anew stay as they are, and the error names them beside the others' number.
 func (e *Engine) RetryAll(ctx context.Context, f DeadLetterFilter, o RetryOptions) (int, error) {
 	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
-		err := e.Retry(ctx, Target{Run: l.Run, Token: l.Token}, o)
+		err := e.Retry(ctx, Target{Run: l.Run, Token: l.Token, Parked: true}, o)
 		if failure := (*workflow.Failure)(nil); errors.As(err, &failure) {
 			return &refusedRetry{err}
 		}
@@ -83,7 +83,7 @@ func (r *refusedRetry) Unwrap() error { return r.error }
 // that output.
 func (e *Engine) SkipAll(ctx context.Context, f DeadLetterFilter, output any) (int, error) {
 	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
-		return e.Skip(ctx, Target{Run: l.Run, Token: l.Token}, output)
+		return e.Skip(ctx, Target{Run: l.Run, Token: l.Token, Parked: true}, output)
 	})
 }
 

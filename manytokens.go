@@ -32,7 +32,7 @@ type TokenRefusal struct {
 }
 
 // ActOnDeadLetters gives act every dead letter that fits the filter, one after the other, oldest run first, and reports
-// what came of it: act, which usually calls Retry or Skip, says whether it has changed the token. Each is
+// what came of it: act, which usually calls Retry or Skip with Target.Parked, says whether it has changed the token. Each is
 // given once, also if it is parked again meanwhile. One of which act returns an error is reported as refused, or as
 // left if the error says that it waits no longer, and the others are acted on. Errors that concern all end the
 // call, as those of ActOnAll do. Repeating it, from the Cursor of the report or from the beginning, is safe if act is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,4 +118,48 @@ func TestPagesOfWhatWaits(t *testing.T) {
 	require.Equal(t, 2, r.Changed)
 	require.Equal(t, workflow.RunID("asks-1"), r.Cursor.Run)
 	require.Equal(t, []workflow.RunID{"asks-2"}, approvals(pawl.ApprovalFilter{After: r.Cursor.Run, AfterToken: r.Cursor.Token}))
+}
+
+// Acts on all dead letters leave alone what somebody has retried since they were listed, and whose attempt would be lost.
+func TestActsOnAllLeaveWhatWasRetried(t *testing.T) {
+	for name, act := range map[string]func(*pawl.Engine, pawl.Target) error{
+		"skip":  func(e *pawl.Engine, at pawl.Target) error { return e.Skip(t.Context(), at, "skipped") },
+		"retry": func(e *pawl.Engine, at pawl.Target) error { return e.Retry(t.Context(), at, pawl.RetryOptions{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			again, keys := atomic.Bool{}, make(chan pawl.Key, 2)
+			e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+				if !again.Load() {
+					return nil, pawl.TaskError{Code: "no", Message: "not now"}
+				}
+				keys <- task.Key
+				return nil, pawl.ErrPending
+			}}})
+			def := define(t, "name: d\nstart: a\nnodes: [{id: a, task: work, retry: {maxAttempts: 1, exhausted: park}}]\n")
+			for _, id := range []workflow.RunID{"one", "two"} {
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+				for ev, err := range e.Events(t.Context(), id, pawl.EventsOptions{Follow: true}) {
+					require.NoError(t, err)
+					if ev.Type == workflow.EventTaskParked {
+						break
+					}
+				}
+			}
+			again.Store(true)
+			var key pawl.Key
+			r, err := e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, func(l *pawl.DeadLetter) (bool, error) {
+				if l.Run == "one" { // somebody retries the other one meanwhile
+					require.NoError(t, e.Retry(t.Context(), pawl.Target{Run: "two", Token: l.Token}, pawl.RetryOptions{}))
+					key = <-keys
+				}
+				return true, act(e, pawl.Target{Run: l.Run, Token: l.Token, Parked: true})
+			})
+			require.NoError(t, err)
+			require.Equal(t, pawl.TokensReport{Changed: 1, Left: 1}, r)
+			require.NoError(t, e.Complete(t.Context(), key, "done"))
+			out, err := e.Wait(t.Context(), "two")
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, out.Status)
+		})
+	}
 }

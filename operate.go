@@ -86,6 +86,10 @@ type Target struct {
 	Run   workflow.RunID
 	Token workflow.TokenID // or
 	Node  workflow.NodeID
+
+	// Parked lets Retry and Skip do something only while the task waits for an operator, as a dead letter does: with
+	// ErrNotLive they leave alone one that somebody has retried meanwhile, and whose attempt would be lost.
+	Parked bool
 }
 
 // errNotThere are refusals of what a call is about: it adds the run to them.
@@ -120,7 +124,7 @@ func (e *Engine) Retry(ctx context.Context, t Target, o RetryOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	return e.askAbout(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node, Input: o.Input, Act: act})
+	return e.askAbout(ctx, t.Run, state.Retry{Token: t.Token, Node: t.Node, Parked: t.Parked, Input: o.Input, Act: act})
 }
 
 func (o RetryOptions) check() error {
@@ -151,7 +155,7 @@ func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
 		return err
 	}
 	defer release()
-	return e.askAbout(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Output: v, Act: act})
+	return e.askAbout(ctx, t.Run, state.Skip{Token: t.Token, Node: t.Node, Parked: t.Parked, Output: v, Act: act})
 }
 
 // Pause holds back what a run would dispatch: tasks, children and locks. All

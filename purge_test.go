@@ -253,3 +253,22 @@ func TestPurgeBefore(t *testing.T) {
 		require.Empty(t, left())
 	})
 }
+
+// A run that has ended is in nobody's way while its file waits for others: it can be purged, the engine closed, and the next
+// run of its tenant started, at once.
+func TestARunThatHasEndedHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := map[string]pawl.TenantLimit{"*": {Active: 1}}
+		e := openWith(t, &testhook.Hook{}, t.TempDir(), pawl.Options{MaxActive: 1, Tenants: limits})
+		d := define(t, "name: d\nstart: a\nnodes: [{id: a}]\n")
+		begin := time.Now()
+		for _, id := range []workflow.RunID{"a", "b", "c"} {
+			_, err := e.Run(t.Context(), workflow.Run{ID: id, Tenant: "x", Definition: d}, nil)
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		require.NoError(t, e.Purge(t.Context(), "c"))
+		require.NoError(t, e.Close(t.Context()))
+		require.Zero(t, time.Since(begin))
+	})
+}

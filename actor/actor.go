@@ -281,9 +281,9 @@ func (a *Actor) Nudge() {
 	}
 }
 
-// mayLeave flushes what is committed and, when that is done, asks whether the actor may end. It is called again when
-// the flush is done. Only then the outbox is asked: once that has said yes, a new actor may begin at once and load
-// the run, which must not meet a flush of this one.
+// mayLeave flushes what is committed and asks whether the actor may end: of a run that goes on when the flush is done,
+// after which it is called again. Once the outbox has said yes, a new actor may begin at once and load the run, which
+// must not meet a flush of this one; of a run that has ended it waits for the file, and commits nothing.
 func (a *Actor) mayLeave() bool {
 	a.flushIfDue(true)
 	return !a.flushing && (a.fresh || a.unflushable) && a.outbox.Leave(a)

@@ -25,7 +25,18 @@ func (a *Actor) flushIfDue(now bool) {
 	}
 	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes
 	events := pace.Concat(a.events...)
-	a.events, a.flushing, a.fresh = nil, true, true
+	a.events, a.fresh = nil, true
+	// Of a run that has ended nothing follows: its actor leaves, and whoever loads or purges the run waits for the
+	// file. Should that fail, the log has the records.
+	if a.state.Status.Final() {
+		a.store.Flush(a.state.TakeChanges(), events, func(err error) {
+			if err != nil {
+				a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+			}
+		})
+		return
+	}
+	a.flushing = true
 	// The changes are rows that nobody modifies: the actor goes on with its state while they are written.
 	a.store.Flush(a.state.TakeChanges(), events, func(err error) { a.flushed <- err })
 }

@@ -43,7 +43,9 @@ func (c *call) actOnLetters() error {
 	f := q.deadLetterFilter()
 	return c.doTokenBatch(q, []string{"retry", "skip"}, func(ctx context.Context, limit int, act tokenAct) (pawl.TokensReport, error) {
 		f.Limit = limit
-		return c.engine.ActOnDeadLetters(ctx, f, func(l *pawl.DeadLetter) (bool, error) { return act(pawl.Target{Run: l.Run, Token: l.Token}) })
+		return c.engine.ActOnDeadLetters(ctx, f, func(l *pawl.DeadLetter) (bool, error) {
+			return act(pawl.Target{Run: l.Run, Token: l.Token, Parked: true})
+		})
 	})
 }
 

@@ -93,7 +93,9 @@ func (a *allTargets) actOnEach(ctx context.Context, e *pawl.Engine, limit int, a
 	switch where, after := a.Filter.Where, a.Cursor; a.Kind {
 	case allOfLetters:
 		f := pawl.DeadLetterFilter{Where: where, After: after.Run, AfterToken: after.Token, Limit: limit}
-		return e.ActOnDeadLetters(ctx, f, func(l *pawl.DeadLetter) (bool, error) { return act(pawl.Target{Run: l.Run, Token: l.Token}) })
+		return e.ActOnDeadLetters(ctx, f, func(l *pawl.DeadLetter) (bool, error) {
+			return act(pawl.Target{Run: l.Run, Token: l.Token, Parked: true})
+		})
 	case allOfApprovals:
 		f := pawl.ApprovalFilter{Where: where, After: after.Run, AfterToken: after.Token, Limit: limit}
 		return e.ActOnApprovals(ctx, f, func(x *pawl.Approval) (bool, error) { return act(pawl.Target{Run: x.Run, Token: x.Token}) })

@@ -63,13 +63,23 @@ func statusList(statuses []workflow.TokenStatus) string {
 	return strings.Join(names, " or ")
 }
 
+// findTask returns the token of a task that an operator means, if it is in one of the statuses, or parked if the operator
+// means that only: whoever acts on dead letters has read of them some time before, and takes no attempt from another who
+// has retried one meanwhile.
+func (p *planner) findTask(id workflow.TokenID, node workflow.NodeID, parked bool, statuses ...workflow.TokenStatus) (*state.Token, error) {
+	if parked {
+		statuses = []workflow.TokenStatus{workflow.WaitingForOperator}
+	}
+	return FindToken(p.s, id, node, statuses...)
+}
+
 // retryNow gives a parked task a fresh budget, or ends a back-off at once. If the
 // task's input is to be evaluated anew and cannot be, nothing changes.
 //
 // A parked task keeps its attempt numbers and gets a new Base, so that the retry policy
 // counts from here. One in a back-off keeps its budget: only the wait is cut short.
 func (p *planner) retryNow(m state.Retry) error {
-	t, err := FindToken(p.s, m.Token, m.Node, workflow.WaitingForOperator, workflow.Retrying)
+	t, err := p.findTask(m.Token, m.Node, m.Parked, workflow.WaitingForOperator, workflow.Retrying)
 	if err != nil {
 		return err
 	}
@@ -97,7 +107,7 @@ func (p *planner) retryNow(m state.Retry) error {
 // mapping and the routing. What a task would fail with refuses the operator, who can do
 // better.
 func (p *planner) skipTask(m state.Skip) error {
-	t, err := FindToken(p.s, m.Token, m.Node, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
+	t, err := p.findTask(m.Token, m.Node, m.Parked, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -133,9 +134,7 @@ func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 		f.runs[row.Run] = r
 	}
 	r.requests = append(r.requests, request)
-	if f.enqueueRun(r); !request.changes.Facts.Status.Final() {
-		f.due = time.Time{}
-	}
+	f.enqueueRun(r)
 	f.changed.Broadcast()
 	return nil
 }
@@ -152,6 +151,10 @@ func (f *flusher) enqueueRun(r *runFlushes) {
 	}
 	r.queued = true
 	f.queue = append(f.queue, r)
+	goesOn := func(q *flushRequest) bool { return !q.changes.Facts.Status.Final() }
+	if slices.ContainsFunc(r.requests, goesOn) {
+		f.due = time.Time{}
+	}
 }
 
 // timerFired wakes a worker for what has come together.

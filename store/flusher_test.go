@@ -257,3 +257,29 @@ func flushRunning(t *testing.T, d *Dir) {
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	o.run.Flush(o.state.TakeChanges(), o.events, nil)
 }
+
+// A run that goes on does not wait for others either if it asks while a file of it is made.
+func TestARunThatGoesOnIsFiledAgainAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		hook.SetFlushWorkers(1)
+		d := openWith(t, t.TempDir(), Options{Hook: hook})
+		o := start(t, d, "r")
+		o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+		begin, filed := time.Now(), make(chan time.Duration, 1)
+		reset := func() {}
+		reset = onStage(d, func(now flushStage) error {
+			if now == built {
+				reset()
+				o.do(state.Heartbeat{Token: 1}, decision.AppendData{Path: []string{"state", "x"}, Value: "y"})
+				events := o.events
+				o.events = nil
+				o.run.Flush(o.state.TakeChanges(), events, func(error) { filed <- time.Since(begin) })
+			}
+			return nil
+		})
+		o.run.Flush(o.state.TakeChanges(), o.events, nil)
+		require.Zero(t, <-filed)
+		require.NoError(t, d.Close())
+	})
+}

@@ -182,12 +182,14 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	// token that is already in the table, and countToken would count that one twice.
 	for _, t := range rows.Tokens {
 		if t.Scope.Group != 0 && s.branchRow(t.Scope) == nil {
+			s.checkBranch(t.Scope)
 			s.putBranch(t.Scope, Branch{})
 		}
 	}
 	// The status comes before the tokens too: what a token brings to a join is counted only in a branch that has
 	// arrived.
 	for _, b := range rows.Branches {
+		s.checkBranch(b.Scope)
 		c := s.Branch(b.Scope)
 		c.Status, c.Failure = b.Status, b.Failure
 		s.putBranch(b.Scope, c)
@@ -211,6 +213,14 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	s.TakeChanges()
 	s.TakeListings()
 	return s
+}
+
+// checkBranch panics if there is no such branch. Rows of branches are dense: one that is far away, as a damaged file may
+// name, would take memory for all before it.
+func (s *State) checkBranch(sc workflow.Scope) {
+	if g := s.Group(sc.Group); g == nil || sc.Branch < 0 || sc.Branch >= g.Total {
+		panic(fmt.Sprintf("state: there is no branch %v", sc))
+	}
 }
 
 // AllRows returns the whole state in its comparable form. Two states are alike if these are: rescue compares them

@@ -84,16 +84,18 @@ type (
 	// Retry gives a parked task a fresh budget, or ends a back-off at once.
 	// It names the token, or the node if one token waits there.
 	Retry struct {
-		Token workflow.TokenID    `json:"token,omitzero"`
-		Node  workflow.NodeID     `json:"node,omitzero"`
-		Input workflow.RetryInput `json:"input,omitzero"`
-		Act   Act                 `json:"act,omitzero"`
+		Token  workflow.TokenID    `json:"token,omitzero"`
+		Node   workflow.NodeID     `json:"node,omitzero"`
+		Parked bool                `json:"parked,omitzero"` // only if the task is parked
+		Input  workflow.RetryInput `json:"input,omitzero"`
+		Act    Act                 `json:"act,omitzero"`
 	}
 	// Skip completes a task in the operator's name. It names the token, or the
 	// node if one token is live there.
 	Skip struct {
 		Token  workflow.TokenID `json:"token,omitzero"`
 		Node   workflow.NodeID  `json:"node,omitzero"`
+		Parked bool             `json:"parked,omitzero"` // only if the task is parked
 		Output any              `json:"output,omitzero"`
 		Act    Act              `json:"act,omitzero"`
 	}

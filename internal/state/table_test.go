@@ -132,3 +132,14 @@ func TestDiscard(t *testing.T) {
 	require.Zero(t, base.LiveCount())
 	require.EqualValues(t, 1, base.NextToken)
 }
+
+// A file that names branches which cannot be is refused, and costs no memory.
+func TestRestoreRefusesBranchesThatAreNotThere(t *testing.T) {
+	for _, sc := range []workflow.Scope{{Group: 1, Branch: 1 << 40}, {Group: 1, Branch: 1}, {Group: 1, Branch: -1}, {Group: 2}} {
+		rows := Rows{Facts: Facts{Run: "r"}, Groups: []*Group{{ID: 1, Name: "g", First: 1, Total: 1}}}
+		rows.Branches = []BranchChange{{Scope: sc, Status: BranchArrived}}
+		require.Panics(t, func() { Restore(&workflow.Graph{}, rows) }, "%v", sc)
+		rows.Branches, rows.Tokens = nil, []*Token{{ID: 1, Node: "n", Scope: sc}}
+		require.Panics(t, func() { Restore(&workflow.Graph{}, rows) }, "%v", sc)
+	}
+}

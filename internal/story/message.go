@@ -116,9 +116,9 @@ func (r Reader) operatorMessage(d *datadriven.TestData) state.Message {
 	case "cancel":
 		return state.Cancel{Reason: strings.TrimSpace(d.Input)}
 	case "retry":
-		return state.Retry{Token: id, Node: node, Input: workflow.RetryInput(r.readText(d, "input"))}
+		return state.Retry{Token: id, Node: node, Parked: d.HasArg("parked"), Input: workflow.RetryInput(r.readText(d, "input"))}
 	case "skip":
-		return state.Skip{Token: id, Node: node, Output: r.readJSON(d)}
+		return state.Skip{Token: id, Node: node, Parked: d.HasArg("parked"), Output: r.readJSON(d)}
 	case "suspend":
 		return state.Suspend{Cause: strings.TrimSpace(d.Input)}
 	case "patch":
