@@ -219,10 +219,11 @@ func TestEndedRunsAreFiledTogether(t *testing.T) {
 				hook := &testhook.Hook{}
 				hook.SetFlushWorkers(1)
 				d := openWith(t, t.TempDir(), Options{Hook: hook})
-				begin, batches := time.Now(), []int{}
-				waited := time.Duration(0)
-				begun := 0
+				var mu sync.Mutex
+				begin, batches, waited, begun := time.Now(), []int{}, time.Duration(0), 0
 				hook.OnHit(func(point string) {
+					mu.Lock()
+					defer mu.Unlock()
 					switch point {
 					case "file.begin":
 						begun++
@@ -243,9 +244,11 @@ func TestEndedRunsAreFiledTogether(t *testing.T) {
 					c.also(t, d)
 				}
 				<-time.After(time.Second)
+				require.NoError(t, d.Close())
+				mu.Lock()
+				defer mu.Unlock()
 				require.Equal(t, []int{c.batch}, batches)
 				require.Equal(t, c.waited, waited)
-				require.NoError(t, d.Close())
 			})
 		})
 	}
