@@ -97,10 +97,16 @@ func (c *call) doBatch() error {
 	return c.reply(batchOf(&report, dry))
 }
 
-// choosesRuns reports whether the query has a parameter of a filter.
+// choosesRuns reports whether the query has a parameter of a filter that leaves something out. An
+// empty text and a flag that is false fit everything, as if they were not there: a script whose
+// variable is empty must not act on all runs.
 func (c *call) choosesRuns() bool {
-	for name := range c.r.URL.Query() {
-		if !slices.Contains([]string{"limit", "cursor", "dryRun", "all"}, name) {
+	q := c.query()
+	for name := range q.values {
+		if slices.Contains([]string{"limit", "cursor", "dryRun", "all"}, name) || q.textOf(name) == "" {
+			continue
+		}
+		if name != "roots" || q.flag(name) {
 			return true
 		}
 	}

@@ -120,6 +120,8 @@ func TestBatchesOfTheInboxThatAreRefused(t *testing.T) {
 		path, body, says string
 	}{
 		{"dead-letters/batch", `"do": "retry"`, "everything that waits"},
+		{"dead-letters/batch?task=", `"do": "retry"`, "everything that waits"},
+		{"approvals/batch?run=&node=&where=", `"do": "vote", "approved": true`, "everything that waits"},
 		{"dead-letters/batch?all=1", `"do": "cancel"`, "retry or skip"},
 		{"dead-letters/batch?all=1", `"do": "retry", "token": 3`, "the query chooses"},
 		{"dead-letters/batch?all=1&cursor=x", `"do": "retry"`, "cursor"},
