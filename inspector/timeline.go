@@ -109,6 +109,7 @@ type stayPart struct {
 	status workflow.TokenStatus
 	from   time.Time
 	to     time.Time // zero while it lasts
+	failed bool      // the token had a failure as the part began: a retry has one, a snooze none
 }
 
 // readStays returns the stays of all tokens, by id.
@@ -139,7 +140,7 @@ func (v *viewer) readStays() ([]*stay, error) {
 				}
 				st.parts[last].to = m.At
 			}
-			st.parts = append(st.parts, stayPart{status: t.Status, from: m.At})
+			st.parts = append(st.parts, stayPart{status: t.Status, from: m.At, failed: t.Failed})
 		}
 	}
 	return stays, nil
@@ -194,7 +195,7 @@ func (a timeAxis) placeInstant(t time.Time, width int) int {
 // barsOf returns the bars of a token; its end is a mark of its own.
 //
 // A bar has the class of its status, but for one that ran: if that was followed by success it is done, and no mark is needed at its end; if it
-// was followed by a back-off, by an operator or by failure, that attempt has failed.
+// was followed by a back-off, by an operator or by failure, that attempt has failed. A handler that asked to be called again has not failed.
 func (a timeAxis) barsOf(st *stay) (bars []bar) {
 	for i, part := range st.parts {
 		x, class := a.placeInstant(part.from, laneWidth), statusClass(part.status)
@@ -203,7 +204,7 @@ func (a timeAxis) barsOf(st *stay) (bars []bar) {
 			class = "waiting"
 		}
 		if len(bars) > 0 && bars[len(bars)-1].Class == "running" {
-			bars[len(bars)-1].endRun(part.status, class)
+			bars[len(bars)-1].endRun(part, class)
 		}
 		// The end has no length: it is a mark, unless the bar before it says the same by being green.
 		if part.status.Terminal() {
@@ -223,12 +224,14 @@ func (a timeAxis) barsOf(st *stay) (bars []bar) {
 	return bars
 }
 
-// endRun says of a bar that ran what the attempt has come to, by the status after it.
-func (b *bar) endRun(next workflow.TokenStatus, class string) {
+// endRun says of a bar that ran what the attempt has come to, by the part after it, which has this class.
+func (b *bar) endRun(next stayPart, class string) {
 	switch {
-	case next == workflow.Completed || class == "waiting":
+	case next.status == workflow.Completed || class == "waiting":
 		b.Class, b.word = "done", "ran and was done"
-	case next == workflow.Retrying || next == workflow.WaitingForOperator || next == workflow.Failed:
+	case next.status == workflow.Retrying && !next.failed:
+		b.word = "ran and snoozed"
+	case next.status == workflow.Retrying || next.status == workflow.WaitingForOperator || next.status == workflow.Failed:
 		b.Class, b.word = "failed", "ran and failed"
 	default:
 		b.word = "ran"

@@ -22,9 +22,9 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 	for i := range 400 { // twenty at once, each after the one before it
 		from := i / 20 * 50
 		stays = append(stays, stayOf(i, "load",
-			stayPart{workflow.Pending, at(from), at(from + 10)}, stayPart{workflow.Dispatched, at(from + 10), at(from + 50)}, stayPart{status: workflow.Completed, from: at(from + 50)}))
+			stayPart{status: workflow.Pending, from: at(from), to: at(from + 10)}, stayPart{status: workflow.Dispatched, from: at(from + 10), to: at(from + 50)}, stayPart{status: workflow.Completed, from: at(from + 50)}))
 	}
-	stays = append(stays, stayOf(401, "split", stayPart{workflow.Pending, at(0), at(0)}, stayPart{status: workflow.Completed, from: at(0)}))
+	stays = append(stays, stayOf(401, "split", stayPart{status: workflow.Pending, from: at(0), to: at(0)}, stayPart{status: workflow.Completed, from: at(0)}))
 	for i := range 3 { // of which none has ended, in the last piece of the time
 		stays = append(stays, stayOf(402+i, "late", stayPart{status: workflow.Dispatched, from: at(1000 + i)}))
 	}
@@ -44,7 +44,7 @@ func TestABarSaysWhatCameOfIt(t *testing.T) {
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
 	axis := timeAxis{begin, 100 * time.Second}
 	st := &stay{token: 6, node: "ship", parts: []stayPart{
-		{workflow.Dispatched, at(0), at(10)}, {workflow.Retrying, at(10), at(12)}, {workflow.Dispatched, at(12), at(90)}, {status: workflow.Failed, from: at(90)},
+		{workflow.Dispatched, at(0), at(10), false}, {workflow.Retrying, at(10), at(12), true}, {workflow.Dispatched, at(12), at(90), true}, {workflow.Failed, at(90), time.Time{}, true},
 	}}
 	l := lane{Label: "ship", More: "t6", Bars: axis.barsOf(st)}
 	require.Equal(t, "ship t6; ran and failed, 10 s, from 12:00:00.000; retrying, 2 s, from 12:00:10.000; ran and failed, 1 min 18 s, from 12:00:12.000; failed at 12:01:30.000", l.Words())
@@ -58,7 +58,7 @@ func TestABarSaysWhatCameOfIt(t *testing.T) {
 	require.False(t, l.Bars[1].HasShape(), "it has no room")
 	require.True(t, l.Bars[3].HasShape(), "it stands beside the mark")
 
-	one := lane{Bars: axis.barsOf(&stay{parts: []stayPart{{workflow.Dispatched, at(0), at(10)}, {status: workflow.Completed, from: at(10)}}})}
+	one := lane{Bars: axis.barsOf(&stay{parts: []stayPart{{status: workflow.Dispatched, from: at(0), to: at(10)}, {status: workflow.Completed, from: at(10)}}})}
 	require.Equal(t, "  ; ran and was done, 10 s, from 12:00:00.000", " "+one.Words())
 	for range 30 {
 		one.Bars = append(one.Bars, one.Bars[0])

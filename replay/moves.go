@@ -21,6 +21,7 @@ type MovedToken struct {
 	Status  workflow.TokenStatus `json:"status"`
 	Scope   workflow.Scope       `json:"scope,omitzero"`
 	Attempt int                  `json:"attempt,omitzero"`
+	Failed  bool                 `json:"failed,omitzero"` // it has a failure: of its last attempt, or of its end
 }
 
 // Moves plays a recording and yields a Move for each record, in order. An error ends the list:
@@ -42,7 +43,7 @@ func Moves(rec *Recording) iter.Seq2[Move, error] {
 			}
 			m := Move{Seq: r.Seq, At: r.At}
 			for _, t := range p.state.TakeChanges().Tokens {
-				m.Tokens = append(m.Tokens, MovedToken{t.ID, t.Node, t.Status, t.Scope, t.Attempt})
+				m.Tokens = append(m.Tokens, MovedToken{t.ID, t.Node, t.Status, t.Scope, t.Attempt, t.Failure != nil})
 			}
 			if !yield(m, nil) {
 				return

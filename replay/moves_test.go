@@ -3,10 +3,13 @@ package replay_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // Each record says which tokens it has made and moved, also those of a fan-out.
@@ -38,4 +41,25 @@ transitions:
 		"2 01, t3 of g1:1 at load waiting_for_siblings",
 		"3 02, t2 of g1:0 at load completed, t3 of g1:1 at load completed, t4 of root at sum completed",
 	}, got)
+}
+
+// A task that has failed and is retried has its failure, and one that asked to be called again has none: both are retrying.
+func TestMovesTellAFailureFromASnooze(t *testing.T) {
+	const polls = "name: polls\nstart: w\nnodes: [{id: w, task: w, retry: {maxAttempts: 3}}]\n"
+	for _, failed := range []bool{false, true} {
+		r := record(t, "polls", polls, nil)
+		if tok := r.at("w", 0); failed {
+			r.fail("w", "busy")
+		} else {
+			r.send(state.TaskSnoozed{Token: tok.ID, Attempt: tok.Attempt, Epoch: tok.Epoch, After: time.Minute})
+		}
+		var last replay.MovedToken
+		for m, err := range replay.Moves(r.recording()) {
+			require.NoError(t, err)
+			require.Len(t, m.Tokens, 1)
+			last = m.Tokens[0]
+		}
+		require.Equal(t, workflow.Retrying, last.Status)
+		require.Equal(t, failed, last.Failed)
+	}
 }
