@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -145,4 +146,26 @@ func TestBatchesOfTheInboxThatAreRefused(t *testing.T) {
 		return
 	}
 	t.Fatal("the parked task is gone")
+}
+
+// A client takes the filters that the engine takes: one with After alone begins with the first token of that run.
+func TestTheInboxAfterARunAlone(t *testing.T) {
+	e := openInbox(t, 3, 3)
+	c, closeClient := dialHandler(t, everything(e))
+	defer closeClient()
+	letters, approvals := pawl.DeadLetterFilter{After: "parked-1"}, pawl.ApprovalFilter{After: "asks-1"}
+	require.Equal(t, listOf(t, e.DeadLetters(t.Context(), letters)), listOf(t, c.DeadLetters(t.Context(), letters)))
+	require.Equal(t, listOf(t, e.Approvals(t.Context(), approvals)), listOf(t, c.Approvals(t.Context(), approvals)))
+	counted, err := c.CountDeadLetters(t.Context(), letters, api.Operation{Do: "skip", By: "ann", Reason: "by hand"})
+	require.NoError(t, err)
+	require.Equal(t, 2, counted.Tokens)
+}
+
+func listOf[T any](t *testing.T, list iter.Seq2[T, error]) (out []T) {
+	t.Helper()
+	for x, err := range list {
+		require.NoError(t, err)
+		out = append(out, x)
+	}
+	return out
 }

@@ -104,7 +104,8 @@ func (q *query) deadLetterFilter() pawl.DeadLetterFilter {
 	}
 }
 
-// tokenAfter returns the token of a cursor; the zero value if there is none.
+// tokenAfter returns the token of a cursor; the zero value if there is none. Token 0 is before the
+// first of its run, as a filter of a Go program says it that has After alone.
 func (q *query) tokenAfter() pawl.Target {
 	text := q.textOf("cursor")
 	if text == "" {
@@ -112,7 +113,7 @@ func (q *query) tokenAfter() pawl.Target {
 	}
 	number, run, ok := strings.Cut(text, ":")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if !ok || err != nil || n < 1 || run == "" {
+	if !ok || err != nil || n < 0 || run == "" {
 		q.refuse("cursor", "that of a page or of a batch")
 	}
 	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n)}
