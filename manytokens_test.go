@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -161,5 +162,18 @@ func TestActsOnAllLeaveWhatWasRetried(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, workflow.RunCompleted, out.Status)
 		})
+	}
+}
+
+// A report is written as JSON with the names of its list and without what it has not.
+func TestATokensReportAsJSON(t *testing.T) {
+	for want, report := range map[string]pawl.TokensReport{
+		`{"changed":0,"left":0,"refused":0}`:                                            {},
+		`{"changed":0,"left":0,"refused":0,"cursor":{"run":"import-1","token":2}}`:      {Cursor: pawl.Target{Run: "import-1", Token: 2}},
+		`{"changed":0,"left":0,"refused":0,"cursor":{"run":"import-1","node":"fetch"}}`: {Cursor: pawl.Target{Run: "import-1", Node: "fetch"}},
+	} {
+		text, err := json.Marshal(report)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
 	}
 }

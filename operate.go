@@ -83,13 +83,13 @@ func (e *Engine) reportResult(ctx context.Context, run workflow.RunID, m state.M
 // A Target names a token of a run: by its id, or by its node where only one
 // token fits.
 type Target struct {
-	Run   workflow.RunID
-	Token workflow.TokenID // or
-	Node  workflow.NodeID
+	Run   workflow.RunID   `json:"run"`
+	Token workflow.TokenID `json:"token,omitzero"` // or
+	Node  workflow.NodeID  `json:"node,omitzero"`
 
 	// Parked lets Retry and Skip do something only while the task waits for an operator, as a dead letter does: with
 	// ErrNotLive they leave alone one that somebody has retried meanwhile, and whose attempt would be lost.
-	Parked bool
+	Parked bool `json:"parked,omitzero"`
 }
 
 // errNotThere are refusals of what a call is about: it adds the run to them.
