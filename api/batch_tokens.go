@@ -89,7 +89,7 @@ func (c *call) doTokenBatch(q *query, may []string, each func(context.Context, i
 	late := err != nil && ctx.Err() != nil && !errors.Is(err, pawl.ErrUnknown)
 	switch {
 	case errors.Is(err, pawl.ErrRunNotFound):
-		return invalidf("the cursor is of a run that was purged: begin anew")
+		return refuseCursor(err)
 	case late && dry:
 		return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d: choose fewer", tokens)
 	case late && tokens == 0:

@@ -126,8 +126,6 @@ func TestBatchesOfTheInboxThatAreRefused(t *testing.T) {
 		{"dead-letters/batch?all=1", `"do": "cancel"`, "retry or skip"},
 		{"dead-letters/batch?all=1", `"do": "retry", "token": 3`, "the query chooses"},
 		{"dead-letters/batch?all=1&cursor=x", `"do": "retry"`, "cursor"},
-		{"dead-letters/batch?all=1&cursor=1:nobody", `"do": "retry"`, "purged"},
-		{"dead-letters?cursor=1:nobody", "", "purged"},
 		{"approvals/batch?run=asks-0", `"do": "vote"`, "approved"},
 		{"approvals/batch?run=asks-0", `"do": "retry"`, "vote is"},
 		{"approvals/batch?run=asks-0&code=x", `"do": "vote", "approved": true`, "code"},
@@ -159,6 +157,29 @@ func TestTheInboxAfterARunAlone(t *testing.T) {
 	counted, err := c.CountDeadLetters(t.Context(), letters, api.Operation{Do: "skip", By: "ann", Reason: "by hand"})
 	require.NoError(t, err)
 	require.Equal(t, 2, counted.Tokens)
+}
+
+// A cursor of a run that was purged is refused with one code by lists and batches of the inbox, in whichever form: a client tells it as the engine does.
+func TestACursorOfAPurgedRun(t *testing.T) {
+	e := openInbox(t, 1, 1)
+	for _, path := range []string{"dead-letters?cursor=1:gone", "approvals?cursor=1:gone"} {
+		for _, accept := range []string{"application/json", "application/x-ndjson"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/"+path, http.NoBody)
+			r.Header.Set("Accept", accept)
+			w := httptest.NewRecorder()
+			everything(e).ServeHTTP(w, r)
+			require.Equal(t, http.StatusNotFound, w.Code, "%s %s", path, accept)
+			require.Contains(t, w.Body.String(), `"code":"run_not_found","message":"the cursor is of a run that was purged: begin anew"`)
+		}
+	}
+	c, closeClient := dialHandler(t, everything(e))
+	defer closeClient()
+	for _, err := range c.DeadLetters(t.Context(), pawl.DeadLetterFilter{After: "gone", AfterToken: 1}) {
+		require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	}
+	skip := api.Operation{Do: "skip", By: "ann", Reason: "by hand"}
+	_, err := c.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{After: "gone", AfterToken: 1}, skip)
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }
 
 func listOf[T any](t *testing.T, list iter.Seq2[T, error]) (out []T) {

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"iter"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,7 @@ func (c *call) listApprovals() error {
 	show := func(a *pawl.Approval) any { return c.viewerOf(a.Run).showApproval(a) }
 	list := c.engine.Approvals(c.context(), f)
 	if c.acceptsType(typeLines) {
-		return c.replyLines(mapList(list, show))
+		return refuseCursor(c.replyLines(mapList(list, show)))
 	}
 	page, more, cursor, err := readWaiting(list, limit, func(a *pawl.Approval) pawl.Target { return pawl.Target{Run: a.Run, Token: a.Token} }, show)
 	if err != nil {
@@ -55,7 +56,7 @@ func (c *call) listDeadLetters() error {
 	show := func(l *pawl.DeadLetter) any { return c.viewerOf(l.Run).showDeadLetter(l) }
 	list := c.engine.DeadLetters(c.context(), f)
 	if c.acceptsType(typeLines) {
-		return c.replyLines(mapList(list, show))
+		return refuseCursor(c.replyLines(mapList(list, show)))
 	}
 	page, more, cursor, err := readWaiting(list, limit, func(l *pawl.DeadLetter) pawl.Target { return pawl.Target{Run: l.Run, Token: l.Token} }, show)
 	if err != nil {
@@ -69,11 +70,8 @@ func (c *call) listDeadLetters() error {
 // run that was purged is where nobody knows how to go on.
 func readWaiting[T any](list iter.Seq2[T, error], limit int, targetOf func(*T) pawl.Target, show func(*T) any) (page []any, more bool, cursor string, err error) {
 	found, more, err := readPage(list, limit)
-	if errors.Is(err, pawl.ErrRunNotFound) {
-		return nil, false, "", invalidf("the cursor is of a run that was purged: list from the first page")
-	}
 	if err != nil {
-		return nil, false, "", err
+		return nil, false, "", refuseCursor(err)
 	}
 	page = make([]any, len(found))
 	for i := range found {
@@ -83,6 +81,15 @@ func readWaiting[T any](list iter.Seq2[T, error], limit int, targetOf func(*T) p
 		cursor = tokenCursor(targetOf(&found[len(found)-1]))
 	}
 	return page, more, cursor, nil
+}
+
+// refuseCursor says of the error of a list or of a batch that its cursor is what was not found. The
+// code is that of the engine in any form of the answer, so that a client tells it as in the process.
+func refuseCursor(err error) error {
+	if errors.Is(err, pawl.ErrRunNotFound) {
+		return refusef(http.StatusNotFound, "run_not_found", "the cursor is of a run that was purged: begin anew")
+	}
+	return err
 }
 
 // approvalFilter returns the filter of what is about approvals: lists and batches share it, as
