@@ -198,7 +198,7 @@ func TestRefusals(t *testing.T) {
 		"/v1/runs?unknown=1":           {Status: 400, Code: "invalid_request"},
 		"/v1/runs?prefix=a&prefix=b":   {Status: 400, Code: "invalid_request"},
 		"/v1/runs?where=status+is+odd": {Status: 400, Code: "invalid_request"},
-		"/v1/runs?cursor=none":         {Status: 400, Code: "invalid_request"},
+		"/v1/runs?cursor=none":         {Status: 404, Code: "run_not_found"},
 		"/v1/runs/none?wait=-1s":       {Status: 400, Code: "invalid_request"},
 		"/v1/runs/none?run=other":      {Status: 400, Code: "invalid_request"},
 		"/v1/runs/none/events?after=x": {Status: 400, Code: "invalid_request"},

@@ -82,7 +82,7 @@ func (c *call) doBatch() error {
 	// further, so that is refused.
 	switch {
 	case errors.Is(err, pawl.ErrRunNotFound):
-		return invalidf("the cursor is of a run that was purged: begin anew")
+		return refuseCursor(err)
 	case late && dry:
 		return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d runs: choose fewer", runs)
 	case late && runs == 0:

@@ -113,7 +113,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		{"?status=failed", `{"do": "cancel", "reason": "x"}`, 400, "have ended"},
 		{"?where=status+=+1", `{"do": "cancel", "reason": "x"}`, 400, "1:8"},
 		{"?order=newest", `{"do": "cancel", "reason": "x"}`, 400, "order"},
-		{"?all=1&cursor=nobody", `{"do": "cancel", "reason": "x"}`, 400, "cursor"},
+		{"?all=1&cursor=nobody", `{"do": "cancel", "reason": "x"}`, 404, "cursor"},
 		{"?limit=0", `{"do": "cancel", "reason": "x"}`, 400, "limit"},
 		{"?all=1", `{"do": "patch", "ops": [], "reason": "x"}`, 403, "Define"},
 		{"?all=1", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 400, "base"},

@@ -159,10 +159,10 @@ func TestTheInboxAfterARunAlone(t *testing.T) {
 	require.Equal(t, 2, counted.Tokens)
 }
 
-// A cursor of a run that was purged is refused with one code by lists and batches of the inbox, in whichever form: a client tells it as the engine does.
+// A cursor of a run that was purged is refused with one code by every list and batch, in whichever form: a client tells it as the engine does.
 func TestACursorOfAPurgedRun(t *testing.T) {
 	e := openInbox(t, 1, 1)
-	for _, path := range []string{"dead-letters?cursor=1:gone", "approvals?cursor=1:gone"} {
+	for _, path := range []string{"runs?cursor=gone", "dead-letters?cursor=1:gone", "approvals?cursor=1:gone"} {
 		for _, accept := range []string{"application/json", "application/x-ndjson"} {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/v1/"+path, http.NoBody)
 			r.Header.Set("Accept", accept)
@@ -179,6 +179,8 @@ func TestACursorOfAPurgedRun(t *testing.T) {
 	}
 	skip := api.Operation{Do: "skip", By: "ann", Reason: "by hand"}
 	_, err := c.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{After: "gone", AfterToken: 1}, skip)
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	_, err = c.DoAll(t.Context(), pawl.RunFilter{After: "gone"}, api.Operation{Do: "pause", By: "ann", Reason: "the move"})
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }
 

@@ -44,15 +44,12 @@ func (c *call) listRuns() error {
 		if q.textOf("limit") != "" {
 			f.Limit = limit
 		}
-		return c.replyLines(mapList(c.engine.Runs(c.context(), f), show))
+		return refuseCursor(c.replyLines(mapList(c.engine.Runs(c.context(), f), show)))
 	}
 	f.Limit = limit + 1
 	page, more, err := readPage(c.engine.Runs(c.context(), f), limit)
-	if errors.Is(err, pawl.ErrRunNotFound) {
-		return invalidf("the cursor is of a run that was purged: list from the first page")
-	}
 	if err != nil {
-		return err
+		return refuseCursor(err)
 	}
 	out := runPage{Runs: make([]any, len(page))}
 	for i := range page {
