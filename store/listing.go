@@ -51,7 +51,9 @@ type DeadLetter struct {
 	At       time.Time        `json:"at"`             // since when it waits
 }
 
-// A DeadLetterFilter selects dead letters. The zero value of a field is any.
+// A DeadLetterFilter selects dead letters. The zero value of a field is any. After is the place that
+// its run has when the list begins, as RunFilter says of its After: if the run was purged, and its id
+// was given to a new one, dead letters of runs before that one are passed over.
 type DeadLetterFilter struct {
 	Run      workflow.RunID
 	Workflow string // name of the run's definition
@@ -65,7 +67,8 @@ type DeadLetterFilter struct {
 	Limit      int              // at most so many; 0 is all
 }
 
-// An ApprovalFilter selects approvals. The zero value of a field is any.
+// An ApprovalFilter selects approvals. The zero value of a field is any. After is as that of a
+// DeadLetterFilter.
 type ApprovalFilter struct {
 	Run      workflow.RunID
 	Workflow string // name of the run's definition

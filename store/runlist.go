@@ -21,6 +21,10 @@ import (
 //
 // All conditions must hold. Those that an index knows lead to the runs that are looked at; the
 // others are asked of the rows.
+//
+// After names a run, and its place is found when the list begins. If that run was purged and another
+// was started under its id, this is the place of the new one: what was started in between is passed
+// over without an error. Where ids come again, begin anew after a purge.
 type RunFilter struct {
 	Workflow   string               // name of the definition; "" is any
 	Parent     workflow.RunID       // whose children; "" is any
