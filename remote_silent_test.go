@@ -94,18 +94,24 @@ func TestListsWaitForALogUntilTheirContextEnds(t *testing.T) {
 // errorOf is the error of a call that returns something as well.
 func errorOf[T any](_ T, err error) error { return err }
 
+// openOnSilentLog opens an engine whose log answers while the flag is not set.
+func openOnSilentLog(t *testing.T) (*pawl.Engine, *atomic.Bool) {
+	silent := &atomic.Bool{}
+	o := newSharedPlace(t).options(nil, func(string) logtest.Fault {
+		if silent.Load() {
+			return logtest.Refused
+		}
+		return logtest.None
+	})
+	e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), o)
+	require.NoError(t, err)
+	return e, silent
+}
+
 // Whatever looks at a run, or acts on one, waits for a log that does not answer no longer than its context.
 func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, silent := newSharedPlace(t), atomic.Bool{}
-		o := p.options(nil, func(string) logtest.Fault {
-			if silent.Load() {
-				return logtest.Refused
-			}
-			return logtest.None
-		})
-		e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), o)
-		require.NoError(t, err)
+		e, silent := openOnSilentLog(t)
 		def := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
 		publish(t, e, def)
 		for _, id := range []workflow.RunID{"first", "ended", "other"} {
@@ -181,15 +187,7 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 // counts when the log answers.
 func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, silent := newSharedPlace(t), atomic.Bool{}
-		o := p.options(nil, func(string) logtest.Fault {
-			if silent.Load() {
-				return logtest.Refused
-			}
-			return logtest.None
-		})
-		e, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "data"), o)
-		require.NoError(t, err)
+		e, silent := openOnSilentLog(t)
 		def := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
 		keep := func(context.Context) (any, error) { return "out", nil }
 		isThere := func(id workflow.RunID) bool { return errorOf(e.Summary(t.Context(), id)) == nil }

@@ -74,27 +74,44 @@ func (c *call) doBatch() error {
 	}
 	report, err := c.engine.ActOnAll(ctx, f, act)
 	runs := report.Changed + report.Left + report.Refused
-	// Only the time of the batch itself makes it late: an outcome that is unknown ends it as an
-	// error even if the time is over as well.
+	return c.replyBatch(ctx, err, batchAnswer{
+		done: runs, dry: dry, noun: "runs", advice: "choose by what an index has, such as workflow and status",
+		attach: func(e *Error) { e.batch = batchOf(&report, false) }, answer: batchOf(&report, dry),
+	})
+}
+
+// A batchAnswer is what a batch has to say: of runs, or of tokens that wait for people.
+type batchAnswer struct {
+	done         int // that were looked at
+	dry          bool
+	noun, advice string       // what they are, and how to choose so that they are found
+	attach       func(*Error) // puts what was done until then beside an error
+	answer       any
+}
+
+// replyBatch answers a batch that has ended with an error, or with none.
+//
+// A batch that is late has still done something, and answers as one that has reached its limit, with a cursor. Without
+// anything done there is no cursor that would bring the next request any further, so that is refused. Only the time of
+// the batch itself, of which ctx is, makes it late: an outcome that is unknown ends it as an error even if the time is
+// over as well.
+func (c *call) replyBatch(ctx context.Context, err error, b batchAnswer) error {
 	late := err != nil && ctx.Err() != nil && !errors.Is(err, pawl.ErrUnknown)
-	// A batch that is late has still done something, and answers as one that has reached its limit,
-	// with a cursor. Without a single run there is no cursor that would bring the next request any
-	// further, so that is refused.
 	switch {
 	case errors.Is(err, pawl.ErrRunNotFound):
 		return refuseCursor(err)
-	case late && dry:
-		return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d runs: choose fewer", runs)
-	case late && runs == 0:
-		return refusef(http.StatusServiceUnavailable, codeTimeout, "no run was found in %v: choose by what an index has, such as workflow and status", batchTime)
-	case err != nil && !late && dry:
+	case late && b.dry:
+		return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d %s: choose fewer", b.done, b.noun)
+	case late && b.done == 0:
+		return refusef(http.StatusServiceUnavailable, codeTimeout, "no %s were found in %v: %s", b.noun, batchTime, b.advice)
+	case err != nil && !late && b.dry:
 		return err
 	case err != nil && !late:
 		e := *errorOf(err)
-		e.batch = batchOf(&report, false)
+		b.attach(&e)
 		return &e
 	}
-	return c.reply(batchOf(&report, dry))
+	return c.reply(b.answer)
 }
 
 // choosesRuns reports whether the query has a parameter of a filter that leaves something out. An

@@ -85,23 +85,10 @@ func (c *call) doTokenBatch(q *query, may []string, each func(context.Context, i
 		limit, act = 0, func(pawl.Target) (bool, error) { return false, nil }
 	}
 	report, err := each(ctx, limit, act)
-	tokens := report.Changed + report.Left + report.Refused
-	late := err != nil && ctx.Err() != nil && !errors.Is(err, pawl.ErrUnknown)
-	switch {
-	case errors.Is(err, pawl.ErrRunNotFound):
-		return refuseCursor(err)
-	case late && dry:
-		return refusef(http.StatusServiceUnavailable, codeTimeout, "there are more than %d: choose fewer", tokens)
-	case late && tokens == 0:
-		return refusef(http.StatusServiceUnavailable, codeTimeout, "nothing was found in %v: choose by run, or with another condition", batchTime)
-	case err != nil && !late && dry:
-		return err
-	case err != nil && !late:
-		e := *errorOf(err)
-		e.tokens = tokenBatchOf(&report, false)
-		return &e
-	}
-	return c.reply(tokenBatchOf(&report, dry))
+	return c.replyBatch(ctx, err, batchAnswer{
+		done: report.Changed + report.Left + report.Refused, dry: dry, noun: "tokens", advice: "choose by run, or with another condition",
+		attach: func(e *Error) { e.tokens = tokenBatchOf(&report, false) }, answer: tokenBatchOf(&report, dry),
+	})
 }
 
 // readTokenAct reads what is to be done, and in whose name. A body that names a token or a node is

@@ -56,14 +56,14 @@ type naming struct {
 
 func newDir() *node { return &node{dir: true, entries: map[string]*node{}, now: map[string]*node{}} }
 
-// sync makes everything durable that was done before an operation.
-func (n *node) sync(covers int) {
+// syncUpTo makes everything durable that was done before an operation.
+func (n *node) syncUpTo(covers int) {
 	k := 0
 	for k < len(n.index) && n.index[k] < covers {
 		if n.dir {
-			n.entries = named(n.entries, n.names[k])
+			n.entries = applyName(n.entries, n.names[k])
 		} else {
-			n.data = written(n.data, n.writes[k])
+			n.data = applyWrite(n.data, n.writes[k])
 		}
 		k++
 	}
@@ -75,7 +75,8 @@ func (n *node) sync(covers int) {
 	}
 }
 
-func named(entries map[string]*node, x naming) map[string]*node {
+// applyName returns the names of a directory after one was given or taken.
+func applyName(entries map[string]*node, x naming) map[string]*node {
 	if x.node == nil {
 		delete(entries, x.name)
 	} else {
@@ -84,8 +85,8 @@ func named(entries map[string]*node, x naming) map[string]*node {
 	return entries
 }
 
-// written returns the bytes of a file after a write or a cut.
-func written(data []byte, o Op) []byte {
+// applyWrite returns the bytes of a file after a write or a cut.
+func applyWrite(data []byte, o Op) []byte {
 	end := o.At + int64(len(o.Data)) // of a cut: the size
 	if n := end - int64(len(data)); n > 0 {
 		data = append(data, make([]byte, n)...)
@@ -129,8 +130,8 @@ func (d *Disk) findFolder(path string) (dir *node, name string) {
 	}
 }
 
-// file returns what is at a path now, nil if nothing is.
-func (d *Disk) file(path string) *node {
+// fileAt returns what is at a path now, nil if nothing is.
+func (d *Disk) fileAt(path string) *node {
 	dir, name := d.findFolder(path)
 	if dir == nil || name == "" {
 		return dir
@@ -141,13 +142,14 @@ func (d *Disk) file(path string) *node {
 // linkNode gives a path to a node, or to none.
 func (d *Disk) linkNode(path string, n *node, number int) {
 	dir, name := d.findFolder(path)
-	dir.now = named(dir.now, naming{name, n})
+	dir.now = applyName(dir.now, naming{name, n})
 	dir.names = append(dir.names, naming{name, n})
 	dir.index = append(dir.index, number)
 }
 
-func (d *Disk) make(path string, n *node, number int) {
-	if d.file(path) == nil {
+// addNode gives a path to a new node, unless something is there.
+func (d *Disk) addNode(path string, n *node, number int) {
+	if d.fileAt(path) == nil {
 		d.nodes = append(d.nodes, n)
 		d.linkNode(path, n, number)
 	}
@@ -157,27 +159,27 @@ func (d *Disk) make(path string, n *node, number int) {
 func (d *Disk) Play(o Op, number int) {
 	switch o.Kind {
 	case Created:
-		d.make(o.Path, &node{}, number)
+		d.addNode(o.Path, &node{}, number)
 	case MadeDir:
-		d.make(o.Path, newDir(), number)
+		d.addNode(o.Path, newDir(), number)
 	case Wrote, CutTo:
-		if n := d.file(o.Path); n != nil {
+		if n := d.fileAt(o.Path); n != nil {
 			if o.Durable {
-				n.data = written(n.data, o)
+				n.data = applyWrite(n.data, o)
 			}
 			n.writes, n.index = append(n.writes, o), append(n.index, number) // also a durable one: it counts against those before it
 		}
 	case Renamed:
-		n := d.file(o.Path)
+		n := d.fileAt(o.Path)
 		d.linkNode(o.To, n, number)
 		d.linkNode(o.Path, nil, number)
 	case Linked:
-		d.linkNode(o.To, d.file(o.Path), number)
+		d.linkNode(o.To, d.fileAt(o.Path), number)
 	case Removed:
 		d.linkNode(o.Path, nil, number)
 	case Synced:
-		if n := d.file(o.Path); n != nil {
-			n.sync(o.Covers)
+		if n := d.fileAt(o.Path); n != nil {
+			n.syncUpTo(o.Covers)
 		}
 		if d.Journaled {
 			d.syncNames(o.Covers)
@@ -185,7 +187,7 @@ func (d *Disk) Play(o Op, number int) {
 	case Acknowledged: // it does nothing to the disk
 	case SyncedAll:
 		for _, n := range d.nodes {
-			n.sync(o.Covers)
+			n.syncUpTo(o.Covers)
 		}
 	}
 }
@@ -194,7 +196,7 @@ func (d *Disk) Play(o Op, number int) {
 func (d *Disk) syncNames(covers int) {
 	for _, n := range d.nodes {
 		if n.dir {
-			n.sync(covers)
+			n.syncUpTo(covers)
 		}
 	}
 }
@@ -247,7 +249,7 @@ func (l *Loss) loseNode(n *node, to string) error {
 	entries := maps.Clone(n.entries)
 	for i, x := range n.names {
 		if l.keepsOp(l.Names, n.index[i]) {
-			entries = named(entries, x)
+			entries = applyName(entries, x)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
@@ -255,7 +257,7 @@ func (l *Loss) loseNode(n *node, to string) error {
 		if at := filepath.Join(to, name); entries[name].dir {
 			err = l.loseNode(entries[name], at)
 		} else {
-			err = os.WriteFile(at, l.left(entries[name]), 0o600)
+			err = os.WriteFile(at, l.bytesLeft(entries[name]), 0o600)
 		}
 		if err != nil {
 			return err
@@ -264,8 +266,8 @@ func (l *Loss) loseNode(n *node, to string) error {
 	return nil
 }
 
-// left returns the bytes that are left of a file.
-func (l *Loss) left(n *node) []byte {
+// bytesLeft returns the bytes that are left of a file.
+func (l *Loss) bytesLeft(n *node) []byte {
 	how := l.Bytes
 	if how == "mixed" {
 		how = []string{"none", "all", "order", "any", "zeros"}[l.Rand.IntN(5)]
@@ -275,23 +277,23 @@ func (l *Loss) left(n *node) []byte {
 		last := how == "order" && n.index[i] < l.Until && (i+1 == len(n.writes) || n.index[i+1] >= l.Until)
 		switch {
 		case how == "zeros" && !o.Durable && o.Kind == Wrote:
-			data = written(data, Op{Kind: Wrote, At: o.At + int64(len(o.Data))}) // longer, with zeros where nothing was
+			data = applyWrite(data, Op{Kind: Wrote, At: o.At + int64(len(o.Data))}) // longer, with zeros where nothing was
 		case !o.Durable && !l.keepsOp(how, n.index[i]):
 		case o.Kind == Wrote && !o.Durable && (last || how == "any" && l.Rand.IntN(2) == 0):
-			data = l.tear(data, o)
+			data = l.tearWrite(data, o)
 		default:
-			data = written(data, o)
+			data = applyWrite(data, o)
 		}
 	}
 	return data
 }
 
-// tear does a part of a write: about half of the units of the disk.
-func (l *Loss) tear(data []byte, o Op) []byte {
+// tearWrite does a part of a write: about half of the units of the disk.
+func (l *Loss) tearWrite(data []byte, o Op) []byte {
 	for from := o.At; from < o.At+int64(len(o.Data)); {
 		to := min(from-from%l.Unit+l.Unit, o.At+int64(len(o.Data)))
 		if l.Rand.IntN(2) == 0 {
-			data = written(data, Op{Kind: Wrote, At: from, Data: o.Data[from-o.At : to-o.At]})
+			data = applyWrite(data, Op{Kind: Wrote, At: from, Data: o.Data[from-o.At : to-o.At]})
 		}
 		from = to
 	}

@@ -108,19 +108,19 @@ func (tr *Tracer) followChild() (status unix.WaitStatus, err error) {
 				break
 			}
 		}
-		signal = tr.stopped(tid, status, known)
+		signal = tr.handleStop(tid, status, known)
 	}
 }
 
-// stopped handles a stop of a thread and returns the signal that it is to have.
-func (tr *Tracer) stopped(tid int, status unix.WaitStatus, known map[int]bool) int {
+// handleStop handles a stop of a thread and returns the signal that it is to have.
+func (tr *Tracer) handleStop(tid int, status unix.WaitStatus, known map[int]bool) int {
 	switch sig := status.StopSignal(); {
 	case sig == unix.SIGTRAP|0x80:
 		c, inside := tr.entered[tid]
 		if delete(tr.entered, tid); inside {
-			tr.left(tid, c)
+			tr.leaveCall(tid, c)
 		} else {
-			tr.enters(tid)
+			tr.enterCall(tid)
 		}
 		return 0
 	case sig == unix.SIGTRAP: // a thread was made
@@ -133,9 +133,9 @@ func (tr *Tracer) stopped(tid int, status unix.WaitStatus, known map[int]bool) i
 	}
 }
 
-// enters notes a call that a thread is about to make. A thread that has been
+// enterCall notes a call that a thread is about to make. A thread that has been
 // killed meanwhile, since another one ended the process, makes none.
-func (tr *Tracer) enters(tid int) {
+func (tr *Tracer) enterCall(tid int) {
 	c := call{covers: len(tr.Ops())}
 	if err := unix.PtraceGetRegs(tid, &c.regs); err != nil {
 		if err != unix.ESRCH {
@@ -162,7 +162,7 @@ const at = 1<<64 - 100
 
 // readPath reads a path that is relative to a directory.
 func (tr *Tracer) readPath(dir, address uint64) string {
-	text, _, ok := bytes.Cut(tr.memory(address, 4096), []byte{0})
+	text, _, ok := bytes.Cut(tr.readMemory(address, 4096), []byte{0})
 	if !ok {
 		tr.fault = fmt.Errorf("a path that does not end: %q", text)
 	}
@@ -176,8 +176,8 @@ func (tr *Tracer) readPath(dir, address uint64) string {
 	return filepath.Join(tr.descriptor(dir), string(text))
 }
 
-// memory reads at most n bytes of the child.
-func (tr *Tracer) memory(address uint64, n int) []byte {
+// readMemory reads at most n bytes of the child.
+func (tr *Tracer) readMemory(address uint64, n int) []byte {
 	out := make([]byte, n)
 	got := 0
 	for got < n {
@@ -211,33 +211,34 @@ func (tr *Tracer) positionOf(fd uint64) (at int64) {
 	return at
 }
 
-// inside reports whether a path is of interest.
-func (tr *Tracer) inside(path string) bool {
+// isWatched reports whether a path is of interest.
+func (tr *Tracer) isWatched(path string) bool {
 	return strings.HasPrefix(path, tr.root+"/") && !strings.HasSuffix(path, "-shm") && !strings.HasSuffix(path, " (deleted)")
 }
 
-func (tr *Tracer) left(tid int, c call) {
+// leaveCall notes what a call that has returned has done.
+func (tr *Tracer) leaveCall(tid int, c call) {
 	var after unix.PtraceRegs
 	if err := unix.PtraceGetRegs(tid, &after); err != nil || int64(after.Rax) < 0 {
 		return // it has failed, and done nothing
 	}
 	if c.paths[0] != "" {
-		if tr.inside(c.paths[0]) || tr.inside(c.paths[1]) {
-			tr.named(c)
+		if tr.isWatched(c.paths[0]) || tr.isWatched(c.paths[1]) {
+			tr.noteNames(c)
 		}
 		return
 	}
 	switch c.regs.Orig_rax {
 	case unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_FTRUNCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC, unix.SYS_SYNCFS,
 		unix.SYS_FALLOCATE, unix.SYS_WRITEV, unix.SYS_PWRITEV, unix.SYS_COPY_FILE_RANGE, unix.SYS_SENDFILE:
-		if path := tr.descriptor(c.regs.Rdi); tr.inside(path) || path == tr.root {
-			tr.opened(c, path, int64(after.Rax))
+		if path := tr.descriptor(c.regs.Rdi); tr.isWatched(path) || path == tr.root {
+			tr.noteFile(c, path, int64(after.Rax))
 		}
 	}
 }
 
-// named notes a call that takes names.
-func (tr *Tracer) named(c call) {
+// noteNames notes a call that takes names.
+func (tr *Tracer) noteNames(c call) {
 	o := Op{Path: c.paths[0], To: c.paths[1]}
 	flags := c.regs.Rdx
 	switch c.regs.Orig_rax {
@@ -268,17 +269,17 @@ func (tr *Tracer) named(c call) {
 	tr.addOp(o)
 }
 
-// opened notes a call that takes an open file.
-func (tr *Tracer) opened(c call, path string, result int64) {
+// noteFile notes a call that takes an open file.
+func (tr *Tracer) noteFile(c call, path string, result int64) {
 	o := Op{Path: path, Covers: c.covers}
 	switch c.regs.Orig_rax {
 	case unix.SYS_WRITE:
-		o.Kind, o.Data, o.At = Wrote, tr.memory(c.regs.Rsi, int(result)), tr.positionOf(c.regs.Rdi)-result
+		o.Kind, o.Data, o.At = Wrote, tr.readMemory(c.regs.Rsi, int(result)), tr.positionOf(c.regs.Rdi)-result
 		if filepath.Base(path) == tr.ledger {
 			o.Kind = Acknowledged
 		}
 	case unix.SYS_PWRITE64:
-		o.Kind, o.Data, o.At = Wrote, tr.memory(c.regs.Rsi, int(result)), int64(c.regs.R10)
+		o.Kind, o.Data, o.At = Wrote, tr.readMemory(c.regs.Rsi, int(result)), int64(c.regs.R10)
 	case unix.SYS_FTRUNCATE:
 		o.Kind, o.At = CutTo, int64(c.regs.Rsi)
 	case unix.SYS_FALLOCATE: // of a new file
