@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -76,4 +77,26 @@ func TestDoAllAddsUpToAnError(t *testing.T) {
 	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Do: "pause", Reason: "x"})
 	require.ErrorIs(t, err, pawl.ErrUnknown)
 	require.Equal(t, []any{5, 3, 1, 1, "e"}, []any{done.Runs, done.Changed, done.Left, len(done.Refused), done.Cursor})
+}
+
+// A batch whose time is over before anything was found has no cursor to go on from, and says how to choose; a count that is not
+// finished says so.
+func TestABatchThatFindsNothingInTime(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	waits := parse(t, "name: asks\nstart: a\nnodes: [{id: a, approval: {}}]\n")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: waits}, nil))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for target, c := range map[string]struct{ act, told string }{
+		"batch?all=1":              {`"do": "cancel"`, "no runs were found in 20s: choose by what an index has, such as workflow and status"},
+		"batch?dryRun=1":           {`"do": "cancel"`, "there are more than 0 runs: choose fewer"},
+		"approvals/batch?all=1":    {`"do": "vote", "approved": true`, "no tokens were found in 20s: choose by run, or with another condition"},
+		"approvals/batch?dryRun=1": {`"do": "vote", "approved": true`, "there are more than 0 tokens: choose fewer"},
+	} {
+		r := httptest.NewRequestWithContext(gone, http.MethodPost, "http://localhost/v1/"+target, strings.NewReader(signed(c.act)))
+		w := httptest.NewRecorder()
+		everything(e).ServeHTTP(w, r)
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, "%s: %s", target, w.Body)
+		require.Contains(t, w.Body.String(), c.told, target)
+	}
 }
