@@ -32,7 +32,7 @@ func TestALoneRunCommitsItself(t *testing.T) {
 	o := start(t, d, "r1")
 	byItself := false
 	reset := d.hook.OnHit(func(name string) {
-		if name == "commit.inside" {
+		if name == "commit.begin" {
 			byItself = inCommitAlone()
 		}
 	})

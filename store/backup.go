@@ -159,6 +159,11 @@ func (d *Dir) copyIndex(ctx context.Context, to string, copied func()) error {
 	if err != nil {
 		return err
 	}
+	resume, err := d.pauseRedo(ctx)
+	if err != nil {
+		return err
+	}
+	defer resume()
 	var copying *sqlite.Backup
 	err = d.readIndex(func(db *sqlite.Conn) (err error) { copying, err = db.Backup(to); return err })
 	if err != nil {

@@ -129,7 +129,7 @@ func (l *runList) gatherRuns(ctx context.Context) error {
 		return nil
 	}
 	for n := listRows; n == listRows; {
-		err := l.d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) { n, err = read(db); return err })
+		err := l.d.readRuns(ctx, func(db *sqlite.Conn) (err error) { n, err = read(db); return err })
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -86,7 +87,10 @@ func (d *Dir) startCheckpoint() {
 // meanwhile, because the log has become very long: then there is nothing to do.
 func (d *Dir) prepareCheckpoint() {
 	sums := logSums{}
-	err := d.syncLog()
+	err := d.moveIfStale()
+	if err == nil {
+		err = d.syncLog()
+	}
 	if err == nil {
 		err = sums.readLog(d)
 	}
@@ -101,6 +105,18 @@ func (d *Dir) prepareCheckpoint() {
 		sums = logSums{}
 	}
 	d.makeCheckpoint(&sums)
+}
+
+// moveIfStale moves what is in the redo log, if that is to be emptied because there is content in it that was deleted
+// since: then little is left to be moved while commits wait.
+func (d *Dir) moveIfStale() error {
+	d.mu.Lock()
+	stale := d.stale
+	d.mu.Unlock()
+	if !stale {
+		return nil
+	}
+	return d.moveBehind(context.Background())
 }
 
 // checkpointIfLong makes a checkpoint at once if the log is long.
@@ -120,9 +136,15 @@ func (d *Dir) checkpointIfLong() {
 // again. The lock is held.
 func (d *Dir) makeCheckpoint(sums *logSums) {
 	d.checkpoints.frames, d.log.size = 0, 0
-	err := d.indexError(d.checkpointAndMark(d.checkpointText(), sums))
+	move := func() error { return d.checkpointAndMark(d.checkpointText(), sums) }
+	err := error(nil)
+	if d.stale {
+		err = d.indexError(d.restartRedo(move))
+	} else {
+		err = d.indexError(move())
+	}
 	if err == nil {
-		d.stale = false
+		d.stale = d.stale && d.redo.recycling // it could not be emptied then
 		return
 	}
 	err = fmt.Errorf("checkpoint: %w", err)

@@ -30,7 +30,7 @@ func holdCheckpoints(t *testing.T, frames int64, o Options) *heldCheckpoint {
 			<-h.release
 		}
 	})
-	h.Dir = openWith(t, t.TempDir(), o)
+	h.Dir = withoutRedo(t, openWith(t, t.TempDir(), o))
 	h.owner = start(t, h.Dir, "r1")
 	h.owner.do(state.Start{}, startRun(nil))
 	return h

@@ -36,6 +36,7 @@ func (d *Dir) Close() error {
 		}
 		d.committer.stopLoop()
 		d.checkpoints.running.Wait()
+		d.redo.running.Wait()
 		d.tapes.waitForEnd()
 		d.leaveLog()
 		d.closed = d.closeIndex()
@@ -57,8 +58,13 @@ func (d *Dir) closeIndex() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	alive := d.dead == nil
-	d.dead = ErrClosed
 	var err error
+	if alive {
+		if err = d.disarmRedo(); err != nil {
+			alive = false // the next Open takes what the redo log has
+		}
+	}
+	d.dead = ErrClosed
 	if alive && d.erase {
 		if err := d.overwriteFreePages(); err != nil {
 			d.options.Logger.Warn("free pages, which may hold what was purged, are not overwritten", "file", d.pathOf(indexFile), "error", err)
@@ -68,9 +74,9 @@ func (d *Dir) closeIndex() error {
 		}
 	}
 	if alive {
-		err = typedError(d.checkpointLog())
+		err = d.checkpointLog()
 	}
-	err = errors.Join(err, d.closeLog())
+	err = errors.Join(typedError(err), d.closeLog())
 	d.hook.Hit("close.release")
 	if alive && err == nil {
 		err = typedError(d.sealIndex())
@@ -103,7 +109,7 @@ func (d *Dir) sealIndex() error {
 			err = seal(hash)
 		}
 		if err == nil {
-			err = d.dropMark()
+			err = errors.Join(d.dropMark(), d.closeRedo(true))
 		}
 	}
 	if f != nil {
@@ -189,7 +195,7 @@ func (d *Dir) checkpointLog() error {
 // The lock comes last: until then nobody else opens what is being closed here.
 func (d *Dir) closeHandles() error {
 	var errs []error
-	errs = append(errs, d.closeLog())
+	errs = append(errs, d.closeLog(), d.closeRedo(false))
 	if d.db != nil {
 		errs = append(errs, d.db.Script(`PRAGMA journal_size_limit=0`), d.db.Close())
 	}

@@ -15,6 +15,7 @@ import (
 type commitRequest struct {
 	apply  func(*sqlite.Conn) error // statements; a *refusal has written nothing
 	local  bool                     // they concern this copy of the directory alone
+	run    *Run                     // whose commit may go into the redo log; nil if it may not
 	bytes  int                      // that they write, about, where it may be much
 	answer chan error               // of capacity 1
 	err    error
@@ -85,6 +86,9 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 		return err
 	}
 	d.hook.Hit("commit.begin")
+	if d.redo.takesBatch(batch) {
+		return d.appendBatch(batch)
+	}
 	if _, err := d.db.Exec(begin); err != nil {
 		return d.indexError(err)
 	}
@@ -105,6 +109,7 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	// What is counted in memory changes with the commit that it belongs to, and not before:
 	// whoever rolls back has nothing to undo here.
 	d.counts.keepChanges()
+	d.redo.keepMoved()
 	d.tenants.keepBytes()
 	d.tapes.addTransaction(tape)
 	d.commits.Add(1)
@@ -137,6 +142,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 		return err
 	}
 	d.counts.clearChanges()
+	d.redo.clearMoved()
 	clear(d.tenants.changed)
 	tape := (*sqlite.Tape)(nil)
 	if d.tape.Reset(); d.remote != nil || d.logAway || d.tapes.isOn() {
@@ -158,7 +164,10 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 		r.err = no.err
 	}
 	d.db.RecordTo(tape)
-	return d.counts.writeChanges(d.db)
+	if err := d.counts.writeChanges(d.db); err != nil {
+		return err
+	}
+	return d.armRedo(d.db)
 }
 
 // checkFence fails if another engine has written its epoch into pawl.db.

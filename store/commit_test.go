@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/redo"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -156,7 +157,7 @@ func TestNoSpace(t *testing.T) {
 }
 
 func TestFencedByAnEpoch(t *testing.T) {
-	d := open(t, t.TempDir())
+	d := withoutRedo(t, open(t, t.TempDir()))
 	o := start(t, d, "r1")
 	o.do(state.Start{}, startRun(nil))
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { _, err := db.Exec(putEpoch, int64(1)); return err }))
@@ -165,6 +166,31 @@ func TestFencedByAnEpoch(t *testing.T) {
 	require.ErrorIs(t, err, ErrFenced)
 	require.ErrorIs(t, start(t, d, "r2").try(state.Start{}, startRun(nil)), ErrFenced)
 	require.NoError(t, d.Close())
+}
+
+// An engine whose redo log another one has taken over appends nothing more, before the frame or behind it.
+func TestFencedByTheOwnerOfTheRedoLog(t *testing.T) {
+	for _, at := range []string{"commit.begin", "redo.appended"} {
+		d := open(t, t.TempDir())
+		o := start(t, d, "r1")
+		o.do(state.Start{}, startRun(nil))
+		o.do(state.Heartbeat{})
+		reset := d.hook.OnHit(func(point string) {
+			if point == at {
+				f, err := os.OpenFile(d.pathOf(redoFile), os.O_RDWR, 0)
+				require.NoError(t, err)
+				require.NoError(t, redo.TakeOver(f, 1))
+				require.NoError(t, f.Close())
+			}
+		})
+		err := o.try(state.Heartbeat{})
+		reset()
+		require.ErrorIs(t, err, ErrFenced)
+		require.Equal(t, at == "redo.appended", errors.Is(err, ErrUnknown))
+		_, err = d.Head("r1")
+		require.ErrorIs(t, err, ErrFenced)
+		require.NoError(t, d.Close())
+	}
 }
 
 func TestFencedByAnotherLock(t *testing.T) {

@@ -214,9 +214,14 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	if d.committer.single++; len(batch) > 1 {
 		d.committer.single = 0
 	}
-	d.commitBatch(batch)
-	for _, r := range batch {
-		r.answer <- r.err
+	advances, others := splitBatch(batch)
+	for _, some := range [][]*commitRequest{advances, others} {
+		if len(some) > 0 {
+			d.commitBatch(some)
+		}
+		for _, r := range some {
+			r.answer <- r.err
+		}
 	}
 	if d.dead == nil {
 		d.startCheckpoint()

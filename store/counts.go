@@ -127,8 +127,14 @@ func (c *runCounts) keepChanges() {
 func (d *Dir) Counts(ctx context.Context) ([]RunCount, error) {
 	var out []RunCount
 	err := d.readIndexUntil(ctx, func(*sqlite.Conn) error {
-		for key, n := range d.counts.rows {
-			out = append(out, RunCount{key.workflow, key.status, n})
+		all := maps.Clone(d.counts.rows)
+		for key, n := range d.redo.ahead {
+			all[key] += n
+		}
+		for key, n := range all {
+			if n > 0 {
+				out = append(out, RunCount{key.workflow, key.status, n})
+			}
 		}
 		return nil
 	})

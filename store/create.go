@@ -11,8 +11,8 @@ import (
 // checkIndex checks pawl.db, or makes it.
 //
 // The checks come in this order: that a log is there which must be there; that pawl.db is of the
-// last life, and its pages and rows are sound where no hash says so; that it has the hash that it
-// was closed with; that the log would not change it then; and that it has as many runs and
+// last life, and its pages and rows are sound where no hash says so; that the redo log is there which
+// it names, and whole; that it has the hash that it was closed with; that the log would not change it then; and that it has as many runs and
 // records as it was closed with. Each presupposes the ones before it. None changes anything, so
 // that a directory which is refused can be looked at, or be put right, as it was found.
 //
@@ -31,10 +31,10 @@ func (d *Dir) checkIndex() error {
 		return err
 	}
 	was, err := d.readLockRecord()
-	if err != nil {
+	if d.was = was; err != nil {
 		return err
 	}
-	for _, check := range []func(lockRecord) error{d.checkLogPresent, d.checkEpoch, d.checkIndexHash, d.checkStaleLog, d.checkFingerprint} {
+	for _, check := range []func(lockRecord) error{d.checkLogPresent, d.checkEpoch, d.checkRedo, d.checkIndexHash, d.checkStaleLog, d.checkFingerprint} {
 		if err := check(was); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (d *Dir) checkIndex() error {
 // with runs or a log, and without pawl.db, has lost it: an empty one in its place would hide
 // that.
 func (d *Dir) createIndex() error {
-	for _, name := range []string{runsDir, indexWAL} {
+	for _, name := range []string{runsDir, indexWAL, redoFile} {
 		is, err := d.hasName(name)
 		if err != nil {
 			return err

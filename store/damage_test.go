@@ -149,7 +149,7 @@ func TestDamagedIndex(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := open(t, t.TempDir())
+			d := withoutRedo(t, open(t, t.TempDir()))
 			twoRuns(t, d)
 			require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 				err := db.Script(tt.sql)
@@ -292,7 +292,7 @@ func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
 // of power has undone. One that would change pawl.db is refused: what was
 // acknowledged since it was written would be gone without a word.
 func TestClosedWithALog(t *testing.T) {
-	d := open(t, t.TempDir())
+	d := withoutRedo(t, open(t, t.TempDir()))
 	wal := d.pathOf(indexWAL)
 	twoRuns(t, d)
 	older := contents(wal)

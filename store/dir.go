@@ -102,6 +102,7 @@ type Dir struct {
 	outbox  *eventOutbox
 	remote  *remote       // nil if commits count when the directory has them
 	logAway bool          // it has a log, which is not here
+	was     lockRecord    // while it is opened: what the last engine has left
 	found   []uint32      // while it is opened: the sums of the pages of pawl.db
 	mark    mark          // the last one; the committer's
 	sums    *os.File      // that holds it; nil if no marks are made
@@ -112,6 +113,7 @@ type Dir struct {
 	committer   committer
 	checkpoints checkpointer
 	log         commitLog
+	redo        redoLog
 	flusher     flusher
 	backing     chan struct{} // holds one while a backup is under way, and for good once closed
 	closing     chan struct{} // closed when Close begins

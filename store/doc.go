@@ -1,13 +1,16 @@
 // Package store keeps the runs of one engine in one directory:
 //
 //	pawl.db                        the log, the index of runs, the definitions
+//	pawl.db-redo                   commits that pawl.db lacks yet
 //	runs/4f/4f7c..-81ab..a.db      one private SQLite file per run
 //	tmp/                           files that are being built
 //	LOCK                           held by the process that owns the directory
 //
 // A commit appends a run's records to the log and brings its row in the index
 // up to date, in one transaction that all runs committing at that moment share:
-// one goroutine drains a channel. When [Run.Commit] returns nil, everything in
+// one goroutine drains a channel. Most commits do nothing else; they are appended to the redo
+// log, which costs a fraction of that, and stand in pawl.db later, or never, because the run's file
+// has them by then. Whoever reads sees them all the same. When [Run.Commit] returns nil, everything in
 // it survives a crash. A large record is spilled first, in parts, so that no
 // commit keeps others waiting for long.
 //
@@ -46,6 +49,10 @@
 //     the sync, not there; never a part of them. Whoever asks again finds a run that has taken the
 //     message, and the message is a repetition.
 //   - Between the parts of a spill: no record names the parts, and the next Open drops them.
+//   - While a commit is appended to the redo log: a frame that is not whole is none. Once it is, the next
+//     Open executes it.
+//   - While commits move from the redo log into pawl.db: both have some of them, and to execute those of
+//     the redo log again changes nothing.
 //   - While a file is built, renamed and synced: the index names the old file, and the log has all
 //     records behind that. The flush is made again, over the file that nobody names.
 //   - After the index names the new file: the records that it holds may still be in the log. They

@@ -58,7 +58,7 @@ func TestAFailedSyncFailsTheDirectory(t *testing.T) {
 // A log that becomes long has zeros behind its end, which change nothing: what a crash leaves
 // of it opens with everything that was committed.
 func TestALongLogHasZerosBehindIt(t *testing.T) {
-	d := open(t, t.TempDir())
+	d := withoutRedo(t, open(t, t.TempDir()))
 	o := start(t, d, "r1")
 	o.do(state.Start{}, startRun(nil))
 	frames := func() int {

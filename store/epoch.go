@@ -40,6 +40,9 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 		if err == nil && wrong == "" {
 			found, err = index.ReadEpoch(db)
 		}
+		if err == nil && wrong == "" {
+			d.redo.named, err = d.namedRedo(db)
+		}
 		return err
 	})
 	switch {

@@ -86,12 +86,18 @@ func (d *Dir) rewriteFiles() error {
 	if err := d.clearTmp(); err != nil { // a link there may lead anywhere
 		return err
 	}
-	for _, name := range []string{indexWAL, indexFile} {
+	names := []string{indexWAL, indexFile}
+	if has, err := d.hasName(redoFile); err != nil {
+		return err
+	} else if has {
+		names = append([]string{redoFile}, names...)
+	}
+	for _, name := range names {
 		if err := d.copyFile(name, path.Join(tmpDir, name)); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{indexWAL, indexFile} {
+	for _, name := range names {
 		if err := d.root.Rename(path.Join(tmpDir, name), name); err != nil {
 			return err
 		}

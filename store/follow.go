@@ -79,7 +79,12 @@ func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 	if o.HoldBlobs == nil {
 		o.HoldBlobs = func() func() { return func() {} }
 	}
-	err := d.readIndex(func(*sqlite.Conn) error { return d.tapes.beginKeeping() }) // between two commits
+	resume, err := d.pauseRedo(ctx)
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	defer resume()
+	err = d.readIndex(func(*sqlite.Conn) error { return d.tapes.beginKeeping() }) // between two commits
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}

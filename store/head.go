@@ -57,7 +57,7 @@ func (d *Dir) readRow(id workflow.RunID) (index.Row, error) {
 func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, error) {
 	var out index.Row
 	err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
-		out, err = queryRow(db, id)
+		out, err = d.queryRow(db, id)
 		return err
 	})
 	if err == nil {
@@ -67,8 +67,12 @@ func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, e
 }
 
 // queryRow reads a row, which is still to be decoded.
-func queryRow(db *sqlite.Conn, id workflow.RunID) (out index.Row, err error) {
-	found, err := db.One(getHead, func(r *sqlite.Row) error { out = index.ScanRow(r); return nil }, string(id))
+func (d *Dir) queryRow(db *sqlite.Conn, id workflow.RunID) (out index.Row, err error) {
+	found, err := db.One(getHead, func(r *sqlite.Row) error {
+		r = d.patchRow(r)
+		out = index.ScanRow(r)
+		return r.Err()
+	}, string(id))
 	if err == nil && !found {
 		err = fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
 	}
@@ -101,7 +105,7 @@ func (d *Dir) Unfinished() ([]workflow.RunID, error) {
 	}}}
 	var out []workflow.RunID
 	for n := listRows; n == listRows; {
-		err := d.readIndex(func(db *sqlite.Conn) error {
+		err := d.readRuns(context.Background(), func(db *sqlite.Conn) error {
 			page, err := l.candidates(db)
 			if n = len(page); err != nil || n == 0 {
 				return err
@@ -146,7 +150,7 @@ func (d *Dir) Quiet(since, until time.Time) ([]QuietRun, error) {
 	var out []QuietRun
 	for num, n := int64(0), idPage; n == idPage; {
 		n = 0
-		err := d.readIndex(func(db *sqlite.Conn) error {
+		err := d.readRuns(context.Background(), func(db *sqlite.Conn) error {
 			return db.Each(getQuiet, func(r *sqlite.Row) error {
 				out = append(out, QuietRun{Run: workflow.RunID(r.Text(0)), Seq: r.Int64(3), At: column.TimeAt(r, 2)})
 				num = r.Int64(1)
@@ -173,7 +177,7 @@ func (d *Dir) queryIDs(query string, order int64, rest ...driver.Value) ([]workf
 	var out []workflow.RunID
 	for num, n := int64(0), idPage; n == idPage; {
 		n = 0
-		err := d.readIndex(func(db *sqlite.Conn) error {
+		err := d.readRuns(context.Background(), func(db *sqlite.Conn) error {
 			return db.Each(query, func(r *sqlite.Row) error {
 				out = append(out, workflow.RunID(r.Text(0)))
 				num, order = r.Int64(1), r.Int64(2)
@@ -198,7 +202,7 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 		from = after.UnixMilli()
 	}
 	var at time.Time
-	err := d.readIndex(func(db *sqlite.Conn) error {
+	err := d.readRuns(context.Background(), func(db *sqlite.Conn) error {
 		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = column.TimeAt(r, 0); return nil }, from)
 	})
 	return at, err

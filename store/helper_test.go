@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -148,6 +149,13 @@ func dispatch(id int) decision.Decision {
 	return decision.DispatchTask{Token: workflow.TokenID(id), Task: "t", Attempt: 1, Epoch: 7, Input: map[string]any{"k": "v"}, Due: at(60)}
 }
 
+// withoutRedo has a directory commit everything in pawl.db, as while it is copied.
+func withoutRedo(t testing.TB, d *Dir) *Dir {
+	_, err := d.pauseRedo(context.Background())
+	require.NoError(t, err)
+	return d
+}
+
 // crashed returns a copy of a directory as a crash of its process would leave
 // it now. Nothing may be committing.
 func crashed(t testing.TB, from string) string {
@@ -186,10 +194,14 @@ func all[T any](t testing.TB, seq func(func(T, error) bool)) []T {
 	return out
 }
 
-// logged returns how many records the log holds.
+// logged returns how many records the log and the redo log hold that no file holds.
 func logged(t testing.TB, d *Dir) (n int) {
 	err := d.readIndex(func(db *sqlite.Conn) error {
-		return db.Each(`SELECT count(*) FROM log`, func(r *sqlite.Row) error { n = r.Int(0); return nil })
+		err := db.Each(`SELECT count(*) FROM log`, func(r *sqlite.Row) error { n = r.Int(0); return nil })
+		for _, r := range d.redo.runs {
+			n += len(r.entries)
+		}
+		return err
 	})
 	require.NoError(t, err)
 	return n

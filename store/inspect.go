@@ -161,6 +161,9 @@ func (in *Inspection) inspectIndex() error {
 		}
 		err = in.openCopy(true)
 	}
+	if err == nil {
+		in.replayRedo(m)
+	}
 	switch {
 	case errors.Is(err, ErrVersion):
 		return err

@@ -48,7 +48,7 @@ func (l *runList) chooseLabel(ctx context.Context) error {
 	if len(l.filter.Labels) == 0 {
 		return nil
 	}
-	return l.d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
+	return l.d.readRuns(ctx, func(db *sqlite.Conn) error {
 		for _, key := range slices.Sorted(maps.Keys(l.filter.Labels)) {
 			v, n := l.filter.Labels[key], int64(0)
 			_, err := db.One(countLabel, func(r *sqlite.Row) error { n = r.Int64(0); return nil }, key, v, int64(maxGathered))

@@ -86,6 +86,7 @@ func (m *machine) Reopen(*rapid.T) {
 func (m *machine) open() {
 	hook := &testhook.Hook{}
 	hook.SetTrimRecords(1)
+	hook.SetRedoBytes(1500)
 	d, err := Open(m.path, Options{Durability: ProcessCrash, Hook: hook})
 	require.NoError(m.t, err)
 	d.AddDefinition(graph(m.t))

@@ -21,7 +21,7 @@ func (d *Dir) checkNames() error {
 	at := func(name string) error {
 		return checkName(d.pathOf(name), func(string) (os.FileInfo, error) { return d.root.Lstat(name) })
 	}
-	for _, name := range []string{indexFile, indexWAL, sumsFile, indexFile + "-shm", indexFile + ".new"} {
+	for _, name := range []string{indexFile, indexWAL, sumsFile, redoFile, indexFile + "-shm", indexFile + ".new"} {
 		if err := at(name); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func (d *Dir) checkNames() error {
 // ourNames are what an engine makes in its directory, or finds there on a new disk or in
 // a repository that keeps an empty folder.
 var ourNames = []string{
-	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, sumsFile, indexFile + "-journal", savedIndex, tailFile, oldTailFile, runsDir, tmpDir, blobsDir, unfinishedFile,
+	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, sumsFile, redoFile, indexFile + "-journal", savedIndex, tailFile, oldTailFile, runsDir, tmpDir, blobsDir, unfinishedFile,
 	socket.File, socket.NewFile,
 	"lost+found", ".DS_Store", ".gitignore", ".gitkeep",
 }

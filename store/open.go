@@ -209,7 +209,7 @@ func (d *Dir) beginEpoch() error {
 	var bytes [8]byte
 	_, _ = rand.Read(bytes[:]) // it never fails
 	d.epoch = workflow.Epoch(binary.LittleEndian.Uint64(bytes[:])) | 1
-	if _, err := d.db.Exec(putEpoch, int64(d.epoch)); err != nil {
+	if err := d.takeRedo(); err != nil {
 		return d.indexError(err)
 	}
 	// The commit of the epoch has begun the log anew, and the sums of pawl.db as it was found
@@ -239,6 +239,9 @@ func (d *Dir) beginEpoch() error {
 		return err
 	}
 	if err := d.dropGarbageAtOpen(); err != nil {
+		return err
+	}
+	if err := d.beginRedo(); err != nil {
 		return err
 	}
 	return d.syncCommitsHere()

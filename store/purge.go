@@ -65,6 +65,9 @@ func (d *Dir) deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills 
 	var tenant string
 	var size, filed int64
 	found := false
+	if err := d.moveRunOf(db, r.Num, 0); err != nil {
+		return nil, err
+	}
 	err = db.ExecEach(deleteRun, func(gone *sqlite.Row) error { // r was read before the transaction
 		found = true
 		d.counts.countRun(gone.Text(0), workflow.RunStatus(gone.Int64(1)), -1)
@@ -80,6 +83,7 @@ func (d *Dir) deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills 
 	if err != nil {
 		return nil, err
 	}
+	d.redo.notePurged(r.Num)
 	for _, text := range []string{dropRefs, dropLabels} {
 		if _, err = db.Exec(text, r.Num); err != nil {
 			return nil, err

@@ -54,6 +54,7 @@ type Run struct {
 	texts    []listed        // the encoded texts of listings, one for each
 	refs     []index.BlobRef // the blobs to which its records refer
 	told     []OutboxRow     // the events that it adds to the outbox
+	advance  []byte          // the commit as the redo log has it
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -166,7 +167,10 @@ func (r *Run) commitPending() error {
 			r.request.bytes += int(r.pending[i].ByteSize())
 		}
 	}
-	err := r.dir.submitRequest(&r.request)
+	err := r.encodeAdvance()
+	if err == nil {
+		err = r.dir.submitRequest(&r.request)
+	}
 	if err != nil {
 		r.dir.unspillFailed(r.row.Num, r.pending, err)
 	}

@@ -135,9 +135,13 @@ const (
 // Lists, references to blobs, records and events follow, which all belong to the same instant:
 // whoever looks at pawl.db sees all of it or none.
 func (r *Run) writeCommit(db *sqlite.Conn) error {
+	if err := r.dir.moveRunOf(db, r.row.Num, 0); err != nil {
+		return err
+	}
 	if err := r.writeRow(db); err != nil {
 		return err
 	}
+	r.dir.redo.noteStored(r)
 	r.dir.tenants.countBytes(r.next.Tenant, r.pendingBytes())
 	if err := r.writeListings(db); err != nil {
 		return err

@@ -181,7 +181,7 @@ func (l *runList) nextPage(ctx context.Context) (rows []index.Row, err error) {
 	if f.Limit > 0 && l.where == nil {
 		limit = min(limit, f.Limit-l.listed)
 	}
-	err = l.d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
+	err = l.d.readRuns(ctx, func(db *sqlite.Conn) error {
 		page, err := l.candidates(db)
 		if l.done = len(page) < listRows; err != nil || len(page) == 0 {
 			return err

@@ -225,7 +225,7 @@ func (in *Inspection) CheckStored(id workflow.RunID) error {
 	s := &Snapshot{dir: in.dir}
 	var damage error
 	err := in.dir.readIndex(func(db *sqlite.Conn) (err error) {
-		if s.Row, err = queryRow(db, id); err == nil {
+		if s.Row, err = in.dir.queryRow(db, id); err == nil {
 			s.entries, damage, err = index.ReadLog(db, s.Num, s.Flushed)
 		}
 		return err

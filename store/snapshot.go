@@ -72,9 +72,11 @@ func (d *Dir) readRunRecords(ctx context.Context, id workflow.RunID) (*Snapshot,
 	for n := 0; ; n++ {
 		s := &Snapshot{dir: d}
 		var damage error
+		var behind []runfile.Entry // the records that the log in pawl.db lacks
 		err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
-			if s.Row, err = queryRow(db, id); err == nil {
+			if s.Row, err = d.queryRow(db, id); err == nil {
 				s.entries, damage, err = index.ReadLog(db, s.Num, s.Flushed)
+				behind = d.entriesBehind(s.Num)
 			}
 			return err
 		})
@@ -88,6 +90,7 @@ func (d *Dir) readRunRecords(ctx context.Context, id workflow.RunID) (*Snapshot,
 			return nil, err
 		}
 		if damage == nil {
+			s.entries = append(s.entries, behind...)
 			damage = s.checkChain()
 		}
 		if damage == nil {

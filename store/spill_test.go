@@ -273,7 +273,7 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	var r index.Row
 	var entries []runfile.Entry
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) (err error) {
-		if r, err = queryRow(db, "r1"); err == nil {
+		if r, err = d.queryRow(db, "r1"); err == nil {
 			entries, _, err = index.ReadLog(db, r.Num, 0)
 		}
 		return err

@@ -142,6 +142,7 @@ func TestAnOpenByTheMarkRefusesWhatHasChanged(t *testing.T) {
 func TestAnOlderLogIsNotThatOfTheMark(t *testing.T) {
 	d := markedDir(t, Options{Durability: ProcessCrash})
 	log := contents(d.pathOf(indexWAL)).(string)
+	withoutRedo(t, d)
 	for range 2 {
 		require.NoError(t, d.checkpointNow())
 		load(t, d, "late").do(state.Heartbeat{Token: 1})

@@ -59,6 +59,10 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 			if n == 0 {
 				continue // purged in the meantime
 			}
+			if err := d.moveRunOf(db, j.row.Num, last.seq); err != nil {
+				return err
+			}
+			d.redo.noteFiled(j.row.Num)
 			d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.loggedBytes())
 			d.hook.Hit("file.trim")
 			spans = append(spans, span{j.row.Num, j.row.Flushed + 1, last.seq})

@@ -52,7 +52,7 @@ func dropped(t testing.TB, d *Dir) *[]int {
 // A long run is flushed, and no commit is long: others go on in between.
 func TestALongRunIsTrimmedInPieces(t *testing.T) {
 	const records = 2000
-	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	d := withoutRedo(t, openWith(t, t.TempDir(), Options{Durability: ProcessCrash}))
 	o := long(t, d, "r1", records)
 	other := start(t, d, "r2")
 	other.do(state.Start{}, startRun(nil), createToken(1, "start"))
@@ -82,7 +82,7 @@ func TestALongRunIsTrimmedInPieces(t *testing.T) {
 // The records of several runs go together, as many as one transaction may drop; and
 // fewer if they are large.
 func TestPiecesOfTheLog(t *testing.T) {
-	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	d := withoutRedo(t, openWith(t, t.TempDir(), Options{Durability: ProcessCrash}))
 	for n, records := range []int{3, 4, 2, 1} {
 		long(t, d, workflow.RunID(fmt.Sprint(n+1)), records)
 	}
@@ -115,7 +115,7 @@ func TestPiecesOfTheLog(t *testing.T) {
 // r1 has dead records, one of them large; and its owner.
 func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) {
 	from := t.TempDir()
-	d := openWith(t, from, Options{Durability: ProcessCrash})
+	d := withoutRedo(t, openWith(t, from, Options{Durability: ProcessCrash}))
 	d.hook.SetTrimRecords(3)
 	o = long(t, d, "r1", 7)
 	o.do(state.Heartbeat{Token: 1}, large(2*partBytes))
@@ -229,7 +229,7 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 // Dead records are not forgotten if the commit fails that was to drop them with those
 // of the next flush.
 func TestDeadRecordsOutliveAFailedFiling(t *testing.T) {
-	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	d := withoutRedo(t, openWith(t, t.TempDir(), Options{Durability: ProcessCrash}))
 	d.hook.SetTrimRecords(3)
 	o, next := long(t, d, "r1", 7), long(t, d, "r2", 2)
 	rename := func(from, to string) error {

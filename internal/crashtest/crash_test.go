@@ -206,12 +206,14 @@ func (s *suite) chainsOf() []plan {
 // woken returns plans that kill where a work without a crash need not come, or cannot. A run is woken
 // by its alarm only if it has gone to sleep in time, which a busy machine need not let it: that is tried until
 // it comes. Every child that goes on after a crash asks whether it is still wanted, and an engine that finds a log
-// elsewhere takes it when it opens again; a directory that gets a log has a first base, which it may die before it notes; a log that has lost its end gets it again.
+// elsewhere takes it when it opens again, as every engine does the redo log of one that has died, and drops what is in it only where a purge and a checkpoint come; a directory that gets a log has a first base, which it may die before it notes; a log that has lost its end gets it again.
 func (s *suite) woken() (out []plan) {
 	for _, p := range []plan{
 		{workNamed("sleeper"), []kill{{"alarm.wake", 1}}},
 		{workNamed("family"), []kill{{"child.started", 3}, {"child.asks", 1}}},
 		{workNamed("family"), []kill{{"child.started", 3}, {"child.asks", 2}, {"child.asks", 1}}},
+		{workNamed("family"), []kill{{"release.end", 2}, {"redo.taken", 1}, {"redo.taken", 1}}},
+		{workNamed("copied"), []kill{{"redo.restart", 1}}},
 		{workNamed("remote"), []kill{{"release.end", 2}, {"remote.taken", 1}}},
 		{attached, []kill{{"release.end", 2}, {"remote.based", 1}, {"open.epoch", 1}, {"remote.taken", 1}}},
 		{shortened, []kill{{"release.end", 2}, {"remote.again", 2}, {"remote.again", 1}, {"task.result", 1}, {"remote.again", 3}}},

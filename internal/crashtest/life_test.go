@@ -54,7 +54,11 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 		return err
 	}
 	defer l.ledger.Close()
-	hook.SetLogFrames(60) // a few checkpoints in every life
+	hook.SetLogFrames(60)    // a few checkpoints in every life
+	hook.SetRedoBytes(8_000) // the regions of the redo log take turns
+	if w.first > 0 {
+		hook.SetLogFrames(4) // one behind a purge
+	}
 	if w.parts > 0 {
 		hook.SetPartBytes(w.parts)
 		hook.SetTrimRecords(2)

@@ -34,7 +34,7 @@ func TestBackupsEqualOneCommit(t *testing.T) {
 	require.NoError(t, err)
 	ids := []workflow.RunID{"a", "b", "c"}
 	for _, id := range ids {
-		start(ctx, t, e, "work", string(id))
+		new(scene).start(ctx, t, e, "work", string(id))
 	}
 	p.expect(ctx, t, len(ids))
 	// Some signals for every backup, one at a time: to a, b, c, a, ...

@@ -64,7 +64,7 @@ func (i *injection) judge(c call) verdict {
 	i.hits = append(i.hits, c)
 	v := i.verdict
 	v.short = v.short && len(i.hits) == 1
-	i.spoilt = i.spoilt || c == call{syncs, "pawl.db-wal"}
+	i.spoilt = i.spoilt || c == call{syncs, "pawl.db-wal"} || c == call{syncs, "pawl.db-redo"}
 	return v
 }
 
@@ -74,7 +74,7 @@ func (i *injection) watch(c call) {
 	switch c {
 	case call{names, "LOCK"}:
 		i.spoilt = false
-	case call{writes, "pawl.db-wal"}:
+	case call{writes, "pawl.db-wal"}, call{writes, "pawl.db-redo"}:
 		if i.spoilt {
 			i.after++
 		}

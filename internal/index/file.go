@@ -14,6 +14,7 @@ const (
 	File           = "pawl.db"
 	WALFile        = "pawl.db-wal"
 	SumsFile       = "pawl.db-sums" // of the pages of pawl.db, while an engine has it open
+	RedoFile       = "pawl.db-redo" // commits that pawl.db lacks yet, likewise
 	TailFile       = "pawl.db-tail" // the last entries of the log outside of the directory, if it has one
 	OldTailFile    = "pawl.db-tail.old"
 	LockFile       = "LOCK"

@@ -17,7 +17,7 @@ const SecretSize = 32
 var ErrDamagedSecret = errors.New("the secret in its table meta is damaged")
 
 const (
-	getSecret = `SELECT key, value FROM meta WHERE key NOT IN ('epoch', 'sealed', 'log')`
+	getSecret = `SELECT key, value FROM meta WHERE key NOT IN ('epoch', 'sealed', 'log', 'redo')`
 	putSecret = `INSERT INTO meta (key, value) VALUES ('secret', ?) ON CONFLICT DO UPDATE SET value = excluded.value`
 	getMark   = `SELECT value FROM meta WHERE key = 'sealed'`
 	putMark   = `INSERT INTO meta (key, value) VALUES ('sealed', ?) ON CONFLICT DO UPDATE SET value = excluded.value`

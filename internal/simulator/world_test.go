@@ -113,7 +113,8 @@ func newWorld(p play, folder string) *world {
 	w.hook.SetPartBytes(of(p.draw("parts"), int64(512<<10), 2000, 300))
 	w.hook.SetTrimRecords(of(p.draw("trim"), int64(256), 3, 1))
 	w.hook.SetLogFrames(of(p.draw("log"), int64(12_000), 200, 30))
-	w.hook.SetGatherRuns(1) // or what is written when would hang on which goroutine comes first
+	w.hook.SetRedoBytes(of(p.draw("redo"), int64(8<<20), 8000, 1500, 1)) // the last is too small for any commit
+	w.hook.SetGatherRuns(1)                                              // or what is written when would hang on which goroutine comes first
 	for i := range w.runs {
 		r := p.draw("family", i)
 		family := drawFamily(r, fmt.Sprintf("d%d", i))

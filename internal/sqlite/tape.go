@@ -65,22 +65,40 @@ func (t *Tape) addStatement(text string, args []driver.Value, rows int64) error 
 	t.data = binary.AppendVarint(t.data, rows)
 	t.data = binary.AppendUvarint(t.data, uint64(len(args)))
 	for _, a := range args {
-		switch a := a.(type) {
-		case nil:
-			t.data = append(t.data, tapeNull)
-		case int64:
-			t.data = binary.AppendVarint(append(t.data, tapeInt), a)
-		case float64:
-			t.data = binary.LittleEndian.AppendUint64(append(t.data, tapeFloat), math.Float64bits(a))
-		case string:
-			t.data = appendText(append(t.data, tapeText), a)
-		case []byte:
-			t.data = appendText(append(t.data, tapeBytes), a)
-		default:
-			return fmt.Errorf("an argument of type %T cannot be noted", a)
+		var err error
+		if t.data, err = AppendValue(t.data, a); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// AppendValue appends a value as tapes have it, its type before it. It fails if the value is
+// none that [Conn.Exec] takes.
+func AppendValue(to []byte, v driver.Value) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return append(to, tapeNull), nil
+	case int64:
+		return binary.AppendVarint(append(to, tapeInt), v), nil
+	case float64:
+		return binary.LittleEndian.AppendUint64(append(to, tapeFloat), math.Float64bits(v)), nil
+	case string:
+		return appendText(append(to, tapeText), v), nil
+	case []byte:
+		return appendText(append(to, tapeBytes), v), nil
+	}
+	return to, fmt.Errorf("an argument of type %T cannot be noted", v)
+}
+
+// CutValue cuts a value off that [AppendValue] has appended. It fails with [ErrBadTape].
+func CutValue(data []byte) (v driver.Value, rest []byte, err error) {
+	r := tapeReader{rest: data}
+	v = r.readValue()
+	if r.bad {
+		return nil, nil, ErrBadTape
+	}
+	return v, r.rest, nil
 }
 
 func appendText[T string | []byte](to []byte, text T) []byte {

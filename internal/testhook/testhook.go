@@ -13,7 +13,7 @@ import (
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
 // Stage, Migration, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes,
-// TailBytes, LogFrames, FlushWorkers, GatherRuns and FenceWith,
+// TailBytes, LogFrames, RedoBytes, FlushWorkers, GatherRuns and FenceWith,
 // which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
 	hit          atomic.Pointer[func(point string)]
@@ -31,6 +31,7 @@ type Hook struct {
 	workers      atomic.Int64
 	gather       atomic.Int64
 	logFrames    atomic.Int64
+	redoBytes    atomic.Int64
 	nap          atomic.Int64
 }
 
@@ -214,6 +215,18 @@ func (h *Hook) LogFrames(usual int64) int64 {
 // SetLogFrames sets what LogFrames returns: with a small number there is a checkpoint after
 // every few commits, 0 restores the usual one.
 func (h *Hook) SetLogFrames(n int64) { h.logFrames.Store(n) }
+
+// RedoBytes returns how many bytes a region of the redo log has: usual, unless a test has set another number.
+func (h *Hook) RedoBytes(usual int64) int64 {
+	if h == nil {
+		return usual
+	}
+	return positiveOr(h.redoBytes.Load(), usual)
+}
+
+// SetRedoBytes sets what RedoBytes returns, before the store is opened: with a small number regions take turns every few
+// commits, 0 restores the usual one.
+func (h *Hook) SetRedoBytes(n int64) { h.redoBytes.Store(n) }
 
 // TailBytes returns how large a file of the last entries of a log becomes: usual, unless a test has set another number.
 func (h *Hook) TailBytes(usual int64) int64 {

@@ -1,0 +1,349 @@
+package index
+
+import (
+	"bytes"
+	"database/sql/driver"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// An Advance is a commit that adds records to the log of a run and moves the run's row on, and
+// changes nothing else in pawl.db. The redo log has such commits before pawl.db has them.
+type Advance struct {
+	Num     int64
+	State   []driver.Value  // the part RowState of the row, with its checksum; nil if it stays
+	Entries []runfile.Entry // at least one
+}
+
+// stateColumns is how many columns the part RowState has, with its checksum.
+const stateColumns = 7
+
+// Last returns the part RowLast of the row, with its checksum.
+func (a *Advance) Last() []driver.Value { return LastColumns(a.Num, &a.Entries[len(a.Entries)-1]) }
+
+// LastColumns returns the part RowLast of the row of run num whose last record is e, with its checksum.
+func LastColumns(num int64, e *runfile.Entry) []driver.Value {
+	return WithCRC(num, e.Seq, e.Sum[:], column.Millis(e.At))
+}
+
+// Append appends the advance as the redo log has it.
+func (a *Advance) Append(to []byte) ([]byte, error) {
+	to = binary.AppendVarint(to, a.Num)
+	to = binary.AppendUvarint(to, uint64(len(a.State)))
+	var err error
+	for _, v := range a.State {
+		if to, err = sqlite.AppendValue(to, v); err != nil {
+			return nil, err
+		}
+	}
+	to = binary.AppendUvarint(to, uint64(len(a.Entries)))
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		to = binary.AppendVarint(to, e.Seq)
+		to = binary.AppendVarint(to, e.At.UnixMilli())
+		to = binary.LittleEndian.AppendUint64(to, uint64(e.Epoch)) //nolint:gosec // its 64 bits
+		to = binary.AppendVarint(to, int64(e.Planner))
+		for _, text := range [][]byte{e.Message, e.Decisions, packedValues(e)} {
+			to = append(binary.AppendUvarint(to, uint64(len(text))), text...)
+		}
+		to = append(to, e.Sum[:]...)
+	}
+	return to, nil
+}
+
+// packedValues returns the large values of a record, whether they are packed or not.
+func packedValues(e *runfile.Entry) []byte {
+	if e.Values == nil {
+		return e.Packed
+	}
+	return PackValues(e.Values)
+}
+
+// errBadAdvance says that bytes are no advance.
+var errBadAdvance = errors.New("it holds something that is no commit")
+
+// CutAdvance cuts an advance off that Append has appended. The large values of its records are in Packed.
+func CutAdvance(data []byte) (a Advance, rest []byte, err error) {
+	c := advanceCutter{rest: data}
+	a.Num = c.cutVarint()
+	if n := c.cutUvarint(); n == stateColumns {
+		for range n {
+			a.State = append(a.State, c.cutValue())
+		}
+	} else if n != 0 {
+		c.bad = true
+	}
+	for n := c.cutUvarint(); n > 0 && !c.bad; n-- {
+		a.Entries = append(a.Entries, c.cutEntry())
+	}
+	if c.bad || len(a.Entries) == 0 {
+		return Advance{}, nil, errBadAdvance
+	}
+	return a, c.rest, nil
+}
+
+// An advanceCutter cuts the parts of an advance off, until it is bad.
+type advanceCutter struct {
+	rest []byte
+	bad  bool
+}
+
+func (c *advanceCutter) cutEntry() (e runfile.Entry) {
+	e.Seq = c.cutVarint()
+	e.At = time.UnixMilli(c.cutVarint()).UTC()
+	if len(c.rest) < 8 {
+		c.bad = true
+		return e
+	}
+	e.Epoch, c.rest = workflow.Epoch(binary.LittleEndian.Uint64(c.rest)), c.rest[8:]
+	e.Planner = int(c.cutVarint())
+	e.Message, e.Decisions, e.Packed = c.cutBytes(), c.cutBytes(), c.cutBytes()
+	if !e.Sum.SetBytes(c.rest[:min(len(e.Sum), len(c.rest))]) {
+		c.bad = true
+		return e
+	}
+	c.rest = c.rest[len(e.Sum):]
+	return e
+}
+
+func (c *advanceCutter) cutValue() driver.Value {
+	v, rest, err := sqlite.CutValue(c.rest)
+	c.rest, c.bad = rest, c.bad || err != nil
+	return v
+}
+
+func (c *advanceCutter) cutBytes() []byte {
+	b, rest, err := cutLength(c.rest)
+	c.rest, c.bad = rest, c.bad || err != nil
+	return bytes.Clone(b)
+}
+
+func (c *advanceCutter) cutVarint() int64 {
+	n, size := binary.Varint(c.rest)
+	return cutNumber(c, n, size)
+}
+
+func (c *advanceCutter) cutUvarint() uint64 {
+	n, size := binary.Uvarint(c.rest)
+	return cutNumber(c, n, size)
+}
+
+func cutNumber[T int64 | uint64](c *advanceCutter, n T, size int) T {
+	if size <= 0 {
+		c.bad = true
+		return 0
+	}
+	c.rest = c.rest[size:]
+	return n
+}
+
+// PatchRow returns a row of RunColumns with other parts RowLast and RowState, each with its checksum; a nil part stays.
+func PatchRow(r *sqlite.Row, last, state []driver.Value) *sqlite.Row {
+	values := bytesOf(r.Values())
+	copy(values[rowParts[RowLast].first:], last)
+	copy(values[rowParts[RowState].first:], state)
+	return sqlite.NewRow(values)
+}
+
+// bytesOf returns the values in a slice of their own.
+func bytesOf(values []driver.Value) []driver.Value { return append([]driver.Value(nil), values...) }
+
+const (
+	putAdvanced  = `INSERT INTO log (key, at, epoch, planner, message, decisions, vals, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+	getAdvanced  = `SELECT num, seq, sum, at, last_crc FROM runs WHERE num = ?`
+	moveRow      = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ? WHERE num = ?`
+	moveAndState = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ?,
+		status = ?, alarm = ?, ended_at = ?, output = ?, failure = ?, artifacts = ?, state_crc = ? WHERE num = ?`
+	getStatus = `SELECT workflow, status FROM runs WHERE num = ?`
+
+	getRedo  = `SELECT value FROM meta WHERE key = 'redo'`
+	putRedo  = `INSERT INTO meta (key, value) VALUES ('redo', ?) ON CONFLICT DO UPDATE SET value = excluded.value`
+	dropRedo = `DELETE FROM meta WHERE key = 'redo'`
+)
+
+// ReadRedo returns the life of the redo log that has commits which pawl.db may lack; 0 if there is none. It
+// fails with ErrDamagedSecret.
+func ReadRedo(db *sqlite.Conn) (life uint64, err error) {
+	_, err = db.One(getRedo, func(r *sqlite.Row) error {
+		value := r.Bytes(0)
+		if len(value) != metaCRCSize+8 || !bytes.Equal(withCRC(value[metaCRCSize:]), value) {
+			return ErrDamagedSecret
+		}
+		life = binary.BigEndian.Uint64(value[metaCRCSize:])
+		return nil
+	})
+	return life, err
+}
+
+// KeepRedo notes the life of the redo log that has commits which pawl.db lacks; 0: there is none.
+func KeepRedo(db *sqlite.Conn, life uint64) (err error) {
+	if life == 0 {
+		_, err = db.Exec(dropRedo)
+	} else {
+		_, err = db.Exec(putRedo, withCRC(binary.BigEndian.AppendUint64(nil, life)))
+	}
+	return err
+}
+
+// PutRecords inserts the records behind a sequence into the log, but for those that are there.
+func (a *Advance) PutRecords(db *sqlite.Conn, after int64) error {
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		if e.Seq <= after {
+			continue
+		}
+		var vals driver.Value
+		if packed := packedValues(e); len(packed) > 0 {
+			vals = packed
+		}
+		if _, err := db.Exec(putAdvanced, LogKey(a.Num, e.Seq), e.At.UnixMilli(), int64(e.Epoch), int64(e.Planner), e.Message, e.Decisions, vals, e.Sum[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MoveRow has the row of a run say what the parts RowLast and RowState are now; the latter stays if state is nil.
+func MoveRow(db *sqlite.Conn, num int64, last, state []driver.Value) error {
+	text := moveRow
+	if state != nil {
+		text = moveAndState
+	}
+	args := append(append(bytesOf(last), state...), num)
+	n, err := db.Exec(text, args...)
+	if err == nil && n != 1 {
+		err = errors.New("the row of a run is gone")
+	}
+	return err
+}
+
+// A Replay executes the advances of a redo log in a pawl.db, in their order. What is there already stays, so that it
+// can be made again from the beginning, also if a part of it stands in pawl.db by itself.
+type Replay struct {
+	DB *sqlite.Conn
+	// Whole says that nothing that was committed is missing before what was committed later. Otherwise a loss of power may
+	// have taken commits of a run from pawl.db, behind which those of the redo log do not count.
+	Whole bool
+	runs  map[int64]*replayedRun
+}
+
+// A replayedRun is what the row of a run says.
+type replayedRun struct {
+	found  bool
+	sound  bool  // its part RowLast is
+	broken bool  // its commits do not count any more
+	seq    int64 // of the last record
+}
+
+// runOf returns what the row of a run says, which is read once.
+func (r *Replay) runOf(num int64) (*replayedRun, error) {
+	if run := r.runs[num]; run != nil {
+		return run, nil
+	}
+	if r.runs == nil {
+		r.runs = map[int64]*replayedRun{}
+	}
+	run := &replayedRun{}
+	r.runs[num] = run
+	_, err := r.DB.One(getAdvanced, func(x *sqlite.Row) error {
+		run.found, run.sound, run.seq = true, CRCMatches(x, 1, 4), x.Int64(1)
+		return nil
+	}, num)
+	return run, err
+}
+
+// Execute executes the advances of one frame.
+func (r *Replay) Execute(data []byte) error { return eachAdvance(data, r.execute) }
+
+// CheckFrame fails if a frame has anything but advances.
+func CheckFrame(data []byte) error { return eachAdvance(data, func(*Advance) error { return nil }) }
+
+func eachAdvance(data []byte, f func(*Advance) error) error {
+	for len(data) > 0 {
+		a, rest, err := CutAdvance(data)
+		if err == nil {
+			err = f(&a)
+		}
+		if err != nil {
+			return err
+		}
+		data = rest
+	}
+	return nil
+}
+
+// execute executes one advance. A run without a row was purged, or, where a loss of power takes commits, was never
+// started.
+//
+// What is behind the last record that the row names is not in pawl.db, or was on its way there, and all before it is there
+// or in the run's file. With Whole, records that do not follow the last one are put there all the same: whoever loads
+// the run finds that one is missing. Of a row that is damaged nothing is believed, and it stays as it is.
+func (r *Replay) execute(a *Advance) error {
+	run, err := r.runOf(a.Num)
+	if err != nil || !run.found || run.broken {
+		return err
+	}
+	if !run.sound {
+		return a.PutRecords(r.DB, 0)
+	}
+	if !r.Whole && a.Entries[0].Seq > run.seq+1 {
+		run.broken = true
+		return nil
+	}
+	last := a.Entries[len(a.Entries)-1].Seq
+	if last <= run.seq {
+		return nil
+	}
+	if err := a.PutRecords(r.DB, run.seq); err != nil {
+		return err
+	}
+	run.seq = last
+	return r.moveRow(a)
+}
+
+// moveRow brings the row up to date, with the counts of runs.
+func (r *Replay) moveRow(a *Advance) error {
+	if a.State != nil {
+		var name string
+		var before int64
+		if _, err := r.DB.One(getStatus, func(x *sqlite.Row) error { name, before = x.Text(0), x.Int64(1); return nil }, a.Num); err != nil {
+			return err
+		}
+		if after, _ := a.State[0].(int64); after != before {
+			if err := countOne(r.DB, name, before, -1); err != nil {
+				return err
+			}
+			if err := countOne(r.DB, name, after, 1); err != nil {
+				return err
+			}
+		}
+	}
+	return MoveRow(r.DB, a.Num, a.Last(), a.State)
+}
+
+const (
+	getCount  = `SELECT runs FROM run_counts WHERE workflow = ? AND status = ?`
+	putCount  = `INSERT INTO run_counts (workflow, status, runs, crc) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET runs = excluded.runs, crc = excluded.crc`
+	dropCount = `DELETE FROM run_counts WHERE workflow = ? AND status = ?`
+)
+
+// countOne counts one more run of a workflow and a status, or with -1 one less.
+func countOne(db *sqlite.Conn, name string, status, n int64) error {
+	runs := n
+	if _, err := db.One(getCount, func(x *sqlite.Row) error { runs += x.Int64(0); return nil }, name, status); err != nil {
+		return err
+	}
+	var err error
+	if runs > 0 {
+		_, err = db.Exec(putCount, RowWithCRC(name, status, runs)...)
+	} else {
+		_, err = db.Exec(dropCount, name, status)
+	}
+	return err
+}

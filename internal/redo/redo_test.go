@@ -1,0 +1,233 @@
+package redo
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const testLife = 0x1234567890abcdef
+
+type fataler interface {
+	require.TestingT
+	Helper()
+}
+
+// newLog returns a log in a file of its own.
+func newLog(t fataler, folder string, region int64, zeros bool) (*Log, *os.File) {
+	t.Helper()
+	f, err := os.CreateTemp(folder, "redo")
+	require.NoError(t, err)
+	_, err = f.WriteAt(NewFile(testLife, region), 0)
+	require.NoError(t, err)
+	return NewLog(f, testLife, region, zeros, (*os.File).Sync), f
+}
+
+// framesOf returns the frames that a file has.
+func framesOf(data []byte, whole bool) (frames []string, err error) {
+	err = Read(data, whole, func(b []byte) error { frames = append(frames, string(b)); return nil })
+	return frames, err
+}
+
+func contentsOf(t fataler, f *os.File) []byte {
+	t.Helper()
+	data, err := os.ReadFile(f.Name())
+	require.NoError(t, err)
+	return data
+}
+
+// TestFrames: whatever is appended, with regions that take turns, is read back in its order, but for what was in
+// regions that began anew; and a file that is cut short at any place has the first of them.
+func TestFrames(t *testing.T) {
+	folder := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		l, f := newLog(t, folder, rapid.Int64Range(100, 2000).Draw(t, "region"), rapid.Bool().Draw(t, "zeros"))
+		defer func() { _ = os.Remove(f.Name()) }()
+		defer f.Close()
+		var older, current []string
+		for n := range rapid.IntRange(0, 60).Draw(t, "frames") {
+			content := fmt.Sprintf("%d %s", n, rapid.StringN(0, 200, 300).Draw(t, "content"))
+			if !l.HasRoom(len(content)) {
+				if !l.IsFree() {
+					require.NoError(t, l.Recycle())
+					l.Free()
+					older = nil
+				}
+				if !l.Fits(len(content)) {
+					continue
+				}
+				l.Switch()
+				older, current = current, nil
+			}
+			cut := rapid.IntRange(0, len(content)).Draw(t, "parts")
+			require.NoError(t, l.Append([]byte(content[:cut]), []byte(content[cut:])))
+			current = append(current, content)
+			if rapid.IntRange(0, 30).Draw(t, "restart") == 0 {
+				require.NoError(t, l.Restart())
+				require.True(t, l.IsEmpty())
+				older, current = nil, nil
+			}
+		}
+		require.NoError(t, l.CheckOwner())
+		want := slices.Concat(older, current)
+		for _, whole := range []bool{true, false} {
+			got, err := framesOf(contentsOf(t, f), whole)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		require.NoError(t, TakeOver(f, 1))
+		require.ErrorIs(t, l.CheckOwner(), ErrOwned)
+		got, err := framesOf(contentsOf(t, f), true)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
+
+// TestDamagedFrames: a frame that has changed is never read. Before others it is damage; the last one looks like one
+// that was not written to its end. Without syncs, the frames before it are read.
+func TestDamagedFrames(t *testing.T) {
+	folder := t.TempDir()
+	l, f := newLog(t, folder, 1000, false)
+	var want []string
+	var ends []int64
+	for n := 0; len(want) < 14; n++ {
+		content := fmt.Sprintf("frame %d %s", n, bytes.Repeat([]byte{byte('a' + n)}, 10*n))
+		if !l.HasRoom(len(content)) {
+			l.Switch() // in the second region there are some, too
+		}
+		require.NoError(t, l.Append([]byte(content)))
+		want, ends = append(want, content), append(ends, l.end)
+	}
+	data := contentsOf(t, f)
+	for at := framesAt; at < len(data); at++ {
+		broken := slices.Clone(data)
+		broken[at] ^= 4
+		n := slices.IndexFunc(ends, func(end int64) bool { return int64(at) < end })
+		got, err := framesOf(broken, true)
+		lax, laxErr := framesOf(broken, false)
+		require.NoError(t, laxErr)
+		if slices.Equal(got, want) && err == nil { // between two regions
+			continue
+		}
+		require.Equal(t, want[:n:n], append([]string{}, got...), "byte %d", at)
+		require.Equal(t, want[:n:n], append([]string{}, lax...), "byte %d", at)
+		if n < len(want)-1 {
+			require.ErrorIs(t, err, ErrDamaged, "byte %d", at)
+		} else {
+			require.NoError(t, err)
+		}
+	}
+	for at := range framesAt {
+		broken := slices.Clone(data)
+		broken[at] ^= 4
+		if got, err := framesOf(broken, true); err == nil { // filled up, or the owner
+			require.Equal(t, want, got, at)
+		} else {
+			require.ErrorIs(t, err, ErrDamaged)
+		}
+	}
+	for size := range len(data) {
+		got, err := framesOf(data[:size], true)
+		if err == nil {
+			require.Equal(t, want[:len(got):len(got)], append([]string{}, got...))
+		} else {
+			require.ErrorIs(t, err, ErrDamaged)
+		}
+	}
+}
+
+// TestAFrameThatWasNotWritten is written over by the next one.
+func TestAFrameThatWasNotWritten(t *testing.T) {
+	l, f := newLog(t, t.TempDir(), 1000, false)
+	require.NoError(t, l.Append([]byte("one")))
+	file := l.file
+	readOnly, err := os.Open(f.Name())
+	require.NoError(t, err)
+	l.file = readOnly
+	require.Error(t, l.Append(bytes.Repeat([]byte("x"), 100)))
+	l.file = file
+	_, err = f.WriteAt(bytes.Repeat([]byte("x"), 60), l.end) // of a longer one
+	require.NoError(t, err)
+	got, err := framesOf(contentsOf(t, f), true)
+	require.NoError(t, err)
+	require.Equal(t, []string{"one"}, got)
+	require.NoError(t, l.Append([]byte("two")))
+	got, err = framesOf(contentsOf(t, f), true)
+	require.NoError(t, err)
+	require.Equal(t, []string{"one", "two"}, got)
+}
+
+// TestSyncFails: a file that cannot be synced says so.
+func TestSyncFails(t *testing.T) {
+	l, _ := newLog(t, t.TempDir(), 1000, true)
+	no := errors.New("no")
+	l.sync = func(*os.File) error { return no }
+	require.ErrorIs(t, l.Sync(), no)
+	require.ErrorIs(t, l.Recycle(), no)
+	require.ErrorIs(t, l.Restart(), no)
+}
+
+// TestZeros: a file that grows does so in steps, never beyond its region, and by zeros, which are no frames.
+func TestZeros(t *testing.T) {
+	const region = 3 * reserveStep / 2
+	l, f := newLog(t, t.TempDir(), region, true)
+	sizes := map[int64]bool{}
+	n := 0
+	for content := bytes.Repeat([]byte("y"), 1000); l.HasRoom(len(content)); n++ {
+		require.NoError(t, l.Append(content))
+		info, err := f.Stat()
+		require.NoError(t, err)
+		if l.end > framesAt+reserveFrom+2000 {
+			sizes[info.Size()] = true
+		}
+		require.LessOrEqual(t, info.Size(), int64(framesAt+region))
+	}
+	require.Less(t, len(sizes), 5)
+	got, err := framesOf(contentsOf(t, f), true)
+	require.NoError(t, err)
+	require.Len(t, got, n)
+}
+
+// TestOtherFiles: what is no redo log, or one of a later version, is refused with words.
+func TestOtherFiles(t *testing.T) {
+	later := NewFile(testLife, 1000)
+	binary.LittleEndian.PutUint32(later[len(magic):], version+1)
+	binary.LittleEndian.PutUint32(later[headerSize-4:], checksum(later[:headerSize-4]))
+	for says, data := range map[string][]byte{
+		"does not begin as a redo log": []byte("SQLite format 3"), "of version 2": later, "header has changed": append([]byte(magic), make([]byte, 100)...),
+		"cut short": NewFile(testLife, 1000)[:headerSize],
+	} {
+		_, err := framesOf(data, true)
+		require.ErrorIs(t, err, ErrDamaged)
+		require.ErrorContains(t, err, says)
+	}
+	life, err := LifeOf(NewFile(testLife, 1000))
+	require.NoError(t, err)
+	require.EqualValues(t, testLife, life)
+}
+
+// FuzzRead: no bytes make the reader fail otherwise than with ErrDamaged, or read beyond them.
+func FuzzRead(f *testing.F) {
+	l, file := newLog(f, f.TempDir(), 500, false)
+	for n := range 5 {
+		require.NoError(f, l.Append(bytes.Repeat([]byte{byte(n)}, 20)))
+	}
+	data, err := os.ReadFile(filepath.Clean(file.Name()))
+	require.NoError(f, err)
+	f.Add(data, true)
+	f.Add(data[:framesAt+30], false)
+	f.Fuzz(func(t *testing.T, data []byte, whole bool) {
+		_, err := framesOf(data, whole)
+		if err != nil {
+			require.ErrorIs(t, err, ErrDamaged)
+		}
+	})
+}

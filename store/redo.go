@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/redo"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Most commits add records to a run and move its row on, and nothing else. They go into the redo
+// log, pawl.db-redo: one write, and one sync, in place of a transaction of SQLite, which writes a page
+// of each table. pawl.db lacks them then. What it lacks is in memory as well, and moves there when
+// somebody reads the rows of several runs, when the run has a commit of another kind, when its file
+// is made, by which most of it need never stand in pawl.db, and when the log is half full.
+//
+// What holds, whatever the engine dies of:
+//
+//   - A row of meta in pawl.db names the redo log, by its life, as long as that may have commits
+//     which pawl.db lacks. The next Open executes them, in the transaction with its epoch.
+//   - The commits of a run are in their order: what is in the redo log of it goes on from what is in
+//     pawl.db. To execute one that pawl.db has changes nothing.
+//   - A region of the redo log begins anew when all that was in it is durable in pawl.db.
+//   - At ProcessCrash, where commits are not synced, a loss of power may leave pawl.db ahead of the
+//     redo log or behind. What moves is all of a run up to its last record, or is synced
+//     in the redo log before: so of each run the first of its records are left, and a row that fits them.
+//
+// A directory with a log outside has none, and nobody appends to it while a copy of pawl.db is made.
+
+// A redoLog is the redo log of a life with what is in it and not in pawl.db. The lock of the directory
+// guards it, but for on.
+type redoLog struct {
+	named     uint64 // while the directory is opened: the life of the one that pawl.db names, 0 if none
+	on        bool   // there is one; Open sets it, and nobody changes it
+	file      *redo.Log
+	armed     bool // pawl.db names it
+	arming    bool // the transaction under way says so
+	paused    int  // how many want nothing to be appended
+	unsynced  bool // something was appended that was not synced
+	runs      map[int64]*redoRun
+	ahead     map[countKey]int64 // what run_counts in pawl.db lacks
+	moved     []movedRun         // by the transaction under way
+	recycling bool               // a goroutine frees a region
+	running   sync.WaitGroup     // that goroutine
+	parts     [][]byte           // reused
+}
+
+// A redoRun is a run as its last commit left it, where that may be in the redo log.
+type redoRun struct {
+	num      int64
+	workflow string
+	seq      int64            // of the last record
+	sum      runfile.Checksum // of that
+	at       time.Time        // likewise
+	state    []driver.Value   // the part RowState of its row, if that is not what pawl.db has
+	status   workflow.RunStatus
+	stored   int64              // seq as pawl.db has it
+	was      workflow.RunStatus // the status as pawl.db has it
+	entries  []runfile.Entry    // the records that the log in pawl.db lacks
+	gen      uint64             // of the region that has the first of them
+	busy     bool               // a commit of it is being appended
+}
+
+// isBehind reports whether pawl.db lacks something of the run.
+func (r *redoRun) isBehind() bool { return r != nil && r.stored != r.seq }
+
+// last returns the part RowLast of its row.
+func (r *redoRun) lastColumns() []driver.Value {
+	return index.LastColumns(r.num, &runfile.Entry{Encoded: decision.Encoded{Seq: r.seq, At: r.at}, Sum: r.sum})
+}
+
+// redoFile is the name of the redo log.
+const redoFile = index.RedoFile
+
+// beginRedo makes the redo log of this life, as one of the last steps of Open. A directory with a log
+// outside has none.
+//
+// It takes the place of the one before, from which everything was taken, and is durable before
+// anything names it.
+func (d *Dir) beginRedo() error {
+	if d.remote != nil || d.logAway {
+		if err := d.root.Remove(redoFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	life, region := uint64(d.epoch), d.hook.RedoBytes(redo.RegionBytes)
+	building := path.Join(tmpDir, fmt.Sprintf("%v-redo", d.epoch))
+	if err := d.writeFile(building, redo.NewFile(life, region), true); err != nil {
+		return err
+	}
+	if err := d.root.Rename(building, redoFile); err != nil {
+		return err
+	}
+	if err := d.syncDir("."); err != nil {
+		return err
+	}
+	f, err := d.root.OpenFile(redoFile, os.O_RDWR|noFollow, 0)
+	if err != nil {
+		return err
+	}
+	l := &d.redo
+	l.on, l.file = true, redo.NewLog(f, life, region, d.options.Durability == PowerLoss, syncData)
+	l.runs, l.ahead = map[int64]*redoRun{}, map[countKey]int64{}
+	return nil
+}
+
+// armRedo has pawl.db name the redo log, in the transaction under way, unless it does already. From its
+// commit on, commits may go there.
+func (d *Dir) armRedo(db *sqlite.Conn) error {
+	l := &d.redo
+	if l.arming = l.on && !l.armed && l.paused == 0; !l.arming {
+		return nil
+	}
+	return index.KeepRedo(db, uint64(d.epoch))
+}
+
+// pauseRedo has all commits go into pawl.db, which has everything when it returns, until resume is called.
+func (d *Dir) pauseRedo(ctx context.Context) (resume func(), err error) {
+	l := &d.redo
+	if !l.on {
+		return func() {}, nil
+	}
+	count := func(n int) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		l.paused += n
+	}
+	count(1)
+	if err = d.moveBehind(ctx); err == nil {
+		err = d.readIndexUntil(ctx, func(*sqlite.Conn) error { return d.disarmRedo() })
+	}
+	if err != nil {
+		count(-1)
+		return nil, err
+	}
+	return func() { count(-1) }, nil
+}
+
+// disarmRedo moves everything into pawl.db, which names no redo log then. Commits must be paused. The lock is held.
+func (d *Dir) disarmRedo() error {
+	l := &d.redo
+	if !l.armed {
+		return nil
+	}
+	_, err := d.moveRuns(slices.Collect(maps.Keys(l.runs)), math.MaxInt, func() error { return index.KeepRedo(d.db, 0) })
+	if err == nil {
+		l.armed = false
+	}
+	return err
+}
+
+// restartRedo moves everything into pawl.db, has makeDurable make it durable there, and drops it from the
+// file, so that nothing which was deleted is left in it. The lock is held.
+func (d *Dir) restartRedo(makeDurable func() error) error {
+	l := &d.redo
+	if !l.on || l.recycling || l.file.IsEmpty() {
+		return makeDurable()
+	}
+	if _, err := d.moveRuns(slices.Collect(maps.Keys(l.runs)), math.MaxInt, nil); err != nil {
+		return err
+	}
+	if err := makeDurable(); err != nil {
+		return err
+	}
+	d.hook.Hit("redo.restart")
+	return l.file.Restart()
+}
+
+// closeRedo closes the file, and removes it if everything in it is in a pawl.db that was closed.
+func (d *Dir) closeRedo(remove bool) error {
+	l := &d.redo
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	if l.file = nil; remove && err == nil {
+		err = d.root.Remove(redoFile)
+	}
+	return err
+}

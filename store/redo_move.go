@@ -1,0 +1,326 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// moveOnce is how many records one transaction moves from the redo log into pawl.db, between which others commit.
+const moveOnce = 256
+
+// A movedRun is what a transaction changes of a run that is in the redo log, if it is committed.
+type movedRun struct {
+	run     *redoRun
+	entries int  // the first records that pawl.db has, or the file
+	row     bool // the row is that of the last record
+	gone    bool // the run is purged, or needs not be known
+}
+
+// moveRun moves what pawl.db lacks of a run there, within a transaction, but for the records up to filed, which its
+// file has: the records, at most so many, and if these are all, the row. It returns how many records were
+// moved, and whether the row was.
+//
+// Without the row, pawl.db has records behind the one that the row names. They must be durable in the redo log then,
+// whence the next Open takes the row.
+func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n int, whole bool, err error) {
+	if !r.isBehind() {
+		return 0, true, nil
+	}
+	l := &d.redo
+	first := 0
+	for first < len(r.entries) && r.entries[first].Seq <= filed {
+		first++
+	}
+	a := index.Advance{Num: r.num, Entries: r.entries[first:]}
+	if whole = len(a.Entries) <= limit; !whole {
+		a.Entries = a.Entries[:limit]
+		if err := d.syncRedo(); err != nil {
+			return 0, false, err
+		}
+	}
+	if err := a.PutRecords(db, filed); err != nil {
+		return 0, false, err
+	}
+	if whole {
+		if err := index.MoveRow(db, r.num, r.lastColumns(), r.state); err != nil {
+			return 0, false, err
+		}
+		if r.status != r.was {
+			d.counts.countRun(r.workflow, r.was, -1)
+			d.counts.countRun(r.workflow, r.status, 1)
+		}
+	}
+	l.moved = append(l.moved, movedRun{run: r, entries: first + len(a.Entries), row: whole})
+	return len(a.Entries), whole, nil
+}
+
+// moveRunOf moves what pawl.db lacks of the run with a number there, as moveRun does.
+func (d *Dir) moveRunOf(db *sqlite.Conn, num, filed int64) error {
+	r := d.redo.runs[num]
+	if r == nil {
+		return nil
+	}
+	_, _, err := d.moveRun(db, r, filed, len(r.entries))
+	return err
+}
+
+// syncRedo makes what is in the redo log durable, if it may not be.
+func (d *Dir) syncRedo() error {
+	if l := &d.redo; l.unsynced {
+		if err := l.file.Sync(); err != nil {
+			return err
+		}
+		l.unsynced = false
+	}
+	return nil
+}
+
+// noteStored notes that the transaction under way commits a run in pawl.db, where all of it is then.
+func (l *redoLog) noteStored(r *Run) {
+	if l.on {
+		end := &r.pending[len(r.pending)-1]
+		l.moved = append(l.moved, movedRun{row: true, run: &redoRun{
+			num: r.row.Num, workflow: r.next.Workflow, seq: end.Seq, stored: end.Seq, status: r.next.Status, was: r.next.Status,
+		}})
+	}
+}
+
+// notePurged notes that the transaction under way deletes a run.
+func (l *redoLog) notePurged(num int64) {
+	if l.on {
+		l.moved = append(l.moved, movedRun{run: &redoRun{num: num}, gone: true})
+	}
+}
+
+// noteFiled notes that the transaction under way names a file of a run, which may rest now.
+func (l *redoLog) noteFiled(num int64) {
+	if r := l.runs[num]; r != nil {
+		l.moved = append(l.moved, movedRun{run: r, gone: true})
+	}
+}
+
+// keepMoved takes over what the transaction has changed, which is committed now.
+func (l *redoLog) keepMoved() {
+	for _, m := range l.moved {
+		switch r := l.runs[m.run.num]; {
+		case m.gone:
+			delete(l.runs, m.run.num)
+		case r == m.run:
+			if r.entries = r.entries[m.entries:]; len(r.entries) == 0 {
+				r.entries = nil
+			}
+			if m.row {
+				l.rowMoved(r)
+			}
+		case m.run.status.Final(): // it was committed in pawl.db
+			delete(l.runs, m.run.num)
+		default:
+			l.runs[m.run.num] = m.run
+		}
+	}
+	l.armed = l.armed || l.arming
+	l.clearMoved()
+}
+
+// rowMoved notes that pawl.db has the row of a run.
+func (l *redoLog) rowMoved(r *redoRun) {
+	if r.status != r.was {
+		l.addAhead(countKey{r.workflow, r.was}, 1)
+		l.addAhead(countKey{r.workflow, r.status}, -1)
+	}
+	r.stored, r.was, r.state = r.seq, r.status, nil
+	if r.status.Final() { // it has no further commits
+		delete(l.runs, r.num)
+	}
+}
+
+func (l *redoLog) addAhead(key countKey, n int64) {
+	if l.ahead[key] += n; l.ahead[key] == 0 {
+		delete(l.ahead, key)
+	}
+}
+
+// clearMoved forgets what a transaction has changed.
+func (l *redoLog) clearMoved() {
+	clear(l.moved)
+	l.moved, l.arming = l.moved[:0], false
+}
+
+// moveRuns moves what pawl.db lacks of some runs there, at most so many records, in a transaction of its own, with
+// what else is to be in it. It returns the runs of which something is left. The lock is held.
+//
+// Nothing is synced: what moves is in the redo log still.
+func (d *Dir) moveRuns(nums []int64, limit int, also func() error) (rest []int64, err error) {
+	if d.dead != nil {
+		return nil, d.dead
+	}
+	if err := d.checkOwner(); errors.Is(err, ErrFenced) {
+		return nil, d.failForGood(err)
+	} else if err != nil {
+		return nil, err
+	}
+	d.hook.Hit("redo.move")
+	if _, err := d.db.Exec(begin); err != nil {
+		return nil, d.indexError(err)
+	}
+	rest, err = d.moveWithin(nums, limit)
+	if err == nil && also != nil {
+		err = also()
+	}
+	if err != nil {
+		return nil, d.rollbackAfter(d.indexError(err))
+	}
+	if _, err := d.db.Exec(commit); err != nil {
+		return nil, d.commitFailed(err)
+	}
+	d.counts.keepChanges()
+	d.redo.keepMoved()
+	d.countFrames()
+	d.hook.Hit("redo.moved")
+	return rest, nil
+}
+
+func (d *Dir) moveWithin(nums []int64, limit int) (rest []int64, err error) {
+	if err := d.checkFence(); err != nil {
+		return nil, err
+	}
+	d.counts.clearChanges()
+	d.redo.clearMoved()
+	for i, num := range nums {
+		if limit <= 0 {
+			rest = nums[i:]
+			break
+		}
+		r := d.redo.runs[num]
+		if r == nil {
+			continue
+		}
+		n, whole, err := d.moveRun(d.db, r, 0, limit)
+		if err != nil {
+			return nil, err
+		}
+		if limit -= max(n, 1); !whole {
+			rest = nums[i:]
+			break
+		}
+	}
+	return rest, d.counts.writeChanges(d.db)
+}
+
+// moveBehind moves everything that pawl.db lacks when it is called there, some records at a time: others commit
+// in between.
+func (d *Dir) moveBehind(ctx context.Context) error {
+	if !d.redo.on {
+		return nil
+	}
+	return d.moveSelected(ctx, (*redoRun).isBehind)
+}
+
+// moveSelected moves what pawl.db lacks of the runs that are selected when it is called.
+func (d *Dir) moveSelected(ctx context.Context, isSelected func(*redoRun) bool) error {
+	var nums []int64
+	err := d.readIndexUntil(ctx, func(*sqlite.Conn) error {
+		for num, r := range d.redo.runs {
+			if isSelected(r) {
+				nums = append(nums, num)
+			}
+		}
+		return nil
+	})
+	slices.Sort(nums)
+	for len(nums) > 0 && err == nil {
+		err = d.readIndexUntil(ctx, func(*sqlite.Conn) (err error) { nums, err = d.moveRuns(nums, moveOnce, nil); return err })
+	}
+	return err
+}
+
+// readRuns is readIndexUntil for who reads the rows of several runs, or rows by what they say: pawl.db has all
+// that was committed before.
+func (d *Dir) readRuns(ctx context.Context, f func(*sqlite.Conn) error) error {
+	if err := d.moveBehind(ctx); err != nil {
+		return err
+	}
+	return d.readIndexUntil(ctx, f)
+}
+
+// recycleIfHalfFull has a region of the redo log freed when the other one is half full. The lock is held.
+func (d *Dir) recycleIfHalfFull() {
+	if l := &d.redo; !l.file.IsFree() && !l.recycling && l.file.Filled() >= 0.5 {
+		l.recycling = true
+		l.running.Go(d.recycleRegion)
+	}
+}
+
+// recycleRegion moves everything of the older region into pawl.db, makes it durable there, and frees the region.
+func (d *Dir) recycleRegion() {
+	l := &d.redo
+	err := d.emptyRegion()
+	if err == nil {
+		err = l.file.Recycle()
+	}
+	d.hook.Hit("redo.recycled")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l.recycling = false; err == nil {
+		l.file.Free()
+		for num, r := range l.runs {
+			if !r.isBehind() { // whoever commits it next is asked anew
+				delete(l.runs, num)
+			}
+		}
+	}
+	if err == nil || d.dead != nil {
+		return
+	}
+	err = fmt.Errorf("free the redo log: %w", typedError(err))
+	d.options.Logger.Error("the redo log cannot be moved into the index", "file", d.pathOf(redoFile), "error", err)
+	if !errors.Is(err, ErrNoSpace) {
+		_ = d.failForGood(err) // whoever comes next is told
+	}
+}
+
+// emptyRegion makes everything of the older region durable in pawl.db.
+func (d *Dir) emptyRegion() error {
+	older := uint64(0)
+	err := d.readIndex(func(*sqlite.Conn) error { older = d.redo.file.Generation() - 1; return nil })
+	if err == nil && d.options.Durability == ProcessCrash {
+		err = d.redo.file.Sync() // before what may move in part
+	}
+	if err == nil {
+		err = d.moveSelected(context.Background(), func(r *redoRun) bool { return r.isBehind() && r.gen <= older })
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	log := d.log.file
+	d.mu.Unlock()
+	if log == nil {
+		return d.syncFile(indexWAL)
+	}
+	return syncData(log)
+}
+
+// patchRow returns a row of index.RunColumns as the redo log has it. The lock is held.
+func (d *Dir) patchRow(r *sqlite.Row) *sqlite.Row {
+	if num, ok := r.Values()[0].(int64); ok {
+		if ahead := d.redo.runs[num]; ahead.isBehind() {
+			return index.PatchRow(r, ahead.lastColumns(), ahead.state)
+		}
+	}
+	return r
+}
+
+// entriesBehind returns the records of a run that the log in pawl.db lacks. The lock is held.
+func (d *Dir) entriesBehind(num int64) []runfile.Entry {
+	if ahead := d.redo.runs[num]; ahead.isBehind() {
+		return slices.Clone(ahead.entries)
+	}
+	return nil
+}

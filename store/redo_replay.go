@@ -1,0 +1,134 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/redo"
+	"github.com/pawl-run/pawl/internal/sqlite"
+)
+
+// checkRedo refuses a directory whose redo log is missing, of another time or damaged, if it may have commits that
+// pawl.db lacks. It changes nothing.
+//
+// A pawl.db that was closed has everything, whatever lies beside it.
+func (d *Dir) checkRedo(m lockRecord) error {
+	if !m.mayLackCommits() {
+		return nil
+	}
+	_, err := d.readRedo(m)
+	return err
+}
+
+// mayLackCommits reports whether pawl.db may lack commits that a redo log has: it was not closed, or nothing is known.
+func (m lockRecord) mayLackCommits() bool { return m.state != stateClosed || m.epoch == 0 }
+
+// namedRedo returns the life of the redo log that pawl.db names, 0 if none.
+func (d *Dir) namedRedo(db *sqlite.Conn) (life uint64, err error) {
+	life, err = index.ReadRedo(db)
+	if errors.Is(err, index.ErrDamagedSecret) {
+		err = &CorruptError{File: d.pathOf(indexFile), What: "what its table meta says of the redo log is damaged"}
+	}
+	return life, err
+}
+
+// readRedo returns the bytes of the redo log that has commits which pawl.db may lack, nil if there is none. It
+// fails with ErrCorrupt if frames cannot be read, with the bytes.
+func (d *Dir) readRedo(m lockRecord) (data []byte, err error) {
+	life := d.redo.named
+	if life == 0 {
+		return nil, nil
+	}
+	data, err = d.readFile(redoFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &CorruptError{File: d.pathOf(redoFile), What: "it is missing, but the last engine did not close"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := redo.LifeOf(data)
+	if err == nil && found != life {
+		return nil, &CorruptError{File: d.pathOf(redoFile), What: fmt.Sprintf("it is of another time: its life is %016x, not %016x", found, life)}
+	}
+	if err == nil {
+		err = redo.Read(data, m.state == stateSynced, index.CheckFrame)
+	}
+	if err != nil {
+		return data, &CorruptError{File: d.pathOf(redoFile), What: "commits would be lost", Err: err}
+	}
+	return data, nil
+}
+
+// takeRedo executes what the redo log of the last engine has that pawl.db lacks, and writes the epoch of this life,
+// in one transaction.
+//
+// An earlier owner that still lives may append to the file: it is taken over before it is read. The file stays as
+// it is until everything of it is durable in pawl.db, which then names it no more.
+func (d *Dir) takeRedo() error {
+	putEpochs := func() error { _, err := d.db.Exec(putEpoch, int64(d.epoch)); return err }
+	if !d.was.mayLackCommits() {
+		return errors.Join(index.KeepRedo(d.db, 0), putEpochs())
+	}
+	if data, err := d.readRedo(d.was); err != nil || data == nil {
+		return errors.Join(err, putEpochs())
+	}
+	f, err := d.root.OpenFile(redoFile, os.O_RDWR|noFollow, 0)
+	if err != nil {
+		return err
+	}
+	err = redo.TakeOver(f, uint64(d.epoch))
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	d.hook.Hit("redo.taken")
+	data, err := d.readRedo(d.was)
+	if err != nil {
+		return err
+	}
+	return d.inTransaction(func() error {
+		if err := replayRedo(d.db, data, d.was); err != nil {
+			return err
+		}
+		return errors.Join(index.KeepRedo(d.db, 0), putEpochs())
+	})
+}
+
+// replayRedo executes the frames of a redo log, within a transaction.
+func replayRedo(db *sqlite.Conn, data []byte, m lockRecord) error {
+	whole := m.state == stateSynced
+	r := index.Replay{DB: db, Whole: whole}
+	return redo.Read(data, whole, r.Execute)
+}
+
+// replayRedo executes what the redo log has in the copy of pawl.db, as far as it can be read.
+func (in *Inspection) replayRedo(m lockRecord) {
+	if !m.mayLackCommits() {
+		return
+	}
+	var err error
+	if in.dir.redo.named, err = in.dir.namedRedo(in.dir.db); err != nil {
+		in.distrustIndex(indexFile, in.dir.indexError(err))
+		return
+	}
+	data, err := in.dir.readRedo(m)
+	if data != nil {
+		replayed := in.dir.inTransaction(func() error {
+			if err := replayRedo(in.dir.db, data, m); err != nil && !errors.Is(err, redo.ErrDamaged) {
+				return err
+			}
+			return nil
+		})
+		if replayed != nil {
+			in.distrustIndex(indexFile, in.dir.indexError(replayed))
+		}
+	}
+	if err != nil {
+		in.distrustIndex(redoFile, err)
+	}
+}
