@@ -23,7 +23,7 @@ type flushJob struct {
 	run      *runFlushes
 	requests []*flushRequest
 	row      index.Row // as it was before
-	large    bool      // the file is: it is built on the disk, in a batch of its own
+	large    bool      // the file is: it has a batch of its own
 	name     string    // of the new file
 	tmp      string    // its name while it is built, which no other engine uses
 	hash     [sha256.Size]byte
@@ -146,7 +146,8 @@ func (d *Dir) buildFile(b *runfile.Builder, j *flushJob) error {
 	}
 	j.tmp = path.Join(tmpDir, fmt.Sprintf("%v-%s", d.epoch, path.Base(j.name)))
 	var err error
-	if j.large && !d.sealer.IsOn() { // the disk must not see pages that are not sealed
+	// The disk must not see pages that are not sealed.
+	if estimateSize(j.requests) > maxInMemory && !d.sealer.IsOn() {
 		err = d.buildOnDisk(j)
 	} else {
 		err = d.buildInMemory(b, j)

@@ -2,73 +2,50 @@ package store
 
 import (
 	"os"
-	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/runfile"
-	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// largeFile is the size in bytes from which on a run's file is not built in memory
-// but on the disk, page by page: to copy it at once, into fresh memory, would hold
-// other runs up for tens of milliseconds. It is read and copied without being in memory
-// as well.
-const largeFile = 1 << 20
+// Sizes of files in bytes.
+const (
+	// maxInMemory is that up to which a file is laid out in memory, which a worker keeps for the next. A larger one is
+	// written to the disk row by row: fresh memory for all of it costs more than to lay it out, and the old one is
+	// read a few pages at a time.
+	maxInMemory = 256 << 10
+	// largeFile is that from which on a file has a batch of its own.
+	largeFile = 1 << 20
+)
 
-// largePragmas prepare a database that nobody trusts before it is synced and named.
+// buildOnDisk writes a file row by row, without having it in memory.
 //
-// There is no journal and no sync: after a crash the file is one in tmp/, which the next Open
-// removes.
-const largePragmas = `PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE; PRAGMA trusted_schema=OFF; PRAGMA cache_size=-4096;`
-
-// buildOnDisk writes a large file, page by page.
-//
-// The file is hashed when SQLite has closed it, by reading it once more: that is what the index
+// There is no sync: after a crash the file is one in tmp/, which the next Open removes. It is
+// hashed by reading it once more, since its first page is written last: that is what the index
 // will name, whatever was written.
 func (d *Dir) buildOnDisk(j *flushJob) error {
 	d.hook.Hit("file.begin")
-	if err := d.startOnDisk(j); err != nil {
-		return err
+	var old *runfile.File
+	if j.row.Slot != 0 {
+		// Damage must not be copied into a file with a new hash, which would look whole.
+		from, err := d.proveRunFile(&j.row)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = from.Close() }() // it is only read
+		if old, err = runfile.OpenAt(from, j.row.FileSize); err != nil {
+			return err
+		}
 	}
-	c, err := sqlite.Open(filepath.Join(filepath.Dir(d.lockPath), j.tmp), largePragmas)
+	to, err := d.root.OpenFile(j.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = c.Exec(begin)
-	if err == nil {
-		err = d.fillFile(runfile.InDatabase(c), j)
-	}
-	if err == nil {
-		_, err = c.Exec(commit)
-	}
-	if closed := c.Close(); err == nil {
+	d.hook.Hit("disk.write")
+	err = runfile.WriteFile(to, old, func(to runfile.Target) error { return d.fillFile(to, j) })
+	if closed := to.Close(); err == nil {
 		err = closed
 	}
 	if err == nil {
 		j.hash, j.size, err = d.sumFile(j.tmp)
 	}
 	return err
-}
-
-// startOnDisk writes the file to begin with: a copy of the old file, or what SQLite would
-// have made of a small one, or an empty database.
-//
-// A file that was small until now is made anew in the layout that SQLite can go on with.
-func (d *Dir) startOnDisk(j *flushJob) error {
-	if j.row.Slot != 0 && j.row.FileSize > largeFile {
-		return d.copyRunFile(&j.row, func() (*os.File, error) {
-			d.hook.Hit("disk.write")
-			return d.root.OpenFile(j.tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|noFollow, 0o600)
-		})
-	}
-	data := runfile.New()
-	if j.row.Slot != 0 {
-		old, err := d.readRunFile(&j.row)
-		if err != nil {
-			return err
-		}
-		if data, err = runfile.Enlarge(old); err != nil {
-			return err
-		}
-	}
-	return d.writeFile(j.tmp, data, false)
 }

@@ -2,7 +2,8 @@
 // of a run is written once and never changed in place, so that all that SQLite does
 // for a connection (parse the schema, prepare statements, keep pages and roll them back)
 // is most of what it costs; here the rows of all tables become the pages of
-// a file in one pass, and are read from there.
+// a file in one pass, and are read from there. A [Writer] does so in memory, a [Stream] in a file of any size, of which
+// it has a few pages in memory; an [Image] is either.
 //
 // The format is the one of SQLite's "Database File Format", as far as files of runs use
 // it: texts in UTF-8, tables with and without rowids, NULL, integers, texts and blobs, no

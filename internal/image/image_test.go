@@ -57,27 +57,90 @@ func drawContent(t *rapid.T) (c content) {
 	return c
 }
 
-// bytesOf returns the database of a content.
-func (c content) bytesOf(page int) []byte {
-	var numbered, keyed []image.Row
+// rows returns the rows of both tables.
+func (c content) rows() (numbered, keyed []image.Row) {
 	for _, r := range c.numbered {
-		numbered = append(numbered, image.Row{ID: r[0].(int64), Record: image.AppendRecord(nil, []driver.Value{nil, r[1], r[2]})})
+		numbered = append(numbered, image.Row{ID: r[0].(int64), Record: recordOf(nil, r[1], r[2])})
 	}
 	for _, r := range c.keyed {
-		keyed = append(keyed, image.Row{Record: image.AppendRecord(nil, r)})
+		keyed = append(keyed, image.Row{Record: recordOf(r...)})
 	}
-	return new(image.Writer).Write(header, page, []image.Object{
+	return numbered, keyed
+}
+
+func recordOf(columns ...driver.Value) []byte {
+	var values []image.Value
+	for _, v := range columns {
+		switch v := v.(type) {
+		case nil:
+			values = append(values, image.Value{})
+		case int64:
+			values = append(values, image.Int(v))
+		case string:
+			values = append(values, image.Text(v))
+		case []byte:
+			values = append(values, image.Blob(v))
+		}
+	}
+	return image.AppendRecord(nil, values)
+}
+
+// objects returns the schema, and the rows in it.
+func (c content) objects() []image.Object {
+	numbered, keyed := c.rows()
+	return []image.Object{
 		{Type: "table", Name: "numbered", SQL: strings.Replace(numberedSQL, "STRICT", "", 1), Rows: numbered},
 		{Type: "view", Name: "two", SQL: viewSQL},
 		{Type: "table", Name: "keyed", SQL: keyedSQL, Keyed: true, Rows: keyed},
-	})
+	}
 }
 
-// readBack returns the rows of a table, from some row on.
+// bytesOf returns the database of a content.
+func (c content) bytesOf(page int) []byte {
+	return new(image.Writer).Write(header, page, c.objects())
+}
+
+// streamed returns the same, written row by row.
+func (c content) streamed(t require.TestingT, page int) []byte {
+	var file memoryFile
+	s := image.NewStream(&file, page)
+	for _, o := range c.objects() {
+		require.NoError(t, s.WriteObject(&o, func(to *image.TableWriter) error {
+			for _, r := range o.Rows {
+				if err := to.Add(r.ID, r.Record); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	require.NoError(t, s.Finish(header))
+	return file
+}
+
+// A memoryFile is a file in memory.
+type memoryFile []byte
+
+func (f *memoryFile) WriteAt(b []byte, at int64) (int, error) {
+	if more := int(at) + len(b) - len(*f); more > 0 {
+		*f = append(*f, make([]byte, more)...)
+	}
+	return copy((*f)[at:], b), nil
+}
+
+// readBack returns the rows of a table, from some row on, whether they are read from memory or from a file.
 func readBack(t require.TestingT, data []byte, table string, from image.Start) (out [][]driver.Value) {
 	m, err := image.Open(data)
 	require.NoError(t, err)
-	err = m.Rows(table, from, func(id int64, record []byte) (bool, error) {
+	out = rowsOf(t, m, table, from)
+	m, err = image.OpenAt(bytes.NewReader(data), int64(len(data)))
+	require.NoError(t, err)
+	require.Equal(t, out, rowsOf(t, m, table, from))
+	return out
+}
+
+func rowsOf(t require.TestingT, m *image.Image, table string, from image.Start) (out [][]driver.Value) {
+	err := m.Rows(table, from, func(id int64, record []byte) (bool, error) {
 		row, err := image.DecodeRecord(nil, record)
 		if table == "numbered" {
 			row[0] = id
@@ -106,7 +169,11 @@ func allRows(t require.TestingT, c *sqlite.Conn, query string) (out [][]driver.V
 func TestSQLiteReadsWhatIsWritten(t *testing.T) {
 	harness.CheckProperty(t, func(t *rapid.T) {
 		c := drawContent(t)
-		data := c.bytesOf(rapid.SampledFrom([]int{512, 1024, 4096, 32768}).Draw(t, "page"))
+		page := rapid.SampledFrom([]int{512, 1024, 4096, 32768}).Draw(t, "page")
+		data := c.bytesOf(page)
+		if rapid.Bool().Draw(t, "streamed") {
+			data = c.streamed(t, page)
+		}
 		db := openBytes(t, data)
 		defer func() { require.NoError(t, db.Close()) }()
 		require.Equal(t, [][]driver.Value{{"ok"}}, allRows(t, db, `PRAGMA integrity_check`))

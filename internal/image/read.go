@@ -2,15 +2,18 @@ package image
 
 import (
 	"bytes"
-	"database/sql/driver"
 	"encoding/binary"
+	"io"
+	"strings"
 
 	"github.com/pawl-run/pawl/internal/pace"
 )
 
-// An Image is the bytes of a database that is read. Any number of goroutines may use it.
+// An Image is a database that is read. Any number of goroutines may use it.
 type Image struct {
-	data  []byte
+	data  []byte      // all of it, or
+	file  io.ReaderAt // where it is read from
+	size  int64
 	page  int
 	trees []tree
 }
@@ -25,28 +28,41 @@ type tree struct {
 // with ErrMalformed if its schema cannot be read; what else is damaged is found when it is
 // read.
 func Open(data []byte) (*Image, error) {
-	if len(data) < fileHeader || !bytes.HasPrefix(data, []byte("SQLite format 3\x00")) {
+	return openImage(&Image{data: data, size: int64(len(data))}, data)
+}
+
+// OpenAt returns the database in a file of some size, of which no more than a few pages are in memory while it
+// is read. It fails like [Open], or with what the file fails with.
+func OpenAt(file io.ReaderAt, size int64) (*Image, error) {
+	head := make([]byte, min(size, fileHeader))
+	if err := readFull(file, head, 0); err != nil {
+		return nil, err
+	}
+	return openImage(&Image{file: file, size: size}, head)
+}
+
+// openImage reads the header and the schema.
+func openImage(m *Image, head []byte) (*Image, error) {
+	if len(head) < fileHeader || !bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
 		return nil, malformed("no header")
 	}
-	m := &Image{data: data, page: int(binary.BigEndian.Uint16(data[16:]))}
+	m.page = int(binary.BigEndian.Uint16(head[16:]))
 	if m.page == 1 {
 		m.page = 1 << 16
 	}
-	if m.page < 512 || m.page&(m.page-1) != 0 || data[20] != 0 || binary.BigEndian.Uint32(data[56:]) > 1 {
+	if m.page < 512 || m.page&(m.page-1) != 0 || head[20] != 0 || binary.BigEndian.Uint32(head[56:]) > 1 {
 		return nil, malformed("pages or texts of another kind")
 	}
-	var columns []driver.Value
+	var columns []Value
 	err := m.eachCell(1, Start{}, func(_ int64, record []byte) (bool, error) {
 		var err error
-		if columns, err = decodeColumns(columns[:0], record, 4); err != nil {
+		if columns, err = DecodeKey(columns[:0], record, 4); err != nil {
 			return false, err
 		}
 		if len(columns) < 4 {
 			return false, malformed("a schema without roots")
 		}
-		name, _ := columns[1].(string)
-		root, _ := columns[3].(int64)
-		m.trees = append(m.trees, tree{name, uint32(root)})
+		m.trees = append(m.trees, tree{strings.Clone(columns[1].String()), uint32(columns[3].Int64())})
 		return true, nil
 	})
 	return m, err
@@ -62,8 +78,8 @@ type Start struct {
 }
 
 // Rows calls row with the rows of a table in the order of their keys until it says false, with
-// the rowid, if the table has them, and the record, which is part of the image
-// or of memory of its own. A view has no rows.
+// the rowid, if the table has them, and the record. That is part of the image or of memory of its own; of a database
+// in a file it is good until row returns. A view has no rows.
 func (m *Image) Rows(table string, from Start, row func(id int64, record []byte) (more bool, err error)) error {
 	for _, t := range m.trees {
 		if t.name != table {
@@ -83,11 +99,12 @@ type walk struct {
 	from  Start
 	row   func(int64, []byte) (bool, error)
 	pacer pace.Pacer
-	left  int // pages that it may still visit: there are no more
+	left  int64 // pages that it may still visit: there are no more
+	pages pageCache
 }
 
 func (m *Image) eachCell(root uint32, from Start, row func(int64, []byte) (bool, error)) error {
-	w := walk{Image: m, from: from, row: row, left: len(m.data) / m.page}
+	w := walk{Image: m, from: from, row: row, left: m.size / int64(m.page)}
 	_, err := w.visitPage(root, 0)
 	return err
 }
@@ -97,7 +114,7 @@ const maxDepth = 40
 
 // visitPage goes through a page and those below it, and reports whether to go on.
 func (w *walk) visitPage(number uint32, depth int) (bool, error) {
-	page, err := w.takePage(number)
+	page, err := w.treePage(number, depth)
 	if w.left--; w.left < 0 || depth > maxDepth {
 		return false, malformed("a tree of pages that meet again")
 	}
@@ -180,6 +197,7 @@ func (w *walk) takeRecord(kind byte, cell []byte, size uint64) (record []byte, i
 	if kind == interiorTable {
 		return nil, false, nil
 	}
+	w.pages.above = kind == interiorIndex
 	most := maxLocalTable(w.page)
 	if kind != leafTable {
 		most = maxLocalIndex(w.page)
@@ -193,7 +211,7 @@ func (w *walk) takeRecord(kind byte, cell []byte, size uint64) (record []byte, i
 			return nil, isBefore, err
 		}
 	}
-	record, err = w.payloadOf(cell, size, most, len(w.data))
+	record, err = w.payloadOf(cell, size, most, int(w.size))
 	return record, false, err
 }
 
@@ -213,19 +231,10 @@ func isTextBefore(start []byte, text string) (bool, error) {
 	return string(have) < text, nil
 }
 
-// takePage returns a page.
-func (w *walk) takePage(number uint32) ([]byte, error) {
-	end := int64(number) * int64(w.page)
-	if number == 0 || end > int64(len(w.data)) {
-		return nil, malformed("no page %d", number)
-	}
-	return w.data[end-int64(w.page) : end], nil
-}
-
 // payloadOf returns a record of some size, or, if it goes on behind the cell, at least so
 // many bytes of it.
 func (w *walk) payloadOf(cell []byte, size uint64, most, enough int) ([]byte, error) {
-	if size > uint64(len(w.data)) {
+	if size > uint64(w.size) {
 		return nil, malformed("a record of %d bytes", size)
 	}
 	n := int(size)
@@ -239,7 +248,7 @@ func (w *walk) payloadOf(cell []byte, size uint64, most, enough int) ([]byte, er
 	if len(cell) < local+4 {
 		return nil, malformed("a record that is cut short")
 	}
-	out := append(make([]byte, 0, min(n, enough+w.page)), cell[:local]...)
+	out := append(w.payloadRoom(min(n, enough+w.page)), cell[:local]...)
 	for number := binary.BigEndian.Uint32(cell[local:]); len(out) < n && len(out) < enough; {
 		page, err := w.takePage(number)
 		if err != nil {

@@ -2,7 +2,6 @@ package image
 
 import (
 	"database/sql/driver"
-	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -73,63 +72,64 @@ func readVarint(b []byte) (v uint64, n int) {
 }
 
 // serialOf returns the serial type of a value.
-func serialOf(v driver.Value) uint64 {
-	switch v := v.(type) {
-	case nil:
-		return serialNull
-	case int64:
-		return serialOfInt(v)
-	case string:
-		return uint64(len(v))*2 + serialText
-	case []byte:
-		return uint64(len(v))*2 + serialBlob
+func serialOf(v *Value) uint64 {
+	switch v.kind {
+	case isInt:
+		return serialOfInt(v.n)
+	case isText:
+		return uint64(len(v.text))*2 + serialText
+	case isBlob:
+		return uint64(len(v.text))*2 + serialBlob
+	case isNull:
 	}
-	panic(fmt.Sprintf("image: a %T in a row", v))
+	return serialNull
 }
 
 func serialOfInt(v int64) uint64 {
-	switch v {
-	case 0:
+	switch magnitude := v ^ v>>63; { // of a negative one -v-1, which takes as many bits beside the sign
+	case v == 0:
 		return serialZero
-	case 1:
+	case v == 1:
 		return serialOne
-	}
-	for serial := uint64(1); serial < serialInt64; serial++ {
-		if bits := 8*intBytes[serial] - 1; v>>bits == 0 || v>>bits == -1 {
-			return serial
-		}
+	case magnitude < 1<<7:
+		return 1
+	case magnitude < 1<<15:
+		return 2
+	case magnitude < 1<<23:
+		return 3
+	case magnitude < 1<<31:
+		return 4
+	case magnitude < 1<<47:
+		return 5
 	}
 	return serialInt64
 }
 
-// AppendRecord appends the record of a row: its columns, each nil, an int64, a string or
-// a []byte. Where the first column is the rowid, it is nil here.
-func AppendRecord(dst []byte, columns []driver.Value) []byte {
-	size := 0
-	for _, v := range columns {
-		size += varintLen(serialOf(v))
+// AppendRecord appends the record of a row. Where the first column is the rowid, it is NULL here.
+func AppendRecord(dst []byte, columns []Value) []byte {
+	start := len(dst)
+	dst = append(dst, 0) // the size of the header
+	for i := range columns {
+		dst = appendVarint(dst, serialOf(&columns[i]))
 	}
-	head := size + 1
-	if head > 127 {
-		head = size + 2
+	switch head := len(dst) - start; {
+	case head < 1<<7:
+		dst[start] = byte(head)
+	default: // it takes two bytes: there are not as many columns as would need more
+		dst = append(dst, 0)
+		copy(dst[start+2:], dst[start+1:])
+		appendVarint(dst[:start], uint64(head+1))
 	}
-	dst = appendVarint(dst, uint64(head))
-	for _, v := range columns {
-		dst = appendVarint(dst, serialOf(v))
-	}
-	for _, v := range columns {
-		switch v := v.(type) {
-		case int64:
-			if serial := serialOfInt(v); serial < serialZero {
-				n := intBytes[serial]
-				var b [8]byte
-				binary.BigEndian.PutUint64(b[:], uint64(v))
-				dst = append(dst, b[8-n:]...)
+	for i := range columns {
+		v := &columns[i]
+		if v.kind != isInt {
+			dst = append(dst, v.text...)
+			continue
+		}
+		if serial := serialOfInt(v.n); serial < serialZero {
+			for shift := 8 * (intBytes[serial] - 1); shift >= 0; shift -= 8 {
+				dst = append(dst, byte(v.n>>shift))
 			}
-		case string:
-			dst = append(dst, v...)
-		case []byte:
-			dst = append(dst, v...)
 		}
 	}
 	return dst
@@ -138,62 +138,77 @@ func AppendRecord(dst []byte, columns []driver.Value) []byte {
 // DecodeRecord appends the columns of a record to dst: nil, int64, string or []byte, which
 // are copies.
 func DecodeRecord(dst []driver.Value, record []byte) ([]driver.Value, error) {
-	return decodeColumns(dst, record, len(record))
+	err := eachColumn(record, func(v Value) bool {
+		dst = append(dst, v.copyOut())
+		return true
+	})
+	return dst, err
 }
 
-// DecodeKey appends the first n columns of a record to dst, as DecodeRecord does.
-func DecodeKey(dst []driver.Value, record []byte, n int) ([]driver.Value, error) {
-	return decodeColumns(dst, record, n)
+// DecodeKey appends the first n columns of a record to dst. Their texts are part of the record, which may be cut
+// short behind them.
+func DecodeKey(dst []Value, record []byte, n int) ([]Value, error) {
+	if n == 0 {
+		return dst, nil
+	}
+	end := len(dst) + n
+	err := eachColumn(record, func(v Value) bool {
+		dst = append(dst, v)
+		return len(dst) < end
+	})
+	return dst, err
 }
 
-// decodeColumns appends the first n columns of a record, which may be cut short behind
-// them.
-func decodeColumns(dst []driver.Value, record []byte, n int) ([]driver.Value, error) {
+// eachColumn calls column with the columns of a record until it says false.
+func eachColumn(record []byte, column func(Value) bool) error {
 	head, at := readVarint(record)
 	if at == 0 || head > uint64(len(record)) || head < uint64(at) {
-		return dst, malformed("a record without a header")
+		return malformed("a record without a header")
 	}
 	types, body := record[at:head], record[head:]
-	for ; len(types) > 0 && n > 0; n-- {
+	for len(types) > 0 {
 		serial, used := readVarint(types)
 		if used == 0 {
-			return dst, malformed("a record with half a header")
+			return malformed("a record with half a header")
 		}
 		types = types[used:]
 		v, size, err := columnAt(body, serial)
 		if err != nil {
-			return dst, err
+			return err
 		}
-		dst, body = append(dst, v), body[size:]
+		if body = body[size:]; !column(v) {
+			break
+		}
 	}
-	return dst, nil
+	return nil
 }
 
-// columnAt returns the value at the start of b, and its size.
-func columnAt(b []byte, serial uint64) (v driver.Value, size int, err error) {
+// columnAt returns the value at the start of b, of which it is part, and its size.
+func columnAt(b []byte, serial uint64) (v Value, size int, err error) {
 	switch {
 	case serial == serialNull:
-		return nil, 0, nil
+		return Value{}, 0, nil
 	case serial == serialZero, serial == serialOne:
-		return int64(serial - serialZero), 0, nil
+		return Int(int64(serial - serialZero)), 0, nil
 	case serial <= serialInt64:
 		size = intBytes[serial]
 		if size > len(b) {
-			return nil, 0, malformed("a record that is cut short")
+			return Value{}, 0, malformed("a record that is cut short")
 		}
 		n := int64(int8(b[0]))
 		for _, c := range b[1:size] {
 			n = n<<8 | int64(c)
 		}
-		return n, size, nil
+		return Int(n), size, nil
 	case serial < serialBlob:
-		return nil, 0, malformed("a column of type %d", serial)
+		return Value{}, 0, malformed("a column of type %d", serial)
 	case (serial-serialBlob)/2 > uint64(len(b)):
-		return nil, 0, malformed("a record that is cut short")
+		return Value{}, 0, malformed("a record that is cut short")
 	}
 	size = int(serial-serialBlob) / 2
+	v = Blob(b[:size])
 	if serial%2 == serialText%2 {
-		return string(b[:size]), size, nil
+		v.kind = isText
 	}
-	return append([]byte{}, b[:size]...), size, nil
+	return v, size, nil
 }

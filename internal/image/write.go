@@ -1,7 +1,6 @@
 package image
 
 import (
-	"database/sql/driver"
 	"encoding/binary"
 
 	"github.com/pawl-run/pawl/internal/pace"
@@ -39,8 +38,19 @@ type Object struct {
 	Type  string // table or view
 	Name  string
 	SQL   string // that creates it, as SQLite keeps it: without the semicolon
+	Empty string // that creates a view in place of the table if it has no rows; "" for none
 	Keyed bool   // a table WITHOUT ROWID
 	Rows  []Row  // of a table, in the order of their keys, no two of them with the same
+}
+
+// appendSchema appends the record of the object in the schema. A view has the root 0, and so has what stands in for a
+// table without rows.
+func (o *Object) appendSchema(dst []byte, root uint32) []byte {
+	kind, text := o.Type, o.SQL
+	if o.Empty != "" && root == 0 {
+		kind, text = "view", o.Empty
+	}
+	return AppendRecord(dst, []Value{Text(kind), Text(o.Name), Text(o.Name), Int(int64(root)), Text(text)})
 }
 
 // A Row is a row of a table.
@@ -68,20 +78,20 @@ func (w *Writer) Write(h Header, page int, objects []Object) []byte {
 	w.addPage() // of the schema, which names the roots of the others
 	for i := range objects {
 		o := &objects[i]
-		root := int64(0)
+		root := uint32(0)
 		switch {
-		case o.Type != "table":
+		case o.Type != "table", o.Empty != "" && len(o.Rows) == 0:
 		case o.Keyed:
-			root = int64(w.writeKeyed(o.Rows))
+			root = w.writeKeyed(o.Rows)
 		default:
-			root = int64(w.writeTable(o.Rows, 0))
+			root = w.writeTable(o.Rows, 0)
 		}
 		start := len(w.record)
-		w.record = AppendRecord(w.record, []driver.Value{o.Type, o.Name, o.Name, root, o.SQL})
+		w.record = o.appendSchema(w.record, root)
 		w.schema = append(w.schema, Row{ID: int64(i + 1), Record: w.record[start:]})
 	}
 	w.writeTable(w.schema, 1)
-	w.writeHeader(h)
+	putHeader(w.data, h, page, uint32(len(w.data)/page))
 	return w.data
 }
 
@@ -100,14 +110,14 @@ func (w *Writer) pageAt(number uint32) []byte {
 	return w.data[end-w.size : end]
 }
 
-func (w *Writer) writeHeader(h Header) {
-	b := w.data
+// putHeader puts the header of a file with so many pages into the first of them.
+func putHeader(b []byte, h Header, size int, pages uint32) {
 	copy(b, "SQLite format 3\x00")
-	binary.BigEndian.PutUint16(b[16:], uint16(w.size))
+	binary.BigEndian.PutUint16(b[16:], uint16(size))
 	b[18], b[19] = 1, 1                   // no write-ahead log
 	b[21], b[22], b[23] = 64, 32, 32      // as the format has it
 	binary.BigEndian.PutUint32(b[24:], 1) // changes
-	binary.BigEndian.PutUint32(b[28:], uint32(len(b)/w.size))
+	binary.BigEndian.PutUint32(b[28:], pages)
 	binary.BigEndian.PutUint32(b[40:], 1) // changes of the schema
 	binary.BigEndian.PutUint32(b[44:], 4) // its format
 	binary.BigEndian.PutUint32(b[56:], 1) // UTF-8

@@ -1,9 +1,6 @@
 package runfile
 
 import (
-	"database/sql/driver"
-	"fmt"
-
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/column"
@@ -12,8 +9,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The functions here return rows of a run's file, in the order of the columns
-// in file.sql. row_read.go has their inverses.
+// The functions here write rows of a run's file, in the order of the columns in file.sql. row_read.go has their
+// inverses.
 
 // facts encodes the facts of a state. They are one JSON text in the meta row, from which fields that are zero are
 // left out: a new fact needs no new column, and a file from before it is read with its zero value.
@@ -31,167 +28,125 @@ type Meta struct {
 	Sum        Checksum
 }
 
-// metaRow returns the one row of meta. It fails if a value in the facts cannot be encoded.
-func metaRow(m *Meta) ([]driver.Value, error) {
-	text, err := facts.Append(nil, *m.Facts, nil)
-	if err != nil {
-		return nil, err
-	}
-	return []driver.Value{
-		int64(1), string(m.Run), m.Workflow, int64(m.Version), m.Definition, m.Facts.Status.String(), m.Seq, m.Sum[:], string(text),
-	}, nil
+// putMeta writes the one row of meta, with its facts as text.
+func putMeta(w *rowWriter, m *Meta, facts []byte) {
+	w.putInts(1)
+	w.putTexts(string(m.Run), m.Workflow)
+	w.putInts(int64(m.Version))
+	w.putTexts(m.Definition, m.Facts.Status.String())
+	w.putInts(m.Seq)
+	w.putBlob(m.Sum[:])
+	w.putTexts(column.SharedString(facts))
 }
 
-// tokenRow returns the row of a token. Most columns of most tokens are NULL, which takes a byte in the header of the
+// putDefinition writes the row of a definition. That of the beginning has the number 1.
+func putDefinition(w *rowWriter, number int, hash, doc string) {
+	w.putInts(int64(number))
+	w.putTexts(hash, doc)
+}
+
+// putToken writes the row of a token. Most columns of most tokens are NULL, which takes a byte in the header of the
 // record and no more.
-func tokenRow(t *state.Token) []driver.Value {
-	return []driver.Value{
-		int64(t.ID), string(t.Node), t.Status.String(), int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch),
-		int64(t.Attempt), int64(t.Base), epochText(t.Epoch), column.Millis(t.Due), column.Millis(t.Beat), nullableText(t.Via),
-		countsText(t.Counts), optionalText(t.Input), column.FailureText(t.Failure), column.FailureText(t.Caught), optionalText(t.Source),
-		t.Order, nullableText(t.Holds), boolInt(t.Held), votesText(t.Votes), memoryText(t.Memory),
-	}
+func putToken(w *rowWriter, t *state.Token) {
+	w.putInts(int64(t.ID))
+	w.putTexts(string(t.Node), t.Status.String())
+	w.putInts(int64(t.Parent), int64(t.Scope.Group), int64(t.Scope.Branch), int64(t.Attempt), int64(t.Base))
+	w.putEpoch(t.Epoch)
+	w.putTime(t.Due)
+	w.putTime(t.Beat)
+	w.putOptional(string(t.Via))
+	w.putCounts(t.Counts)
+	w.putValue(t.Input)
+	w.putFailure(t.Failure)
+	w.putFailure(t.Caught)
+	w.putValue(t.Source)
+	w.putInts(t.Order)
+	w.putOptional(t.Holds)
+	w.putBool(t.Held)
+	w.putVotes(t.Votes)
+	w.putMemory(t.Memory)
 }
 
-// groupRow returns the row of a group. Spawns and Added are nil or lists: nil stays nil when it is read.
-func groupRow(g *state.Group) []driver.Value {
-	// nil becomes NULL, and not the text null.
-	var spawns driver.Value
-	if g.Spawns != nil {
-		spawns = column.JSONText(g.Spawns)
-	}
-	var added driver.Value
-	if g.Added != nil {
-		added = column.JSONText(g.Added)
-	}
-	return []driver.Value{
-		int64(g.ID), g.Name, int64(g.Origin), string(g.Node), int64(g.Scope.Group), int64(g.Scope.Branch),
-		g.Phase.String(), int64(g.First), int64(g.Total), int64(g.Max), boolInt(g.Open),
-		int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed), column.Millis(g.Due),
-		spawns, countsText(g.Counts), optionalText(g.Result), column.FailureText(g.Caught),
-		added, int64(g.Unstarted), boolInt(g.Closed),
-	}
+// putGroup writes the row of a group. Spawns and Added are nil or lists: nil stays nil when it is read.
+func putGroup(w *rowWriter, g *state.Group) {
+	w.putInts(int64(g.ID))
+	w.putTexts(g.Name)
+	w.putInts(int64(g.Origin))
+	w.putTexts(string(g.Node))
+	w.putInts(int64(g.Scope.Group), int64(g.Scope.Branch))
+	w.putTexts(g.Phase.String())
+	w.putInts(int64(g.First), int64(g.Total), int64(g.Max))
+	w.putBool(g.Open)
+	w.putInts(int64(g.Started), int64(g.Arrived), int64(g.Ended), int64(g.Failed))
+	w.putTime(g.Due)
+	w.putJSON(g.Spawns == nil, g.Spawns)
+	w.putCounts(g.Counts)
+	w.putValue(g.Result)
+	w.putFailure(g.Caught)
+	w.putJSON(g.Added == nil, g.Added)
+	w.putInts(int64(g.Unstarted))
+	w.putBool(g.Closed)
 }
 
-// branchRow returns the row of a branch that is resolved.
-func branchRow(b state.BranchChange) []driver.Value {
-	return []driver.Value{int64(b.Scope.Group), int64(b.Scope.Branch), b.Status.String(), column.FailureText(b.Failure)}
+// putBranch writes the row of a branch that is resolved.
+func putBranch(w *rowWriter, b *state.BranchChange) {
+	w.putInts(int64(b.Scope.Group), int64(b.Scope.Branch))
+	w.putTexts(b.Status.String())
+	w.putFailure(b.Failure)
 }
 
-// itemRows returns the elements of a foreach; an empty list is one row. Without that row, a foreach over nothing
-// would be read as a group that has no elements because it has no foreach.
-func itemRows(id workflow.GroupID, items []any) [][]driver.Value {
-	if len(items) == 0 {
-		return [][]driver.Value{{int64(id), int64(-1), "null"}}
+// putElement writes an element of a foreach.
+func putElement(w *rowWriter, e *element) {
+	w.putInts(int64(e.group), int64(e.index))
+	w.putText(e.value)
+}
+
+// putData writes what was set or appended.
+func putData(w *rowWriter, c *state.DataChange) {
+	index := int64(-1)
+	if c.Kind == state.DataAppend {
+		index = int64(c.Index)
 	}
-	rows := make([][]driver.Value, len(items))
-	for i, v := range items {
-		rows[i] = []driver.Value{int64(id), int64(i), valueText(v)}
+	w.putInts(int64(c.Scope.Group), int64(c.Scope.Branch))
+	w.putTexts(value.Pointer(c.Path))
+	w.putInts(index)
+	w.putText(c.Value)
+}
+
+// putEntry writes the row of a record.
+func putEntry(w *rowWriter, e *Entry) {
+	w.putInts(e.Seq, e.At.UnixMilli())
+	w.putHex(e.Epoch)
+	w.putInts(int64(e.Planner))
+	w.putTexts(column.SharedString(e.Message), column.SharedString(e.Decisions))
+	w.putBlob(e.Sum[:])
+}
+
+// putEvent writes the row of an event.
+func putEvent(w *rowWriter, e *decision.Event) {
+	w.putInts(e.Seq, e.Record, e.At.UnixMilli())
+	w.putTexts(string(e.Type))
+	w.putInts(int64(e.Token))
+	w.putTexts(string(e.Node))
+	w.putInts(int64(e.Group))
+	if e.Data == nil {
+		w.putNull()
+		return
 	}
-	return rows
+	w.putText(e.Data)
 }
 
-// journalRow returns the row of a record. Its texts are not copied, and belong to the row from now on.
-func journalRow(e Entry) []driver.Value {
-	return []driver.Value{
-		e.Seq, e.At.UnixMilli(), e.Epoch.String(), int64(e.Planner), column.SharedString(e.Message), column.SharedString(e.Decisions), e.Sum[:],
-	}
+// putSignal writes the row of a signal, also of one that is done: its id must not count twice.
+func putSignal(w *rowWriter, k *state.KeptSignal) {
+	w.putInts(int64(k.Seq))
+	w.putTexts(k.Name, k.ID)
+	w.putValue(k.Payload)
+	w.putTime(k.Due)
+	w.putBool(k.Done)
 }
 
-// valueRows returns the large values of records, each once. A value that another record of the file has brought
-// before is there already, under the same hash: the table ignores it.
-func valueRows(entries []Entry) [][]driver.Value {
-	var rows [][]driver.Value
-	seen := map[string]bool{}
-	for _, e := range entries {
-		for hash, raw := range e.Values.All() {
-			if !seen[hash] {
-				seen[hash] = true
-				rows = append(rows, []driver.Value{hash, column.SharedString(raw)})
-			}
-		}
-	}
-	return rows
-}
-
-// eventRow returns the row of an event.
-func eventRow(e decision.Event) []driver.Value {
-	return []driver.Value{
-		e.Seq, e.Record, e.At.UnixMilli(), string(e.Type), int64(e.Token), string(e.Node), int64(e.Group), column.ObjectText(e.Data),
-	}
-}
-
-// epochText is an epoch as sixteen hexadecimal digits, NULL for none: of a token that has never been dispatched.
-func epochText(e workflow.Epoch) driver.Value {
-	if e == 0 {
-		return nil
-	}
-	return e.String()
-}
-
-// countsText is loop counts as JSON, NULL for none.
-func countsText(c state.Counts) driver.Value {
-	if c == nil {
-		return nil
-	}
-	return column.JSONText(c)
-}
-
-// boolInt is 1 for true and 0 for false, which SQLite has no type for.
-func boolInt(b bool) driver.Value {
-	if b {
-		return int64(1)
-	}
-	return int64(0)
-}
-
-// votes encodes the votes of an approval: their data keeps its types.
-var votes = codec.New[any](ballots{})
-
-// ballots are the votes of one approval as a codec takes them: it encodes structs, and a list is none.
-type ballots struct {
-	Votes []state.Vote `json:"votes"`
-}
-
-// memories encodes what tokens remember of their tasks: its values keep their types.
-var memories = codec.New[any](state.TaskMemory{})
-
-// memoryText is what a token remembers, NULL for nothing. Its values have passed a limit and a codec before, when the
-// decision was recorded: an error here is a broken invariant.
-func memoryText(m *state.TaskMemory) driver.Value {
-	if m == nil {
-		return nil
-	}
-	text, err := memories.Append(nil, *m, nil)
-	if err != nil {
-		panic(fmt.Sprintf("runfile: memory: %v", err))
-	}
-	return string(text)
-}
-
-// votesText is the votes of an approval, NULL for none, with the same right to panic.
-func votesText(vs []state.Vote) driver.Value {
-	if vs == nil {
-		return nil
-	}
-	text, err := votes.Append(nil, ballots{vs}, nil)
-	if err != nil {
-		panic(fmt.Sprintf("runfile: votes: %v", err))
-	}
-	return string(text)
-}
-
-// signalRow returns the row of a signal, also of one that is done: its id must not count twice.
-func signalRow(k *state.KeptSignal) []driver.Value {
-	return []driver.Value{int64(k.Seq), k.Name, k.ID, optionalText(k.Payload), column.Millis(k.Due), boolInt(k.Done)}
-}
-
-// stepRow returns the row of a node of a dag to which something has happened.
-func stepRow(x *state.Step) []driver.Value {
-	return []driver.Value{string(x.Node), int64(x.Phase), int64(x.Resolved), int64(x.Live)}
-}
-
-// revisionRow returns the row of a definition that a patch has made, with the document from which it was compiled.
-func revisionRow(r *state.Revision) []driver.Value {
-	return []driver.Value{int64(r.Number), r.Graph.Hash, string(value.Encode(r.Document))}
+// putStep writes the row of a node of a dag to which something has happened.
+func putStep(w *rowWriter, x *state.Step) {
+	w.putTexts(string(x.Node))
+	w.putInts(int64(x.Phase), int64(x.Resolved), int64(x.Live))
 }

@@ -2,6 +2,7 @@ package runfile
 
 import (
 	"database/sql/driver"
+	"io"
 
 	"github.com/pawl-run/pawl/internal/image"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -14,8 +15,8 @@ type Source interface {
 	eachRow(from selection, row func(*rowReader)) error
 }
 
-// A Target is a file that rows are written to: a database, or one that [Build] makes. Its one method takes
-// statements, not rows, since both kinds do many alike rows at once.
+// A Target is a file that rows are written to, by a [Builder] or by [WriteFile]. Its one method takes statements, not
+// rows: the one makes their rows at once, the other when all are known.
 type Target interface {
 	runStatement(s *statement) error
 }
@@ -29,7 +30,7 @@ type selection struct {
 	text  string // in a table whose key is one text: the row with it; "" for any
 }
 
-// A Database is the file of a run that SQLite has open. It is both a Source and a Target.
+// A Database is the file of a run that SQLite has open. It is a Source.
 type Database struct{ conn *sqlite.Conn }
 
 // InDatabase returns the file of a run that a connection has open. The connection stays the
@@ -56,11 +57,7 @@ func (d Database) eachRow(from selection, row func(*rowReader)) error {
 	}, args...)
 }
 
-// runStatement has SQLite execute the statement. The caller has begun a transaction, and commits it.
-func (d Database) runStatement(s *statement) error { return s.runOn(d.conn) }
-
-// A File is the bytes of a run's file. It is a Source only: what is written to a small file goes into a draft, and
-// comes out as another file.
+// A File is a run's file that is read without SQLite. It is a Source only: what is written goes into another file.
 type File struct{ image *image.Image }
 
 // Open returns the file of a run that data holds, which must not change any more. It fails
@@ -70,7 +67,14 @@ func Open(data []byte) (*File, error) {
 	return &File{m}, err
 }
 
-// eachRow reads rows from the bytes of the file. It starts at the right page of the tree and decodes no row before.
+// OpenAt returns the file of a run that is read from a file of some size. It fails with [image.ErrMalformed], or with
+// what the file fails with.
+func OpenAt(file io.ReaderAt, size int64) (*File, error) {
+	m, err := image.OpenAt(file, size)
+	return &File{m}, err
+}
+
+// eachRow reads rows from the file. It starts at the right page of the tree and decodes no row before.
 func (f *File) eachRow(from selection, row func(*rowReader)) error {
 	t, left := from.table, from.limit
 	start := image.Start{Text: from.text}

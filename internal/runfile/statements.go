@@ -1,7 +1,7 @@
 package runfile
 
 import (
-	"database/sql/driver"
+	"cmp"
 	"maps"
 	"slices"
 
@@ -10,175 +10,136 @@ import (
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
 )
 
-// A statement inserts rows of one table, or deletes some. Either rows are inserted one by one, or count rows are made
-// of the only one, or delete is executed.
+// A statement inserts rows of one table, or deletes some of the data. Its rows are made when they are written, one after
+// the other: a flush may have hundreds of thousands, which would take more memory than what they are made of.
 type statement struct {
-	table  *table
-	rows   [][]driver.Value
-	count  int    // rows like the only one, which counts up in two columns; 0 if rows are written as they are
-	delete string // deleteScope or deleteBelow, with the arguments in the only row
+	table *table
+	count int
+	put   func(w *rowWriter, i int) // writes the columns of row i
+	// key returns the key of row i, if the rows do not come in the order of their keys: those of data.
+	key func(i int) rowKey
+	// deleted is what is deleted, if there are no rows.
+	deleted []keyRange
 }
-
-const (
-	// deleteBelow deletes what a set hides: the value and the elements at a path, and all below it. Below is from
-	// path + "/" up to path + "0", which is the byte behind the slash: LIKE would need an escape for the paths of
-	// users.
-	deleteScope = `DELETE FROM data WHERE grp = ? AND branch = ?`
-	deleteBelow = `DELETE FROM data WHERE grp = ? AND branch = ? AND (path = ? OR path >= ? AND path < ?)`
-)
-
-// How many rows must be alike for one statement to make them, and how many one
-// makes at most.
-const (
-	// A statement with count has a text of its own and a recursion to run, which is not worth it for a few.
-	minSiblings = 16
-	maxSiblings = 1000
-)
 
 // fileStatements returns the statements that bring a file up to date. It is a pure function of its arguments: what
 // has changed in the state, the records and the events since the file was written. The order of tables means nothing,
-// since no row refers to another by a constraint; that of rows within a table, and of the writes to data, does.
+// since no row refers to another by a constraint; that of the writes to data does. The rows of a statement
+// come in the order of their keys, but for data.
 func fileStatements(ch *state.Changes, entries []Entry, events []decision.Event) []statement {
 	var out []statement
-	out = appendRows(out, groupsTable, ch.Groups, groupRow)
-	// A wide fan-out makes tokens and, as it fires, branches that differ in their numbers only.
-	out = append(out, siblingStatements(tokensTable, rowsOf(ch.Tokens, tokenRow))...)
-	out = append(out, siblingStatements(branchesTable, rowsOf(ch.Branches, branchRow))...)
-	// The same changes must give the same statements, in whatever order a map yields them.
-	for _, id := range slices.Sorted(maps.Keys(ch.Items)) {
-		out = append(out, statement{table: itemsTable, rows: itemRows(id, ch.Items[id])})
-	}
-	out = appendRows(out, signalsTable, ch.Signals, signalRow)
-	out = appendRows(out, stepsTable, ch.Steps, stepRow)
-	out = appendRows(out, definitionTable, ch.Revisions, revisionRow)
-	out = append(out, dataBatches(ch.Data)...)
-	// Journal and events only grow: their rows have numbers that no file has before.
-	out = appendRows(out, journalTable, entries, journalRow)
-	if rows := valueRows(entries); len(rows) > 0 {
-		out = append(out, statement{table: valsTable, rows: rows})
-	}
-	return appendRows(out, eventsTable, events, eventRow)
+	out = addRows(out, groupsTable, len(ch.Groups), func(w *rowWriter, i int) { putGroup(w, ch.Groups[i]) })
+	out = addRows(out, tokensTable, len(ch.Tokens), func(w *rowWriter, i int) { putToken(w, ch.Tokens[i]) })
+	out = addRows(out, branchesTable, len(ch.Branches), func(w *rowWriter, i int) { putBranch(w, &ch.Branches[i]) })
+	elements := elementsOf(ch.Items)
+	out = addRows(out, itemsTable, len(elements), func(w *rowWriter, i int) { putElement(w, &elements[i]) })
+	out = addRows(out, signalsTable, len(ch.Signals), func(w *rowWriter, i int) { putSignal(w, ch.Signals[i]) })
+	out = addRows(out, stepsTable, len(ch.Steps), func(w *rowWriter, i int) { putStep(w, ch.Steps[i]) })
+	out = addRows(out, definitionTable, len(ch.Revisions), func(w *rowWriter, i int) {
+		r := ch.Revisions[i]
+		putDefinition(w, r.Number, r.Graph.Hash, column.SharedString(value.Encode(r.Document)))
+	})
+	out = append(out, dataStatements(ch.Data)...)
+	out = addRows(out, journalTable, len(entries), func(w *rowWriter, i int) { putEntry(w, &entries[i]) })
+	large := largeValues(entries)
+	out = addRows(out, valsTable, len(large), func(w *rowWriter, i int) {
+		w.putTexts(large[i].hash, column.SharedString(large[i].raw))
+	})
+	return addRows(out, eventsTable, len(events), func(w *rowWriter, i int) { putEvent(w, &events[i]) })
 }
 
-// appendRows adds the statement that writes xs to a table, if there are any.
-func appendRows[T any](out []statement, t *table, xs []T, row func(T) []driver.Value) []statement {
-	if len(xs) == 0 {
+// addRows adds the statement that writes so many rows to a table, if there are any.
+func addRows(out []statement, t *table, n int, put func(*rowWriter, int)) []statement {
+	if n == 0 {
 		return out
 	}
-	return append(out, statement{table: t, rows: rowsOf(xs, row)})
+	return append(out, statement{table: t, count: n, put: put})
 }
 
-// rowsOf returns the rows of xs.
-func rowsOf[T any](xs []T, row func(T) []driver.Value) [][]driver.Value {
-	rows := make([][]driver.Value, len(xs))
-	var pacer pace.Pacer
-	for i, x := range xs {
-		pacer.Spend(10)
-		rows[i] = row(x)
-	}
-	return rows
+// An element is one of those of a foreach, or says that there is none.
+type element struct {
+	group workflow.GroupID
+	index int // from 0; -1 of an empty list
+	value any
 }
 
-// siblingStatements splits rows into runs that are alike but for the columns that count up, and the rest, in order.
-// Example, with the rows of 40 tokens of which the third differs: a statement with rows 1 to 3, and one with row 4
-// and count 37.
-func siblingStatements(t *table, rows [][]driver.Value) []statement {
-	var out []statement
-	plain := 0 // rows before it are in out
-	for i := 0; i < len(rows); {
-		n := countAlike(t, rows[i:min(len(rows), i+maxSiblings)])
-		// They stay with the plain rows before them.
-		if n < minSiblings {
-			i += n
-			continue
+// elementsOf returns the elements of groups by their keys. An empty list is one row: without it, a foreach over nothing
+// would be read as a group that has no elements because it has no foreach.
+func elementsOf(items map[workflow.GroupID][]any) (out []element) {
+	for _, id := range slices.Sorted(maps.Keys(items)) {
+		if len(items[id]) == 0 {
+			out = append(out, element{id, -1, nil})
 		}
-		// The plain rows go first, which keeps the order.
-		if i > plain {
-			out = append(out, statement{table: t, rows: rows[plain:i]})
+		for i, v := range items[id] {
+			pace.Each(i)
+			out = pace.Push(out, element{id, i, v})
 		}
-		out = append(out, statement{table: t, rows: rows[i : i+1], count: n})
-		i += n
-		plain = i
-	}
-	if plain < len(rows) {
-		out = append(out, statement{table: t, rows: rows[plain:]})
 	}
 	return out
 }
 
-// countAlike returns how many rows from the first on are like it.
-func countAlike(t *table, rows [][]driver.Value) int {
-	n := 1
-	for n < len(rows) && isSibling(t, rows[0], rows[n], int64(n)) {
-		n++
-	}
-	return n
+// A largeValue is one that stands in a table of its own.
+type largeValue struct {
+	hash string
+	raw  []byte
 }
 
-// isSibling reports whether b, n rows behind a, has what a has in all columns, but for those that count up, where it
-// has n more. No column of these tables is a blob, which could not be compared.
-func isSibling(t *table, a, b []driver.Value, n int64) bool {
-	for c := range a {
-		if c == t.first || c == t.second {
-			if b[c] != a[c].(int64)+n {
-				return false
-			}
-		} else if a[c] != b[c] {
-			return false
+// largeValues returns the large values of records, each once. A value that another record of the file has brought
+// before is there already, under the same hash: the table ignores it.
+func largeValues(entries []Entry) (out []largeValue) {
+	for i := range entries {
+		pace.Each(i)
+		for hash, raw := range entries[i].Values.All() {
+			out = append(out, largeValue{hash, raw})
 		}
 	}
-	return true
+	slices.SortFunc(out, func(a, b largeValue) int { return cmp.Compare(a.hash, b.hash) })
+	return slices.CompactFunc(out, func(a, b largeValue) bool { return a.hash == b.hash })
 }
 
-// dataBatches keeps the order of writes: a set value hides what was below it. So a set ends the batch before it,
-// deletes what is below its path, and begins a batch with its own row. Appended elements only add to a batch: a list
-// that has grown by 1,000 elements is one statement.
-func dataBatches(changes []state.DataChange) []statement {
-	var out []statement
-	var rows [][]driver.Value
-	flush := func() {
-		if len(rows) > 0 {
-			out = append(out, statement{table: dataTable, rows: rows})
-			rows = nil
+// dataStatements keeps the order of writes: a set value hides what was below it. So a set deletes what is below its
+// path, and begins a statement with its own row. Appended elements only add to a statement: a list that has grown by
+// 1,000 elements is one.
+func dataStatements(changes []state.DataChange) (out []statement) {
+	start := 0 // of the rows that are not in out
+	flush := func(end int) {
+		if rows := changes[start:end]; len(rows) > 0 {
+			out = append(out, statement{
+				table: dataTable, count: len(rows),
+				put: func(w *rowWriter, i int) { putData(w, &rows[i]) },
+				key: func(i int) rowKey { return dataKey(&rows[i]) },
+			})
 		}
 	}
-	for _, c := range changes {
-		g, b := int64(c.Scope.Group), int64(c.Scope.Branch)
-		path := value.Pointer(c.Path)
+	for i := range changes {
+		pace.Each(i)
+		c := &changes[i]
+		group, branch := int64(c.Scope.Group), int64(c.Scope.Branch)
 		switch c.Kind {
 		case state.DataDrop:
-			flush()
-			out = append(out, statement{delete: deleteScope, rows: [][]driver.Value{{g, b}}})
+			flush(i)
+			out = append(out, statement{table: dataTable, deleted: []keyRange{scopeRange(group, branch)}})
+			start = i + 1
 		case state.DataSet:
-			flush()
-			out = append(out, statement{delete: deleteBelow, rows: [][]driver.Value{{g, b, path, path + "/", path + "0"}}})
-			rows = append(rows, []driver.Value{g, b, path, int64(-1), valueText(c.Value)})
+			flush(i)
+			ranges := pathRanges(group, branch, value.Pointer(c.Path))
+			out = append(out, statement{table: dataTable, deleted: ranges[:]})
+			start = i
 		case state.DataAppend:
-			rows = append(rows, []driver.Value{g, b, path, int64(c.Index), valueText(c.Value)})
 		}
 	}
-	flush()
+	flush(len(changes))
 	return out
 }
 
-// valueText returns a value of the model as JSON. The text is shared with the row, which is not changed any more.
-func valueText(v any) string { return column.SharedString(value.Encode(v)) }
-
-// optionalText is text, and NULL for nothing. It cannot tell nil from a value null, nor need it: both are nil in a
-// state.
-func optionalText(v any) driver.Value {
-	if v == nil {
-		return nil
+// dataKey returns the key of what was set or appended.
+func dataKey(c *state.DataChange) rowKey {
+	k := rowKey{int64(c.Scope.Group), int64(c.Scope.Branch), value.Pointer(c.Path), -1}
+	if c.Kind == state.DataAppend {
+		k.c = int64(c.Index)
 	}
-	return valueText(v)
-}
-
-// nullableText is a text that may be missing.
-func nullableText[T ~string](s T) driver.Value {
-	if s == "" {
-		return nil
-	}
-	return string(s)
+	return k
 }

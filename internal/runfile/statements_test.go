@@ -1,32 +1,37 @@
 package runfile
 
 import (
-	"database/sql/driver"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/image"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// shape is what a batch does, without its rows.
+// shape is what a statement does, without its rows.
 type shape struct {
-	table string
-	rows  int
-	count int
+	table   string
+	rows    int
+	deletes int
 }
 
-func shapes(bs []statement) (out []shape) {
-	for _, b := range bs {
-		name := b.delete
-		if b.table != nil {
-			name = b.table.name
-		}
-		out = append(out, shape{name, len(b.rows), b.count})
+func shapes(statements []statement) (out []shape) {
+	for _, s := range statements {
+		out = append(out, shape{s.table.name, s.count, len(s.deleted)})
+	}
+	return out
+}
+
+// rowsOf returns the rows of a statement.
+func rowsOf(s *statement) (out [][]image.Value) {
+	for i := range s.count {
+		var w rowWriter
+		s.put(&w, i)
+		out = append(out, w.columns)
 	}
 	return out
 }
@@ -40,60 +45,76 @@ func tokens(from, to int, status workflow.TokenStatus) (out []*state.Token) {
 	return out
 }
 
-func TestBatchesAreNarrow(t *testing.T) {
+func TestStatementsOfAFanOut(t *testing.T) {
 	ch := state.Changes{
 		Groups: []*state.Group{{ID: 1, Total: 3000, First: 2}},
-		Tokens: append(append(tokens(1, 802, workflow.Pending), tokens(802, 805, workflow.Dispatched)...),
-			tokens(805, 3002, workflow.Pending)...),
-		Items: map[workflow.GroupID][]any{1: make([]any, 3000)},
+		Tokens: tokens(1, 3002, workflow.Pending),
+		Items:  map[workflow.GroupID][]any{1: make([]any, 3000), 3: {}},
 	}
-	require.Equal(t, []shape{
-		{"groups", 1, 0}, {"tokens", 1, 801}, {"tokens", 3, 0}, {"tokens", 1, 1000}, {"tokens", 1, 1000}, {"tokens", 1, 197}, {"items", 3000, 0},
-	}, shapes(fileStatements(&ch, nil, nil)))
+	statements := fileStatements(&ch, nil, nil)
+	require.Equal(t, []shape{{"groups", 1, 0}, {"tokens", 3001, 0}, {"items", 3001, 0}}, shapes(statements))
+	require.Equal(t, []image.Value{image.Int(3), image.Int(-1), image.Text("null")}, rowsOf(&statements[2])[3000])
 }
 
-func TestBatchesKeepTheOrderOfData(t *testing.T) {
+func TestStatementsKeepTheOrderOfData(t *testing.T) {
 	a, b := []string{"state", "a"}, []string{"state", "b"}
 	sc := workflow.Scope{Group: 1, Branch: 2}
 	ch := state.Changes{Data: []state.DataChange{
 		{Path: a, Value: int64(1)}, {Path: a, Kind: state.DataAppend, Value: "x"}, {Path: b, Kind: state.DataAppend, Index: 3},
 		{Scope: sc, Kind: state.DataDrop}, {Scope: sc, Path: b, Value: nil},
 	}}
-	bs := fileStatements(&ch, nil, nil)
-	require.Equal(t, []shape{
-		{deleteBelow, 1, 0}, {"data", 3, 0}, {deleteScope, 1, 0}, {deleteBelow, 1, 0}, {"data", 1, 0},
-	}, shapes(bs))
-	require.Equal(t, []driver.Value{int64(0), int64(0), "/state/a", "/state/a/", "/state/a0"}, bs[0].rows[0])
-	require.Equal(t, [][]driver.Value{
-		{int64(0), int64(0), "/state/a", int64(-1), "1"}, {int64(0), int64(0), "/state/a", int64(0), `"x"`},
-		{int64(0), int64(0), "/state/b", int64(3), "null"},
-	}, bs[1].rows)
-}
-
-func TestBatchesOfNothing(t *testing.T) {
-	require.Empty(t, fileStatements(&state.Changes{}, nil, nil))
-	bs := fileStatements(&state.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, []decision.Event{{Seq: 1, Type: "x"}})
-	require.Equal(t, []shape{{"items", 1, 0}, {"events", 1, 0}}, shapes(bs))
-}
-
-// TestEveryTable inserts any number of rows into every table.
-func TestEveryTable(t *testing.T) {
-	c, err := sqlite.OpenMemory(fileSchema, largePage, ID, Version)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close()) }()
-	for _, n := range []int{1, 2, 3, 9, 49, 50, 51, 117} {
-		require.NoError(t, c.Script(`BEGIN`))
-		rows := make([][]driver.Value, n)
-		for i := range rows {
-			rows[i] = eventRow(decision.Event{Seq: int64(i + 1), At: time.UnixMilli(int64(i)), Type: "x", Data: map[string]any{"i": int64(i)}})
-		}
-		require.NoError(t, eventsTable.insertRows(c, rows))
-		var count, last int
-		require.NoError(t, c.Each(`SELECT count(*), max(seq) FROM events`, func(r *sqlite.Row) error {
-			count, last = r.Int(0), r.Int(1)
-			return nil
-		}))
-		require.Equal(t, []int{n, n}, []int{count, last})
-		require.NoError(t, c.Script(`ROLLBACK`))
+	statements := fileStatements(&ch, nil, nil)
+	require.Equal(t, []shape{{"data", 0, 2}, {"data", 3, 0}, {"data", 0, 1}, {"data", 0, 2}, {"data", 1, 0}}, shapes(statements))
+	require.Equal(t, pathRanges(0, 0, "/state/a"), [2]keyRange(statements[0].deleted))
+	zero := image.Int(0)
+	require.Equal(t, [][]image.Value{
+		{zero, zero, image.Text("/state/a"), image.Int(-1), image.Text("1")},
+		{zero, zero, image.Text("/state/a"), zero, image.Text(`"x"`)},
+		{zero, zero, image.Text("/state/b"), image.Int(3), image.Text("null")},
+	}, rowsOf(&statements[1]))
+	for i := range 3 {
+		require.Equal(t, keyOf(rowsOf(&statements[1])[i][:4]), statements[1].key(i))
 	}
+}
+
+func TestStatementsOfNothing(t *testing.T) {
+	require.Empty(t, fileStatements(&state.Changes{}, nil, nil))
+	statements := fileStatements(&state.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, []decision.Event{{Seq: 1, Type: "x"}})
+	require.Equal(t, []shape{{"items", 1, 0}, {"events", 1, 0}}, shapes(statements))
+}
+
+// What is deleted by the hundred thousand, each row by a statement of its own, takes time in proportion: every key is
+// looked at once.
+func TestScopesThatAreDroppedInAnyOrder(t *testing.T) {
+	const scopes = 20_000
+	var changes []state.DataChange
+	for i := range scopes {
+		changes = append(changes, state.DataChange{Scope: workflow.Scope{Group: 1, Branch: i}, Path: []string{"x"}, Value: int64(i)})
+	}
+	for i := range scopes {
+		changes = append(changes, state.DataChange{Scope: workflow.Scope{Group: 1, Branch: i}, Kind: state.DataDrop})
+	}
+	changes = append(changes, state.DataChange{Scope: workflow.Scope{Group: 1, Branch: 7}, Path: []string{"x"}, Value: "again"})
+	left, _ := sortedData(dataStatements(changes))
+	require.Equal(t, [][]image.Value{{image.Int(1), image.Int(7), image.Text("/x"), image.Int(-1), image.Text(`"again"`)}}, rowsOf(&left[0]))
+	slices.Reverse(changes)
+	left, _ = sortedData(dataStatements(changes))
+	require.Equal(t, scopes, left[0].count)
+}
+
+// A row of a usual event or token takes no memory beside what it is written into.
+func TestRowsTakeNoMemory(t *testing.T) {
+	token := tokens(2, 3, workflow.Completed)[0]
+	token.Epoch = 5
+	event := decision.Event{Seq: 1, Data: map[string]any{"branch": int64(3), "epoch": "5"}}
+	var w rowWriter
+	var record []byte
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		w.beginRow()
+		putToken(&w, token)
+		record = image.AppendRecord(record[:0], w.columns)
+		w.beginRow()
+		putEvent(&w, &event)
+		record = image.AppendRecord(record[:0], w.columns)
+	}))
 }

@@ -10,7 +10,7 @@ import (
 //go:embed file.sql
 var fileSchema string
 
-// A table is where rows go, and how. Tables with rowids have an integer as their key, and those without have keys of
+// A table is where rows go, and how; verb is what SQLite would be told. Tables with rowids have an integer as their key, and those without have keys of
 // several columns or of a text.
 type table struct {
 	verb    string // INSERT, or INSERT OR REPLACE for rows that change
@@ -18,9 +18,6 @@ type table struct {
 	columns int
 	key     string // the columns that its rows are in the order of, which are its first ones
 	keys    int    // how many those are in a table without rowids, otherwise 0
-	// first is the column from which a run of siblings counts up, together
-	// with second: -1 if rows of the table are not like that.
-	first, second int
 }
 
 const (
@@ -32,18 +29,18 @@ const (
 
 var (
 	// The numbers of columns, and which of them are keys, are those of file.sql.
-	metaTable       = &table{replace, "meta", 9, "one", 0, -1, -1}
-	definitionTable = &table{unless, "definition", 3, "revision", 0, -1, -1}
-	tokensTable     = &table{replace, "tokens", 22, "id", 0, 0, 5} // id and branch
-	groupsTable     = &table{replace, "groups", 23, "id", 0, -1, -1}
-	itemsTable      = &table{replace, "items", 3, "grp, idx", 2, -1, -1}
-	branchesTable   = &table{replace, "branches", 4, "grp, branch", 2, 1, 1}
-	dataTable       = &table{replace, "data", 5, "grp, branch, path, idx", 4, -1, -1}
-	journalTable    = &table{once, "journal", 7, "seq", 0, -1, -1}
-	valsTable       = &table{unless, "vals", 2, "hash", 1, -1, -1}
-	signalsTable    = &table{replace, "signals", 6, "seq", 0, -1, -1}
-	stepsTable      = &table{replace, "steps", 4, "node", 1, -1, -1}
-	eventsTable     = &table{once, "events", 8, "seq", 0, -1, -1}
+	metaTable       = &table{replace, "meta", 9, "one", 0}
+	definitionTable = &table{unless, "definition", 3, "revision", 0}
+	tokensTable     = &table{replace, "tokens", 22, "id", 0}
+	groupsTable     = &table{replace, "groups", 23, "id", 0}
+	itemsTable      = &table{replace, "items", 3, "grp, idx", 2}
+	branchesTable   = &table{replace, "branches", 4, "grp, branch", 2}
+	dataTable       = &table{replace, "data", 5, "grp, branch, path, idx", 4}
+	journalTable    = &table{once, "journal", 7, "seq", 0}
+	valsTable       = &table{unless, "vals", 2, "hash", 1}
+	signalsTable    = &table{replace, "signals", 6, "seq", 0}
+	stepsTable      = &table{replace, "steps", 4, "node", 1}
+	eventsTable     = &table{once, "events", 8, "seq", 0}
 )
 
 // allTables are the tables of a file.
@@ -57,7 +54,6 @@ var allTables = []*table{
 type object struct {
 	image.Object
 	table *table // nil for a view
-	empty string // the view that stands in for the table in a small file in which it would be empty
 }
 
 // objects has the schema of a file: what is in file.sql, without its comments.
@@ -82,7 +78,7 @@ func parseSchema(text string) (out []object) {
 		o := object{Object: image.Object{Type: strings.ToLower(words[1]), Name: words[2], SQL: strings.Join(lines, "\n")}}
 		for _, t := range allTables {
 			if t.name == o.Name {
-				o.table, o.Keyed, o.empty = t, t.keys > 0, emptyView(t.name, lines[1:len(lines)-1])
+				o.table, o.Keyed, o.Empty = t, t.keys > 0, emptyView(t.name, lines[1:len(lines)-1])
 			}
 		}
 		out, lines = append(out, o), nil
@@ -91,8 +87,7 @@ func parseSchema(text string) (out []object) {
 }
 
 // emptyView returns a view with the columns of a table, and no rows. An empty table takes a page, and a small file
-// would have more pages of that kind than others. The view cannot be inserted into: a file that SQLite is to go on
-// with has none of these.
+// would have more pages of that kind than others.
 func emptyView(name string, columns []string) string {
 	var names, nulls []string
 	for _, c := range columns {
