@@ -228,18 +228,29 @@ func FuzzImage(f *testing.F) {
 	}
 	f.Add(c.bytesOf(512))
 	f.Add(c.bytesOf(1024))
-	f.Fuzz(func(_ *testing.T, data []byte) {
+	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := image.Open(data)
+		inFile, failed := image.OpenAt(bytes.NewReader(data), int64(len(data)))
+		require.Equal(t, err == nil, failed == nil)
 		if err != nil {
 			return
 		}
 		for _, table := range []string{"numbered", "keyed", "two"} {
 			for _, from := range []image.Start{{}, {From: 100}, {Text: "b"}} {
 				var row []driver.Value
-				_ = m.Rows(table, from, func(_ int64, record []byte) (bool, error) {
-					row, err = image.DecodeRecord(row[:0], record)
-					return true, err
-				})
+				read := func(m *image.Image) (rows int, err error) {
+					err = m.Rows(table, from, func(_ int64, record []byte) (bool, error) {
+						var err error
+						row, err = image.DecodeRecord(row[:0], record)
+						rows++
+						return true, err
+					})
+					return rows, err
+				}
+				rows, err := read(m)
+				again, failed := read(inFile)
+				require.Equal(t, rows, again)
+				require.Equal(t, err, failed)
 			}
 		}
 	})

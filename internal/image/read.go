@@ -99,12 +99,12 @@ type walk struct {
 	from  Start
 	row   func(int64, []byte) (bool, error)
 	pacer pace.Pacer
-	left  int64 // pages that it may still visit: there are no more
+	left  int64 // pages that it may still visit: each is once, or twice where the start of a record is looked at first
 	pages pageCache
 }
 
 func (m *Image) eachCell(root uint32, from Start, row func(int64, []byte) (bool, error)) error {
-	w := walk{Image: m, from: from, row: row, left: m.size / int64(m.page)}
+	w := walk{Image: m, from: from, row: row, left: 2 * (m.size / int64(m.page))}
 	_, err := w.visitPage(root, 0)
 	return err
 }
@@ -250,6 +250,10 @@ func (w *walk) payloadOf(cell []byte, size uint64, most, enough int) ([]byte, er
 	}
 	out := append(w.payloadRoom(min(n, enough+w.page)), cell[:local]...)
 	for number := binary.BigEndian.Uint32(cell[local:]); len(out) < n && len(out) < enough; {
+		w.pacer.Spend(5)
+		if w.left--; w.left < 0 {
+			return nil, malformed("records with pages that meet again")
+		}
 		page, err := w.takePage(number)
 		if err != nil {
 			return nil, err

@@ -4,6 +4,8 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // ErrMalformed says that bytes are not a database, or one that is damaged.
@@ -105,6 +107,9 @@ func serialOfInt(v int64) uint64 {
 	return serialInt64
 }
 
+// largeText is the size in bytes from which on a text is copied in pieces.
+const largeText = 64 << 10
+
 // AppendRecord appends the record of a row. Where the first column is the rowid, it is NULL here.
 func AppendRecord(dst []byte, columns []Value) []byte {
 	start := len(dst)
@@ -122,14 +127,23 @@ func AppendRecord(dst []byte, columns []Value) []byte {
 	}
 	for i := range columns {
 		v := &columns[i]
-		if v.kind != isInt {
+		switch {
+		case len(v.text) > largeText:
+			dst = pace.Append(dst, v.bytes()...)
+		case v.kind != isInt:
 			dst = append(dst, v.text...)
-			continue
+		default:
+			dst = appendInt(dst, v.n)
 		}
-		if serial := serialOfInt(v.n); serial < serialZero {
-			for shift := 8 * (intBytes[serial] - 1); shift >= 0; shift -= 8 {
-				dst = append(dst, byte(v.n>>shift))
-			}
+	}
+	return dst
+}
+
+// appendInt appends an integer that its serial type does not say, in as many bytes as that has.
+func appendInt(dst []byte, n int64) []byte {
+	if serial := serialOfInt(n); serial < serialZero {
+		for shift := 8 * (intBytes[serial] - 1); shift >= 0; shift -= 8 {
+			dst = append(dst, byte(n>>shift))
 		}
 	}
 	return dst

@@ -43,6 +43,9 @@ func (v Value) IsText() bool { return v.kind == isText }
 // String returns the text, or the bytes of a blob; "" for any other value.
 func (v Value) String() string { return v.text }
 
+// bytes returns those of a text or a blob. They must not be changed.
+func (v Value) bytes() []byte { return unsafe.Slice(unsafe.StringData(v.text), len(v.text)) }
+
 // copyOut returns the value with memory of its own: nil, an int64, a string or a []byte.
 func (v Value) copyOut() driver.Value {
 	switch v.kind {

@@ -68,14 +68,19 @@ type element struct {
 
 // elementsOf returns the elements of groups by their keys. An empty list is one row: without it, a foreach over nothing
 // would be read as a group that has no elements because it has no foreach.
-func elementsOf(items map[workflow.GroupID][]any) (out []element) {
+func elementsOf(items map[workflow.GroupID][]any) []element {
+	n := 0
+	for _, list := range items {
+		n += max(len(list), 1)
+	}
+	out := make([]element, 0, n)
 	for _, id := range slices.Sorted(maps.Keys(items)) {
 		if len(items[id]) == 0 {
 			out = append(out, element{id, -1, nil})
 		}
 		for i, v := range items[id] {
 			pace.Each(i)
-			out = pace.Push(out, element{id, i, v})
+			out = append(out, element{id, i, v})
 		}
 	}
 	return out
