@@ -119,7 +119,7 @@ func TestListsAreServedByIndexes(t *testing.T) {
 		inLabel.up: {number, number, text, text}, inLabel.down: {number, number, text, text}, someOfLabel: {text, text, number}, dropLabels: {number},
 		inParent.up: {number, number, text}, inParent.down: {number, number, text},
 		nextPrefixed: {text, text, number}, nextEnded: {number, number, int64(math.MaxInt64), number},
-		endedUp: {number, number, number}, endedDown: {number, number, number}, getDue: {number, number, number, number}, getNextAlarm: {number},
+		endedUp: {number, number, number}, endedDown: {number, number, number}, getDue: {number, number, number, number}, getNextAlarm: {number, number},
 		getQuiet: {number, number, number, number}, maxNum: {}, maxSpill: {},
 	} {
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {

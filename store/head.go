@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
@@ -22,12 +21,10 @@ type Head = index.Head
 // Each is answered by an index, and pages of ids are read by a number that rises, so that commits
 // get in between: nothing here takes longer because there are many runs.
 const (
-	getHead      = index.RunColumns + `WHERE id = ?`
-	getIDs       = `SELECT id FROM runs WHERE num IN (SELECT value FROM json_each(?)) ORDER BY num`
-	getLeftover  = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
-	getQuiet     = `SELECT id, num, at, seq FROM runs INDEXED BY runs_status WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`
-	getDue       = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
-	getNextAlarm = `SELECT alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT 1`
+	getHead     = index.RunColumns + `WHERE id = ?`
+	getIDs      = `SELECT id FROM runs WHERE num IN (SELECT value FROM json_each(?)) ORDER BY num`
+	getLeftover = `SELECT id, num, 0 FROM runs WHERE status >= 4 AND seq > filed AND ? <= 0 AND num > ? AND num IN (SELECT key >> 32 FROM log) ORDER BY num LIMIT ?`
+	getQuiet    = `SELECT id, num, at, seq FROM runs INDEXED BY runs_status WHERE status = 1 AND (at <= ? OR at > ?) AND num > ? ORDER BY num LIMIT ?`
 )
 
 // decodeRow completes a row that was read, and returns a *CorruptError if it is damaged,
@@ -126,14 +123,6 @@ func (d *Dir) Unfinished() ([]workflow.RunID, error) {
 // A crash, or a Close before their flush, has left their records in the log.
 func (d *Dir) Leftover() ([]workflow.RunID, error) { return d.queryIDs(getLeftover, 0) }
 
-// DueAlarms returns the runs whose alarm is at or before an instant, earliest
-// first.
-//
-// The engine wakes those of them that are not in memory; an actor has a timer of its own.
-func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
-	return d.queryIDs(getDue, math.MinInt64, before.UnixMilli())
-}
-
 // A QuietRun is one that has not ended and of which nothing was committed for a while.
 type QuietRun struct {
 	Run workflow.RunID
@@ -190,20 +179,4 @@ func (d *Dir) queryIDs(query string, order int64, rest ...driver.Value) ([]workf
 		}
 	}
 	return out, nil
-}
-
-// NextAlarm returns the earliest alarm of any run after an instant; zero if
-// there is none.
-//
-// Until then nobody needs to look at the alarms again, unless a commit sets an earlier one.
-func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
-	from := int64(math.MinInt64)
-	if !after.IsZero() {
-		from = after.UnixMilli()
-	}
-	var at time.Time
-	err := d.readRuns(context.Background(), func(db *sqlite.Conn) error {
-		return db.Each(getNextAlarm, func(r *sqlite.Row) error { at = column.TimeAt(r, 0); return nil }, from)
-	})
-	return at, err
 }

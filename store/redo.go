@@ -62,6 +62,7 @@ type redoLog struct {
 // A redoRun is a run as its last commit left it, where that may be in the redo log.
 type redoRun struct {
 	num      int64
+	run      workflow.RunID
 	workflow string
 	seq      int64            // of the last record
 	sum      runfile.Checksum // of that
@@ -78,7 +79,18 @@ type redoRun struct {
 // isBehind reports whether pawl.db lacks something of the run.
 func (r *redoRun) isBehind() bool { return r != nil && r.stored != r.seq }
 
-// last returns the part RowLast of its row.
+// alarm returns the alarm of the run, in milliseconds, if pawl.db may have another one and there is one.
+func (r *redoRun) alarm() (at int64, ok bool) {
+	if r.changesAlarm() {
+		at, ok = r.state[index.StateAlarm].(int64)
+	}
+	return at, ok
+}
+
+// changesAlarm reports whether pawl.db may have another alarm of the run.
+func (r *redoRun) changesAlarm() bool { return r.isBehind() && r.state != nil }
+
+// lastColumns returns the part RowLast of its row.
 func (r *redoRun) lastColumns() []driver.Value {
 	return index.LastColumns(r.num, &runfile.Entry{Encoded: decision.Encoded{Seq: r.seq, At: r.at}, Sum: r.sum})
 }

@@ -187,7 +187,7 @@ func (d *Dir) findRedoRun(r *Run) (*redoRun, error) {
 	if known := l.runs[r.row.Num]; known != nil {
 		return known, nil
 	}
-	known := &redoRun{num: r.row.Num, workflow: r.row.Workflow, status: r.row.Status, was: r.row.Status}
+	known := &redoRun{num: r.row.Num, run: r.row.Run, workflow: r.row.Workflow, status: r.row.Status, was: r.row.Status}
 	found, err := d.db.One(getSeq, func(x *sqlite.Row) error { known.seq = x.Int64(0); return nil }, r.row.Num)
 	if err != nil || !found {
 		return nil, d.indexError(err)

@@ -86,7 +86,7 @@ func (l *redoLog) noteStored(r *Run) {
 	if l.on {
 		end := &r.pending[len(r.pending)-1]
 		l.moved = append(l.moved, movedRun{row: true, run: &redoRun{
-			num: r.row.Num, workflow: r.next.Workflow, seq: end.Seq, stored: end.Seq, status: r.next.Status, was: r.next.Status,
+			num: r.row.Num, run: r.row.Run, workflow: r.next.Workflow, seq: end.Seq, stored: end.Seq, status: r.next.Status, was: r.next.Status,
 		}})
 	}
 }

@@ -24,6 +24,9 @@ type Advance struct {
 // stateColumns is how many columns the part RowState has, with its checksum.
 const stateColumns = 7
 
+// StateAlarm is where the part RowState has the alarm.
+const StateAlarm = 1
+
 // Last returns the part RowLast of the row, with its checksum.
 func (a *Advance) Last() []driver.Value { return LastColumns(a.Num, &a.Entries[len(a.Entries)-1]) }
 
