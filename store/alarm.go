@@ -32,7 +32,7 @@ func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
 		err := d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(getDue, func(r *sqlite.Row) error {
 				last = dueAlarm{workflow.RunID(r.Text(0)), r.Int64(1), r.Int64(2)}
-				if n++; !d.redo.runs[last.num].changesAlarm() {
+				if n++; !d.redo.behind[last.num].changesAlarm() {
 					due = append(due, last)
 				}
 				return nil
@@ -59,7 +59,7 @@ type dueAlarm struct {
 // dueAlarmsBehind returns the alarms that are due and that pawl.db lacks.
 func (d *Dir) dueAlarmsBehind(before time.Time) (due []dueAlarm, err error) {
 	err = d.readIndex(func(*sqlite.Conn) error {
-		for num, r := range d.redo.runs {
+		for num, r := range d.redo.behind {
 			if at, ok := r.alarm(); ok && at <= before.UnixMilli() {
 				due = append(due, dueAlarm{r.run, num, at})
 			}
@@ -81,7 +81,7 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 	var next time.Time
 	err := d.readIndex(func(db *sqlite.Conn) error {
 		found, behind := int64(math.MaxInt64), 0
-		for _, r := range d.redo.runs {
+		for _, r := range d.redo.behind {
 			if r.changesAlarm() {
 				behind++
 			}
@@ -90,7 +90,7 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 			}
 		}
 		err := db.Each(getNextAlarm, func(r *sqlite.Row) error {
-			if !d.redo.runs[r.Int64(0)].changesAlarm() {
+			if !d.redo.behind[r.Int64(0)].changesAlarm() {
 				found = min(found, r.Int64(1))
 			}
 			return nil

@@ -214,7 +214,7 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	if d.committer.single++; len(batch) > 1 {
 		d.committer.single = 0
 	}
-	advances, others := splitBatch(batch)
+	advances, others := d.redo.splitBatch(batch)
 	for _, some := range [][]*commitRequest{advances, others} {
 		if len(some) > 0 {
 			d.commitBatch(some)

@@ -51,7 +51,8 @@ type redoLog struct {
 	arming    bool // the transaction under way says so
 	paused    int  // how many want nothing to be appended
 	unsynced  bool // something was appended that was not synced
-	runs      map[int64]*redoRun
+	runs      map[int64]*redoRun // that may commit again before they have a file
+	behind    map[int64]*redoRun // those of which pawl.db lacks something
 	ahead     map[countKey]int64 // what run_counts in pawl.db lacks
 	moved     []movedRun         // by the transaction under way
 	recycling bool               // a goroutine frees a region
@@ -69,15 +70,15 @@ type redoRun struct {
 	at       time.Time        // likewise
 	state    []driver.Value   // the part RowState of its row, if that is not what pawl.db has
 	status   workflow.RunStatus
-	stored   int64              // seq as pawl.db has it
 	was      workflow.RunStatus // the status as pawl.db has it
 	entries  []runfile.Entry    // the records that the log in pawl.db lacks
 	gen      uint64             // of the region that has the first of them
 	busy     bool               // a commit of it is being appended
-}
 
-// isBehind reports whether pawl.db lacks something of the run.
-func (r *redoRun) isBehind() bool { return r != nil && r.stored != r.seq }
+	// What the transaction under way has moved into pawl.db.
+	movedEntries int // the first of entries
+	movedRow     bool
+}
 
 // alarm returns the alarm of the run, in milliseconds, if pawl.db may have another one and there is one.
 func (r *redoRun) alarm() (at int64, ok bool) {
@@ -87,8 +88,8 @@ func (r *redoRun) alarm() (at int64, ok bool) {
 	return at, ok
 }
 
-// changesAlarm reports whether pawl.db may have another alarm of the run.
-func (r *redoRun) changesAlarm() bool { return r.isBehind() && r.state != nil }
+// changesAlarm reports whether pawl.db may have another alarm of a run that is behind.
+func (r *redoRun) changesAlarm() bool { return r != nil && r.state != nil }
 
 // lastColumns returns the part RowLast of its row.
 func (r *redoRun) lastColumns() []driver.Value {
@@ -127,7 +128,7 @@ func (d *Dir) beginRedo() error {
 	}
 	l := &d.redo
 	l.on, l.file = true, redo.NewLog(f, life, region, d.options.Durability == PowerLoss, syncData)
-	l.runs, l.ahead = map[int64]*redoRun{}, map[countKey]int64{}
+	l.runs, l.behind, l.ahead = map[int64]*redoRun{}, map[int64]*redoRun{}, map[countKey]int64{}
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (d *Dir) disarmRedo() error {
 	if !l.armed {
 		return nil
 	}
-	_, err := d.moveRuns(slices.Collect(maps.Keys(l.runs)), math.MaxInt, func() error { return index.KeepRedo(d.db, 0) })
+	_, err := d.moveRuns(slices.Collect(maps.Keys(l.behind)), math.MaxInt, func() error { return index.KeepRedo(d.db, 0) })
 	if err == nil {
 		l.armed = false
 	}
@@ -183,7 +184,7 @@ func (d *Dir) restartRedo(makeDurable func() error) error {
 	if !l.on || l.recycling || l.file.IsEmpty() {
 		return makeDurable()
 	}
-	if _, err := d.moveRuns(slices.Collect(maps.Keys(l.runs)), math.MaxInt, nil); err != nil {
+	if _, err := d.moveRuns(slices.Collect(maps.Keys(l.behind)), math.MaxInt, nil); err != nil {
 		return err
 	}
 	if err := makeDurable(); err != nil {

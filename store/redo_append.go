@@ -35,7 +35,10 @@ func (r *Run) encodeAdvance() (err error) {
 
 // splitBatch returns the requests of a batch that may go into the redo log, and the others, each in
 // their order. Both are answered by themselves.
-func splitBatch(batch []*commitRequest) (advances, others []*commitRequest) {
+func (l *redoLog) splitBatch(batch []*commitRequest) (advances, others []*commitRequest) {
+	if !l.isTaking() {
+		return nil, batch
+	}
 	n := 0
 	for _, r := range batch {
 		if r.run != nil {
@@ -59,10 +62,13 @@ func splitBatch(batch []*commitRequest) (advances, others []*commitRequest) {
 	return advances, others
 }
 
+// isTaking reports whether commits go into the redo log.
+func (l *redoLog) isTaking() bool { return l.armed && l.paused == 0 }
+
 // takesBatch reports whether the redo log takes all requests of a batch. Where a region is full and the
 // other one not free yet, pawl.db takes them.
 func (l *redoLog) takesBatch(batch []*commitRequest) bool {
-	if !l.armed || l.paused > 0 {
+	if !l.isTaking() {
 		return false
 	}
 	bytes := 0
@@ -192,7 +198,6 @@ func (d *Dir) findRedoRun(r *Run) (*redoRun, error) {
 	if err != nil || !found {
 		return nil, d.indexError(err)
 	}
-	known.stored = known.seq
 	if known.seq == r.row.Seq { // the status is that of the handle
 		l.runs[r.row.Num] = known
 	}
@@ -205,6 +210,7 @@ func (d *Dir) noteAdvance(r *Run) {
 	if len(known.entries) == 0 {
 		known.gen = l.file.Generation()
 	}
+	l.behind[known.num] = known
 	known.entries = append(known.entries, r.pending...)
 	end := &r.pending[len(r.pending)-1]
 	known.seq, known.sum, known.at = end.Seq, end.Sum, end.At

@@ -14,12 +14,10 @@ import (
 // moveOnce is how many records one transaction moves from the redo log into pawl.db, between which others commit.
 const moveOnce = 256
 
-// A movedRun is what a transaction changes of a run that is in the redo log, if it is committed.
+// A movedRun is a run of which the transaction under way changes something in pawl.db.
 type movedRun struct {
-	run     *redoRun
-	entries int  // the first records that pawl.db has, or the file
-	row     bool // the row is that of the last record
-	gone    bool // the run is purged, or needs not be known
+	run  *redoRun
+	gone bool // the run is purged, or needs not be known
 }
 
 // moveRun moves what pawl.db lacks of a run there, within a transaction, but for the records up to filed, which its
@@ -29,11 +27,11 @@ type movedRun struct {
 // Without the row, pawl.db has records behind the one that the row names. They must be durable in the redo log then,
 // whence the next Open takes the row.
 func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n int, whole bool, err error) {
-	if !r.isBehind() {
+	l := &d.redo
+	if l.behind[r.num] != r || r.movedRow {
 		return 0, true, nil
 	}
-	l := &d.redo
-	first := 0
+	first := r.movedEntries
 	for first < len(r.entries) && r.entries[first].Seq <= filed {
 		first++
 	}
@@ -56,7 +54,8 @@ func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n in
 			d.counts.countRun(r.workflow, r.status, 1)
 		}
 	}
-	l.moved = append(l.moved, movedRun{run: r, entries: first + len(a.Entries), row: whole})
+	r.movedEntries, r.movedRow = first+len(a.Entries), whole
+	l.moved = append(l.moved, movedRun{run: r})
 	return len(a.Entries), whole, nil
 }
 
@@ -66,7 +65,7 @@ func (d *Dir) moveRunOf(db *sqlite.Conn, num, filed int64) error {
 	if r == nil {
 		return nil
 	}
-	_, _, err := d.moveRun(db, r, filed, len(r.entries))
+	_, _, err := d.moveRun(db, r, filed, len(r.entries)) // all
 	return err
 }
 
@@ -85,8 +84,8 @@ func (d *Dir) syncRedo() error {
 func (l *redoLog) noteStored(r *Run) {
 	if l.on {
 		end := &r.pending[len(r.pending)-1]
-		l.moved = append(l.moved, movedRun{row: true, run: &redoRun{
-			num: r.row.Num, run: r.row.Run, workflow: r.next.Workflow, seq: end.Seq, stored: end.Seq, status: r.next.Status, was: r.next.Status,
+		l.moved = append(l.moved, movedRun{run: &redoRun{
+			num: r.row.Num, run: r.row.Run, workflow: r.next.Workflow, seq: end.Seq, status: r.next.Status, was: r.next.Status,
 		}})
 	}
 }
@@ -111,13 +110,9 @@ func (l *redoLog) keepMoved() {
 		switch r := l.runs[m.run.num]; {
 		case m.gone:
 			delete(l.runs, m.run.num)
+			delete(l.behind, m.run.num)
 		case r == m.run:
-			if r.entries = r.entries[m.entries:]; len(r.entries) == 0 {
-				r.entries = nil
-			}
-			if m.row {
-				l.rowMoved(r)
-			}
+			l.keepMovedRun(r)
 		case m.run.status.Final(): // it was committed in pawl.db
 			delete(l.runs, m.run.num)
 		default:
@@ -128,13 +123,25 @@ func (l *redoLog) keepMoved() {
 	l.clearMoved()
 }
 
+// keepMovedRun takes over what the transaction has moved of a run.
+func (l *redoLog) keepMovedRun(r *redoRun) {
+	if r.entries = r.entries[r.movedEntries:]; len(r.entries) == 0 {
+		r.entries = nil
+	}
+	if r.movedRow {
+		l.rowMoved(r)
+	}
+	r.movedEntries, r.movedRow = 0, false
+}
+
 // rowMoved notes that pawl.db has the row of a run.
 func (l *redoLog) rowMoved(r *redoRun) {
 	if r.status != r.was {
 		l.addAhead(countKey{r.workflow, r.was}, 1)
 		l.addAhead(countKey{r.workflow, r.status}, -1)
 	}
-	r.stored, r.was, r.state = r.seq, r.status, nil
+	r.was, r.state = r.status, nil
+	delete(l.behind, r.num)
 	if r.status.Final() { // it has no further commits
 		delete(l.runs, r.num)
 	}
@@ -148,6 +155,9 @@ func (l *redoLog) addAhead(key countKey, n int64) {
 
 // clearMoved forgets what a transaction has changed.
 func (l *redoLog) clearMoved() {
+	for _, m := range l.moved {
+		m.run.movedEntries, m.run.movedRow = 0, false
+	}
 	clear(l.moved)
 	l.moved, l.arming = l.moved[:0], false
 }
@@ -197,7 +207,7 @@ func (d *Dir) moveWithin(nums []int64, limit int) (rest []int64, err error) {
 			rest = nums[i:]
 			break
 		}
-		r := d.redo.runs[num]
+		r := d.redo.behind[num]
 		if r == nil {
 			continue
 		}
@@ -219,14 +229,14 @@ func (d *Dir) moveBehind(ctx context.Context) error {
 	if !d.redo.on {
 		return nil
 	}
-	return d.moveSelected(ctx, (*redoRun).isBehind)
+	return d.moveSelected(ctx, func(*redoRun) bool { return true })
 }
 
-// moveSelected moves what pawl.db lacks of the runs that are selected when it is called.
+// moveSelected moves what pawl.db lacks of the runs that are behind, and selected, when it is called.
 func (d *Dir) moveSelected(ctx context.Context, isSelected func(*redoRun) bool) error {
 	var nums []int64
 	err := d.readIndexUntil(ctx, func(*sqlite.Conn) error {
-		for num, r := range d.redo.runs {
+		for num, r := range d.redo.behind {
 			if isSelected(r) {
 				nums = append(nums, num)
 			}
@@ -269,8 +279,8 @@ func (d *Dir) recycleRegion() {
 	defer d.mu.Unlock()
 	if l.recycling = false; err == nil {
 		l.file.Free()
-		for num, r := range l.runs {
-			if !r.isBehind() { // whoever commits it next is asked anew
+		for num := range l.runs {
+			if l.behind[num] == nil { // whoever commits it next is asked anew
 				delete(l.runs, num)
 			}
 		}
@@ -293,7 +303,7 @@ func (d *Dir) emptyRegion() error {
 		err = d.redo.file.Sync() // before what may move in part
 	}
 	if err == nil {
-		err = d.moveSelected(context.Background(), func(r *redoRun) bool { return r.isBehind() && r.gen <= older })
+		err = d.moveSelected(context.Background(), func(r *redoRun) bool { return r.gen <= older })
 	}
 	if err != nil {
 		return err
@@ -310,7 +320,7 @@ func (d *Dir) emptyRegion() error {
 // patchRow returns a row of index.RunColumns as the redo log has it. The lock is held.
 func (d *Dir) patchRow(r *sqlite.Row) *sqlite.Row {
 	if num, ok := r.Values()[0].(int64); ok {
-		if ahead := d.redo.runs[num]; ahead.isBehind() {
+		if ahead := d.redo.behind[num]; ahead != nil {
 			return index.PatchRow(r, ahead.lastColumns(), ahead.state)
 		}
 	}
@@ -319,7 +329,7 @@ func (d *Dir) patchRow(r *sqlite.Row) *sqlite.Row {
 
 // entriesBehind returns the records of a run that the log in pawl.db lacks. The lock is held.
 func (d *Dir) entriesBehind(num int64) []runfile.Entry {
-	if ahead := d.redo.runs[num]; ahead.isBehind() {
+	if ahead := d.redo.behind[num]; ahead != nil {
 		return slices.Clone(ahead.entries)
 	}
 	return nil

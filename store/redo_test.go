@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -24,13 +27,10 @@ import (
 func behind(d *Dir) (runs, records int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.redo.runs {
-		if r.isBehind() {
-			runs++
-		}
+	for _, r := range d.redo.behind {
 		records += len(r.entries)
 	}
-	return runs, records
+	return len(d.redo.behind), records
 }
 
 // inTables returns how many records the log in pawl.db has, and the sequence that its row of a run names.
@@ -267,7 +267,8 @@ func TestTwoHandlesOfTheRedoLog(t *testing.T) {
 		r := o.record(state.Heartbeat{Token: 1})
 		go func() { errs <- o.run.Commit(o.state, []decision.Record{r}) }()
 	}
-	for d.committer.waiting.Load() < 2 || len(d.committer.queue) < 1 {
+	for d.committer.waiting.Load() < 2 {
+		runtime.Gosched()
 	}
 	d.mu.Unlock()
 	a, b := <-errs, <-errs
@@ -276,6 +277,54 @@ func TestTwoHandlesOfTheRedoLog(t *testing.T) {
 	}
 	require.NoError(t, a)
 	require.ErrorIs(t, b, ErrFenced)
+}
+
+// TestAFlushAndACommitInOneBatch: what both of them move into pawl.db is moved once, and counted once, also if the
+// batch is rolled back before.
+func TestAFlushAndACommitInOneBatch(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		flushAndCommit(t, broken)
+	}
+}
+
+func flushAndCommit(t *testing.T, broken bool) {
+	d, o := ahead(t, Options{})
+	r := o.record(state.Resume{}, decision.ResumeRun{}, decision.SetData{Path: []string{"state", "x"}, Value: string(bytes.Repeat([]byte("x"), 2*maxAdvance))})
+	last := func(*sqlite.Conn) error {
+		if broken {
+			return errors.New("broken")
+		}
+		return nil
+	}
+	reset := onStage(d, func(now flushStage) error {
+		if now != synced {
+			return nil
+		}
+		d.mu.Lock() // until the commit of the run, that of the flush and another one wait
+		require.NoError(t, runfile.ApplyRecord(o.state, &r, func([]decision.Event) {}))
+		go func() { _ = o.run.Commit(o.state, []decision.Record{r}) }()
+		go func() { _ = d.updateIndex(last) }()
+		go func() {
+			for d.committer.waiting.Load() < 3 {
+				runtime.Gosched()
+			}
+			d.mu.Unlock()
+		}()
+		return nil
+	})
+	require.NoError(t, o.file())
+	reset()
+	o = load(t, d, "r1")
+	require.Equal(t, workflow.RunRunning, o.run.Head().Status)
+	o.same(d)
+	want := []RunCount{{"fan", workflow.RunRunning, 1}}
+	counts, err := d.Counts(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, want, counts)
+	again := open(t, crashed(t, d.path))
+	counts, err = again.Counts(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, want, counts)
 }
 
 // TestALossOfPowerWithoutSync: of each run the first of its records are left, wherever the redo log ends, whatever of
@@ -342,11 +391,12 @@ func TestPurgedFromTheRedoLog(t *testing.T) {
 	for n := 0; len(where(t, d.path, secretOf)) > 0; n++ {
 		require.Less(t, n, 200)
 		start(t, d, workflow.RunID(fmt.Sprint("n", n))).do(state.Start{}, startRun(nil))
-		_, err := d.Head("n0") // the caller has its answer before a checkpoint begins, with the lock
+		_, err := d.Head(workflow.RunID(fmt.Sprint("n", n))) // the caller has its answer before a checkpoint begins, with the lock
 		require.NoError(t, err)
 		d.checkpoints.running.Wait()
 	}
-	o = load(t, d, "n0")
+	o = start(t, d, "later")
+	o.do(state.Start{}, startRun(nil))
 	o.do(state.Heartbeat{})
 	o.same(open(t, crashed(t, d.path)))
 }
