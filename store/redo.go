@@ -47,10 +47,10 @@ type redoLog struct {
 	named     uint64 // while the directory is opened: the life of the one that pawl.db names, 0 if none
 	on        bool   // there is one; Open sets it, and nobody changes it
 	file      *redo.Log
-	armed     bool // pawl.db names it
-	arming    bool // the transaction under way says so
-	paused    int  // how many want nothing to be appended
-	unsynced  bool // something was appended that was not synced
+	armed     bool               // pawl.db names it
+	arming    bool               // the transaction under way says so
+	paused    int                // how many want nothing to be appended
+	unsynced  bool               // something was appended that was not synced
 	runs      map[int64]*redoRun // that may commit again before they have a file
 	behind    map[int64]*redoRun // those of which pawl.db lacks something
 	ahead     map[countKey]int64 // what run_counts in pawl.db lacks
@@ -127,7 +127,11 @@ func (d *Dir) beginRedo() error {
 		return err
 	}
 	l := &d.redo
-	l.on, l.file = true, redo.NewLog(f, life, region, d.options.Durability == PowerLoss, syncData)
+	room := hasRoom
+	if d.options.Durability == ProcessCrash { // nothing is synced, so nothing becomes cheaper
+		room = nil
+	}
+	l.on, l.file = true, redo.NewLog(f, life, region, room, syncData)
 	l.runs, l.behind, l.ahead = map[int64]*redoRun{}, map[int64]*redoRun{}, map[countKey]int64{}
 	return nil
 }

@@ -74,7 +74,7 @@ func TestFileSizeLimit(t *testing.T) {
 	c, err := startChild(false)
 	require.NoError(t, err)
 	trials, hits, wrong := 0, 0, 0
-	for size := 1 << 10; size <= 512<<10; size += harness.Figure(64<<10, 32<<10, 4<<10) {
+	for size := 1 << 10; size <= 512<<10; size += harness.Figure(32<<10, 16<<10, 4<<10) {
 		trial, err := newTrial(fmt.Sprint(dir, "/", size), workNamed("small"), nil)
 		require.NoError(t, err)
 		var r report

@@ -40,14 +40,14 @@ var ErrOwned = errors.New("another engine has taken the redo log over")
 type Log struct {
 	file    *os.File
 	life    uint64
-	region  int64     // bytes of one
-	gens    [2]uint64 // of the regions
-	current int       // the region that takes frames
-	free    bool      // the other one may begin
-	end     int64     // in the file: where the next frame stands
-	number  uint64    // of the next frame
-	size    int64     // of the file, at least, where zeros are added
-	zeros   bool      // they are
+	region  int64                              // bytes of one
+	gens    [2]uint64                          // of the regions
+	current int                                // the region that takes frames
+	free    bool                               // the other one may begin
+	end     int64                              // in the file: where the next frame stands
+	number  uint64                             // of the next frame
+	size    int64                              // of the file, at least, where zeros are added
+	hasRoom func(f *os.File, bytes int64) bool // whether the disk has; nil: no zeros are added
 	sync    func(*os.File) error
 	frame   []byte // reused
 }
@@ -73,9 +73,10 @@ var firstGenerations = [2]uint64{1, 2}
 func wholeRegion(bytes int64) int64 { return max(alignment, bytes/alignment*alignment) }
 
 // NewLog returns the log of a file that has the bytes of [NewFile]. sync makes the contents of a file durable.
-// With zeros, room for frames is made before they come, which makes that cheaper.
-func NewLog(f *os.File, life uint64, region int64, zeros bool, sync func(*os.File) error) *Log {
-	return &Log{file: f, life: life, region: wholeRegion(region), gens: firstGenerations, free: true, end: framesAt, number: 1, zeros: zeros, sync: sync}
+// With hasRoom, which says whether the disk of a file has room for some bytes, zeros are added where frames will be,
+// which makes that cheaper.
+func NewLog(f *os.File, life uint64, region int64, hasRoom func(f *os.File, bytes int64) bool, sync func(*os.File) error) *Log {
+	return &Log{file: f, life: life, region: wholeRegion(region), gens: firstGenerations, free: true, end: framesAt, number: 1, hasRoom: hasRoom, sync: sync}
 }
 
 // sectorOf returns what the sector of a region says.
@@ -157,9 +158,7 @@ func (l *Log) Append(parts ...[]byte) error {
 	}
 	binary.LittleEndian.PutUint32(b[4:], frameSum(l.life, l.end, b))
 	l.frame = b
-	if err := l.reserve(l.end + int64(len(b))); err != nil {
-		return err
-	}
+	l.reserve(l.end + int64(len(b)))
 	if _, err := l.file.WriteAt(b, l.end); err != nil {
 		return err
 	}
@@ -168,18 +167,23 @@ func (l *Log) Append(parts ...[]byte) error {
 	return nil
 }
 
-// reserve adds zeros to a file that is about to grow. Zeros are no frame.
-func (l *Log) reserve(end int64) error {
+// reserve adds zeros to a file that is about to grow. Zeros are no frame. Where they find no room the file grows by
+// itself, as long as it can: on a disk that is nearly full they take nothing from others.
+func (l *Log) reserve(end int64) {
 	start := framesAt + int64(l.current)*l.region
-	if !l.zeros || end <= l.size || end-start < reserveFrom {
-		return nil
+	if l.hasRoom == nil || end <= l.size || end-start < reserveFrom {
+		return
 	}
 	n := min(reserveStep, max(0, l.endOf(l.current)-end))
+	if !l.hasRoom(l.file, 16*reserveStep) {
+		l.hasRoom = nil
+		return
+	}
 	if _, err := l.file.WriteAt(make([]byte, n), end); err != nil {
-		return err
+		l.hasRoom = nil
+		return
 	}
 	l.size = end + n
-	return nil
 }
 
 // Sync makes the frames durable.

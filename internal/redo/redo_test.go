@@ -24,11 +24,15 @@ type fataler interface {
 // newLog returns a log in a file of its own.
 func newLog(t fataler, folder string, region int64, zeros bool) (*Log, *os.File) {
 	t.Helper()
+	hasRoom := func(*os.File, int64) bool { return true }
+	if !zeros {
+		hasRoom = nil
+	}
 	f, err := os.CreateTemp(folder, "redo")
 	require.NoError(t, err)
 	_, err = f.WriteAt(NewFile(testLife, region), 0)
 	require.NoError(t, err)
-	return NewLog(f, testLife, region, zeros, (*os.File).Sync), f
+	return NewLog(f, testLife, region, hasRoom, (*os.File).Sync), f
 }
 
 // framesOf returns the frames that a file has.
