@@ -38,6 +38,7 @@ type registry struct {
 type slot struct {
 	actor  *actor.Actor
 	held   int    // callers that may send to it
+	stays  bool   // it was refused its end, because somebody held it, and asks no more unless it is nudged
 	tenant string // of the run; "" until it is loaded
 }
 
@@ -208,13 +209,15 @@ func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release f
 
 // releaseActor undoes acquireActor.
 //
-// An actor that nobody holds any more is nudged, so that one which was refused its end looks
-// again whether it may go.
+// An actor that was refused its end, and that nobody holds any more, is nudged, so that it looks
+// again whether it may go. Others are left alone: a nudge wakes a goroutine, and there is a release
+// with every message.
 func (r *registry) releaseActor(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[a.ID]; s != nil && s.actor == a {
-		if s.held--; s.held == 0 {
+		if s.held--; s.held == 0 && s.stays {
+			s.stays = false
 			a.Nudge()
 		}
 	}
@@ -258,8 +261,12 @@ func (r *registry) letActorGo(a *actor.Actor) bool {
 	if s == nil || s.actor != a {
 		return true
 	}
-	if s.held > 0 || !a.Idle() {
+	if s.held > 0 {
+		s.stays = true
 		return false
+	}
+	if !a.Idle() {
+		return false // what waits is its next turn, after which it asks again
 	}
 	r.dropSlot(a.ID)
 	return true
