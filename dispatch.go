@@ -25,7 +25,9 @@ import (
 // results wait as there may be tasks at once, it begins no further one.
 //
 // A key that is held is never executed a second time beside itself. Each task that
-// runs, or whose result waits, has one goroutine; there are none without work.
+// runs, or whose result waits, has one goroutine; there are none without work. The goroutine that has
+// delivered a result has had the turn of the run that takes it, if the run did nothing else, and goes on with
+// the task that follows: a step of a chain switches between no goroutines.
 //
 // What a task goes through: dispatchTask queues it; fillSlots starts it when a slot, its type
 // and its tenant allow it; runTask executes it; taskReturned frees the slot; the result is
@@ -63,8 +65,9 @@ type outTask struct {
 	order     int64
 	place     heap.Place // among the tasks of its run in the queue
 	withdrawn bool
-	pending   bool // the handler said that the result comes later
-	counted   bool // among the tasks of its tenant that run
+	pending   bool            // the handler said that the result comes later
+	counted   bool            // among the tasks of its tenant that run
+	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
 	pins      []string        // blobs that it has put
 	delivers  bool            // it has a result, which waits to be delivered
@@ -77,7 +80,7 @@ type outTask struct {
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
 	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
-	d.timer = time.AfterFunc(time.Hour, d.timerFired)
+	d.timer = time.AfterFunc(time.Hour, d.fillFreeSlots)
 	d.timer.Stop()
 	return d
 }
@@ -102,6 +105,9 @@ func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 		return
 	}
 	d.queueTask(key, a)
+	if !a.Returns { // its sender does when it returns
+		d.fillSlots()
+	}
 }
 
 // queueTask queues an attempt that is not held. The caller holds the lock.
@@ -110,7 +116,6 @@ func (d *dispatcher) queueTask(key Key, a actor.Dispatch) {
 	t := &outTask{Dispatch: a, key: key, order: d.order}
 	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
 	d.queue.addTask(t)
-	d.fillSlots()
 }
 
 // fillSlots begins tasks while there are slots and tasks for them. The caller holds the
@@ -119,13 +124,8 @@ func (d *dispatcher) queueTask(key Key, a actor.Dispatch) {
 // It is called whenever one of its conditions may have changed: a task came, one returned, a
 // result was delivered, time passed for a rate.
 func (d *dispatcher) fillSlots() {
-	d.queue.advanceTo(time.Now())
-	for !d.stopped && d.running < d.most {
-		t := d.queue.takeNext()
-		if t == nil {
-			break
-		}
-		d.startTask(t)
+	for t := d.beginNext(); t != nil; t = d.beginNext() {
+		go d.runTasks(t)
 	}
 	// A task that waits for the rate of its type needs nobody else to end: the timer begins it.
 	if due := d.queue.nextDue(); !due.IsZero() && !d.stopped {
@@ -133,22 +133,40 @@ func (d *dispatcher) fillSlots() {
 	}
 }
 
-// timerFired begins tasks whose rate allows it now.
-func (d *dispatcher) timerFired() {
+// fillFreeSlots is fillSlots for who does not hold the lock.
+func (d *dispatcher) fillFreeSlots() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fillSlots()
 }
 
-// startTask starts a task's goroutine. The caller holds the lock.
+// beginNext notes that the next task begins, and returns it for its goroutine; nil if none may begin now. The caller
+// holds the lock.
 //
 // The goroutine is among those that stopAndWait waits for.
-func (d *dispatcher) startTask(t *outTask) {
+func (d *dispatcher) beginNext() *outTask {
+	if d.stopped || d.running >= d.most {
+		return nil
+	}
+	now := time.Now()
+	d.queue.advanceTo(now)
+	t := d.queue.takeNext()
+	if t == nil {
+		return nil
+	}
 	d.running++
 	d.group.Add(1)
-	ctx, cancel := context.WithCancelCause(d.ctx)
-	t.cancel, t.begun = cancel, time.Now()
-	go d.runTask(ctx, t)
+	t.ctx, t.cancel = context.WithCancelCause(d.ctx)
+	t.begun = now
+	return t
+}
+
+// runTasks executes an attempt, and then, one after the other, those that taskFinished has for its goroutine: of a run
+// that is a chain all tasks have one goroutine, and no thread is woken for each.
+func (d *dispatcher) runTasks(t *outTask) {
+	for t != nil {
+		t = d.runTask(t)
+	}
 }
 
 // withdrawTask tells a token's attempt that it is no longer wanted, or forgets one
@@ -202,9 +220,10 @@ var errWithdrawn = errors.New("the task is no longer wanted")
 // or end the goroutine: the deferred functions run all the same. The context has
 // no deadline of its own: it is the run that decides that an attempt timed out,
 // and then the context is cancelled. That of an attempt whose result comes later
-// lives on until the attempt is over.
-func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
-	defer d.taskFinished(t)
+// lives on until the attempt is over. It returns the task that the goroutine goes on with.
+func (d *dispatcher) runTask(t *outTask) (next *outTask) {
+	alive := false // the goroutine, which does not return if the handler has ended it
+	defer func() { next = d.taskFinished(t, alive) }()
 	release := func() {}
 	defer func() { release() }()
 	var m state.Message
@@ -215,7 +234,9 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 		if ended {
 			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
 		}
-		if r := recover(); r != nil {
+		r := recover()
+		alive = !ended || r != nil
+		if r != nil {
 			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
 			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
 		}
@@ -232,18 +253,18 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 		}
 	}()
 	d.engine.hook.Hit("task.begin")
-	output, err := d.engine.options.Executor.Execute(ctx, d.engine.executorTask(t))
+	output, err := d.engine.options.Executor.Execute(t.ctx, d.engine.executorTask(t))
 	d.engine.hook.Hit("task.result")
 	if err != nil && d.ctx.Err() != nil {
 		ended = false // Close interrupted it: that is no failure, the task is sent again
-		return
+		return nil
 	}
 	if errors.Is(err, ErrPending) {
 		ended = false
 		d.mu.Lock()
 		t.pending = true
 		d.mu.Unlock()
-		return
+		return nil
 	}
 	if err != nil && lacksDescriptors(err) {
 		d.engine.options.Logger.Warn("pawl: a task met too many open files: it is called again", "run", string(t.Run), "node", string(t.Node.ID), "error", err)
@@ -260,6 +281,7 @@ func (d *dispatcher) runTask(ctx context.Context, t *outTask) {
 		}
 	}
 	ended = false
+	return nil // see above
 }
 
 // pinBlob keeps a blob from being collected while an attempt is not over.
@@ -290,8 +312,8 @@ func (d *dispatcher) taskReturned(t *outTask) {
 // and lets the next task begin if its run was backpressured.
 //
 // One that comes later stays held, so that a heartbeat or a withdrawal finds it; but its
-// goroutine ends here, and the slot is free.
-func (d *dispatcher) taskFinished(t *outTask) {
+// goroutine ends here, and the slot is free. It returns a task for the goroutine, if that is alive.
+func (d *dispatcher) taskFinished(t *outTask, alive bool) *outTask {
 	defer d.group.Done()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -304,9 +326,13 @@ func (d *dispatcher) taskFinished(t *outTask) {
 	// The run has refused this result and waits for the attempt that it has sent meanwhile.
 	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[t.key] == nil {
 		d.queueTask(t.key, *t.again)
-		return
+	}
+	var next *outTask
+	if alive {
+		next = d.beginNext()
 	}
 	d.fillSlots()
+	return next
 }
 
 // stopAndWait lets no further task begin and waits until those that run have returned,

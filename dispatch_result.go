@@ -76,7 +76,7 @@ var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Seco
 // deliver returns false if the run took none at all.
 func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m state.Message) (taken bool) {
 	for wait := resultBackoff.Next(0); ; wait = resultBackoff.Next(wait) {
-		err := e.askRun(e.ctx, run, m) // Close waits for results that come
+		err := e.askOrStart(e.ctx, run, m, asking{returns: true}) // Close waits for results that come
 		switch {
 		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
 			return true

@@ -25,7 +25,8 @@ import (
 // can say; its error fails the attempt, with the code of a TaskError if it is
 // one. ErrPending says that the result comes later through Engine.Complete.
 // ctx is cancelled when the attempt is over, also after ErrPending, and when the
-// engine is closed.
+// engine is closed. The goroutine may go on with the next task: Execute gives back what it
+// has done to that, such as a thread that it has locked.
 type Executor interface {
 	Execute(ctx context.Context, t Task) (output any, err error)
 }

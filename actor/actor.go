@@ -88,8 +88,9 @@ var (
 	errUnfit     = errors.New("an actor comes from New, with a store and an outbox, and runs once")
 )
 
-// An Actor owns the state of one run. Only the goroutine in Run touches it; Ask, Look, Nudge, Idle and Done use the
-// channels alone, and may be called from any goroutine.
+// An Actor owns the state of one run. Only who has the turn touches it: the goroutine in Run, or that of a caller of
+// Deliver, while the other waits for something to do. Ask, Look, Nudge, Idle and Done use the channels alone, and may
+// be called from any goroutine, as Deliver may.
 //
 // Between two turns, state is what is committed with the record seq as its last one. During a turn it runs ahead of
 // the commit: whatever keeps the commit from being made has the state loaded again.
@@ -100,21 +101,26 @@ type Actor struct {
 	options Options
 	hook    *testhook.Hook
 	mailbox chan *envelope // pointers: its room is most of what a run that waits takes
-	// looks has no room: a look is taken between two turns or not at all. flushed has room for the one flush that may
-	// be under way, so that its end blocks nobody. nudge has room for one: two nudges say no more than one.
-	looks   chan look
-	flushed chan error
-	nudge   chan struct{}
-	done    chan struct{}
-	ran     atomic.Bool // Run was called
+	// looks has no room: a look is taken between two turns or not at all. nudge has room for one: two nudges say no
+	// more than one.
+	looks chan look
+	nudge chan struct{}
+	done  chan struct{}
+	ran   atomic.Bool // Run was called
 
-	// flushing says that a flush has begun whose end has not been received yet. A turn that commits meanwhile ends
-	// fresh, not flushing.
-	state    *state.State
-	seq      int64
-	events   [][]decision.Event // committed, not yet handed to Flush: those of each turn
-	flushing bool
-	fresh    bool // nothing is committed that was not handed to Flush
+	// turn is full while somebody has the turn, from New until the run is loaded, and for good once the actor has
+	// ended. All below is only for who has it.
+	turn   chan struct{}
+	lent   bool  // a caller of Deliver has it
+	broken error // why a turn in a caller's goroutine ended the actor, which is still to be done
+
+	// flush is the one that has begun and whose end has not been noted yet. A turn that commits meanwhile ends fresh,
+	// not flush.
+	state  *state.State
+	seq    int64
+	events [][]decision.Event // committed, not yet handed to Flush: those of each turn
+	flush  *flush
+	fresh  bool // nothing is committed that was not handed to Flush
 
 	// Both let the actor leave: the first without a file that is up to date, which the log makes up for, the second
 	// once it has flushed.
@@ -135,10 +141,12 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	if o.Fault == nil {
 		o.Fault = func(workflow.RunID, error) {}
 	}
-	return &Actor{
+	a := &Actor{
 		ID: id, store: store, outbox: outbox, options: o, hook: o.Hook,
-		mailbox: make(chan *envelope, o.Mailbox), looks: make(chan look), flushed: make(chan error, 1), nudge: make(chan struct{}, 1), done: make(chan struct{}),
+		mailbox: make(chan *envelope, o.Mailbox), looks: make(chan look), nudge: make(chan struct{}, 1), done: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
+	a.turn <- struct{}{} // until the run is loaded
+	return a
 }
 
 // Done is closed when Run has returned.
@@ -209,6 +217,7 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 	if err := a.endGrown(); err != nil { // the turn that should have failed it never came
 		return err
 	}
+	<-a.turn
 	for {
 		if ended, err := a.serveNext(ctx); ended || err != nil {
 			return err
@@ -221,30 +230,49 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 	select {
 	case e := <-a.mailbox:
-		err = a.serveMessages(*e)
+		return a.inTurn(func() error { return a.serveMessages(*e) })
 	// The batch is empty until runTurn looks at the clock: a timer may ring early, after a nap or when the clock has
 	// jumped.
 	case <-a.alarm.C:
 		a.hook.Hit("actor.alarm")
-		err = a.serveMessages()
-	case err = <-a.flushed:
-		err = a.flushDone(err)
+		return a.inTurn(func() error { return a.serveMessages() })
 	case l := <-a.looks:
-		l.at(a.state, a.seq)
-		close(l.done)
-	// There is nothing to do but to ask below whether the actor may leave.
+		return a.inTurn(func() error {
+			l.at(a.state, a.seq)
+			close(l.done)
+			return nil
+		})
+	// Either a flush has ended, or there is nothing to do but to ask whether the actor may leave.
 	case <-a.nudge:
+		return a.inTurn(a.noteFlush)
 	case <-a.idle.C:
-		a.rested = true
-		a.idle.Reset(a.options.Idle) // if it may not leave yet
+		return a.inTurn(func() error {
+			// It is set again in case the actor may not leave yet. If it was set, there was a turn since it rang.
+			a.rested = !a.idle.Reset(a.options.Idle)
+			return nil
+		})
 	case <-ctx.Done():
+		a.turn <- struct{}{}
 		return true, a.flushAndStop()
 	}
-	if err != nil {
+}
+
+// inTurn does something that the actor has waited for, and reports whether the actor may end. It waits for a turn that
+// a caller of Deliver has. The turn of an actor that ends is its last: nobody gets it any more.
+func (a *Actor) inTurn(f func() error) (ended bool, err error) {
+	a.turn <- struct{}{}
+	if a.broken != nil {
+		return true, a.broken
+	}
+	if err := f(); err != nil {
 		return true, err
 	}
 	// This is asked after everything, since each of the cases may have been the last thing that the actor waited for.
-	return a.wantsToLeave() && a.mayLeave(), nil
+	if a.wantsToLeave() && a.mayLeave() {
+		return true, nil
+	}
+	<-a.turn
+	return false, nil
 }
 
 // serveMessages has a turn with the messages of a batch and those that wait behind them.
@@ -286,7 +314,7 @@ func (a *Actor) Nudge() {
 // must not meet a flush of this one; of a run that has ended it waits for the file, and commits nothing.
 func (a *Actor) mayLeave() bool {
 	a.flushIfDue(true)
-	return !a.flushing && (a.fresh || a.unflushable) && a.outbox.Leave(a)
+	return a.flush == nil && (a.fresh || a.unflushable) && a.outbox.Leave(a)
 }
 
 // activateRun loads the run, sends again what it waits for and sets its alarm. Memory is a cache: this is both how a
@@ -317,14 +345,17 @@ func (a *Actor) activateRun() error {
 // resendPending sends again what the run waits for.
 func (a *Actor) resendPending() {
 	for _, e := range planning.Pending(a.state) {
-		a.sendEffect(e)
+		a.sendEffect(e, false)
 	}
 	a.resendToRelatives()
 }
 
 // sendEffect hands one effect to the outbox. An effect was decided when its message was planned, and leaves when the
 // batch is committed: a later message of the batch may have cancelled its token, or ended the attempt.
-func (a *Actor) sendEffect(e decision.Effect) {
+//
+// The last effect of a turn in the goroutine of a caller of Deliver says so: who performs tasks may leave that one to
+// the caller, which has nothing else to do.
+func (a *Actor) sendEffect(e decision.Effect, last bool) {
 	switch e := e.(type) {
 	case decision.DispatchTask:
 		t := a.state.Token(e.Token)
@@ -332,7 +363,9 @@ func (a *Actor) sendEffect(e decision.Effect) {
 			return // withdrawn in the same batch
 		}
 		a.hook.Hit("release.dispatch")
-		a.outbox.Dispatch(NewDispatch(a.state, e))
+		d := NewDispatch(a.state, e)
+		d.Returns = last && a.lent
+		a.outbox.Dispatch(d)
 	case decision.StartChild:
 		a.sendChild(e)
 	default:

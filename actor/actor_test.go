@@ -201,6 +201,10 @@ func life(t *rapid.T, d *disk, crashed chan struct{}) workflow.Outcome {
 	a := actor.New("r", d, o, options())
 	o.perform = func(x actor.Dispatch) {
 		delay := time.Duration(rapid.IntRange(0, 500).Draw(t, "delay")) * time.Millisecond
+		tell := a.Ask
+		if rapid.Bool().Draw(t, "in the caller's goroutine") {
+			tell = a.Deliver
+		}
 		tasks.Go(func() {
 			select {
 			case <-time.After(delay):
@@ -208,7 +212,7 @@ func life(t *rapid.T, d *disk, crashed chan struct{}) workflow.Outcome {
 				return
 			}
 			m := state.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch, Output: "done"}
-			for errors.Is(a.Ask(ctx, m), actor.ErrUnknown) {
+			for errors.Is(tell(ctx, m), actor.ErrUnknown) {
 				continue
 			}
 		})

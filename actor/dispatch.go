@@ -19,6 +19,7 @@ type Dispatch struct {
 	Branch   workflow.Scope // the innermost branch; zero outside any
 	Total    int            // branches of its group
 	Details  any            // what the attempts before have said of how far they were; nil if nothing
+	Returns  bool           // it comes from the goroutine of a caller of Deliver, which is about to return
 }
 
 // NewDispatch returns the task of a token of a run in state s, which is dispatched; one without a node if there is no

@@ -15,7 +15,7 @@ const maxUnflushed = 128 << 20
 // flush only shortens the next load, and frees the log. So nobody waits for it, and while one is under way no other
 // begins.
 func (a *Actor) flushIfDue(now bool) {
-	if a.flushing || a.fresh || a.unflushable {
+	if a.flush != nil || a.fresh || a.unflushable {
 		return
 	}
 	records, bytes := a.store.Unflushed()
@@ -36,9 +36,20 @@ func (a *Actor) flushIfDue(now bool) {
 		})
 		return
 	}
-	a.flushing = true
+	f := &flush{done: make(chan struct{})}
+	a.flush = f
 	// The changes are rows that nobody modifies: the actor goes on with its state while they are written.
-	a.store.Flush(a.state.TakeChanges(), events, func(err error) { a.flushed <- err })
+	a.store.Flush(a.state.TakeChanges(), events, func(err error) {
+		f.err = err
+		close(f.done)
+		a.Nudge()
+	})
+}
+
+// A flush is one that is under way. err is set when done is closed.
+type flush struct {
+	done chan struct{}
+	err  error
 }
 
 // flushAndStop flushes what is committed, so that the next activation is quick. Nothing depends on it.
@@ -48,27 +59,35 @@ func (a *Actor) flushAndStop() error {
 	return nil
 }
 
-// flushDone notes how a flush went. Records that could not be flushed stay in the log; the state is loaded again,
-// since it no longer knows what its file lacks, and flushing is left to a later life.
-func (a *Actor) flushDone(err error) error {
-	a.flushing = false
-	if err == nil {
+// noteFlush notes how a flush went, if one has ended. Records that could not be flushed stay in the log; the state is
+// loaded again, since it no longer knows what its file lacks, and flushing is left to a later life.
+func (a *Actor) noteFlush() error {
+	if a.flush == nil {
 		return nil
 	}
-	a.unflushable = true
-	a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+	select {
+	case <-a.flush.done:
+	default:
+		return nil
+	}
+	if a.awaitFlush() {
+		return nil
+	}
 	return a.activateRun()
 }
 
-// awaitFlush waits for a flush that is under way. A failure is reported and not made good here, as flushDone does it:
-// the caller loads the run, or ends.
-func (a *Actor) awaitFlush() {
-	if !a.flushing {
-		return
+// awaitFlush waits for a flush that is under way, and reports whether that, if there was one, has succeeded. A failure
+// is reported and not made good here, as noteFlush does it: the caller loads the run, or ends.
+func (a *Actor) awaitFlush() (ok bool) {
+	f := a.flush
+	if f == nil {
+		return true
 	}
-	a.flushing = false
-	if err := <-a.flushed; err != nil {
+	a.flush = nil
+	<-f.done
+	if f.err != nil {
 		a.unflushable = true
-		a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+		a.options.Fault(a.ID, fmt.Errorf("file the run: %w", f.err))
 	}
+	return f.err == nil
 }

@@ -191,7 +191,7 @@ func (a *Actor) releaseEffects(t turn) {
 	if a.state.Status == workflow.RunRunning || a.state.Status == workflow.RunPaused {
 		for i, e := range t.effects {
 			pace.Few(i)
-			a.sendEffect(e)
+			a.sendEffect(e, i == len(t.effects)-1)
 		}
 	}
 	a.tellRelatives(t)
@@ -200,7 +200,7 @@ func (a *Actor) releaseEffects(t turn) {
 	a.hook.Hit("release.end")
 }
 
-// Outcome returns the outcome of the run so far. Only the actor's goroutine calls it.
+// Outcome returns the outcome of the run so far. Only who has the turn calls it.
 // It is zero before the run is loaded.
 func (a *Actor) Outcome() workflow.Outcome {
 	if a.state == nil {

@@ -1,0 +1,177 @@
+package actor_test
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// completed returns the message that ends a task.
+func completed(x actor.Dispatch) state.Message {
+	return state.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch, Output: "done"}
+}
+
+const twoTasks = `
+name: two
+start: a
+nodes: [{id: a, task: t}, {id: b}, {id: c, task: t}, {id: d, task: t}]
+transitions: [{from: a, to: b}, {from: b, to: c}, {from: b, to: d}]
+`
+
+// A message that is delivered to an actor which does nothing has its turn in the goroutine of who
+// delivers it, and of what the turn sends the last one says so. One that comes while the actor has a turn
+// shares the next one with those that wait.
+func TestDeliver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, twoTasks), fault: func() string { return "" }}
+		var sent []actor.Dispatch
+		opt, hook := options(), &testhook.Hook{}
+		opt.Hook = hook
+		a := actor.New("r", d, &office{perform: func(x actor.Dispatch) { sent = append(sent, x) }, stays: true}, opt)
+		var turns []bool // in the goroutine of Deliver
+		gate := make(chan struct{})
+		hook.OnTurn(func(string) {
+			turns = append(turns, strings.Contains(string(debug.Stack()), "(*Actor).Deliver"))
+			<-gate
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		tell := func(m state.Message, how func(context.Context, state.Message) error) chan error {
+			answer := make(chan error, 1)
+			go func() { answer <- how(ctx, m) }()
+			synctest.Wait()
+			return answer
+		}
+		started := tell(state.Start{}, a.Deliver) // it is being loaded
+		gate <- struct{}{}
+		gate <- struct{}{}
+		require.NoError(t, <-started)
+		require.Equal(t, []bool{false, false}, turns)
+		require.Len(t, sent, 1)
+		require.False(t, sent[0].Returns)
+
+		synctest.Wait()
+		result := tell(completed(sent[0]), a.Deliver)
+		signals := []chan error{ // both wait for the turn
+			tell(state.Signal{Name: "s", Early: true}, a.Deliver), tell(state.Signal{Name: "s", Early: true}, a.Ask),
+		}
+		gate <- struct{}{}
+		require.NoError(t, <-result)
+		gate <- struct{}{}
+		require.NoError(t, errors.Join(<-signals[0], <-signals[1]))
+		require.Equal(t, []bool{false, false, true, false}, turns)
+		require.Len(t, sent, 3)
+		require.False(t, sent[1].Returns)
+		require.True(t, sent[2].Returns)
+
+		synctest.Wait()
+		hook.OnTurn(func(string) {})
+		require.NoError(t, <-tell(completed(sent[1]), a.Deliver))
+		require.NoError(t, <-tell(completed(sent[2]), a.Ask))
+		stop()
+		require.NoError(t, <-ended)
+		require.ErrorIs(t, a.Deliver(t.Context(), state.Start{}), actor.ErrStopped)
+		s, _, _, err := d.Load()
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, s.Status)
+	})
+}
+
+// A run that ends in the goroutine of who delivers lets its actor go.
+func TestDeliverEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, `{name: w, start: a, nodes: [{id: a, task: t}]}`), fault: func() string { return "" }}
+		sent := make(chan actor.Dispatch, 1)
+		a := actor.New("r", d, &office{perform: func(x actor.Dispatch) { sent <- x }}, options())
+		go a.Run(t.Context())
+		require.NoError(t, a.Ask(t.Context(), state.Start{}))
+		began := time.Now()
+		synctest.Wait()
+		require.NoError(t, a.Deliver(t.Context(), completed(<-sent)))
+		<-a.Done()
+		require.Zero(t, time.Since(began), "it has not waited until it was idle")
+	})
+}
+
+// What breaks in the goroutine of who delivers ends the actor, and not that goroutine.
+func TestABrokenDeliverEndsTheActor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, `{name: w, start: a, nodes: [{id: a, task: t}, {id: b, task: t}], transitions: [{from: a, to: b}]}`), fault: func() string { return "" }}
+		sent := make(chan actor.Dispatch, 1)
+		o := &office{perform: func(x actor.Dispatch) { sent <- x }, stays: true}
+		a := actor.New("r", d, o, options())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(t.Context()) }()
+		require.NoError(t, a.Ask(t.Context(), state.Start{}))
+		synctest.Wait()
+		o.perform = func(actor.Dispatch) { panic("no room") }
+		require.ErrorIs(t, a.Deliver(t.Context(), completed(<-sent)), actor.ErrUnknown)
+		require.ErrorContains(t, <-ended, "no room")
+		require.ErrorIs(t, a.Deliver(t.Context(), state.Pause{}), actor.ErrStopped)
+	})
+}
+
+// A slowDisk ends a flush when it is told to.
+type slowDisk struct {
+	*disk
+	ends chan func()
+}
+
+func (d slowDisk) Flush(ch state.Changes, events []decision.Event, done func(error)) {
+	d.disk.Flush(ch, events, func(err error) { d.ends <- func() { done(err) } })
+}
+
+// Who loads the run again while a flush is under way waits for that, in whichever goroutine.
+func TestDeliverWaitsForAFlush(t *testing.T) {
+	for _, fails := range []error{nil, errCrash} {
+		synctest.Test(t, func(t *testing.T) {
+			full := false
+			d := &disk{graph: graph(t, `{name: w, start: a, nodes: [{id: a, task: t}]}`), fileError: fails, fault: func() string {
+				if full {
+					full = false
+					return "before"
+				}
+				return ""
+			}}
+			opt := options()
+			opt.FlushRecords = 1
+			slow := slowDisk{d, make(chan func(), 8)}
+			var sent []actor.Dispatch
+			a := actor.New("r", slow, &office{perform: func(x actor.Dispatch) { sent = append(sent, x) }, stays: true}, opt)
+			ctx, stop := context.WithCancel(t.Context())
+			go a.Run(ctx)
+			require.NoError(t, a.Ask(ctx, state.Start{}))
+			synctest.Wait()
+			full = true
+			answer := make(chan error, 1)
+			go func() { answer <- a.Deliver(ctx, completed(sent[0])) }()
+			synctest.Wait()
+			require.Empty(t, answer, "it is loaded from the file that is being written")
+			(<-slow.ends)()
+			require.ErrorIs(t, <-answer, actor.ErrUnknown)
+			synctest.Wait()
+			require.Len(t, sent, 2, "sent again")
+			require.NoError(t, a.Deliver(ctx, completed(sent[1])))
+			if fails == nil { // which the end of the run leaves to the store
+				(<-slow.ends)()
+			}
+			stop()
+			<-a.Done()
+			records, _ := d.counts()
+			require.Equal(t, 2, records)
+		})
+	}
+}
