@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -122,6 +123,9 @@ func (a *Actor) endGrown() error {
 // can hold: a replay plans with the very same instant.
 func (a *Actor) currentInstant() time.Time { return timeout.Instant(a.hook.Now()) }
 
+// overlays has the memory of overlays that are discarded, of whichever run.
+var overlays sync.Pool
+
 // planBatch answers each message of a batch, one after another, on the state in
 // memory. A panic of a planner is returned: the state is then spoilt.
 func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error) {
@@ -133,7 +137,13 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 	// Each message sees the run as the ones before it have made it. A refused one leaves neither a decision nor a
 	// number behind.
 	t.answers = make([]error, len(batch))
-	defer func() { a.state.DropSpare() }()
+	spare, _ := overlays.Get().(*state.State)
+	a.state.GiveSpare(spare)
+	defer func() {
+		if spare := a.state.TakeSpare(); spare != nil {
+			overlays.Put(spare)
+		}
+	}()
 	for i, e := range batch {
 		if e.message == nil {
 			continue // somebody only wakes the run
@@ -148,6 +158,9 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 			Planner: planning.Version, Message: e.message, Decisions: plan.Decisions,
 		}
 		t.records, t.blobs = append(t.records, record), append(t.blobs, plan.Blobs...)
+		if t.events == nil { // most decisions tell one, some two
+			t.events = make([]decision.Event, 0, len(plan.Decisions)+1)
+		}
 		var pacer pace.Pacer
 		// The planner has folded the decisions into an overlay, which is gone. Now they are applied to the state,
 		// which collects the changes for the store and gives the events their numbers.
@@ -156,7 +169,11 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 			a.noteUnwanted(&t, d)
 			t.events = pace.Append(t.events, decision.Apply(a.state, d, &record)...)
 		}
-		t.effects = pace.Append(t.effects, plan.Effects()...)
+		if effects := plan.Effects(); t.effects == nil {
+			t.effects = effects
+		} else {
+			t.effects = pace.Append(t.effects, effects...)
+		}
 		if resumesRun(plan) {
 			t.effects = append(t.effects, planning.Pending(a.state)...)
 		}

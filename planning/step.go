@@ -39,7 +39,7 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	}
 	// All planning is on an overlay, so that a plan which is refused or given up leaves
 	// nothing behind.
-	p := &planner{s: s.Overlay(), now: now, budget: newBudget(s.Graph), routes: routes, explains: routes != nil}
+	p := &planner{s: s.Overlay(), now: now, decisions: make([]decision.Decision, 0, usualPlan), budget: newBudget(s.Graph), routes: routes, explains: routes != nil}
 	defer p.s.Discard()
 	if err := p.takeMessage(m); err != nil {
 		return decision.Plan{}, err
@@ -60,6 +60,9 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	}
 	return p.failAtLimit(s, m), nil
 }
+
+// usualPlan is how many decisions most plans have at most.
+const usualPlan = 4
 
 // admitMessage refuses messages that the run's status does not allow. A run begins with Start
 // and takes it once: whether a second Start is a repetition of the first is for the engine to

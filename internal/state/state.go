@@ -125,9 +125,10 @@ func (s *State) Overlay() *State {
 	return o
 }
 
-// Discard ends an overlay, which nobody may use any more; what its methods have returned stays good. Its memory goes to
-// the next one over the same state: most messages change few rows, and to allocate the maps for them costs more than to
-// fill them. An overlay that is not discarded is garbage like any other value.
+// Discard ends an overlay, which nobody may use any more; what its methods have returned stays good. Its memory is that
+// of the next one over the same state, or, by TakeSpare and GiveSpare, over another: most messages change few rows, and
+// to allocate the maps for them costs more than to fill them. An overlay that is not discarded is garbage like any
+// other value.
 func (s *State) Discard() {
 	base := s.base
 	tokens, groups, branches, scopes := s.tokens.own, s.groups.own, s.branches.own, s.scopes
@@ -138,8 +139,15 @@ func (s *State) Discard() {
 	}
 }
 
-// DropSpare gives up what Discard has kept: a run that waits needs no memory for messages.
-func (s *State) DropSpare() { s.spare = nil }
+// TakeSpare returns what Discard has kept, nil if nothing: a run that waits needs no memory for messages.
+func (s *State) TakeSpare() *State {
+	o := s.spare
+	s.spare = nil
+	return o
+}
+
+// GiveSpare gives a state what another's TakeSpare has returned.
+func (s *State) GiveSpare(o *State) { s.spare = o }
 
 // emptied returns a map without its entries; nil in place of one that was large, whose memory few would need.
 func emptied[K comparable, V any](m map[K]V) map[K]V {

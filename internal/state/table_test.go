@@ -107,7 +107,8 @@ func TestAgendaOrder(t *testing.T) {
 	require.Equal(t, []Item{{At: at, Token: 2}, {At: at, Token: 9}, {At: at, Group: 1}, {At: at, Group: 2}, {At: at.Add(1), Token: 1}}, items)
 }
 
-// Of an overlay that is discarded nothing is left in those that have its memory, however much it held.
+// Of an overlay that is discarded nothing is left in those that have its memory, over whichever state, however much it
+// held; a state that has given it away keeps none.
 func TestDiscard(t *testing.T) {
 	base := NewState("r", &workflow.Graph{})
 	for _, branches := range []int{1, 100} {
@@ -127,6 +128,11 @@ func TestDiscard(t *testing.T) {
 			}
 			require.Len(t, o.AllRows().Tokens, branches)
 			o.Discard()
+			spare := base.TakeSpare()
+			require.Same(t, o, spare)
+			require.Nil(t, base.TakeSpare())
+			base = NewState("r", &workflow.Graph{})
+			base.GiveSpare(spare)
 		}
 	}
 	require.Zero(t, base.LiveCount())
