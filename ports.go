@@ -33,6 +33,7 @@ func (o outbox) Committed(out workflow.Outcome) {
 	if out.Status != workflow.RunCompleted && !o.engine.options.KeepArtifacts {
 		out.Artifacts = nil
 	}
+	o.engine.registry.noteStatus(out.Run, out.Status) // before it is told: Wait asks in the other order
 	o.engine.waiters.runMoved(out)
 }
 
@@ -108,6 +109,9 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	defer r.engine.stalls.noteCommit(r.id)()
 	err = r.Run.CommitAndTell(s, records, r.engine.feeder.wantedEvents(events))
 	r.engine.watches.tellCommit(r.Run, records, err)
+	if err != nil { // it may have ended the run all the same, and its load may fail
+		r.engine.registry.noteStatus(r.id, workflow.RunCreated)
+	}
 	return err
 }
 

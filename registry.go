@@ -40,6 +40,7 @@ type slot struct {
 	held   int    // callers that may send to it
 	stays  bool   // it was refused its end, because somebody held it, and asks no more unless it is nudged
 	tenant string // of the run; "" until it is loaded
+	goesOn bool   // the actor has committed last that the run has begun and not ended
 }
 
 // newRegistry returns a registry of at most so many runs. bytes tells how many bytes those of a tenant take.
@@ -157,6 +158,23 @@ func (r *registry) noteTenant(id workflow.RunID, tenant string) {
 	if s := r.slots[id]; s != nil {
 		r.countSlot(s, tenant)
 	}
+}
+
+// noteStatus notes what the actor of a run has committed last; RunCreated if nobody knows what that is.
+func (r *registry) noteStatus(id workflow.RunID, status workflow.RunStatus) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.slots[id]; s != nil {
+		s.goesOn = status != workflow.RunCreated && !status.Final()
+	}
+}
+
+// goesOn reports whether a run has an actor that will tell of its end. If not, nobody knows but its row.
+func (r *registry) goesOn(id workflow.RunID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.slots[id]
+	return s != nil && s.goesOn
 }
 
 // dropSlot forgets the actor of a run. The caller holds the lock.

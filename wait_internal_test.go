@@ -1,0 +1,50 @@
+package pawl
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The row of a run is not asked about one whose actor will tell of its end. When that is told, and when a
+// commit has failed, of which nobody knows whether it has ended the run, the row is what tells.
+func TestWhoTellsOfTheEnd(t *testing.T) {
+	ctx := t.Context()
+	hook := &testhook.Hook{}
+	e, err := Open(testhook.With(ctx, hook), t.TempDir(), Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(context.Background())) }()
+	g := compileText(t, "name: w\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n")
+	require.False(t, e.registry.goesOn("r"))
+	require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: g.Definition}, nil))
+	require.True(t, e.registry.goesOn("r"))
+
+	e.registry.noteStatus("r", workflow.RunSuspended)
+	require.True(t, e.registry.goesOn("r"))
+	e.registry.noteStatus("r", workflow.RunCreated) // as after a commit that failed
+	require.False(t, e.registry.goesOn("r"))
+	waits := make(chan error, 1)
+	go func() {
+		_, err := e.Wait(ctx, "r")
+		waits <- err
+	}()
+	told := make(chan bool, 1)
+	hook.OnHit(func(point string) {
+		if point == "end.tell" {
+			told <- e.registry.goesOn("r")
+		}
+	})
+	require.NoError(t, e.Signal(ctx, "r", workflow.Signal{Name: "go"}))
+	require.False(t, <-told, "who begins to wait now is not told")
+	require.NoError(t, <-waits)
+	out, err := e.Wait(ctx, "r")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCompleted, out.Status)
+	require.False(t, e.registry.goesOn("nobody"))
+	_, err = e.Wait(ctx, "nobody")
+	require.ErrorIs(t, err, ErrRunNotFound)
+}
