@@ -117,7 +117,9 @@ func (e *Engine) actorEnded(a *actor.Actor, err error) {
 		e.options.Logger.Error("pawl: a run's actor ended", "run", string(a.ID), "error", err)
 		e.alarms.retryLater(a.ID) // not before a while
 	}
-	e.alarms.alarmChanged()
+	if !a.Outcome().Status.Final() { // a run that has ended waits for no instant
+		e.alarms.alarmChanged()
+	}
 }
 
 // wakeRuns activates runs that nobody has asked for, so many at once, and returns

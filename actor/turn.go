@@ -217,7 +217,8 @@ func (a *Actor) releaseEffects(t turn) {
 	a.hook.Hit("release.end")
 }
 
-// Outcome returns the outcome of the run so far. Only who has the turn calls it.
+// Outcome returns the outcome of the run so far. Only who has the turn calls it, and, when Run has
+// returned, its caller.
 // It is zero before the run is loaded.
 func (a *Actor) Outcome() workflow.Outcome {
 	if a.state == nil {
