@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -38,6 +40,7 @@ type dispatcher struct {
 	ctx    context.Context // of every task
 	kept   context.Context // as ctx, but for its end
 	most   int
+	single bool // processor, when the engine was opened
 
 	mu      sync.Mutex
 	queue   *taskQueue
@@ -79,7 +82,7 @@ type outTask struct {
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, single: runtime.GOMAXPROCS(0) == 1, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
 	d.timer = time.AfterFunc(time.Hour, d.fillFreeSlots)
 	d.timer.Stop()
 	return d
@@ -165,8 +168,19 @@ func (d *dispatcher) beginNext() *outTask {
 // that is a chain all tasks have one goroutine, and no thread is woken for each.
 func (d *dispatcher) runTasks(t *outTask) {
 	for t != nil {
-		t = d.runTask(t)
+		if t = d.runTask(t); t != nil && d.stepsBack() {
+			pace.Pause()
+		}
 	}
+}
+
+// stepsBack reports whether a goroutine steps back between two tasks: if there are others, or but one processor. Who
+// waits for that would do so for as long as Go lets the goroutine have it, which is many steps. If not, stepping
+// back would wake a thread for nothing.
+func (d *dispatcher) stepsBack() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.running > 1 || d.waiting > 0 || d.single
 }
 
 // withdrawTask tells a token's attempt that it is no longer wanted, or forgets one

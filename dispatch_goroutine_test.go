@@ -3,6 +3,7 @@ package pawl_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -63,4 +64,43 @@ transitions:
 			require.Contains(t, [][]string{{"a", "b", "c", "d"}, {"e", "f"}}, nodes)
 		}
 	})
+}
+
+// Chains whose tasks have nothing to wait for take turns on one processor: none keeps it for many steps.
+func TestChainsTakeTurns(t *testing.T) {
+	const length = 200
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var order []workflow.RunID // on one processor, and under mu all the same
+	var mu sync.Mutex
+	e := open(t, t.TempDir(), pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"*": func(_ context.Context, task pawl.Task) (any, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, task.Run)
+		return nil, nil
+	}}})
+	d := &workflow.Definition{Name: "chain", Start: "n0"}
+	for i := range length {
+		id := workflow.NodeID(fmt.Sprint("n", i))
+		d.Nodes = append(d.Nodes, workflow.Node{ID: id, Task: "t"})
+		if i > 0 {
+			d.Transitions = append(d.Transitions, workflow.Transition{From: d.Nodes[i-1].ID, To: id})
+		}
+	}
+	runs := []workflow.RunID{"a", "b", "c"}
+	for _, id := range runs {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, nil))
+	}
+	for _, id := range runs {
+		out, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, out.Status)
+	}
+	switches := 0
+	for i := range order[1:] {
+		if order[i] != order[i+1] {
+			switches++
+		}
+	}
+	t.Log(switches, "switches")
+	require.Greater(t, switches, length)
 }
