@@ -7,7 +7,7 @@ import (
 )
 
 // A Dispatch is a task on its way to the executor. It has all that the executor needs, taken from the state in the
-// actor's goroutine: who gets it does not look at the run. Node belongs to the compiled definition, which never
+// actor's turn: who gets it does not look at the run. Node belongs to the compiled definition, which never
 // changes; a patch makes another.
 type Dispatch struct {
 	decision.DispatchTask

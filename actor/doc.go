@@ -8,6 +8,10 @@
 // A commit that fails sends nothing; the actor forgets its state and activates
 // again from what is stored. Memory is a cache.
 //
+// A turn is had by the actor's goroutine or, while that waits for something to
+// do, by the goroutine of who delivers a message ([Actor.Deliver]): by one at a
+// time.
+//
 // The package defines the two interfaces that it needs: [Store], the durable
 // side of one run, and [Outbox], which carries effects away and never blocks.
 package actor

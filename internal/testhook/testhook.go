@@ -69,7 +69,7 @@ func (h *Hook) Turn(run string) {
 	}
 }
 
-// OnTurn has f called at every turn of an actor, from its goroutine, and returns
+// OnTurn has f called at every turn of an actor, from the goroutine that has the turn, and returns
 // what ends that. There is one f at a time.
 func (h *Hook) OnTurn(f func(run string)) (reset func()) {
 	h.turn.Store(&f)
