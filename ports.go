@@ -33,7 +33,7 @@ func (o outbox) Committed(out workflow.Outcome) {
 	if out.Status != workflow.RunCompleted && !o.engine.options.KeepArtifacts {
 		out.Artifacts = nil
 	}
-	o.engine.registry.noteStatus(out.Run, out.Status) // before it is told: Wait asks in the other order
+	o.engine.registry.noteStatus(out.Run, out.Status)
 	o.engine.waiters.runMoved(out)
 }
 
@@ -107,6 +107,10 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	}
 	defer release()
 	defer r.engine.stalls.noteCommit(r.id)()
+	// Whoever begins to wait from here on looks at the row, whatever keeps the actor from telling of the end.
+	if s.Status.Final() {
+		r.engine.registry.noteStatus(r.id, s.Status)
+	}
 	err = r.Run.CommitAndTell(s, records, r.engine.feeder.wantedEvents(events))
 	r.engine.watches.tellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail

@@ -34,7 +34,7 @@ func TestWhoTellsOfTheEnd(t *testing.T) {
 	}()
 	told := make(chan bool, 1)
 	hook.OnHit(func(point string) {
-		if point == "end.tell" {
+		if point == "release.begin" {
 			told <- e.registry.goesOn("r")
 		}
 	})

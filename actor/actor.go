@@ -252,7 +252,10 @@ func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 			return nil
 		})
 	case <-ctx.Done():
-		a.turn <- struct{}{}
+		a.turn <- struct{}{} // for good
+		if a.broken != nil { // the state may be ahead of what is committed
+			return true, a.broken
+		}
 		return true, a.flushAndStop()
 	}
 }

@@ -124,6 +124,48 @@ func TestABrokenDeliverEndsTheActor(t *testing.T) {
 	})
 }
 
+// A lostDisk cannot be read any more once it has been.
+type lostDisk struct {
+	*disk
+	read func() error
+}
+
+func (d lostDisk) Load() (*state.State, int64, []decision.Event, error) {
+	if err := d.read(); err != nil {
+		return nil, 0, nil, err
+	}
+	return d.disk.Load()
+}
+
+// A state that a failed commit has left ahead of the log never reaches the file, also if the engine closes just then.
+func TestABrokenDeliverFlushesNothing(t *testing.T) {
+	for range 20 { // which of the two is noticed first is drawn by the scheduler
+		synctest.Test(t, func(t *testing.T) {
+			fault := ""
+			d := &disk{graph: graph(t, `{name: w, start: a, nodes: [{id: a, task: t}]}`), fault: func() string { return fault }}
+			ctx, stop := context.WithCancel(t.Context())
+			lost := lostDisk{d, func() error {
+				if fault == "" {
+					return nil
+				}
+				stop()
+				return errCrash
+			}}
+			sent := make(chan actor.Dispatch, 1)
+			a := actor.New("r", lost, &office{perform: func(x actor.Dispatch) { sent <- x }, stays: true}, options())
+			ended := make(chan error, 1)
+			go func() { ended <- a.Run(ctx) }()
+			require.NoError(t, a.Ask(ctx, state.Start{}))
+			synctest.Wait()
+			fault = "before"
+			require.ErrorIs(t, a.Deliver(t.Context(), completed(<-sent)), actor.ErrUnknown)
+			require.ErrorIs(t, <-ended, errCrash)
+			_, flushes := d.counts()
+			require.Zero(t, flushes)
+		})
+	}
+}
+
 // A slowDisk ends a flush when it is told to.
 type slowDisk struct {
 	*disk
