@@ -133,7 +133,7 @@ func TestARefusalLeavesTheGroup(t *testing.T) {
 
 func TestNoSpace(t *testing.T) {
 	path := t.TempDir()
-	d := open(t, path)
+	d := withoutRedo(t, open(t, path))
 	o := start(t, d, "r1")
 	o.do(state.Start{}, startRun(nil))
 	limit := func(pages int) {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/redo"
@@ -11,10 +12,13 @@ import (
 
 // maxAdvance is how many bytes a commit writes at most that goes into the redo log: a larger one leaves
 // no room there for many others.
-const maxAdvance = 64 << 10
+const maxAdvance = 512 << 10
+
+// advances has the memory of commits that were encoded. A run that waits needs none.
+var advances = sync.Pool{New: func() any { return new([]byte) }}
 
 // encodeAdvance encodes a commit for the redo log, if it may go there: if it adds records and moves
-// the row on, and changes nothing else in pawl.db.
+// the row on, and changes nothing else in pawl.db. The memory is to be given back, by dropAdvance.
 func (r *Run) encodeAdvance() (err error) {
 	r.request.run = nil
 	changesMore := r.fresh || r.dropped || len(r.listings) > 0 || len(r.refs) > 0 || len(r.told) > 0
@@ -27,10 +31,19 @@ func (r *Run) encodeAdvance() (err error) {
 		}
 	}
 	a := index.Advance{Num: r.row.Num, State: r.state, Entries: r.pending}
-	if r.advance, err = a.Append(r.advance[:0]); err == nil {
+	r.advance = advances.Get().(*[]byte)
+	if *r.advance, err = a.Append((*r.advance)[:0]); err == nil {
 		r.request.run = r
 	}
 	return err
+}
+
+// dropAdvance gives back what encodeAdvance has taken.
+func (r *Run) dropAdvance() {
+	if r.advance != nil {
+		advances.Put(r.advance)
+		r.advance = nil
+	}
 }
 
 // splitBatch returns the requests of a batch that may go into the redo log, and the others, each in
@@ -76,7 +89,7 @@ func (l *redoLog) takesBatch(batch []*commitRequest) bool {
 		if r.run == nil {
 			return false
 		}
-		bytes += len(r.run.advance)
+		bytes += len(*r.run.advance)
 	}
 	if l.file.HasRoom(bytes) {
 		return true
@@ -113,8 +126,9 @@ func (d *Dir) appendBatch(batch []*commitRequest) error {
 	}
 	l.parts = l.parts[:0]
 	for _, r := range taken {
-		l.parts = append(l.parts, r.run.advance)
+		l.parts = append(l.parts, *r.run.advance)
 	}
+	defer clear(l.parts)
 	d.hook.Hit("redo.append")
 	if err := l.file.Append(l.parts...); err != nil {
 		return d.appendFailedRedo(fmt.Errorf("write %s: %w", d.pathOf(redoFile), err))

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"database/sql/driver"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -289,7 +290,7 @@ func TestAFlushAndACommitInOneBatch(t *testing.T) {
 
 func flushAndCommit(t *testing.T, broken bool) {
 	d, o := ahead(t, Options{})
-	r := o.record(state.Resume{}, decision.ResumeRun{}, decision.SetData{Path: []string{"state", "x"}, Value: string(bytes.Repeat([]byte("x"), 2*maxAdvance))})
+	r := o.record(state.Resume{}, decision.ResumeRun{})
 	last := func(*sqlite.Conn) error {
 		if broken {
 			return errors.New("broken")
@@ -300,7 +301,8 @@ func flushAndCommit(t *testing.T, broken bool) {
 		if now != synced {
 			return nil
 		}
-		d.mu.Lock() // until the commit of the run, that of the flush and another one wait
+		d.mu.Lock()       // until the commit of the run, that of the flush and another one wait
+		d.redo.paused = 1 // so the commit of the run goes into pawl.db
 		require.NoError(t, runfile.ApplyRecord(o.state, &r, func([]decision.Event) {}))
 		go func() { _ = o.run.Commit(o.state, []decision.Record{r}) }()
 		go func() { _ = d.updateIndex(last) }()
@@ -434,9 +436,15 @@ func FuzzAdvance(f *testing.F) {
 	}()
 	o.do(state.Start{}, startRun(nil))
 	o.do(state.Pause{}, decision.PauseRun{})
-	f.Add(bytes.Clone(o.run.advance))
-	o.do(state.Resume{}, decision.ResumeRun{})
-	f.Add(bytes.Clone(o.run.advance))
+	paused := o.record(state.Resume{}, decision.ResumeRun{})
+	encoded, err := paused.Encode()
+	require.NoError(f, err)
+	for _, part := range [][]driver.Value{nil, index.WithCRC(int64(1), int64(2), nil, int64(5), "{}", nil, nil)} {
+		a := index.Advance{Num: 1, State: part, Entries: []runfile.Entry{{Encoded: encoded}}}
+		data, err := a.Append(nil)
+		require.NoError(f, err)
+		f.Add(data)
+	}
 	require.NoError(f, d.Close())
 	f.Add(binary.AppendUvarint(nil, 1<<60))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -54,7 +54,7 @@ type Run struct {
 	texts    []listed        // the encoded texts of listings, one for each
 	refs     []index.BlobRef // the blobs to which its records refer
 	told     []OutboxRow     // the events that it adds to the outbox
-	advance  []byte          // the commit as the redo log has it
+	advance  *[]byte         // the commit as the redo log has it; nil if it does not go there
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -171,6 +171,7 @@ func (r *Run) commitPending() error {
 	if err == nil {
 		err = r.dir.submitRequest(&r.request)
 	}
+	r.dropAdvance()
 	if err != nil {
 		r.dir.unspillFailed(r.row.Num, r.pending, err)
 	}

@@ -35,14 +35,14 @@ func LastColumns(num int64, e *runfile.Entry) []driver.Value {
 	return WithCRC(num, e.Seq, e.Sum[:], column.Millis(e.At))
 }
 
-// Append appends the advance as the redo log has it.
+// Append appends the advance as the redo log has it. After an error it returns what it was given.
 func (a *Advance) Append(to []byte) ([]byte, error) {
 	to = binary.AppendVarint(to, a.Num)
 	to = binary.AppendUvarint(to, uint64(len(a.State)))
 	var err error
 	for _, v := range a.State {
 		if to, err = sqlite.AppendValue(to, v); err != nil {
-			return nil, err
+			return to, err
 		}
 	}
 	to = binary.AppendUvarint(to, uint64(len(a.Entries)))
