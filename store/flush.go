@@ -208,6 +208,21 @@ func (j *flushJob) loggedBytes() (n int64) {
 	return n
 }
 
+// lastRequest returns the request with the last record that the file is to hold.
+func (j *flushJob) lastRequest() *flushRequest { return j.requests[len(j.requests)-1] }
+
+// spills returns the numbers of the spills of the records that the file is to hold.
+func (j *flushJob) spills() (out []int64) {
+	for _, f := range j.requests {
+		for i := range f.entries {
+			if n := f.entries[i].Spill; n != 0 {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
 // fillFile writes everything that a file lacks.
 //
 // The definition, the facts and the sequence are those of the last request; tokens, branches,
@@ -221,7 +236,7 @@ func (d *Dir) fillFile(to runfile.Target, j *flushJob) error {
 	if err := runfile.WriteDefinition(to, g.Hash, g.JSON); err != nil {
 		return err
 	}
-	last := j.requests[len(j.requests)-1]
+	last := j.lastRequest()
 	h := &j.row.Head
 	err = runfile.WriteMeta(to, &runfile.Meta{
 		Run: h.Run, Workflow: h.Workflow, Version: h.Version, Definition: h.Definition,

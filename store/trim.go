@@ -47,27 +47,32 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 	before := d.garbage.takeSpans()
 	err = d.updateLocally(func(db *sqlite.Conn) error {
 		spans := slices.Clone(before) // first: the last record of a run goes last
+		few := d.hook.TrimRecords(trimOnce)
+		spills = nil
 		for _, j := range jobs {
 			if j.err != nil {
 				continue
 			}
-			last := j.requests[len(j.requests)-1]
-			n, err := db.Exec(flushRun, append(index.WithCRC(j.row.Num, int64(j.row.Slot.Other()), last.seq, last.sum[:], j.hash[:], int64(j.size)), j.row.Num, j.row.Flushed)...)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
+			if filed, err := d.nameFile(db, j); err != nil || !filed {
+				if err != nil {
+					return err
+				}
 				continue // purged in the meantime
 			}
-			if err := d.moveRunOf(db, j.row.Num, last.seq); err != nil {
-				return err
+			// Of a few records nobody has to look how many they are, and how large.
+			s := span{j.row.Num, j.row.Flushed + 1, j.lastRequest().seq}
+			if n := s.last - j.row.Flushed; n <= few && len(spans) == 0 && j.loggedBytes() <= maxBytes/trimOnce*n {
+				few -= n
+				if _, err := db.Exec(deleteLog, index.LogKey(s.num, s.first), index.LogKey(s.num, s.last)); err != nil {
+					return err
+				}
+				spills = append(spills, j.spills()...)
+				continue
 			}
-			d.redo.noteFiled(j.row.Num)
-			d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.loggedBytes())
-			d.hook.Hit("file.trim")
-			spans = append(spans, span{j.row.Num, j.row.Flushed + 1, last.seq})
+			spans = append(spans, s)
 		}
-		left, spills, err = d.trimSome(db, spans)
+		rest, more, err := d.trimSome(db, spans)
+		left, spills = rest, append(spills, more...)
 		return err
 	})
 	if err != nil {
@@ -75,6 +80,23 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 		return nil, err // the records may be there still
 	}
 	return append(spills, d.trimRest(left)...), nil
+}
+
+// nameFile has the index name the new file of a run, with all that the redo log has of it. It reports false if the run
+// was purged.
+func (d *Dir) nameFile(db *sqlite.Conn, j *flushJob) (filed bool, err error) {
+	last := j.lastRequest()
+	n, err := db.Exec(flushRun, append(index.WithCRC(j.row.Num, int64(j.row.Slot.Other()), last.seq, last.sum[:], j.hash[:], int64(j.size)), j.row.Num, j.row.Flushed)...)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if err := d.moveRunOf(db, j.row.Num, last.seq); err != nil {
+		return false, err
+	}
+	d.redo.noteFiled(j.row.Num)
+	d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.loggedBytes())
+	d.hook.Hit("file.trim")
+	return true, nil
 }
 
 // trimLog drops the records of a run from the log, up to a sequence and all at once, and
