@@ -22,6 +22,10 @@ type Stream struct {
 	record []byte
 }
 
+// lockedAt is where a page begins that SQLite never uses, because it locks bytes there. Every page begins there whose
+// size is a power of two.
+const lockedAt = 1 << 30
+
 // chunkBytes is how much is written at a time.
 const chunkBytes = 64 << 10
 
@@ -86,6 +90,16 @@ func (s *Stream) addPage(b *block) (uint32, error) {
 
 // nextPage returns room for the next page, which is not cleared.
 func (s *Stream) nextPage() ([]byte, error) {
+	page, err := s.extend()
+	if err == nil && s.end()-int64(s.size) == lockedAt {
+		clear(page)
+		page, err = s.extend()
+	}
+	return page, err
+}
+
+// extend returns room behind the last page.
+func (s *Stream) extend() ([]byte, error) {
 	if len(s.chunk)+s.size > cap(s.chunk) {
 		if err := s.writeChunk(); err != nil {
 			return nil, err
@@ -95,8 +109,19 @@ func (s *Stream) nextPage() ([]byte, error) {
 	return s.chunk[len(s.chunk)-s.size:], nil
 }
 
+// end returns where the last page ends.
+func (s *Stream) end() int64 { return s.before + int64(len(s.chunk)) }
+
 // lastPage returns the number of the page that was added last.
-func (s *Stream) lastPage() uint32 { return uint32((s.before + int64(len(s.chunk))) / int64(s.size)) }
+func (s *Stream) lastPage() uint32 { return uint32(s.end() / int64(s.size)) }
+
+// pageAfter returns the number that the next page will have.
+func (s *Stream) pageAfter() uint32 {
+	if s.end() == lockedAt {
+		return s.lastPage() + 2
+	}
+	return s.lastPage() + 1
+}
 
 func (s *Stream) writeChunk() error {
 	_, err := s.to.WriteAt(s.chunk, s.before)
@@ -108,7 +133,7 @@ func (s *Stream) writeChunk() error {
 // addChain writes what does not fit into a cell to pages of its own, which follow each other, and returns the number
 // of the first one.
 func (s *Stream) addChain(rest []byte) (uint32, error) {
-	first := s.lastPage() + 1
+	first := s.pageAfter()
 	for len(rest) > 0 {
 		page, err := s.nextPage()
 		if err != nil {
@@ -116,7 +141,7 @@ func (s *Stream) addChain(rest []byte) (uint32, error) {
 		}
 		n := copy(page[4:], rest)
 		clear(page[4+n:])
-		next := s.lastPage() + 1
+		next := s.pageAfter()
 		if rest = rest[n:]; len(rest) == 0 {
 			next = 0
 		}
