@@ -113,7 +113,7 @@ func (d *Dir) beginRedo() error {
 	}
 	life, region := uint64(d.epoch), d.hook.RedoBytes(redo.RegionBytes)
 	building := path.Join(tmpDir, fmt.Sprintf("%v-redo", d.epoch))
-	if err := d.writeFile(building, redo.NewFile(life, region), true); err != nil {
+	if err := d.writeFile(building, redo.NewFile(life, region, d.options.Durability == PowerLoss), true); err != nil {
 		return err
 	}
 	if err := d.root.Rename(building, redoFile); err != nil {

@@ -19,7 +19,7 @@ func (d *Dir) checkRedo(m lockRecord) error {
 	if !m.mayLackCommits() {
 		return nil
 	}
-	_, err := d.readRedo(m)
+	_, err := d.readRedo()
 	return err
 }
 
@@ -37,7 +37,7 @@ func (d *Dir) namedRedo(db *sqlite.Conn) (life uint64, err error) {
 
 // readRedo returns the bytes of the redo log that has commits which pawl.db may lack, nil if there is none. It
 // fails with ErrCorrupt if frames cannot be read, with the bytes.
-func (d *Dir) readRedo(m lockRecord) (data []byte, err error) {
+func (d *Dir) readRedo() (data []byte, err error) {
 	life := d.redo.named
 	if life == 0 {
 		return nil, nil
@@ -54,7 +54,7 @@ func (d *Dir) readRedo(m lockRecord) (data []byte, err error) {
 		return nil, &CorruptError{File: d.pathOf(redoFile), What: fmt.Sprintf("it is of another time: its life is %016x, not %016x", found, life)}
 	}
 	if err == nil {
-		err = redo.Read(data, m.state == stateSynced, index.CheckFrame)
+		err = redo.Read(data, index.CheckFrame)
 	}
 	if err != nil {
 		return data, &CorruptError{File: d.pathOf(redoFile), What: "commits would be lost", Err: err}
@@ -72,7 +72,7 @@ func (d *Dir) takeRedo() error {
 	if !d.was.mayLackCommits() {
 		return errors.Join(index.KeepRedo(d.db, 0), putEpochs())
 	}
-	if data, err := d.readRedo(d.was); err != nil || data == nil {
+	if data, err := d.readRedo(); err != nil || data == nil {
 		return errors.Join(err, putEpochs())
 	}
 	f, err := d.root.OpenFile(redoFile, os.O_RDWR|noFollow, 0)
@@ -87,23 +87,17 @@ func (d *Dir) takeRedo() error {
 		return err
 	}
 	d.hook.Hit("redo.taken")
-	data, err := d.readRedo(d.was)
+	data, err := d.readRedo()
 	if err != nil {
 		return err
 	}
 	return d.inTransaction(func() error {
-		if err := replayRedo(d.db, data, d.was); err != nil {
+		r := index.Replay{DB: d.db, Whole: redo.IsSynced(data)}
+		if err := redo.Read(data, r.Execute); err != nil {
 			return err
 		}
 		return errors.Join(index.KeepRedo(d.db, 0), putEpochs())
 	})
-}
-
-// replayRedo executes the frames of a redo log, within a transaction.
-func replayRedo(db *sqlite.Conn, data []byte, m lockRecord) error {
-	whole := m.state == stateSynced
-	r := index.Replay{DB: db, Whole: whole}
-	return redo.Read(data, whole, r.Execute)
 }
 
 // replayRedo executes what the redo log has in the copy of pawl.db, as far as it can be read.
@@ -116,19 +110,31 @@ func (in *Inspection) replayRedo(m lockRecord) {
 		in.distrustIndex(indexFile, in.dir.indexError(err))
 		return
 	}
-	data, err := in.dir.readRedo(m)
-	if data != nil {
-		replayed := in.dir.inTransaction(func() error {
-			if err := replayRedo(in.dir.db, data, m); err != nil && !errors.Is(err, redo.ErrDamaged) {
-				return err
-			}
-			return nil
-		})
-		if replayed != nil {
-			in.distrustIndex(indexFile, in.dir.indexError(replayed))
-		}
-	}
+	data, err := in.dir.readRedo()
 	if err != nil {
 		in.distrustIndex(redoFile, err)
+	}
+	if data == nil {
+		return
+	}
+	err = in.dir.inTransaction(func() error {
+		r := index.Replay{DB: in.dir.db, Whole: err != nil || redo.IsSynced(data)}
+		if err == nil {
+			return redo.Read(data, r.Execute)
+		}
+		// What is missing damages the runs that it is of, and no others.
+		err := redo.Salvage(data, func(frame []byte) error {
+			if index.CheckFrame(frame) != nil {
+				return nil
+			}
+			return r.Execute(frame)
+		})
+		if errors.Is(err, redo.ErrDamaged) {
+			err = nil // it is in the faults
+		}
+		return err
+	})
+	if err != nil {
+		in.distrustIndex(indexFile, in.dir.indexError(err))
 	}
 }

@@ -7,7 +7,7 @@
 // when everything in it stands elsewhere, with the next generation, and those frames that it had before
 // count no more. While one region takes frames, what is in the other moves into pawl.db.
 //
-//	   0   "pawlredo", version, life, size of a region, checksum
+//	   0   "pawlredo", version, 1 if frames are synced, life, size of a region, checksum
 //	 512   owner
 //	1024   generation of region 0, checksum
 //	1536   generation of region 1, checksum

@@ -17,7 +17,7 @@ const (
 	framesAt    = 4096
 	frameHeader = 24
 	alignment   = 8
-	headerSize  = len(magic) + 4 + 8 + 8 + 4
+	headerSize  = len(magic) + 4 + 4 + 8 + 8 + 4
 )
 
 // RegionBytes is how large a region of the file usually is. What is in both of them is read and
@@ -52,11 +52,13 @@ type Log struct {
 	frame   []byte // reused
 }
 
-// NewFile returns the bytes of a redo log without frames.
-func NewFile(life uint64, region int64) []byte {
+// NewFile returns the bytes of a redo log without frames. With synced, every frame is synced before the next one is
+// written.
+func NewFile(life uint64, region int64, synced bool) []byte {
 	out := make([]byte, framesAt)
 	header := append([]byte(magic), make([]byte, 0, headerSize)...)
 	header = binary.LittleEndian.AppendUint32(header, version)
+	header = binary.LittleEndian.AppendUint32(header, map[bool]uint32{true: 1}[synced])
 	header = binary.LittleEndian.AppendUint64(header, life)
 	header = binary.LittleEndian.AppendUint64(header, uint64(wholeRegion(region))) //nolint:gosec // it is positive
 	copy(out, binary.LittleEndian.AppendUint32(header, checksum(header)))
@@ -201,7 +203,8 @@ func (l *Log) CheckOwner() error {
 	return nil
 }
 
-// Restart drops all frames, durably, so that nothing of them is left in the file. They must be durable elsewhere.
+// Restart drops all frames, durably, so that nothing of them is left in the file. They must be durable elsewhere. After
+// an error nothing may be appended any more.
 func (l *Log) Restart() error {
 	gen := max(l.gens[0], l.gens[1]) + 1
 	if err := l.file.Truncate(framesAt); err != nil {

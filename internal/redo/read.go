@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrDamaged says that frames which were written cannot be read, or that a file is no redo log.
@@ -11,60 +12,61 @@ var ErrDamaged = errors.New("it is damaged")
 
 // LifeOf returns the life of a file, of which data has the first bytes. It fails with ErrDamaged.
 func LifeOf(data []byte) (uint64, error) {
-	life, _, err := readHeader(data)
-	return life, err
+	h, err := readHeader(data)
+	return h.life, err
 }
 
-func readHeader(data []byte) (life uint64, region int64, err error) {
+// A fileHeader is what a file begins with.
+type fileHeader struct {
+	synced bool
+	life   uint64
+	region int64
+	gens   [2]uint64
+}
+
+func readHeader(data []byte) (h fileHeader, err error) {
 	if len(data) < headerSize || string(data[:len(magic)]) != magic {
-		return 0, 0, fmt.Errorf("%w: it does not begin as a redo log", ErrDamaged)
+		return h, fmt.Errorf("%w: it does not begin as a redo log", ErrDamaged)
 	}
 	header, sum := data[:headerSize-4], binary.LittleEndian.Uint32(data[headerSize-4:])
 	if checksum(header) != sum {
-		return 0, 0, fmt.Errorf("%w: its header has changed", ErrDamaged)
+		return h, fmt.Errorf("%w: its header has changed", ErrDamaged)
 	}
 	if v := binary.LittleEndian.Uint32(header[len(magic):]); v != version {
-		return 0, 0, fmt.Errorf("%w: it is of version %d, and this program reads %d", ErrDamaged, v, version)
+		return h, fmt.Errorf("%w: it is of version %d, and this program reads %d", ErrDamaged, v, version)
 	}
-	life = binary.LittleEndian.Uint64(header[len(magic)+4:])
-	region = int64(binary.LittleEndian.Uint64(header[len(magic)+12:])) //nolint:gosec // checked below
-	if region <= 0 || region > 1<<32 {
-		return 0, 0, fmt.Errorf("%w: the size of its regions is wrong", ErrDamaged)
+	h.synced = binary.LittleEndian.Uint32(header[len(magic)+4:]) != 0
+	h.life = binary.LittleEndian.Uint64(header[len(magic)+8:])
+	h.region = int64(binary.LittleEndian.Uint64(header[len(magic)+16:])) //nolint:gosec // checked below
+	if h.region <= 0 || h.region > 1<<32 {
+		return h, fmt.Errorf("%w: the size of its regions is wrong", ErrDamaged)
 	}
-	return life, region, nil
+	return h, nil
 }
 
 // Read calls frame with the content of each frame of a file, in the order in which they were
-// appended. With whole every frame was synced before the next one was written: then one that cannot
-// be read and has others behind it is damage, and Read fails with ErrDamaged. Without, a loss of
-// power may leave that, and the frames behind it do not count. It fails with the error of frame.
-func Read(data []byte, whole bool, frame func([]byte) error) error {
-	life, region, err := readHeader(data)
+// appended. If each was synced before the next one was written, one that cannot be read and has others behind it is
+// damage, and Read fails with ErrDamaged. If not, a loss of power may leave that, and the frames behind it do not
+// count. It fails with the error of frame.
+func Read(data []byte, frame func([]byte) error) error {
+	h, regions, err := readRegions(data)
 	if err != nil {
 		return err
-	}
-	gens, err := readGenerations(data, life)
-	if err != nil {
-		return err
-	}
-	order := [2]int{0, 1}
-	if gens[1] < gens[0] {
-		order = [2]int{1, 0}
 	}
 	next := uint64(0) // number of the next frame, 0 if it cannot be told
-	if gens == firstGenerations {
+	if h.gens == firstGenerations {
 		next = 1
 	}
-	for _, i := range order {
-		start := framesAt + int64(i)*region
-		r := regionReader{data: data, life: life, gen: gens[i], at: start, end: min(start+region, int64(len(data))), next: next}
+	for _, r := range regions {
+		r.next = next
 		if err := r.readFrames(frame); err != nil {
 			return err
 		}
-		if r.findsFrame() {
-			if whole {
-				return fmt.Errorf("%w at byte %d: what was written later is there", ErrDamaged, r.at)
-			}
+		switch {
+		case !r.findFrame():
+		case h.synced:
+			return fmt.Errorf("%w: of what was written into it something cannot be read, and what came later is there", ErrDamaged)
+		default:
 			return nil
 		}
 		next = r.next
@@ -72,18 +74,47 @@ func Read(data []byte, whole bool, frame func([]byte) error) error {
 	return nil
 }
 
-func readGenerations(data []byte, life uint64) (gens [2]uint64, err error) {
-	for i := range gens {
-		at := regionAt + i*sector
-		if len(data) < at+12 {
-			return gens, fmt.Errorf("%w: it is cut short", ErrDamaged)
-		}
-		gens[i] = binary.LittleEndian.Uint64(data[at:])
-		if string(sectorOf(life, gens[i])) != string(data[at:at+12]) {
-			return gens, fmt.Errorf("%w: the sector of its region %d has changed", ErrDamaged, i)
+// Salvage calls frame with the content of each frame of a file that can be read, in the order in which they were
+// appended, whatever is missing between them. It fails with ErrDamaged if the file does not tell where frames are.
+func Salvage(data []byte, frame func([]byte) error) error {
+	_, regions, err := readRegions(data)
+	for i := 0; i < len(regions) && err == nil; i++ {
+		r := regions[i]
+		for more := true; more && err == nil; more = r.findFrame() {
+			r.next = 0
+			err = r.readFrames(frame)
 		}
 	}
-	return gens, nil
+	return err
+}
+
+// IsSynced reports whether each frame of a file was synced before the next one was written, as far as that can be told.
+func IsSynced(data []byte) bool {
+	h, err := readHeader(data)
+	return err == nil && h.synced
+}
+
+// readRegions returns readers of the regions of a file, that of the older one first.
+func readRegions(data []byte) (h fileHeader, regions []*regionReader, err error) {
+	if h, err = readHeader(data); err != nil {
+		return h, nil, err
+	}
+	for i := range h.gens {
+		at := regionAt + i*sector
+		if len(data) < at+12 {
+			return h, nil, fmt.Errorf("%w: it is cut short", ErrDamaged)
+		}
+		h.gens[i] = binary.LittleEndian.Uint64(data[at:])
+		if string(sectorOf(h.life, h.gens[i])) != string(data[at:at+12]) {
+			return h, nil, fmt.Errorf("%w: the sector of its region %d has changed", ErrDamaged, i)
+		}
+		start := framesAt + int64(i)*h.region
+		regions = append(regions, &regionReader{data: data, life: h.life, gen: h.gens[i], at: start, end: min(start+h.region, int64(len(data)))})
+	}
+	if h.gens[1] < h.gens[0] {
+		slices.Reverse(regions)
+	}
+	return h, regions, nil
 }
 
 // A regionReader reads the frames of one region from at on.
@@ -122,10 +153,11 @@ func (r *regionReader) readFrames(frame func([]byte) error) error {
 	}
 }
 
-// findsFrame reports whether there is a frame of the generation at or behind the place where the next one is not.
-func (r *regionReader) findsFrame() bool {
+// findFrame looks for a frame of the generation at or behind the place where the next one is not, and goes there.
+func (r *regionReader) findFrame() bool {
 	for at := r.at; at+frameHeader <= r.end; at += alignment {
 		if content, _, _ := r.frameAt(at); content != nil {
+			r.at = at
 			return true
 		}
 	}

@@ -30,14 +30,18 @@ func newLog(t fataler, folder string, region int64, zeros bool) (*Log, *os.File)
 	}
 	f, err := os.CreateTemp(folder, "redo")
 	require.NoError(t, err)
-	_, err = f.WriteAt(NewFile(testLife, region), 0)
+	_, err = f.WriteAt(NewFile(testLife, region, true), 0)
 	require.NoError(t, err)
 	return NewLog(f, testLife, region, hasRoom, (*os.File).Sync), f
 }
 
-// framesOf returns the frames that a file has.
-func framesOf(data []byte, whole bool) (frames []string, err error) {
-	err = Read(data, whole, func(b []byte) error { frames = append(frames, string(b)); return nil })
+// framesOf returns the frames that a file has, as one of which each was synced or not.
+func framesOf(data []byte, synced bool) (frames []string, err error) {
+	if h, err := readHeader(data); err == nil && !synced {
+		data = slices.Clone(data)
+		copy(data, NewFile(h.life, h.region, false)[:headerSize])
+	}
+	err = Read(data, func(b []byte) error { frames = append(frames, string(b)); return nil })
 	return frames, err
 }
 
@@ -123,6 +127,9 @@ func TestDamagedFrames(t *testing.T) {
 		}
 		require.Equal(t, want[:n:n], append([]string{}, got...), "byte %d", at)
 		require.Equal(t, want[:n:n], append([]string{}, lax...), "byte %d", at)
+		var rest []string
+		require.NoError(t, Salvage(broken, func(b []byte) error { rest = append(rest, string(b)); return nil }))
+		require.Equal(t, slices.Delete(slices.Clone(want), n, n+1), rest, "byte %d", at)
 		if n < len(want)-1 {
 			require.ErrorIs(t, err, ErrDamaged, "byte %d", at)
 		} else {
@@ -202,18 +209,18 @@ func TestZeros(t *testing.T) {
 
 // TestOtherFiles: what is no redo log, or one of a later version, is refused with words.
 func TestOtherFiles(t *testing.T) {
-	later := NewFile(testLife, 1000)
+	later := NewFile(testLife, 1000, true)
 	binary.LittleEndian.PutUint32(later[len(magic):], version+1)
 	binary.LittleEndian.PutUint32(later[headerSize-4:], checksum(later[:headerSize-4]))
 	for says, data := range map[string][]byte{
 		"does not begin as a redo log": []byte("SQLite format 3"), "of version 2": later, "header has changed": append([]byte(magic), make([]byte, 100)...),
-		"cut short": NewFile(testLife, 1000)[:headerSize],
+		"cut short": NewFile(testLife, 1000, true)[:headerSize],
 	} {
 		_, err := framesOf(data, true)
 		require.ErrorIs(t, err, ErrDamaged)
 		require.ErrorContains(t, err, says)
 	}
-	life, err := LifeOf(NewFile(testLife, 1000))
+	life, err := LifeOf(NewFile(testLife, 1000, true))
 	require.NoError(t, err)
 	require.EqualValues(t, testLife, life)
 }
@@ -233,5 +240,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			require.ErrorIs(t, err, ErrDamaged)
 		}
+		salvaged := Salvage(data, func([]byte) error { return nil })
+		require.True(t, salvaged == nil || errors.Is(salvaged, ErrDamaged))
 	})
 }
