@@ -13,6 +13,8 @@ import (
 const (
 	getDue       = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
 	getNextAlarm = `SELECT num, alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT ?`
+
+	alarmRows = 64 // of which the first alarm counts that has not changed
 )
 
 // DueAlarms returns the runs whose alarm is at or before an instant, earliest
@@ -69,10 +71,11 @@ func (d *Dir) dueAlarmsBehind(before time.Time) (due []dueAlarm, err error) {
 	return due, err
 }
 
-// NextAlarm returns the earliest alarm of any run after an instant; zero if
-// there is none.
+// NextAlarm returns an instant at or before the earliest alarm of any run that is after an instant; zero if there is
+// none.
 //
-// Until then nobody needs to look at the alarms again, unless a commit sets an earlier one.
+// Until then nobody needs to look at the alarms again, unless a commit sets an earlier one. It is earlier than all only
+// if so many runs have had earlier ones that nobody looks through them.
 func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 	from := int64(math.MinInt64)
 	if !after.IsZero() {
@@ -80,21 +83,19 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 	}
 	var next time.Time
 	err := d.readIndex(func(db *sqlite.Conn) error {
-		found, behind := int64(math.MaxInt64), 0
+		found := int64(math.MaxInt64)
 		for _, r := range d.redo.behind {
-			if r.changesAlarm() {
-				behind++
-			}
 			if at, ok := r.alarm(); ok && at > from {
 				found = min(found, at)
 			}
 		}
+		seen, ended := 0, false
 		err := db.Each(getNextAlarm, func(r *sqlite.Row) error {
-			if !d.redo.behind[r.Int64(0)].changesAlarm() {
-				found = min(found, r.Int64(1))
+			if seen++; !ended && (seen == alarmRows || !d.redo.behind[r.Int64(0)].changesAlarm()) {
+				found, ended = min(found, r.Int64(1)), true
 			}
 			return nil
-		}, from, int64(behind+1))
+		}, from, int64(alarmRows))
 		if found < math.MaxInt64 {
 			next = time.UnixMilli(found).UTC()
 		}

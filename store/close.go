@@ -35,6 +35,7 @@ func (d *Dir) Close() error {
 			d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
 		}
 		d.committer.stopLoop()
+		d.waitForCommits()
 		d.checkpoints.running.Wait()
 		d.redo.running.Wait()
 		d.tapes.waitForEnd()
@@ -42,6 +43,13 @@ func (d *Dir) Close() error {
 		d.closed = d.closeIndex()
 	})
 	return d.closed
+}
+
+// waitForCommits returns when nobody commits by itself any more, who may have begun before the committer was stopped, and
+// could begin a goroutine at its end.
+func (d *Dir) waitForCommits() {
+	d.mu.Lock()
+	d.mu.Unlock() //nolint:gocritic,staticcheck // whoever has it ends
 }
 
 // closeIndex moves the log into pawl.db and writes the lock record of a directory that

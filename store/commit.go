@@ -86,6 +86,9 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 		return err
 	}
 	d.hook.Hit("commit.begin")
+	if d.redo.isTaking() {
+		d.recycleIfHalfFull()
+	}
 	if d.redo.takesBatch(batch) {
 		return d.appendBatch(batch)
 	}

@@ -56,6 +56,8 @@ type redoLog struct {
 	ahead     map[countKey]int64 // what run_counts in pawl.db lacks
 	moved     []movedRun         // by the transaction under way
 	recycling bool               // a goroutine frees a region
+	failed    time.Time          // when it could not
+	stale     int                // bytes appended since something was deleted, less than a frame of the write-ahead log
 	running   sync.WaitGroup     // that goroutine
 	parts     [][]byte           // reused
 }
@@ -158,8 +160,17 @@ func (d *Dir) pauseRedo(ctx context.Context) (resume func(), err error) {
 		l.paused += n
 	}
 	count(1)
-	if err = d.moveBehind(ctx); err == nil {
-		err = d.readIndexUntil(ctx, func(*sqlite.Conn) error { return d.disarmRedo() })
+	move := func() error {
+		if err := d.moveBehind(ctx); err != nil {
+			return err
+		}
+		return d.readIndexUntil(ctx, func(*sqlite.Conn) error { return d.disarmRedo() })
+	}
+	if err = move(); errors.Is(err, ErrNoSpace) { // a checkpoint may make room in the write-ahead log
+		err = d.readIndexUntil(ctx, func(*sqlite.Conn) error { d.makeCheckpoint(&logSums{}); return d.dead })
+		if err == nil {
+			err = move()
+		}
 	}
 	if err != nil {
 		count(-1)
@@ -195,7 +206,10 @@ func (d *Dir) restartRedo(makeDurable func() error) error {
 		return err
 	}
 	d.hook.Hit("redo.restart")
-	return l.file.Restart()
+	if err := l.file.Restart(); err != nil {
+		return d.failForGood(syncFailed(d.pathOf(redoFile), err))
+	}
+	return nil
 }
 
 // closeRedo closes the file, and removes it if everything in it is in a pawl.db that was closed.

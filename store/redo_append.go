@@ -95,7 +95,7 @@ func (l *redoLog) takesBatch(batch []*commitRequest) bool {
 		return true
 	}
 	if !l.file.IsFree() || !l.file.Fits(bytes) {
-		return false // it is being freed
+		return false
 	}
 	l.file.Switch()
 	return true
@@ -153,8 +153,22 @@ func (d *Dir) appendBatch(batch []*commitRequest) error {
 	if err != nil {
 		return d.failForGood(fmt.Errorf("%w: %w", ErrUnknown, err))
 	}
-	d.recycleIfHalfFull()
+	d.countStale(l.parts)
 	return nil
+}
+
+// countStale counts what was appended for the length of the write-ahead log, if something was deleted that both have:
+// with the checkpoint that comes by that, the redo log is emptied too.
+func (d *Dir) countStale(parts [][]byte) {
+	if !d.stale {
+		return
+	}
+	l := &d.redo
+	for _, p := range parts {
+		l.stale += len(p)
+	}
+	d.checkpoints.frames += l.stale / walFrame
+	l.stale %= walFrame
 }
 
 // appendFailedRedo returns the error of a frame that could not be written. On a full disk the engine goes on.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
@@ -73,12 +76,20 @@ func (d *Dir) moveRunOf(db *sqlite.Conn, num, filed int64) error {
 func (d *Dir) syncRedo() error {
 	if l := &d.redo; l.unsynced {
 		if err := l.file.Sync(); err != nil {
-			return err
+			return d.failForGood(syncFailed(d.pathOf(redoFile), err))
 		}
 		l.unsynced = false
 	}
 	return nil
 }
+
+// syncFailed says that a file could not be synced. No later sync would tell what was lost, so the directory fails for
+// good, whatever the reason.
+func syncFailed(path string, err error) error {
+	return fmt.Errorf("sync %s: %w", path, errors.Join(errNoSync, typedError(err)))
+}
+
+var errNoSync = errors.New("it may not be on the disk")
 
 // noteStored notes that the transaction under way commits a run in pawl.db, where all of it is then.
 func (l *redoLog) noteStored(r *Run) {
@@ -251,28 +262,58 @@ func (d *Dir) moveSelected(ctx context.Context, isSelected func(*redoRun) bool) 
 }
 
 // readRuns is readIndexUntil for who reads the rows of several runs, or rows by what they say: pawl.db has all
-// that was committed before.
+// that was committed before. Where the disk has no room for that it is there as long as f reads.
 func (d *Dir) readRuns(ctx context.Context, f func(*sqlite.Conn) error) error {
-	if err := d.moveBehind(ctx); err != nil {
+	err := d.moveBehind(ctx)
+	if errors.Is(err, ErrNoSpace) {
+		return d.readIndexUntil(ctx, func(db *sqlite.Conn) error { return d.readMoved(func() error { return f(db) }) })
+	}
+	if err != nil {
 		return err
 	}
 	return d.readIndexUntil(ctx, f)
 }
 
+// readMoved calls f within a transaction that has moved everything into pawl.db, and is undone. Nothing of it is
+// written to the disk. The lock is held.
+func (d *Dir) readMoved(f func() error) error {
+	if err := d.db.Script(`PRAGMA cache_spill=OFF`); err != nil {
+		return err
+	}
+	if _, err := d.db.Exec(begin); err != nil {
+		return err
+	}
+	_, err := d.moveWithin(slices.Collect(maps.Keys(d.redo.behind)), math.MaxInt)
+	if err == nil {
+		err = f()
+	}
+	d.counts.clearChanges()
+	d.redo.clearMoved()
+	if _, undone := d.db.Exec(rollback); undone != nil {
+		return d.failForGood(fmt.Errorf("cannot roll back: %w", undone))
+	}
+	return errors.Join(err, d.db.Script(`PRAGMA cache_spill=ON`))
+}
+
 // recycleIfHalfFull has a region of the redo log freed when the other one is half full. The lock is held.
 func (d *Dir) recycleIfHalfFull() {
-	if l := &d.redo; !l.file.IsFree() && !l.recycling && l.file.Filled() >= 0.5 {
+	if l := &d.redo; !l.file.IsFree() && !l.recycling && l.file.Filled() >= 0.5 && time.Since(l.failed) >= recycleAgain {
 		l.recycling = true
 		l.running.Go(d.recycleRegion)
 	}
 }
+
+// recycleAgain is for how long a region stays that could not be freed, because the disk is full.
+const recycleAgain = time.Second
 
 // recycleRegion moves everything of the older region into pawl.db, makes it durable there, and frees the region.
 func (d *Dir) recycleRegion() {
 	l := &d.redo
 	err := d.emptyRegion()
 	if err == nil {
-		err = l.file.Recycle()
+		if err = l.file.Recycle(); err != nil { // nobody knows which generation the disk names
+			err = syncFailed(d.pathOf(redoFile), err)
+		}
 	}
 	d.hook.Hit("redo.recycled")
 	d.mu.Lock()
@@ -288,9 +329,10 @@ func (d *Dir) recycleRegion() {
 	if err == nil || d.dead != nil {
 		return
 	}
+	l.failed = time.Now()
 	err = fmt.Errorf("free the redo log: %w", typedError(err))
 	d.options.Logger.Error("the redo log cannot be moved into the index", "file", d.pathOf(redoFile), "error", err)
-	if !errors.Is(err, ErrNoSpace) {
+	if !errors.Is(err, ErrNoSpace) || errors.Is(err, errNoSync) {
 		_ = d.failForGood(err) // whoever comes next is told
 	}
 }
@@ -300,7 +342,9 @@ func (d *Dir) emptyRegion() error {
 	older := uint64(0)
 	err := d.readIndex(func(*sqlite.Conn) error { older = d.redo.file.Generation() - 1; return nil })
 	if err == nil && d.options.Durability == ProcessCrash {
-		err = d.redo.file.Sync() // before what may move in part
+		if err = d.redo.file.Sync(); err != nil { // before what may move in part
+			return syncFailed(d.pathOf(redoFile), err)
+		}
 	}
 	if err == nil {
 		err = d.moveSelected(context.Background(), func(r *redoRun) bool { return r.gen <= older })
@@ -312,9 +356,14 @@ func (d *Dir) emptyRegion() error {
 	log := d.log.file
 	d.mu.Unlock()
 	if log == nil {
-		return d.syncFile(indexWAL)
+		err = d.syncFile(indexWAL)
+	} else {
+		err = syncData(log)
 	}
-	return syncData(log)
+	if err != nil {
+		return syncFailed(d.pathOf(indexWAL), err)
+	}
+	return nil
 }
 
 // patchRow returns a row of index.RunColumns as the redo log has it. The lock is held.
