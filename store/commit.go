@@ -92,6 +92,9 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if d.redo.takesBatch(batch) {
 		return d.appendBatch(batch)
 	}
+	if err := d.syncBefore(); err != nil {
+		return err
+	}
 	if _, err := d.db.Exec(begin); err != nil {
 		return d.indexError(err)
 	}

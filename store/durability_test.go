@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 // Every commit is synced, here and not by SQLite, unless the directory was opened for less.
@@ -94,4 +96,48 @@ func TestALongLogHasZerosBehindIt(t *testing.T) {
 	require.Equal(t, size, walSize(t, d), "it has begun anew in its old room")
 	require.NoError(t, d.Close())
 	require.NoFileExists(t, filepath.Join(d.path, indexWAL))
+}
+
+// What moves out of the redo log is not synced, but before another transaction stands behind it: a log that a loss
+// of power leaves with a hole would be refused.
+func TestWhatMovesIsSyncedBeforeTheNextTransaction(t *testing.T) {
+	hook := &testhook.Hook{}
+	d := openWith(t, t.TempDir(), Options{Hook: hook})
+	o := start(t, d, "r1")
+	o.do(state.Start{}, startRun(nil))
+	unsynced := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.log.unsynced
+	}
+	move := func() {
+		o.do(state.Heartbeat{})
+		require.NoError(t, d.moveBehind(context.Background()))
+		require.True(t, unsynced())
+	}
+	var inside []bool
+	defer hook.OnHit(func(point string) { // with the lock
+		if point == "commit.inside" || point == "redo.move" {
+			inside = append(inside, d.log.unsynced)
+		}
+	})()
+	move()
+	move()
+	start(t, d, "r2").do(state.Start{}, startRun(nil))
+	require.Equal(t, []bool{false, false, false}, inside)
+	require.False(t, unsynced())
+
+	move()
+	broken, err := os.Open(d.pathOf(indexWAL))
+	require.NoError(t, err)
+	require.NoError(t, broken.Close())
+	d.mu.Lock()
+	kept := d.log.file
+	d.log.file = broken // a sync of it fails
+	d.mu.Unlock()
+	require.NoError(t, kept.Close())
+	err = d.updateIndex(func(*sqlite.Conn) error { return nil })
+	require.ErrorIs(t, err, ErrFailed)
+	require.NotErrorIs(t, err, ErrUnknown, "nothing of it is written")
+	_ = d.Close()
 }

@@ -34,6 +34,9 @@ func (d *Dir) eraseLog() {
 // It takes free pages until there are none, in one transaction: rows that fill several pages
 // each, and then smaller ones. When they are dropped the pages are free again, and have zeros.
 func (d *Dir) overwriteFreePages() error {
+	if err := d.syncBefore(); err != nil {
+		return err
+	}
 	if err := d.db.Script(`PRAGMA synchronous=FULL`); err != nil { // nobody syncs these commits otherwise
 		return err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"math"
 	"os"
 
@@ -19,8 +20,9 @@ import (
 // The descriptor is of the same file that SQLite appends to. size is only a bound by which it is
 // seen without a call of the system that there are zeros enough.
 type commitLog struct {
-	file *os.File // nil where commits are not synced
-	size int64    // of the file, at least; math.MaxInt64: it is left as it is
+	file     *os.File // nil where commits are not synced
+	size     int64    // of the file, at least; math.MaxInt64: it is left as it is
+	unsynced bool     // the last transaction is not synced
 }
 
 // Zeros are added in steps, each of which makes the file system write its journal once; in
@@ -61,7 +63,23 @@ func (d *Dir) syncCommit() error {
 	if d.log.file == nil {
 		return nil
 	}
-	return syncData(d.log.file)
+	err := syncData(d.log.file)
+	d.log.unsynced = d.log.unsynced && err != nil
+	return err
+}
+
+// syncBefore makes the last transaction durable, if it is not, before another one is begun.
+//
+// What moves out of the redo log is not synced, since it is there still. But with another transaction behind it, a
+// loss of power could leave a log of which the middle is missing, which looks damaged, and is refused. The lock is held.
+func (d *Dir) syncBefore() error {
+	if !d.log.unsynced {
+		return nil
+	}
+	if err := d.syncCommit(); err != nil {
+		return d.failForGood(fmt.Errorf("sync %s: %w", d.pathOf(indexWAL), typedError(err)))
+	}
+	return nil
 }
 
 // closeLog ends that commits are synced.

@@ -176,7 +176,7 @@ func (l *redoLog) clearMoved() {
 // moveRuns moves what pawl.db lacks of some runs there, at most so many records, in a transaction of its own, with
 // what else is to be in it. It returns the runs of which something is left. The lock is held.
 //
-// Nothing is synced: what moves is in the redo log still.
+// It is not synced before the next transaction comes: what moves is in the redo log still.
 func (d *Dir) moveRuns(nums []int64, limit int, also func() error) (rest []int64, err error) {
 	if d.dead != nil {
 		return nil, d.dead
@@ -184,6 +184,9 @@ func (d *Dir) moveRuns(nums []int64, limit int, also func() error) (rest []int64
 	if err := d.checkOwner(); errors.Is(err, ErrFenced) {
 		return nil, d.failForGood(err)
 	} else if err != nil {
+		return nil, err
+	}
+	if err := d.syncBefore(); err != nil {
 		return nil, err
 	}
 	d.hook.Hit("redo.move")
@@ -200,6 +203,7 @@ func (d *Dir) moveRuns(nums []int64, limit int, also func() error) (rest []int64
 	if _, err := d.db.Exec(commit); err != nil {
 		return nil, d.commitFailed(err)
 	}
+	d.log.unsynced = d.log.file != nil
 	d.counts.keepChanges()
 	d.redo.keepMoved()
 	d.countFrames()

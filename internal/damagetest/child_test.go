@@ -76,6 +76,9 @@ func child(path string) error {
 	}
 	l.hook.SetPartBytes(1000) // some records are spilled
 	l.hook.SetFlushWorkers(1)
+	if number == 2 {
+		l.hook.SetRedoBytes(1500) // regions of the redo log take turns
+	}
 	o := store.Options{Hook: &l.hook}
 	if os.Getenv(childLax) != "" {
 		o.Durability = store.ProcessCrash
@@ -211,6 +214,9 @@ func (l *life) first() error {
 		func() error { return l.end("f") },
 		func() error { return l.file("f", "a", "b", "c", "d", "e") },
 		func() error { return l.append("c", 10) },
+		l.list,
+		func() error { return l.append("d", 10) },
+		l.list,
 		func() error { return l.dir.Purge("f", "") },
 		func() error { return l.note(note{Run: "f", Gone: true}) },
 		func() error { return l.append("d", 10) },
@@ -224,6 +230,7 @@ func (l *life) second() error {
 			return l.each([]workflow.RunID{"a", "c", "d"}, func(id workflow.RunID) error { return l.append(id, 50) })
 		},
 		func() error { return l.file("c") },
+		func() error { return l.takeTurns([]workflow.RunID{"a", "b", "c", "d", "e"}) },
 		func() error { return l.end("b") },
 		func() error { return l.file("b", "d", "a") },
 		func() error { return l.start("g") },
@@ -248,6 +255,37 @@ func (l *life) third() error {
 func (l *life) each(ids []workflow.RunID, do func(workflow.RunID) error) error {
 	for _, id := range ids {
 		if err := do(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeTurns fills both regions of the redo log, again and again. What is in it moves, because somebody
+// lists runs or a region is needed, and other transactions come behind that.
+func (l *life) takeTurns(ids []workflow.RunID) error {
+	for n := range 30 {
+		if err := l.append(ids[n%7%len(ids)], 20*(n%5)); err != nil {
+			return err
+		}
+		if n%4 == 2 {
+			if err := l.list(); err != nil {
+				return err
+			}
+		}
+		if n%8 == 3 {
+			if err := l.keep(fmt.Sprint("turn ", n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// list reads the rows of all runs, for which what the redo log has is moved.
+func (l *life) list() error {
+	for _, err := range l.dir.AllHeads(store.RunFilter{}) {
+		if err != nil {
 			return err
 		}
 	}

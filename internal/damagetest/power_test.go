@@ -50,6 +50,7 @@ func record(t *testing.T, env ...string) *tape {
 		}
 	}
 	p.check(t)
+	require.Greater(t, p.freedRegions(), 2)
 	return p
 }
 
@@ -65,6 +66,16 @@ func traced(t *testing.T, p *tape, env ...string) []power.Op {
 	}
 	require.NoError(t, err)
 	return tr.Ops()
+}
+
+// freedRegions returns how often a region of the redo log has begun anew.
+func (p *tape) freedRegions() (n int) {
+	for _, o := range p.ops {
+		if o.Kind == power.Wrote && filepath.Base(o.Path) == redoFile && (o.At == redoRegions || o.At == redoRegions+redoSector) {
+			n++
+		}
+	}
+	return n
 }
 
 // check checks that the tape, played to its end, gives what is there.

@@ -31,6 +31,15 @@ const (
 	runsDir   = "runs"
 )
 
+// The places in a redo log, as package redo has them.
+const (
+	redoSector  = 512
+	redoOwner   = redoSector
+	redoRegions = 2 * redoSector // a sector for each of two
+	redoFrames  = 4096
+	redoHeader  = 24 // bytes of that of a frame
+)
+
 const workYAML = `
 name: work
 version: 1
