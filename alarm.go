@@ -1,9 +1,11 @@
 package pawl
 
 import (
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -130,7 +132,7 @@ func (a *alarms) watchAlarms() {
 			return
 		}
 		nap, err := a.fireDue()
-		if err != nil && a.engine.ctx.Err() == nil {
+		if err != nil && !errors.Is(err, store.ErrClosed) { // also while the engine closes: what the disk says is to be known
 			a.engine.options.Logger.Error("pawl: alarms", "error", err)
 		}
 		timer.Reset(nap)

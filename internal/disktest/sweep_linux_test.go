@@ -170,9 +170,10 @@ func (s *sweep) count(classes ...class) int {
 // syncs the directory for names that are durable before, and in the end removes a
 // log that is empty. After a crash the empty
 // folder tmp need not be read to be removed, and a look at a file of a run that
-// fails is made again.
+// fails is made again. Before a file takes the name of the redo log, os.Root.Rename looks whether that is
+// a folder, and passes an error over.
 func (c call) harmless() bool {
-	if c == (call{opens, "tmp"}) || c.class == looks && strings.HasPrefix(c.path, "runs/") {
+	if c == (call{opens, "tmp"}) || c == (call{looks, "pawl.db-redo"}) || c.class == looks && strings.HasPrefix(c.path, "runs/") {
 		return true
 	}
 	return c.path == "" && (c.class == syncs || c.class == opens) || c == call{names, "pawl.db-wal"}
