@@ -57,8 +57,11 @@ func Read(data []byte, frame func([]byte) error) error {
 	if h.gens == firstGenerations {
 		next = 1
 	}
-	for _, r := range regions {
+	for n, r := range regions {
 		r.next = next
+		if probe := *r; h.synced && n == 1 && next == 0 && probe.findFrame() { // this region takes frames when the other one is full
+			return fmt.Errorf("%w: nothing of its older region is left, and what was written later is there", ErrDamaged)
+		}
 		if err := r.readFrames(frame); err != nil {
 			return err
 		}
