@@ -158,17 +158,20 @@ func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id wor
 	y.unchanged(t, name, before, filepath.Join(dir, runsDir))
 }
 
-// TestDamagedIndex changes pawl.db, of an engine that has closed and of one that
-// has not. What is read afterwards must be an error or what was there.
+// TestDamagedIndex changes pawl.db, of an engine that has closed and of ones that
+// have not, one of which has commits in the redo log. What is read afterwards must be an error or what was there.
 func TestDamagedIndex(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
-	cold := tell(t, s.cold)
-	n := harness.Figure(len(mutations)*2, 300, 10_000)
+	cold, ahead := tell(t, s.cold), newSceneOf(t, harness.Workspace(t), redoFile)
+	n := harness.Figure(len(mutations)*3, 450, 15_000)
 	var y tally
 	trials(t, n, func(i int, rng *rand.Rand, dir string) {
 		from, full, kind := s.cold, cold, "closed"
-		if i/len(mutations)%2 == 1 {
+		switch i / len(mutations) % 3 {
+		case 1:
 			from, full, kind = s.hot, s.truth, "not closed"
+		case 2:
+			from, full, kind = ahead.hot, ahead.truth, "not closed, with a redo log"
 		}
 		m := mutations[i%len(mutations)]
 		copyDir(t, from, dir)

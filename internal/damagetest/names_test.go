@@ -33,7 +33,7 @@ var stands = map[string]func(path, moved string) error{
 // TestOtherKindsOfFiles puts a link, a pipe or a directory at each name in the
 // directory. It must be refused, and nothing outside be touched.
 func TestOtherKindsOfFiles(t *testing.T) {
-	s := newScene(t, harness.Workspace(t))
+	s := newSceneOf(t, harness.Workspace(t), redoFile)
 	cold := tell(t, s.cold)
 	base := harness.Workspace(t)
 	possible := standable(t, base)
@@ -45,7 +45,7 @@ func TestOtherKindsOfFiles(t *testing.T) {
 			full = cold
 		}
 		file := fileOf(t, from, "wait-1")
-		for i, name := range []string{indexFile, indexWAL, indexFile + "-sums", indexFile + "-shm", indexFile + "-journal", lockFile, runsDir, filepath.Dir(file), file} {
+		for i, name := range []string{indexFile, indexWAL, redoFile, indexFile + "-sums", indexFile + "-shm", indexFile + "-journal", lockFile, runsDir, filepath.Dir(file), file} {
 			for k, kind := range slices.Sorted(maps.Keys(possible)) {
 				if quick && (i+k)%4 != f {
 					continue // half of the places of each kind, and of the kinds at each place
