@@ -50,7 +50,7 @@ func record(t *testing.T, env ...string) *tape {
 		}
 	}
 	p.check(t)
-	require.Greater(t, p.freedRegions(), 2)
+	require.Positive(t, p.freedRegions())
 	return p
 }
 
