@@ -43,6 +43,9 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 		if err == nil && wrong == "" {
 			d.redo.named, err = d.namedRedo(db)
 		}
+		if err == nil && wrong == "" && found == m.epoch {
+			err = d.checkUnnamedRedo(db, m)
+		}
 		return err
 	})
 	switch {

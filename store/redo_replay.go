@@ -35,6 +35,36 @@ func (d *Dir) namedRedo(db *sqlite.Conn) (life uint64, err error) {
 	return life, err
 }
 
+// checkUnnamedRedo refuses a directory whose pawl.db names no redo log, but lacks commits that the one of its last life
+// has: then the transaction that named it, which was synced before the first of those, is damaged, and looks as if a loss of
+// power had cut it.
+//
+// A redo log that is not named any more has nothing that pawl.db lacks, and where commits are not synced pawl.db may be behind.
+func (d *Dir) checkUnnamedRedo(db *sqlite.Conn, m lockRecord) error {
+	if d.redo.named != 0 || m.state != stateSynced {
+		return nil
+	}
+	data, err := d.readFile(redoFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if life, err := redo.LifeOf(data); err != nil || life != uint64(m.epoch) {
+		return nil
+	}
+	r := index.Replay{DB: db}
+	err = redo.Read(data, r.CheckPresent)
+	if errors.Is(err, index.ErrLacksCommits) {
+		return &CorruptError{File: d.pathOf(redoFile), What: "commits would be lost: pawl.db does not name it, and lacks what it has"}
+	}
+	if errors.Is(err, redo.ErrDamaged) {
+		return nil
+	}
+	return err
+}
+
 // readRedo returns the bytes of the redo log that has commits which pawl.db may lack, nil if there is none. It
 // fails with ErrCorrupt if frames cannot be read, with the bytes.
 func (d *Dir) readRedo() (data []byte, err error) {
@@ -109,6 +139,9 @@ func (in *Inspection) replayRedo(m lockRecord) {
 	if in.dir.redo.named, err = in.dir.namedRedo(in.dir.db); err != nil {
 		in.distrustIndex(indexFile, in.dir.indexError(err))
 		return
+	}
+	if err := in.dir.checkUnnamedRedo(in.dir.db, m); err != nil {
+		in.distrustIndex(redoFile, err)
 	}
 	data, err := in.dir.readRedo()
 	if err != nil {

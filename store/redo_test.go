@@ -463,3 +463,41 @@ func FuzzAdvance(f *testing.F) {
 		require.LessOrEqual(t, len(rest), len(data))
 	})
 }
+
+// TestARedoLogThatNothingNames: where the transaction is damaged that named it, which looks like one that a loss of power
+// has cut, what was committed later shows that it was whole.
+func TestARedoLogThatNothingNames(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path)
+	start(t, d, "r1").do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	require.NoError(t, d.Close())
+	for durability, refused := range map[Durability]bool{PowerLoss: true, ProcessCrash: false} {
+		d = openWith(t, crashed(t, path), Options{Durability: durability})
+		o := load(t, d, "r1")
+		before := contents(d.pathOf(indexWAL)).(string)
+		for range 3 {
+			o.do(state.Heartbeat{Token: 1})
+		}
+		copied := crashed(t, d.path)
+		require.NoError(t, os.WriteFile(filepath.Join(copied, indexWAL), []byte(before), 0o600))
+		was := harness.Contents(t, copied)
+		if !refused {
+			o := load(t, open(t, copied), "r1")
+			require.EqualValues(t, 1, o.run.Head().Seq)
+			continue
+		}
+		_, err := Open(copied, Options{})
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.ErrorContains(t, err, "does not name it")
+		require.Equal(t, was, harness.Contents(t, copied))
+		report, err := Verify(copied)
+		require.NoError(t, err)
+		require.Contains(t, fmt.Sprint(report.Findings), redoFile)
+
+		resume, err := d.pauseRedo(context.Background()) // what is not named because it has moved is no damage
+		require.NoError(t, err)
+		again := open(t, crashed(t, d.path))
+		o.same(again)
+		resume()
+	}
+}

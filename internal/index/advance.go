@@ -264,6 +264,20 @@ func (r *Replay) runOf(num int64) (*replayedRun, error) {
 // Execute executes the advances of one frame.
 func (r *Replay) Execute(data []byte) error { return eachAdvance(data, r.execute) }
 
+// ErrLacksCommits says that pawl.db lacks commits of a run that it has.
+var ErrLacksCommits = errors.New("pawl.db lacks commits")
+
+// CheckPresent fails with ErrLacksCommits if the row of a run is behind an advance of a frame. It changes nothing.
+func (r *Replay) CheckPresent(data []byte) error {
+	return eachAdvance(data, func(a *Advance) error {
+		run, err := r.runOf(a.Num)
+		if err == nil && run.found && run.sound && run.seq < a.Entries[len(a.Entries)-1].Seq {
+			err = ErrLacksCommits
+		}
+		return err
+	})
+}
+
 // CheckFrame fails if a frame has anything but advances.
 func CheckFrame(data []byte) error { return eachAdvance(data, func(*Advance) error { return nil }) }
 
