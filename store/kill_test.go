@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
 
 // isChild reports whether this is a child process of a test, which then has done
@@ -34,8 +35,11 @@ func isChild() bool {
 }
 
 // commitInChild commits for ever, files now and then, and says what is done.
+// The regions of the redo log take turns, every few commits.
 func commitInChild(path string) {
-	d, err := Open(path, Options{})
+	hook := &testhook.Hook{}
+	hook.SetRedoBytes(2000)
+	d, err := Open(path, Options{Hook: hook})
 	check(err)
 	var o *owner
 	if _, err := d.Head("r1"); err == nil {

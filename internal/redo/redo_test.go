@@ -189,6 +189,46 @@ func TestAnEmptyOlderRegion(t *testing.T) {
 	require.Equal(t, []string{"anew"}, got)
 }
 
+// TestAnInterruptedRestart leaves frames of one region, which are elsewhere, or none, whichever of its writes a crash lets
+// be: nothing that looks like damage. Then it begins behind all that was there.
+func TestAnInterruptedRestart(t *testing.T) {
+	for turns := range 5 {
+		l, f := newLog(t, t.TempDir(), 500, false)
+		last := map[uint64][]string{} // by the generation
+		for n := range 8 + 8*turns {
+			content := fmt.Sprintf("frame %d of %d turns: %050d", n, turns, n)
+			if !l.HasRoom(len(content)) {
+				if !l.IsFree() {
+					require.NoError(t, l.Recycle())
+					l.Free()
+				}
+				l.Switch()
+			}
+			require.NoError(t, l.Append([]byte(content)))
+			last[l.Generation()] = append(last[l.Generation()], content)
+		}
+		before := contentsOf(t, f)
+		require.NoError(t, l.Restart())
+		after := contentsOf(t, f)
+		for writes := range 8 {
+			data := slices.Clone(before)
+			if writes&1 > 0 {
+				data = data[:framesAt]
+			}
+			for i := range 2 {
+				if writes&(2<<i) > 0 {
+					copy(data[regionAt+i*sector:][:12], after[regionAt+i*sector:])
+				}
+			}
+			got, err := framesOf(data, true)
+			require.NoError(t, err, "%d turns, writes %b", turns, writes)
+			if writes > 0 && len(got) > 0 {
+				require.Contains(t, []string{fmt.Sprint(last[l.gens[0]-1]), fmt.Sprint(last[l.gens[0]-2])}, fmt.Sprint(got))
+			}
+		}
+	}
+}
+
 // TestAFrameThatWasNotWritten is written over by the next one.
 func TestAFrameThatWasNotWritten(t *testing.T) {
 	l, f := newLog(t, t.TempDir(), 1000, false)
