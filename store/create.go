@@ -11,8 +11,8 @@ import (
 // checkIndex checks pawl.db, or makes it.
 //
 // The checks come in this order: that a log is there which must be there; that pawl.db is of the
-// last life, and its pages and rows are sound where no hash says so; that the redo log is there which
-// it names, and whole; that it has the hash that it was closed with; that the log would not change it then; and that it has as many runs and
+// last life, its pages and rows are sound where no hash says so, and the redo log that it names is
+// there, and whole; that it has the hash that it was closed with; that the log would not change it then; and that it has as many runs and
 // records as it was closed with. Each presupposes the ones before it. None changes anything, so
 // that a directory which is refused can be looked at, or be put right, as it was found.
 //
@@ -34,7 +34,7 @@ func (d *Dir) checkIndex() error {
 	if d.was = was; err != nil {
 		return err
 	}
-	for _, check := range []func(lockRecord) error{d.checkLogPresent, d.checkEpoch, d.checkRedo, d.checkIndexHash, d.checkStaleLog, d.checkFingerprint} {
+	for _, check := range []func(lockRecord) error{d.checkLogPresent, d.checkEpoch, d.checkIndexHash, d.checkStaleLog, d.checkFingerprint} {
 		if err := check(was); err != nil {
 			return err
 		}

@@ -40,11 +40,8 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 		if err == nil && wrong == "" {
 			found, err = index.ReadEpoch(db)
 		}
-		if err == nil && wrong == "" {
-			d.redo.named, err = d.namedRedo(db)
-		}
-		if err == nil && wrong == "" && found == m.epoch {
-			err = d.checkUnnamedRedo(db, m)
+		if err == nil && wrong == "" && (m.epoch == 0 || found == m.epoch) {
+			err = d.checkRedo(db, m)
 		}
 		return err
 	})

@@ -83,7 +83,9 @@ func (d *Dir) deleteRunRows(db *sqlite.Conn, r *index.Row, keys string) (spills 
 	if err != nil {
 		return nil, err
 	}
-	d.redo.notePurged(r.Num)
+	if err := d.notePurgedRedo(db, r.Num); err != nil {
+		return nil, err
+	}
 	for _, text := range []string{dropRefs, dropLabels} {
 		if _, err = db.Exec(text, r.Num); err != nil {
 			return nil, err

@@ -44,8 +44,8 @@ import (
 // A redoLog is the redo log of a life with what is in it and not in pawl.db. The lock of the directory
 // guards it, but for on.
 type redoLog struct {
-	named     uint64 // while the directory is opened: the life of the one that pawl.db names, 0 if none
-	on        bool   // there is one; Open sets it, and nobody changes it
+	found     index.RedoMark // while the directory is opened: which one pawl.db names
+	on        bool           // there is one; Open sets it, and nobody changes it
 	file      *redo.Log
 	armed     bool               // pawl.db names it
 	arming    bool               // the transaction under way says so
@@ -57,6 +57,7 @@ type redoLog struct {
 	moved     []movedRun         // by the transaction under way
 	recycling bool               // a goroutine frees a region
 	failed    time.Time          // when it could not
+	purged    int64              // the highest number of a run that was purged in this life
 	stale     int                // bytes appended since something was deleted, less than a frame of the write-ahead log
 	running   sync.WaitGroup     // that goroutine
 	parts     [][]byte           // reused
@@ -145,7 +146,7 @@ func (d *Dir) armRedo(db *sqlite.Conn) error {
 	if l.arming = l.on && !l.armed && l.paused == 0; !l.arming {
 		return nil
 	}
-	return index.KeepRedo(db, uint64(d.epoch))
+	return index.KeepRedoMark(db, index.RedoMark{Life: uint64(d.epoch), Purged: l.purged})
 }
 
 // pauseRedo has all commits go into pawl.db, which has everything when it returns, until resume is called.
@@ -185,7 +186,7 @@ func (d *Dir) disarmRedo() error {
 	if !l.armed {
 		return nil
 	}
-	_, err := d.moveRuns(slices.Collect(maps.Keys(l.behind)), math.MaxInt, func() error { return index.KeepRedo(d.db, 0) })
+	_, err := d.moveRuns(slices.Collect(maps.Keys(l.behind)), math.MaxInt, func() error { return index.KeepRedoMark(d.db, index.RedoMark{}) })
 	if err == nil {
 		l.armed = false
 	}

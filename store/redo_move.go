@@ -101,11 +101,18 @@ func (l *redoLog) noteStored(r *Run) {
 	}
 }
 
-// notePurged notes that the transaction under way deletes a run.
-func (l *redoLog) notePurged(num int64) {
-	if l.on {
-		l.moved = append(l.moved, movedRun{run: &redoRun{num: num}, gone: true})
+// notePurgedRedo notes that the transaction under way deletes a run, also in the mark, which tells a row that was
+// deleted from one that was lost.
+func (d *Dir) notePurgedRedo(db *sqlite.Conn, num int64) error {
+	l := &d.redo
+	if !l.on {
+		return nil
 	}
+	l.moved = append(l.moved, movedRun{run: &redoRun{num: num}, gone: true})
+	if l.purged = max(l.purged, num); !l.armed { // armRedo writes it
+		return nil
+	}
+	return index.KeepRedoMark(db, index.RedoMark{Life: uint64(d.epoch), Purged: l.purged})
 }
 
 // noteFiled notes that the transaction under way names a file of a run, which may rest now.

@@ -12,27 +12,43 @@ import (
 )
 
 // checkRedo refuses a directory whose redo log is missing, of another time or damaged, if it may have commits that
-// pawl.db lacks. It changes nothing.
+// pawl.db lacks, and one whose pawl.db lacks a run of which the redo log has commits. It changes nothing.
 //
-// A pawl.db that was closed has everything, whatever lies beside it.
-func (d *Dir) checkRedo(m lockRecord) error {
-	if !m.mayLackCommits() {
-		return nil
+// A pawl.db that was closed has everything, whatever lies beside it. That there is no row of a run shows damage which
+// looks like a loss of power: the transaction that began the run was synced before its first commit came there.
+func (d *Dir) checkRedo(db *sqlite.Conn, m lockRecord) (err error) {
+	if d.redo.found, err = d.redoMark(db); err != nil || !m.mayLackCommits() {
+		return err
 	}
-	_, err := d.readRedo()
+	if d.redo.found.Life == 0 {
+		return d.checkUnnamedRedo(db, m)
+	}
+	data, err := d.readRedo()
+	if err != nil || !redo.IsSynced(data) {
+		return err
+	}
+	r := index.Replay{DB: db}
+	return d.lacksCommits(redo.Read(data, r.CheckRows(d.redo.found.Purged)), "it lacks a run of which "+redoFile+" has commits")
+}
+
+// lacksCommits returns an error of a check as one of pawl.db, if it says that commits are missing there.
+func (d *Dir) lacksCommits(err error, what string) error {
+	if errors.Is(err, index.ErrLacksCommits) {
+		return &CorruptError{File: d.pathOf(indexFile), What: "commits would be lost: " + what}
+	}
 	return err
 }
 
 // mayLackCommits reports whether pawl.db may lack commits that a redo log has: it was not closed, or nothing is known.
 func (m lockRecord) mayLackCommits() bool { return m.state != stateClosed || m.epoch == 0 }
 
-// namedRedo returns the life of the redo log that pawl.db names, 0 if none.
-func (d *Dir) namedRedo(db *sqlite.Conn) (life uint64, err error) {
-	life, err = index.ReadRedo(db)
+// redoMark returns which redo log pawl.db names.
+func (d *Dir) redoMark(db *sqlite.Conn) (m index.RedoMark, err error) {
+	m, err = index.ReadRedoMark(db)
 	if errors.Is(err, index.ErrDamagedSecret) {
 		err = &CorruptError{File: d.pathOf(indexFile), What: "what its table meta says of the redo log is damaged"}
 	}
-	return life, err
+	return m, err
 }
 
 // checkUnnamedRedo refuses a directory whose pawl.db names no redo log, but lacks commits that the one of its last life
@@ -41,7 +57,7 @@ func (d *Dir) namedRedo(db *sqlite.Conn) (life uint64, err error) {
 //
 // A redo log that is not named any more has nothing that pawl.db lacks, and where commits are not synced pawl.db may be behind.
 func (d *Dir) checkUnnamedRedo(db *sqlite.Conn, m lockRecord) error {
-	if d.redo.named != 0 || m.state != stateSynced {
+	if m.state != stateSynced {
 		return nil
 	}
 	data, err := d.readFile(redoFile)
@@ -56,19 +72,16 @@ func (d *Dir) checkUnnamedRedo(db *sqlite.Conn, m lockRecord) error {
 	}
 	r := index.Replay{DB: db}
 	err = redo.Read(data, r.CheckPresent)
-	if errors.Is(err, index.ErrLacksCommits) {
-		return &CorruptError{File: d.pathOf(redoFile), What: "commits would be lost: pawl.db does not name it, and lacks what it has"}
-	}
 	if errors.Is(err, redo.ErrDamaged) {
 		return nil
 	}
-	return err
+	return d.lacksCommits(err, "it does not name "+redoFile+", which has them")
 }
 
 // readRedo returns the bytes of the redo log that has commits which pawl.db may lack, nil if there is none. It
 // fails with ErrCorrupt if frames cannot be read, with the bytes.
 func (d *Dir) readRedo() (data []byte, err error) {
-	life := d.redo.named
+	life := d.redo.found.Life
 	if life == 0 {
 		return nil, nil
 	}
@@ -100,7 +113,7 @@ func (d *Dir) readRedo() (data []byte, err error) {
 func (d *Dir) takeRedo() error {
 	putEpochs := func() error { _, err := d.db.Exec(putEpoch, int64(d.epoch)); return err }
 	if !d.was.mayLackCommits() {
-		return errors.Join(index.KeepRedo(d.db, 0), putEpochs())
+		return errors.Join(index.KeepRedoMark(d.db, index.RedoMark{}), putEpochs())
 	}
 	if data, err := d.readRedo(); err != nil || data == nil {
 		return errors.Join(err, putEpochs())
@@ -126,7 +139,7 @@ func (d *Dir) takeRedo() error {
 		if err := redo.Read(data, r.Execute); err != nil {
 			return err
 		}
-		return errors.Join(index.KeepRedo(d.db, 0), putEpochs())
+		return errors.Join(index.KeepRedoMark(d.db, index.RedoMark{}), putEpochs())
 	})
 }
 
@@ -135,18 +148,14 @@ func (in *Inspection) replayRedo(m lockRecord) {
 	if !m.mayLackCommits() {
 		return
 	}
-	var err error
-	if in.dir.redo.named, err = in.dir.namedRedo(in.dir.db); err != nil {
-		in.distrustIndex(indexFile, in.dir.indexError(err))
-		return
-	}
-	if err := in.dir.checkUnnamedRedo(in.dir.db, m); err != nil {
-		in.distrustIndex(redoFile, err)
+	if err := in.dir.checkRedo(in.dir.db, m); err != nil {
+		file := indexFile
+		if c := (*CorruptError)(nil); errors.As(err, &c) && c.File == in.dir.pathOf(redoFile) {
+			file = redoFile
+		}
+		in.distrustIndex(file, in.dir.indexError(err))
 	}
 	data, err := in.dir.readRedo()
-	if err != nil {
-		in.distrustIndex(redoFile, err)
-	}
 	if data == nil {
 		return
 	}

@@ -411,9 +411,9 @@ func TestNothingIsAppendedWhileACopyIsMade(t *testing.T) {
 	o.do(state.Resume{}, decision.ResumeRun{})
 	runs, left := behind(d)
 	require.Zero(t, runs+left)
-	life, err := d.namedRedo(d.db)
+	mark, err := d.redoMark(d.db)
 	require.NoError(t, err)
-	require.Zero(t, life)
+	require.Zero(t, mark)
 	resume()
 	o.do(state.Pause{}, decision.PauseRun{}) // in pawl.db, which names the redo log again
 	o.do(state.Resume{}, decision.ResumeRun{})
@@ -488,7 +488,7 @@ func TestARedoLogThatNothingNames(t *testing.T) {
 		}
 		_, err := Open(copied, Options{})
 		require.ErrorIs(t, err, ErrCorrupt)
-		require.ErrorContains(t, err, "does not name it")
+		require.ErrorContains(t, err, "does not name pawl.db-redo")
 		require.Equal(t, was, harness.Contents(t, copied))
 		report, err := Verify(copied)
 		require.NoError(t, err)

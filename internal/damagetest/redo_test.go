@@ -37,7 +37,7 @@ func newRedoScene(t *testing.T) *redoScene {
 	life, err := redo.LifeOf(data)
 	require.NoError(t, err)
 	var frames [][]byte
-	require.NoError(t, redo.Read(data, true, func(b []byte) error { frames = append(frames, slices.Clone(b)); return nil }))
+	require.NoError(t, redo.Read(data, func(b []byte) error { frames = append(frames, slices.Clone(b)); return nil }))
 	n := len(frames)
 	require.Greater(t, n, 8)
 	s.full = tell(t, s.plus)
@@ -75,7 +75,7 @@ func newRedoScene(t *testing.T) *redoScene {
 func layFrames(t *testing.T, name string, life uint64, frames [][]byte, size int64, from, others int) redoLayout {
 	out := redoLayout{name: name}
 	path := filepath.Join(harness.Workspace(t), "layout")
-	writeFile(t, redo.NewFile(life, size), path)
+	writeFile(t, redo.NewFile(life, size, true), path)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	require.NoError(t, err)
 	l := redo.NewLog(f, life, size, nil, (*os.File).Sync)
@@ -138,7 +138,7 @@ func (l *redoLayout) hasSameHeader(data []byte) bool {
 	is := func(at, size int) bool {
 		return len(data) >= at+size && bytes.Equal(data[at:at+size], l.data[at:at+size])
 	}
-	return is(0, 32) && is(redoRegions, 12) && is(redoRegions+redoSector, 12)
+	return is(0, redoStart) && is(redoRegions, 12) && is(redoRegions+redoSector, 12)
 }
 
 // judgeRedo opens a directory whose redo log was harmed. Of all that was synced nothing may be gone without a word,
@@ -236,7 +236,7 @@ func redoHarms(other []byte) []redoHarm {
 			return b
 		}},
 		{"flipped bits before the frames", func(_ *redoLayout, b []byte, rng *rand.Rand) []byte { flip(b[:redoFrames], 0, rng); return b }},
-		{"flipped bits of the header", func(_ *redoLayout, b []byte, rng *rand.Rand) []byte { flip(b[:32], 0, rng); return b }},
+		{"flipped bits of the header", func(_ *redoLayout, b []byte, rng *rand.Rand) []byte { flip(b[:redoStart], 0, rng); return b }},
 		{"flipped bits of a region's sector", func(_ *redoLayout, b []byte, rng *rand.Rand) []byte {
 			at := redoRegions + rng.IntN(2)*redoSector
 			flip(b[:at+12], at, rng)
@@ -245,7 +245,7 @@ func redoHarms(other []byte) []redoHarm {
 		{"another owner", func(_ *redoLayout, b []byte, rng *rand.Rand) []byte { noise(b[redoOwner:redoOwner+8], rng); return b }},
 		{"noise where nothing is", func(_ *redoLayout, b []byte, rng *rand.Rand) []byte {
 			noise(b[redoRegions+redoSector+12:redoFrames], rng)
-			noise(b[32:redoSector], rng)
+			noise(b[redoStart:redoSector], rng)
 			return b
 		}},
 		{"noise behind the end", func(_ *redoLayout, b []byte, rng *rand.Rand) []byte {

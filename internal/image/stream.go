@@ -91,7 +91,7 @@ func (s *Stream) addPage(b *block) (uint32, error) {
 // nextPage returns room for the next page, which is not cleared.
 func (s *Stream) nextPage() ([]byte, error) {
 	page, err := s.extend()
-	if err == nil && s.end()-int64(s.size) == lockedAt {
+	if err == nil && s.bytesSoFar()-int64(s.size) == lockedAt {
 		clear(page)
 		page, err = s.extend()
 	}
@@ -109,15 +109,15 @@ func (s *Stream) extend() ([]byte, error) {
 	return s.chunk[len(s.chunk)-s.size:], nil
 }
 
-// end returns where the last page ends.
-func (s *Stream) end() int64 { return s.before + int64(len(s.chunk)) }
+// bytesSoFar returns where the last page ends.
+func (s *Stream) bytesSoFar() int64 { return s.before + int64(len(s.chunk)) }
 
 // lastPage returns the number of the page that was added last.
-func (s *Stream) lastPage() uint32 { return uint32(s.end() / int64(s.size)) }
+func (s *Stream) lastPage() uint32 { return uint32(s.bytesSoFar() / int64(s.size)) }
 
 // pageAfter returns the number that the next page will have.
 func (s *Stream) pageAfter() uint32 {
-	if s.end() == lockedAt {
+	if s.bytesSoFar() == lockedAt {
 		return s.lastPage() + 2
 	}
 	return s.lastPage() + 1

@@ -170,27 +170,35 @@ const (
 	dropRedo = `DELETE FROM meta WHERE key = 'redo'`
 )
 
-// ReadRedo returns the life of the redo log that has commits which pawl.db may lack; 0 if there is none. It
-// fails with ErrDamagedSecret.
-func ReadRedo(db *sqlite.Conn) (life uint64, err error) {
-	_, err = db.One(getRedo, func(r *sqlite.Row) error {
-		value := r.Bytes(0)
-		if len(value) != metaCRCSize+8 || !bytes.Equal(withCRC(value[metaCRCSize:]), value) {
-			return ErrDamagedSecret
-		}
-		life = binary.BigEndian.Uint64(value[metaCRCSize:])
-		return nil
-	})
-	return life, err
+// A RedoMark says of which redo log a pawl.db may lack commits.
+type RedoMark struct {
+	Life   uint64 // of the file; 0: there is none
+	Purged int64  // the highest number of a run that was purged in this life
 }
 
-// KeepRedo notes the life of the redo log that has commits which pawl.db lacks; 0: there is none.
-func KeepRedo(db *sqlite.Conn, life uint64) (err error) {
-	if life == 0 {
+// ReadRedoMark returns the mark of a pawl.db. It fails with ErrDamagedSecret.
+func ReadRedoMark(db *sqlite.Conn) (m RedoMark, err error) {
+	_, err = db.One(getRedo, func(r *sqlite.Row) error {
+		value := r.Bytes(0)
+		if len(value) != metaCRCSize+16 || !bytes.Equal(withCRC(value[metaCRCSize:]), value) {
+			return ErrDamagedSecret
+		}
+		m.Life = binary.BigEndian.Uint64(value[metaCRCSize:])
+		m.Purged = int64(binary.BigEndian.Uint64(value[metaCRCSize+8:])) //nolint:gosec // as it was written
+		return nil
+	})
+	return m, err
+}
+
+// KeepRedoMark writes the mark, or removes it if it names no redo log.
+func KeepRedoMark(db *sqlite.Conn, m RedoMark) (err error) {
+	if m.Life == 0 {
 		_, err = db.Exec(dropRedo)
-	} else {
-		_, err = db.Exec(putRedo, withCRC(binary.BigEndian.AppendUint64(nil, life)))
+		return err
 	}
+	value := binary.BigEndian.AppendUint64(nil, m.Life)
+	value = binary.BigEndian.AppendUint64(value, uint64(m.Purged)) //nolint:gosec // it is positive
+	_, err = db.Exec(putRedo, withCRC(value))
 	return err
 }
 
@@ -276,6 +284,20 @@ func (r *Replay) CheckPresent(data []byte) error {
 		}
 		return err
 	})
+}
+
+// CheckRows returns a function for the frames of a redo log, which fails with ErrLacksCommits if there is no row of a
+// run that was not purged, as far as the highest number of one that was tells. It changes nothing.
+func (r *Replay) CheckRows(purged int64) func(data []byte) error {
+	return func(data []byte) error {
+		return eachAdvance(data, func(a *Advance) error {
+			run, err := r.runOf(a.Num)
+			if err == nil && !run.found && a.Num > purged {
+				err = ErrLacksCommits
+			}
+			return err
+		})
+	}
 }
 
 // CheckFrame fails if a frame has anything but advances.
