@@ -300,10 +300,7 @@ func (d *Dir) readMoved(f func() error) error {
 	}
 	d.counts.clearChanges()
 	d.redo.clearMoved()
-	if _, undone := d.db.Exec(rollback); undone != nil {
-		return d.failForGood(fmt.Errorf("cannot roll back: %w", undone))
-	}
-	return errors.Join(err, d.db.Script(`PRAGMA cache_spill=ON`))
+	return errors.Join(d.rollbackAfter(err), d.db.Script(`PRAGMA cache_spill=ON`))
 }
 
 // recycleIfHalfFull has a region of the redo log freed when the other one is half full. The lock is held.
