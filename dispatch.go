@@ -249,7 +249,7 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
 		}
 		r := recover()
-		alive = !ended || r != nil
+		returns := !ended || r != nil
 		if r != nil {
 			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
 			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
@@ -265,6 +265,7 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 			d.mu.Unlock()
 			d.engine.hook.Hit("task.delivered")
 		}
+		alive = returns
 	}()
 	d.engine.hook.Hit("task.begin")
 	output, err := d.engine.options.Executor.Execute(t.ctx, d.engine.executorTask(t))

@@ -89,8 +89,8 @@ var (
 )
 
 // An Actor owns the state of one run. Only who has the turn touches it: the goroutine in Run, or that of a caller of
-// Deliver, while the other waits for something to do. Ask, Look, Nudge, Idle and Done use the channels alone, and may
-// be called from any goroutine, as Deliver may.
+// Deliver or Look, while the other waits for something to do. Ask, Nudge, Idle and Done use the channels alone. All of
+// these may be called from any goroutine.
 //
 // Between two turns, state is what is committed with the record seq as its last one. During a turn it runs ahead of
 // the commit: whatever keeps the commit from being made has the state loaded again.
@@ -101,9 +101,7 @@ type Actor struct {
 	options Options
 	hook    *testhook.Hook
 	mailbox chan *envelope // pointers: its room is most of what a run that waits takes
-	// looks has no room: a look is taken between two turns or not at all. nudge has room for one: two nudges say no
-	// more than one.
-	looks chan look
+	// nudge has room for one: two nudges say no more than one.
 	nudge chan struct{}
 	done  chan struct{}
 	ran   atomic.Bool // Run was called
@@ -111,7 +109,7 @@ type Actor struct {
 	// turn is full while somebody has the turn, from New until the run is loaded, and for good once the actor has
 	// ended. All below is only for who has it.
 	turn   chan struct{}
-	lent   bool  // a caller of Deliver has it
+	lent   bool  // a caller of Deliver or Look has it
 	broken error // why a turn in a caller's goroutine ended the actor, which is still to be done
 
 	// flush is the one that has begun and whose end has not been noted yet. A turn that commits meanwhile ends fresh,
@@ -143,7 +141,7 @@ func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	}
 	a := &Actor{
 		ID: id, store: store, outbox: outbox, options: o, hook: o.Hook,
-		mailbox: make(chan *envelope, o.Mailbox), looks: make(chan look), nudge: make(chan struct{}, 1), done: make(chan struct{}), turn: make(chan struct{}, 1),
+		mailbox: make(chan *envelope, o.Mailbox), nudge: make(chan struct{}, 1), done: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
 	a.turn <- struct{}{} // until the run is loaded
 	return a
@@ -236,12 +234,6 @@ func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 	case <-a.alarm.C:
 		a.hook.Hit("actor.alarm")
 		return a.inTurn(func() error { return a.serveMessages() })
-	case l := <-a.looks:
-		return a.inTurn(func() error {
-			l.at(a.state, a.seq)
-			close(l.done)
-			return nil
-		})
 	// Either a flush has ended, or there is nothing to do but to ask whether the actor may leave.
 	case <-a.nudge:
 		return a.inTurn(a.noteFlush)
@@ -339,6 +331,9 @@ func (a *Actor) activateRun() error {
 	a.hook.Hit("actor.resend")
 	a.hook.Turn(string(a.ID))
 	a.resendPending()
+	if a.state.Status.Final() { // whoever was to tell of it may have broken behind the commit
+		a.outbox.Committed(a.Outcome())
+	}
 	// What came due while the run was not in memory rings at once, and each timer once, however long that was.
 	a.setAlarm()
 	a.hook.Hit("actor.active")

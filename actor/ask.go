@@ -2,6 +2,7 @@ package actor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-run/pawl/internal/state"
@@ -59,23 +60,40 @@ func (a *Actor) Deliver(ctx context.Context, m state.Message) error {
 	default:
 		return a.Ask(ctx, m)
 	}
-	// Those who wait came before. What has broken the actor is not asked for more.
-	if len(a.mailbox) > 0 || a.broken != nil {
+	// Those who wait came before, and an alarm that is due comes behind them. One message may be in the hands of the
+	// actor's goroutine by now, and one more may come into the mailbox: so no other is taken. What has broken the
+	// actor is not asked for more.
+	now := a.currentInstant()
+	if len(a.mailbox) > 0 || a.broken != nil || a.isAlarmDue(now) {
 		<-a.turn
 		return a.Ask(ctx, m)
 	}
 	e := &envelope{m, make(chan error, 1)}
-	a.lent = true
-	a.broken = a.recoverPanic(func() error { return a.serveMessages(*e) })
-	a.lent = false
-	// Only the actor's own goroutine ends it.
-	leaves := a.broken != nil || a.wantsToLeave()
-	<-a.turn
-	if leaves {
-		a.Nudge()
-	}
+	a.lendTurn(func() error {
+		a.hook.Turn(string(a.ID))
+		return a.runTurnAt([]envelope{*e}, now)
+	})
 	return a.finalReply(e)
 }
+
+// lendTurn does something in the turn that its caller has taken, and gives that back. What breaks then, or ends the
+// goroutine, ends the actor, which its own goroutine does.
+func (a *Actor) lendTurn(f func() error) {
+	a.lent = true
+	err := errGone // unless f returns
+	defer func() {
+		a.lent, a.broken = false, err
+		leaves := err != nil || a.wantsToLeave()
+		<-a.turn
+		if leaves {
+			a.Nudge()
+		}
+	}()
+	err = a.recoverPanic(f)
+}
+
+// errGone ends an actor whose turn was in a goroutine that was ended.
+var errGone = errors.New("the goroutine that had a turn was ended")
 
 // finalReply returns the reply that an actor gave on its way out.
 func (a *Actor) finalReply(e *envelope) error {

@@ -34,12 +34,17 @@ func (a *Actor) collectBatch(batch ...envelope) []envelope {
 // two the actor has noticed first, so that a result which came at the same instant as the timeout of its attempt
 // counts, and the timeout finds nothing to do.
 func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
-	at := a.state.Alarm()
-	if at.IsZero() || at.After(now) || a.options.Still {
+	if !a.isAlarmDue(now) {
 		return batch
 	}
 	// Nobody reads the answer, but every message of a batch gets one.
-	return append(batch, envelope{state.AlarmFired{At: at.UnixMilli()}, make(chan error, 1)})
+	return append(batch, envelope{state.AlarmFired{At: a.state.Alarm().UnixMilli()}, make(chan error, 1)})
+}
+
+// isAlarmDue reports whether the alarm of the run rings in a turn at an instant.
+func (a *Actor) isAlarmDue(now time.Time) bool {
+	at := a.state.Alarm()
+	return !at.IsZero() && !at.After(now) && !a.options.Still
 }
 
 // A turn is the outcome of one batch of messages: the records to commit, and the effects and replies to send after
@@ -61,8 +66,10 @@ type turn struct {
 // Nothing leaves before the commit, not even a refusal: it may rest on a message before it in the batch, and a caller
 // who was told that the run has ended must not find it running after a crash. All messages of a batch have the same
 // instant, and are committed together or not at all; each has a record of its own, if it decided something.
-func (a *Actor) runTurn(batch []envelope) error {
-	now := a.currentInstant()
+func (a *Actor) runTurn(batch []envelope) error { return a.runTurnAt(batch, a.currentInstant()) }
+
+// runTurnAt is runTurn at an instant.
+func (a *Actor) runTurnAt(batch []envelope, now time.Time) error {
 	batch = a.withAlarm(batch, now)
 	// The timer rang early, or the state has changed since it was armed.
 	if len(batch) == 0 {
