@@ -136,6 +136,30 @@ func TestASyncThatFailsWhileARegionIsFreed(t *testing.T) {
 	require.ErrorIs(t, d.Err(), ErrFailed)
 }
 
+// TestFramesAreSynced, each before its commit is acknowledged, unless the directory was opened for less.
+func TestFramesAreSynced(t *testing.T) {
+	for durability, each := range map[Durability]int64{PowerLoss: 1, ProcessCrash: 0} {
+		d, o := ahead(t, Options{Durability: durability})
+		require.NoError(t, o.file())
+		resume, err := d.pauseRedo(context.Background())
+		require.NoError(t, err)
+		f, err := os.OpenFile(d.pathOf(redoFile), os.O_RDWR, 0)
+		require.NoError(t, err)
+		var synced atomic.Int64
+		d.mu.Lock()
+		require.NoError(t, d.redo.file.Close())
+		d.redo.file = redo.NewLog(f, uint64(d.epoch), redo.RegionBytes, nil, func(*os.File) error { synced.Add(1); return nil })
+		d.mu.Unlock()
+		resume()
+		o.do(state.Resume{}, decision.ResumeRun{}) // in pawl.db
+		require.Zero(t, synced.Load())
+		for n := range int64(3) {
+			o.do(state.Heartbeat{Token: 1})
+			require.Equal(t, each*(n+1), synced.Load())
+		}
+	}
+}
+
 // TestRepairBehindADamagedFrame: a frame that has changed damages the runs that it is of, and no others.
 func TestRepairBehindADamagedFrame(t *testing.T) {
 	d, _ := ahead(t, Options{})

@@ -104,8 +104,13 @@ var bugs = []bug{
 	},
 	{
 		"commits are not synced", "store/logsync.go",
-		"	return syncData(d.log.file)\n", "	return nil\n",
+		"	err := syncData(d.log.file)\n	d.log.unsynced = d.log.unsynced && err != nil\n", "	err := error(nil)\n",
 		"./store", "TestAFailedSyncFailsTheDirectory",
+	},
+	{
+		"frames of the redo log are not synced", "store/redo_append.go",
+		"if l.unsynced = d.options.Durability == ProcessCrash; !l.unsynced {", "if l.unsynced = true; !l.unsynced {",
+		"./store", "TestFramesAreSynced",
 	},
 	{
 		"a quorum asks for one branch more", "planning/fanin.go",
