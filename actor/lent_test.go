@@ -112,10 +112,10 @@ func TestAResultBeforeItsTimeout(t *testing.T) {
 			synctest.Wait()
 			turns := make(chan struct{})
 			hook.OnTurn(func(string) { <-turns })
-			time.Sleep(9 * time.Second)
+			<-time.NewTimer(9 * time.Second).C
 			other := deliver(ctx, ways(a)[way], completed(sent["c"]))
 			late := deliver(ctx, a.Ask, completed(sent["d"])) // a second before its timeout
-			time.Sleep(2 * time.Second)
+			<-time.NewTimer(2 * time.Second).C
 			close(turns)
 			require.NoError(t, errors.Join(<-other, <-late))
 			stop()
