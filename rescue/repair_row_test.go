@@ -54,7 +54,7 @@ func TestRepairOfChangedRows(t *testing.T) {
 	want := all(t, d.History("parts"))
 	require.NoError(t, d.Close())
 	require.NoError(t, files.Close())
-	suspended := []string{"seq = 2", "sum = zeroblob(32)", "at = at + 1", "last_crc = 1"}
+	suspended := []string{"seq = seq + 1", "sum = zeroblob(32)", "at = at + 1", "last_crc = 1"}
 	for i, set := range append([]string{
 		"workflow = 'x'", "version = 9", "input_hash = 'x'", "parent = 'x'", "root = 'x'", "labels = 'x'", "nonce = 7", "started_at = 7", "forked_from = 'x'", "forked_record = 7", "start_crc = 1",
 		"room = 7", "room_crc = 1", "status = 4", "alarm = 7", "ended_at = 7", "output = '{}'", "failure = 'x'", "artifacts = '[]'", "state_crc = 1",

@@ -160,7 +160,7 @@ func (in *Inspection) replayRedo(m lockRecord) {
 		return
 	}
 	err = in.dir.inTransaction(func() error {
-		r := index.Replay{DB: in.dir.db, Whole: err != nil || redo.IsSynced(data)}
+		r := index.Replay{DB: in.dir.db, Whole: err != nil || redo.IsSynced(data), All: true}
 		if err == nil {
 			return redo.Read(data, r.Execute)
 		}

@@ -37,7 +37,7 @@ const (
 	redoOwner   = redoSector
 	redoRegions = 2 * redoSector // a sector for each of two
 	redoFrames  = 4096
-	redoStart   = 40 // bytes of the header
+	redoStart   = 36 // bytes of the header
 	redoHeader  = 24 // bytes of that of a frame
 )
 

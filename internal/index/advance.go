@@ -159,7 +159,7 @@ func bytesOf(values []driver.Value) []driver.Value { return append([]driver.Valu
 
 const (
 	putAdvanced  = `INSERT INTO log (key, at, epoch, planner, message, decisions, vals, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
-	getAdvanced  = `SELECT num, seq, sum, at, last_crc FROM runs WHERE num = ?`
+	getAdvanced  = `SELECT num, seq, sum, at, last_crc, filed FROM runs WHERE num = ?`
 	moveRow      = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ? WHERE num = ?`
 	moveAndState = `UPDATE runs SET seq = ?, sum = ?, at = ?, last_crc = ?,
 		status = ?, alarm = ?, ended_at = ?, output = ?, failure = ?, artifacts = ?, state_crc = ? WHERE num = ?`
@@ -241,7 +241,10 @@ type Replay struct {
 	// Whole says that nothing that was committed is missing before what was committed later. Otherwise a loss of power may
 	// have taken commits of a run from pawl.db, behind which those of the redo log do not count.
 	Whole bool
-	runs  map[int64]*replayedRun
+	// All has records put there also if the row says that they are, which may be damaged: whoever repairs wants all there
+	// are.
+	All  bool
+	runs map[int64]*replayedRun
 }
 
 // A replayedRun is what the row of a run says.
@@ -250,6 +253,7 @@ type replayedRun struct {
 	sound  bool  // its part RowLast is
 	broken bool  // its commits do not count any more
 	seq    int64 // of the last record
+	filed  int64 // of the last one that its file has
 }
 
 // runOf returns what the row of a run says, which is read once.
@@ -263,7 +267,7 @@ func (r *Replay) runOf(num int64) (*replayedRun, error) {
 	run := &replayedRun{}
 	r.runs[num] = run
 	_, err := r.DB.One(getAdvanced, func(x *sqlite.Row) error {
-		run.found, run.sound, run.seq = true, CRCMatches(x, 1, 4), x.Int64(1)
+		run.found, run.sound, run.seq, run.filed = true, CRCMatches(x, 1, 4), x.Int64(1), x.Int64(5)
 		return nil
 	}, num)
 	return run, err
@@ -334,6 +338,11 @@ func (r *Replay) execute(a *Advance) error {
 	if !r.Whole && a.Entries[0].Seq > run.seq+1 {
 		run.broken = true
 		return nil
+	}
+	if r.All {
+		if err := a.PutRecords(r.DB, run.filed); err != nil {
+			return err
+		}
 	}
 	last := a.Entries[len(a.Entries)-1].Seq
 	if last <= run.seq {
