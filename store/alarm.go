@@ -62,7 +62,7 @@ type dueAlarm struct {
 func (d *Dir) dueAlarmsBehind(before time.Time) (due []dueAlarm, err error) {
 	err = d.readIndex(func(*sqlite.Conn) error {
 		for num, r := range d.redo.behind {
-			if at, ok := r.alarm(); ok && at <= before.UnixMilli() {
+			if at, ok := r.changedAlarm(); ok && at <= before.UnixMilli() {
 				due = append(due, dueAlarm{r.run, num, at})
 			}
 		}
@@ -85,7 +85,7 @@ func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
 	err := d.readIndex(func(db *sqlite.Conn) error {
 		found := int64(math.MaxInt64)
 		for _, r := range d.redo.behind {
-			if at, ok := r.alarm(); ok && at > from {
+			if at, ok := r.changedAlarm(); ok && at > from {
 				found = min(found, at)
 			}
 		}

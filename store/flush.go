@@ -211,8 +211,8 @@ func (j *flushJob) loggedBytes() (n int64) {
 // lastRequest returns the request with the last record that the file is to hold.
 func (j *flushJob) lastRequest() *flushRequest { return j.requests[len(j.requests)-1] }
 
-// spills returns the numbers of the spills of the records that the file is to hold.
-func (j *flushJob) spills() (out []int64) {
+// spillsOf returns the numbers of the spills of the records that the file is to hold.
+func (j *flushJob) spillsOf() (out []int64) {
 	for _, f := range j.requests {
 		for i := range f.entries {
 			if n := f.entries[i].Spill; n != 0 {

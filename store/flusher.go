@@ -90,6 +90,9 @@ const (
 	// once before each transaction that drops such records. A crash leaves them.
 	trimming flushStage = "trimming"
 	trimmed  flushStage = "trimmed" // the log is trimmed
+	// What the redo log has is about to be in pawl.db; passed whenever it moves there by itself. A crash leaves it
+	// in the redo log.
+	moving flushStage = "moving"
 )
 
 // startWorkers begins the workers, as the last step of Open.

@@ -83,8 +83,8 @@ type redoRun struct {
 	movedRow     bool
 }
 
-// alarm returns the alarm of the run, in milliseconds, if pawl.db may have another one and there is one.
-func (r *redoRun) alarm() (at int64, ok bool) {
+// changedAlarm returns the alarm of the run, in milliseconds, if pawl.db may have another one and there is one.
+func (r *redoRun) changedAlarm() (at int64, ok bool) {
 	if r.changesAlarm() {
 		at, ok = r.state[index.StateAlarm].(int64)
 	}

@@ -59,6 +59,22 @@ func TestListsOnAFullDisk(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []RunCount{{"fan", workflow.RunPaused, runs}}, counts)
 	}
+	reset := onStage(d, func(now flushStage) error {
+		if now == moving {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	listed := 0
+	for h, err := range d.HeadsUntil(context.Background(), RunFilter{Status: []workflow.RunStatus{workflow.RunPaused}}) {
+		require.NoError(t, err)
+		require.EqualValues(t, 12, h.Seq)
+		listed++
+	}
+	require.Equal(t, runs, listed)
+	stored, _ := inTables(t, d, "r1")
+	require.Equal(t, runs, stored, "nothing has moved")
+	reset()
 	limitPages(t, d, 1) // pawl.db may not even have them in memory then
 	_, err := d.Unfinished()
 	require.ErrorIs(t, err, ErrNoSpace)

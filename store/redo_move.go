@@ -204,6 +204,9 @@ func (d *Dir) moveRuns(nums []int64, limit int, also func() error) (rest []int64
 	if err == nil && also != nil {
 		err = also()
 	}
+	if err == nil {
+		err = d.hook.Stage(string(moving))
+	}
 	if err != nil {
 		return nil, d.rollbackAfter(d.indexError(err))
 	}

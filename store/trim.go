@@ -66,7 +66,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 				if _, err := db.Exec(deleteLog, index.LogKey(s.num, s.first), index.LogKey(s.num, s.last)); err != nil {
 					return err
 				}
-				spills = append(spills, j.spills()...)
+				spills = append(spills, j.spillsOf()...)
 				continue
 			}
 			spans = append(spans, s)

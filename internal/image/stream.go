@@ -90,16 +90,16 @@ func (s *Stream) addPage(b *block) (uint32, error) {
 
 // nextPage returns room for the next page, which is not cleared.
 func (s *Stream) nextPage() ([]byte, error) {
-	page, err := s.extend()
+	page, err := s.addRoom()
 	if err == nil && s.bytesSoFar()-int64(s.size) == lockedAt {
 		clear(page)
-		page, err = s.extend()
+		page, err = s.addRoom()
 	}
 	return page, err
 }
 
-// extend returns room behind the last page.
-func (s *Stream) extend() ([]byte, error) {
+// addRoom returns room behind the last page.
+func (s *Stream) addRoom() ([]byte, error) {
 	if len(s.chunk)+s.size > cap(s.chunk) {
 		if err := s.writeChunk(); err != nil {
 			return nil, err

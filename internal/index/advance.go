@@ -274,7 +274,7 @@ func (r *Replay) runOf(num int64) (*replayedRun, error) {
 }
 
 // Execute executes the advances of one frame.
-func (r *Replay) Execute(data []byte) error { return eachAdvance(data, r.execute) }
+func (r *Replay) Execute(data []byte) error { return eachAdvance(data, r.executeAdvance) }
 
 // ErrLacksCommits says that pawl.db lacks commits of a run that it has.
 var ErrLacksCommits = errors.New("pawl.db lacks commits")
@@ -321,13 +321,13 @@ func eachAdvance(data []byte, f func(*Advance) error) error {
 	return nil
 }
 
-// execute executes one advance. A run without a row was purged, or, where a loss of power takes commits, was never
+// executeAdvance executes one advance. A run without a row was purged, or, where a loss of power takes commits, was never
 // started.
 //
 // What is behind the last record that the row names is not in pawl.db, or was on its way there, and all before it is there
 // or in the run's file. With Whole, records that do not follow the last one are put there all the same: whoever loads
 // the run finds that one is missing. Of a row that is damaged nothing is believed, and it stays as it is.
-func (r *Replay) execute(a *Advance) error {
+func (r *Replay) executeAdvance(a *Advance) error {
 	run, err := r.runOf(a.Num)
 	if err != nil || !run.found || run.broken {
 		return err

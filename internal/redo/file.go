@@ -61,7 +61,7 @@ func NewFile(life uint64, region int64, synced bool) []byte {
 	header = binary.LittleEndian.AppendUint32(header, map[bool]uint32{true: 1}[synced])
 	header = binary.LittleEndian.AppendUint64(header, life)
 	header = binary.LittleEndian.AppendUint64(header, uint64(wholeRegion(region))) //nolint:gosec // it is positive
-	copy(out, binary.LittleEndian.AppendUint32(header, checksum(header)))
+	copy(out, binary.LittleEndian.AppendUint32(header, crcOf(header)))
 	binary.LittleEndian.PutUint64(out[ownerAt:], life)
 	for i, gen := range firstGenerations {
 		copy(out[regionAt+i*sector:], sectorOf(life, gen))
@@ -84,11 +84,11 @@ func NewLog(f *os.File, life uint64, region int64, hasRoom func(f *os.File, byte
 // sectorOf returns what the sector of a region says.
 func sectorOf(life, gen uint64) []byte {
 	out := binary.LittleEndian.AppendUint64(nil, gen)
-	sum := crc32.Update(checksum(binary.LittleEndian.AppendUint64(nil, life)), castagnoli, out)
+	sum := crc32.Update(crcOf(binary.LittleEndian.AppendUint64(nil, life)), castagnoli, out)
 	return binary.LittleEndian.AppendUint32(out, sum)
 }
 
-func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func crcOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // frameSum returns the checksum of a frame at a place, whose bytes begin with its length.
 func frameSum(life uint64, at int64, frame []byte) uint32 {
@@ -96,7 +96,7 @@ func frameSum(life uint64, at int64, frame []byte) uint32 {
 	binary.LittleEndian.PutUint64(start[:], life)
 	binary.LittleEndian.PutUint64(start[8:], uint64(at)) //nolint:gosec // it is positive
 	copy(start[16:], frame[:4])
-	return crc32.Update(checksum(start[:]), castagnoli, frame[8:])
+	return crc32.Update(crcOf(start[:]), castagnoli, frame[8:])
 }
 
 // Generation returns the generation of the region that takes frames.
@@ -160,7 +160,7 @@ func (l *Log) Append(parts ...[]byte) error {
 	}
 	binary.LittleEndian.PutUint32(b[4:], frameSum(l.life, l.end, b))
 	l.frame = b
-	l.reserve(l.end + int64(len(b)))
+	l.reserveZeros(l.end + int64(len(b)))
 	if _, err := l.file.WriteAt(b, l.end); err != nil {
 		return err
 	}
@@ -169,9 +169,9 @@ func (l *Log) Append(parts ...[]byte) error {
 	return nil
 }
 
-// reserve adds zeros to a file that is about to grow. Zeros are no frame. Where they find no room the file grows by
+// reserveZeros adds zeros to a file that is about to grow. Zeros are no frame. Where they find no room the file grows by
 // itself, as long as it can: on a disk that is nearly full they take nothing from others.
-func (l *Log) reserve(end int64) {
+func (l *Log) reserveZeros(end int64) {
 	start := framesAt + int64(l.current)*l.region
 	if l.hasRoom == nil || end <= l.size || end-start < reserveFrom {
 		return

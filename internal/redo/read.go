@@ -29,7 +29,7 @@ func readHeader(data []byte) (h fileHeader, err error) {
 		return h, fmt.Errorf("%w: it does not begin as a redo log", ErrDamaged)
 	}
 	header, sum := data[:headerSize-4], binary.LittleEndian.Uint32(data[headerSize-4:])
-	if checksum(header) != sum {
+	if crcOf(header) != sum {
 		return h, fmt.Errorf("%w: its header has changed", ErrDamaged)
 	}
 	if v := binary.LittleEndian.Uint32(header[len(magic):]); v != version {

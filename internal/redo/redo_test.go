@@ -285,7 +285,7 @@ func TestZeros(t *testing.T) {
 func TestOtherFiles(t *testing.T) {
 	later := NewFile(testLife, 1000, true)
 	binary.LittleEndian.PutUint32(later[len(magic):], version+1)
-	binary.LittleEndian.PutUint32(later[headerSize-4:], checksum(later[:headerSize-4]))
+	binary.LittleEndian.PutUint32(later[headerSize-4:], crcOf(later[:headerSize-4]))
 	for says, data := range map[string][]byte{
 		"does not begin as a redo log": []byte("SQLite format 3"), "of version 2": later, "header has changed": append([]byte(magic), make([]byte, 100)...),
 		"cut short": NewFile(testLife, 1000, true)[:headerSize],
