@@ -73,77 +73,43 @@ var errBadAdvance = errors.New("it holds something that is no commit")
 
 // CutAdvance cuts an advance off that Append has appended. The large values of its records are in Packed.
 func CutAdvance(data []byte) (a Advance, rest []byte, err error) {
-	c := advanceCutter{rest: data}
-	a.Num = c.cutVarint()
-	if n := c.cutUvarint(); n == stateColumns {
+	r := sqlite.ValueReader{Rest: data}
+	a.Num = r.ReadVarint()
+	if n := r.ReadUvarint(); n == stateColumns {
 		for range n {
-			a.State = append(a.State, c.cutValue())
+			a.State = append(a.State, r.ReadValue())
 		}
 	} else if n != 0 {
-		c.bad = true
+		r.Bad = true
 	}
-	for n := c.cutUvarint(); n > 0 && !c.bad; n-- {
-		a.Entries = append(a.Entries, c.cutEntry())
+	for n := r.ReadUvarint(); n > 0 && !r.Bad; n-- {
+		a.Entries = append(a.Entries, readEntryOf(&r))
 	}
-	if c.bad || len(a.Entries) == 0 {
+	if r.Bad || len(a.Entries) == 0 {
 		return Advance{}, nil, errBadAdvance
 	}
-	return a, c.rest, nil
+	return a, r.Rest, nil
 }
 
-// An advanceCutter cuts the parts of an advance off, until it is bad.
-type advanceCutter struct {
-	rest []byte
-	bad  bool
-}
-
-func (c *advanceCutter) cutEntry() (e runfile.Entry) {
-	e.Seq = c.cutVarint()
-	e.At = time.UnixMilli(c.cutVarint()).UTC()
-	if len(c.rest) < 8 {
-		c.bad = true
+// readEntryOf reads a record of an advance. What it has does not keep the bytes that it is read from.
+func readEntryOf(r *sqlite.ValueReader) (e runfile.Entry) {
+	e.Seq = r.ReadVarint()
+	e.At = time.UnixMilli(r.ReadVarint()).UTC()
+	if len(r.Rest) < 8 {
+		r.Bad = true
 		return e
 	}
-	e.Epoch, c.rest = workflow.Epoch(binary.LittleEndian.Uint64(c.rest)), c.rest[8:]
-	e.Planner = int(c.cutVarint())
-	e.Message, e.Decisions, e.Packed = c.cutBytes(), c.cutBytes(), c.cutBytes()
-	if !e.Sum.SetBytes(c.rest[:min(len(e.Sum), len(c.rest))]) {
-		c.bad = true
+	e.Epoch, r.Rest = workflow.Epoch(binary.LittleEndian.Uint64(r.Rest)), r.Rest[8:]
+	e.Planner = int(r.ReadVarint())
+	for _, text := range []*[]byte{&e.Message, &e.Decisions, &e.Packed} {
+		*text = bytes.Clone(r.ReadBytes())
+	}
+	if !e.Sum.SetBytes(r.Rest[:min(len(e.Sum), len(r.Rest))]) {
+		r.Bad = true
 		return e
 	}
-	c.rest = c.rest[len(e.Sum):]
+	r.Rest = r.Rest[len(e.Sum):]
 	return e
-}
-
-func (c *advanceCutter) cutValue() driver.Value {
-	v, rest, err := sqlite.CutValue(c.rest)
-	c.rest, c.bad = rest, c.bad || err != nil
-	return v
-}
-
-func (c *advanceCutter) cutBytes() []byte {
-	b, rest, err := cutLength(c.rest)
-	c.rest, c.bad = rest, c.bad || err != nil
-	return bytes.Clone(b)
-}
-
-func (c *advanceCutter) cutVarint() int64 {
-	n, size := binary.Varint(c.rest)
-	return cutNumber(c, n, size)
-}
-
-func (c *advanceCutter) cutUvarint() uint64 {
-	n, size := binary.Uvarint(c.rest)
-	return cutNumber(c, n, size)
-}
-
-func cutNumber[T int64 | uint64](c *advanceCutter, n T, size int) T {
-	if size <= 0 {
-		c.bad = true
-		return 0
-	}
-	c.rest = c.rest[size:]
-	return n
 }
 
 // PatchRow returns a row of RunColumns with other parts RowLast and RowState, each with its checksum; a nil part stays.

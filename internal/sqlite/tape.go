@@ -91,16 +91,6 @@ func AppendValue(to []byte, v driver.Value) ([]byte, error) {
 	return to, fmt.Errorf("an argument of type %T cannot be noted", v)
 }
 
-// CutValue cuts a value off that [AppendValue] has appended. It fails with [ErrBadTape].
-func CutValue(data []byte) (v driver.Value, rest []byte, err error) {
-	r := tapeReader{rest: data}
-	v = r.readValue()
-	if r.bad {
-		return nil, nil, ErrBadTape
-	}
-	return v, r.rest, nil
-}
-
 func appendText[T string | []byte](to []byte, text T) []byte {
 	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
 }
@@ -118,10 +108,10 @@ var ErrBadTape = errors.New("it is not a tape")
 // EachStatement calls f with every statement of a tape, in their order. It fails with
 // [ErrBadTape] or the error of f.
 func EachStatement(tape []byte, f func(*Statement) error) error {
-	r := tapeReader{rest: tape}
-	for len(r.rest) > 0 {
+	r := tapeReader{ValueReader: ValueReader{Rest: tape}}
+	for len(r.Rest) > 0 {
 		s := r.readStatement()
-		if r.bad {
+		if r.Bad {
 			return ErrBadTape
 		}
 		if err := f(s); err != nil {
@@ -133,88 +123,30 @@ func EachStatement(tape []byte, f func(*Statement) error) error {
 
 // A tapeReader reads a tape, until it is bad.
 type tapeReader struct {
-	rest  []byte
+	ValueReader
 	texts []string
 	next  Statement
-	bad   bool
 }
 
 func (r *tapeReader) readStatement() *Statement {
-	n := r.readUvarint()
+	n := r.ReadUvarint()
 	switch {
 	case n < uint64(len(r.texts)):
 	case n == uint64(len(r.texts)):
-		r.texts = append(r.texts, string(r.readBytes()))
+		r.texts = append(r.texts, string(r.ReadBytes()))
 	default:
-		r.bad = true
+		r.Bad = true
 	}
-	rows, count := r.readVarint(), r.readUvarint()
-	if r.bad || count > uint64(len(r.rest)) {
-		r.bad = true
+	rows, count := r.ReadVarint(), r.ReadUvarint()
+	if r.Bad || count > uint64(len(r.Rest)) {
+		r.Bad = true
 		return nil
 	}
 	r.next = Statement{Text: r.texts[n], Args: slices.Grow(r.next.Args[:0], int(count)), Rows: rows} //nolint:gosec // at most the bytes that are there
 	for range count {
-		r.next.Args = append(r.next.Args, r.readValue())
+		r.next.Args = append(r.next.Args, r.ReadValue())
 	}
 	return &r.next
-}
-
-func (r *tapeReader) readValue() driver.Value {
-	if len(r.rest) == 0 {
-		r.bad = true
-		return nil
-	}
-	kind := r.rest[0]
-	r.rest = r.rest[1:]
-	switch kind {
-	case tapeNull:
-		return nil
-	case tapeInt:
-		return r.readVarint()
-	case tapeFloat:
-		if len(r.rest) >= 8 {
-			f := math.Float64frombits(binary.LittleEndian.Uint64(r.rest))
-			r.rest = r.rest[8:]
-			return f
-		}
-	case tapeText:
-		return string(r.readBytes())
-	case tapeBytes:
-		return slices.Clone(r.readBytes())
-	}
-	r.bad = true
-	return nil
-}
-
-func (r *tapeReader) readUvarint() uint64 {
-	n, size := binary.Uvarint(r.rest)
-	return skipNumber(r, n, size)
-}
-
-func (r *tapeReader) readVarint() int64 {
-	n, size := binary.Varint(r.rest)
-	return skipNumber(r, n, size)
-}
-
-func skipNumber[T int64 | uint64](r *tapeReader, n T, size int) T {
-	if size <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
-}
-
-func (r *tapeReader) readBytes() []byte {
-	n := r.readUvarint()
-	if r.bad || n > uint64(len(r.rest)) {
-		r.bad = true
-		return nil
-	}
-	out := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return out
 }
 
 // ErrDiverged says that a statement of a tape has changed another number of rows than it
