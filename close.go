@@ -12,9 +12,10 @@ import (
 // Close lets no further task begin, gives running ones the grace of the
 // options, commits everything, and releases the directory. Handlers that ignore
 // their context are waited for until ctx is done, so ctx should have a deadline,
-// and a handler must not call Close. Nothing is lost if Close does not run. If it
-// leaves handlers behind, it is a *LeftBehindError: all else is closed. Further calls wait for the first until their own ctx is
-// done, and return the same.
+// and a handler must not call Close. Nothing is lost if Close does not run, or if it
+// fails, with ErrNoSpace on a full disk: the next Open has what was committed. If
+// it leaves handlers behind, it is a *LeftBehindError: all else is closed. Further
+// calls wait for the first until their own ctx is done, and return the same.
 //
 // A disk that does not answer, or a run that computes, is waited for until 5 s after ctx is done: then Close
 // returns the cause of ctx, in words that say what it waits for, and continues in the background. Until it has come to its

@@ -15,7 +15,8 @@ import (
 // directory. Commits that are under way succeed or fail with ErrClosed; a
 // backup fails with it. If somebody has put another file in the place of pawl.db, or taken it
 // away, Close keeps what was open as pawl.db.saved, where Open finds it once that is renamed
-// to pawl.db, and fails with ErrCorrupt.
+// to pawl.db, and fails with ErrCorrupt. On a full disk it may fail with ErrNoSpace: what has found
+// no room in pawl.db is in the redo log, whence the next Open takes it.
 //
 // The order is that of who needs whom. Whoever copies the directory is told to end, and a backup
 // that is under way is waited for; the flusher ends next, since it commits; then nobody commits

@@ -87,6 +87,24 @@ func TestListsOnAFullDisk(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestCloseOnAFullDisk: what cannot move stays in the redo log, and the next Open has it.
+func TestCloseOnAFullDisk(t *testing.T) {
+	d, o := ahead(t, Options{})
+	onStage(d, func(now flushStage) error {
+		if now == moving {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	require.ErrorIs(t, d.Close(), ErrNoSpace)
+	again := open(t, d.path)
+	head, err := again.Head("r1")
+	require.NoError(t, err)
+	require.Equal(t, o.run.Head().Seq, head.Seq)
+	require.Equal(t, workflow.RunPaused, head.Status)
+	o.same(again)
+}
+
 // TestARegionIsFreedWhenThereIsRoomAgain: the redo log takes commits again then.
 func TestARegionIsFreedWhenThereIsRoomAgain(t *testing.T) {
 	hook := &testhook.Hook{}
