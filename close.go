@@ -191,7 +191,7 @@ func (e *Engine) leftBehind() error {
 // taskIDs returns the attempts that handlers perform.
 func (e *Engine) taskIDs() (ids []TaskID) {
 	for _, t := range e.dispatcher.runningTasks() {
-		ids = append(ids, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Run, t.Token, t.Attempt, t.Epoch)})
+		ids = append(ids, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(attemptOf(&t.Dispatch))})
 	}
 	return ids
 }

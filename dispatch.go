@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -44,7 +45,7 @@ type dispatcher struct {
 
 	mu      sync.Mutex
 	queue   *taskQueue
-	held    map[Key]*outTask
+	held    map[taskkey.Attempt]*outTask
 	latest  map[outKey]*outTask // the newest attempt of each token
 	order   int64               // of arrival
 	running int                 // tasks that the executor has
@@ -64,7 +65,7 @@ type outKey struct {
 // returned and not yet delivered, or pending elsewhere.
 type outTask struct {
 	actor.Dispatch
-	key       Key
+	key       Key // from when it is performed
 	order     int64
 	place     heap.Place // among the tasks of its run in the queue
 	withdrawn bool
@@ -81,8 +82,25 @@ type outTask struct {
 	worker    string    // who performs it, if somebody has said so
 }
 
+// attemptOf returns what names an attempt.
+func attemptOf(a *actor.Dispatch) taskkey.Attempt {
+	return taskkey.Attempt{Run: a.Run, Token: a.Token, Number: a.Attempt, Epoch: a.Epoch}
+}
+
+// holds reports whether an attempt is held still. The caller holds the lock.
+func (d *dispatcher) holds(t *outTask) bool { return d.held[attemptOf(&t.Dispatch)] == t }
+
+// heldTask returns the attempt of a key that was checked or made here, if it is held; nil if not. The caller holds the lock.
+func (d *dispatcher) heldTask(key Key) *outTask {
+	a, ok := taskkey.AttemptOf(string(key))
+	if !ok {
+		return nil
+	}
+	return d.held[a]
+}
+
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, single: runtime.GOMAXPROCS(0) == 1, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[Key]*outTask{}, latest: map[outKey]*outTask{}}
+	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, single: runtime.GOMAXPROCS(0) == 1, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[taskkey.Attempt]*outTask{}, latest: map[outKey]*outTask{}}
 	d.timer = time.AfterFunc(time.Hour, d.fillFreeSlots)
 	d.timer.Stop()
 	return d
@@ -95,29 +113,28 @@ func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
 // way to a run that will not take it; then this one is remembered, and is queued when the other
 // is over.
 func (d *dispatcher) dispatchTask(a actor.Dispatch) {
-	key := d.engine.keyOf(a.Run, a.Token, a.Attempt, a.Epoch)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
 		return
 	}
-	if t := d.held[key]; t != nil {
+	if t := d.held[attemptOf(&a)]; t != nil {
 		if t.delivers { // if the run refuses that, it waits for this one
 			t.again, t.withdrawn = &a, false
 		}
 		return
 	}
-	d.queueTask(key, a)
+	d.queueTask(a)
 	if !a.Returns { // its sender does when it returns
 		d.fillSlots()
 	}
 }
 
 // queueTask queues an attempt that is not held. The caller holds the lock.
-func (d *dispatcher) queueTask(key Key, a actor.Dispatch) {
+func (d *dispatcher) queueTask(a actor.Dispatch) {
 	d.order++
-	t := &outTask{Dispatch: a, key: key, order: d.order}
-	d.held[key], d.latest[outKey{a.Run, a.Token}] = t, t
+	t := &outTask{Dispatch: a, order: d.order}
+	d.held[attemptOf(&a)], d.latest[outKey{a.Run, a.Token}] = t, t
 	d.queue.addTask(t)
 }
 
@@ -216,10 +233,10 @@ func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 // hold on blobs. It may be called twice for the same attempt, by a withdrawal and by its own
 // end; the second call does nothing.
 func (d *dispatcher) forgetTask(t *outTask) {
-	if d.held[t.key] != t {
+	if !d.holds(t) {
 		return
 	}
-	delete(d.held, t.key)
+	delete(d.held, attemptOf(&t.Dispatch))
 	t.pulse.stopTimer()
 	d.queue.releaseTenant(t)
 	d.engine.pinned.unpinBlobs(t.pins...)
@@ -258,7 +275,7 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 		// commits take.
 		d.taskReturned(t)
 		if m != nil {
-			m = d.withDetails(t.key, m)
+			m = d.withDetails(attemptOf(&t.Dispatch), m)
 			taken := d.engine.deliverResult(d.ctx, t.Run, m)
 			d.mu.Lock()
 			t.refused = !taken
@@ -268,6 +285,7 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 		alive = returns
 	}()
 	d.engine.hook.Hit("task.begin")
+	t.key = d.engine.keyOf(attemptOf(&t.Dispatch))
 	output, err := d.engine.options.Executor.Execute(t.ctx, d.engine.executorTask(t))
 	d.engine.hook.Hit("task.result")
 	if err != nil && d.ctx.Err() != nil {
@@ -303,7 +321,7 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 func (d *dispatcher) pinBlob(key Key, hash string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if t := d.held[key]; t != nil {
+	if t := d.heldTask(key); t != nil {
 		d.engine.pinned.pinBlobs(hash)
 		t.pins = append(t.pins, hash)
 	}
@@ -339,8 +357,8 @@ func (d *dispatcher) taskFinished(t *outTask, alive bool) *outTask {
 	}
 	d.queue.resultDelivered(t.Run)
 	// The run has refused this result and waits for the attempt that it has sent meanwhile.
-	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[t.key] == nil {
-		d.queueTask(t.key, *t.again)
+	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[attemptOf(t.again)] == nil {
+		d.queueTask(*t.again)
 	}
 	var next *outTask
 	if alive {

@@ -15,10 +15,10 @@ func TestAnAttemptIsForgottenOnce(t *testing.T) {
 	e := &Engine{}
 	d := newDispatcher(context.Background(), e, 1)
 	task := waitingTask("a", 1, 0)
-	task.key = "k"
-	d.held[task.key] = task
+	a := attemptOf(&task.Dispatch)
+	d.held[a] = task
 	d.latest[outKey{task.Run, task.Token}] = task
-	d.pinBlob("k", "hash")
+	d.pinBlob(Key(a.Name()+".mac"), "hash")
 	e.pinned.pinBlobs("hash") // by somebody else
 	d.forgetTask(task)
 	d.forgetTask(task)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -43,7 +44,7 @@ func TestAForkWaitsForThePurgeOfItsID(t *testing.T) {
 		require.NoError(t, <-forked)
 		s, err := e.Inspect(t.Context(), "b")
 		require.NoError(t, err)
-		require.Equal(t, e.keyOf("b", 1, 1, e.dispatchEpoch()), s.Tokens[0].Key)
+		require.Equal(t, e.keyOf(taskkey.Attempt{Run: "b", Token: 1, Number: 1, Epoch: e.dispatchEpoch()}), s.Tokens[0].Key)
 		require.NoError(t, e.Close(t.Context()))
 	})
 }
@@ -90,7 +91,7 @@ func TestAnImportWaitsForThePurgeOfItsID(t *testing.T) {
 		require.NoError(t, e.Import(t.Context(), importable(t, e), "c", ForkOptions{}))
 		s, err = e.Inspect(t.Context(), "c")
 		require.NoError(t, err)
-		require.Equal(t, e.keyOf("c", 1, 1, e.dispatchEpoch()), s.Tokens[0].Key)
+		require.Equal(t, e.keyOf(taskkey.Attempt{Run: "c", Token: 1, Number: 1, Epoch: e.dispatchEpoch()}), s.Tokens[0].Key)
 		require.NoError(t, e.Close(t.Context()))
 	})
 }

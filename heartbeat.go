@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -40,10 +41,10 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 		return err
 	}
 	defer release()
-	merged, details := e.dispatcher.mergeHeartbeat(key, details)
+	merged, details := e.dispatcher.mergeHeartbeat(a, details)
 	if !merged {
 		err = e.reportResult(ctx, a.Run, state.Heartbeat{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Details: details})
-		e.dispatcher.heartbeatSent(key, details, err)
+		e.dispatcher.heartbeatSent(a, details, err)
 	}
 	if err == nil {
 		e.stalls.noteHeartbeat(a.Run)
@@ -87,10 +88,10 @@ func (t *outTask) mergeTime() time.Duration {
 // mergeHeartbeat takes a heartbeat that is sent later, with those that follow it. One
 // that is to be sent now has the details that wait, unless it has newer ones: call
 // heartbeatSent then. The run answers for an attempt that the dispatcher does not hold.
-func (d *dispatcher) mergeHeartbeat(key Key, details any) (merged bool, send any) {
+func (d *dispatcher) mergeHeartbeat(a taskkey.Attempt, details any) (merged bool, send any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.held[key]
+	t := d.held[a]
 	if t == nil || t.isOver() || d.stopped {
 		return false, details
 	}
@@ -112,10 +113,10 @@ func (d *dispatcher) mergeHeartbeat(key Key, details any) (merged bool, send any
 
 // heartbeatSent notes that the run has answered a heartbeat. What it did not take is
 // told with the next.
-func (d *dispatcher) heartbeatSent(key Key, details any, err error) {
+func (d *dispatcher) heartbeatSent(a taskkey.Attempt, details any, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.held[key]
+	t := d.held[a]
 	if t == nil {
 		return
 	}
@@ -133,7 +134,7 @@ func (d *dispatcher) heartbeatSent(key Key, details any, err error) {
 func (d *dispatcher) sendMerged(t *outTask) {
 	d.mu.Lock()
 	p := &t.pulse
-	if d.held[t.key] != t || t.isOver() || d.stopped || !p.waits {
+	if !d.holds(t) || t.isOver() || d.stopped || !p.waits {
 		d.mu.Unlock()
 		return
 	}
@@ -147,7 +148,7 @@ func (d *dispatcher) sendMerged(t *outTask) {
 	d.mu.Unlock()
 	defer d.group.Done()
 	err := d.engine.askRun(d.engine.ctx, t.Run, t.heartbeat(details))
-	d.heartbeatSent(t.key, details, err)
+	d.heartbeatSent(attemptOf(&t.Dispatch), details, err)
 }
 
 // takeMerged returns the details that wait, which are being sent.
@@ -176,10 +177,10 @@ func (d *dispatcher) flushHeartbeats() {
 
 // withDetails adds the details that wait to the message that ends their attempt without
 // a result.
-func (d *dispatcher) withDetails(key Key, m state.Message) state.Message {
+func (d *dispatcher) withDetails(a taskkey.Attempt, m state.Message) state.Message {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.held[key]
+	t := d.held[a]
 	if t == nil {
 		return m
 	}

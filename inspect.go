@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -195,7 +196,7 @@ func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[Event, error]) ite
 				number, _ := ev.Data["attempt"].(int64)
 				of, _ := strconv.ParseUint(epoch, 16, 64) // as it was written
 				ev.Data = maps.Clone(ev.Data)
-				ev.Data["key"] = string(e.keyOf(id, ev.Token, int(number), workflow.Epoch(of)))
+				ev.Data["key"] = string(e.keyOf(taskkey.Attempt{Run: id, Token: ev.Token, Number: int(number), Epoch: workflow.Epoch(of)}))
 			}
 			if !yield(ev, err) {
 				return

@@ -67,7 +67,7 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 		return err
 	}
 	failed := state.TaskFailed{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Act: act}
-	return e.reportResult(ctx, a.Run, e.dispatcher.withDetails(key, attemptError(failed, cause)))
+	return e.reportResult(ctx, a.Run, e.dispatcher.withDetails(a, attemptError(failed, cause)))
 }
 
 // reportResult delivers what an executor says. A run that does not exist makes the

@@ -325,8 +325,9 @@ func (s *Simulation) dispatchedTasks(skipped map[Key]bool) (out []*outTask) {
 		if !ok {
 			continue
 		}
-		if key := s.engine.keyOf(s.state.Run, d.Token, d.Attempt, d.Epoch); !skipped[key] {
-			out = append(out, &outTask{Dispatch: actor.NewDispatch(s.state, d), key: key})
+		a := actor.NewDispatch(s.state, d)
+		if key := s.engine.keyOf(attemptOf(&a)); !skipped[key] {
+			out = append(out, &outTask{Dispatch: a, key: key})
 		}
 	}
 	return out

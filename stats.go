@@ -63,7 +63,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 func (d *dispatcher) noteWorker(key Key, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if t := d.held[key]; t != nil {
+	if t := d.heldTask(key); t != nil {
 		t.worker, t.begun = name, time.Now()
 	}
 }
@@ -83,7 +83,7 @@ func (d *dispatcher) markSome(tokens []Token) {
 	defer d.mu.Unlock()
 	limited := len(d.queue.types) > 0 || len(d.queue.limits) > 0
 	for i := range tokens {
-		t := d.held[tokens[i].Key]
+		t := d.heldTask(tokens[i].Key)
 		switch {
 		case t == nil:
 		case t.place.In():

@@ -238,9 +238,7 @@ func (a *absentExecutor) Execute(_ context.Context, t Task) (any, error) {
 type Key string
 
 // keyOf returns the key of an attempt.
-func (e *Engine) keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) Key {
-	return Key(e.keys.Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}))
-}
+func (e *Engine) keyOf(a taskkey.Attempt) Key { return Key(e.keys.Key(a)) }
 
 // DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, to sign what
 // comes back from outside with, for instance. They are the same in every life of the

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -60,7 +61,7 @@ func (e *Engine) viewToken(run workflow.RunID, t *state.Token, path string) Toke
 		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Chosen: t.Remembered().Chosen, Details: t.Remembered().Details, Failure: t.Failure,
 	}
 	if t.Epoch != 0 {
-		view.Key = e.keyOf(run, t.ID, t.Attempt, t.Epoch)
+		view.Key = e.keyOf(taskkey.Attempt{Run: run, Token: t.ID, Number: t.Attempt, Epoch: t.Epoch})
 	}
 	if t.Status == workflow.WaitingForApproval {
 		view.Input = t.Input

@@ -66,6 +66,13 @@ func (s *Signer) macOf(named string) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:macBytes])
 }
 
+// AttemptOf returns what a key names, and whether it is one. It does not look at who made it: Parse does.
+func AttemptOf(key string) (Attempt, bool) {
+	named, _, ok := cutLast(key, '.')
+	a, good := parseName(named)
+	return a, ok && good
+}
+
 // Parse returns what a key names, or ErrMalformed or ErrForged. A key has one spelling:
 // who compares keys as texts, as a pool of workers does, tells attempts apart by them.
 func (s *Signer) Parse(key string) (Attempt, error) {
