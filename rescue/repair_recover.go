@@ -126,7 +126,7 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 // replayOnce.
 type recovered struct {
 	id      workflow.RunID
-	entries []runfile.Entry   // as they stood in the file or the log, with their large values in them
+	entries []*runfile.Entry  // as they stood in the file or the log, with their large values in them
 	records []decision.Record // the same records, decoded
 	seq     int64             // of the last record, which is also their number; 0 if there is none
 	sum     runfile.Checksum  // of the chain up to there, which the next record must continue
@@ -159,7 +159,7 @@ func (r *repairer) addEntry(m *recovered, e *runfile.Entry, file runfile.Source)
 	if !seal.IsSealed(e.Message) {
 		whole.Values = again.Values // the file has them apart
 	}
-	m.entries, m.records = append(m.entries, whole), append(m.records, rec)
+	m.entries, m.records = append(m.entries, &whole), append(m.records, rec)
 	m.seq, m.sum = e.Seq, e.Sum
 	return nil
 }
@@ -203,8 +203,8 @@ func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, erro
 // why the chain ends before the log does.
 func (r *repairer) recoverLog(m *recovered, num int64) error {
 	entries, err := r.Records(num, m.seq)
-	for i := range entries {
-		if err := r.addEntry(m, &entries[i], nil); err != nil {
+	for _, e := range entries {
+		if err := r.addEntry(m, e, nil); err != nil {
 			return err
 		}
 	}

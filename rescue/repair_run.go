@@ -249,7 +249,7 @@ func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
 		panic(fmt.Sprintf("rescue: a suspension: %v", err)) // of text alone
 	}
 	m.seq, m.sum = rec.Seq, m.sum.SumAfter(&e)
-	m.entries, m.records = append(m.entries, runfile.Entry{Encoded: e, Sum: m.sum}), append(m.records, rec)
+	m.entries, m.records = append(m.entries, &runfile.Entry{Encoded: e, Sum: m.sum}), append(m.records, rec)
 	if err := m.applyRecord(&rec); err != nil {
 		panic(fmt.Sprintf("rescue: a suspension: %v", err)) // the status allows it
 	}

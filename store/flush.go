@@ -191,8 +191,8 @@ func estimateSize(requests []*flushRequest) int64 {
 	n := requests[0].size.Load()
 	for _, f := range requests {
 		n += int64(len(f.changes.Tokens)+len(f.changes.Branches)+len(f.events)) * row
-		for i := range f.entries {
-			n += f.entries[i].ByteSize()
+		for _, e := range f.entries {
+			n += e.ByteSize()
 		}
 	}
 	return n
@@ -201,8 +201,8 @@ func estimateSize(requests []*flushRequest) int64 {
 // loggedBytes returns about how many bytes of the log the records take that the file is to hold.
 func (j *flushJob) loggedBytes() (n int64) {
 	for _, f := range j.requests {
-		for i := range f.entries {
-			n += f.entries[i].ByteSize()
+		for _, e := range f.entries {
+			n += e.ByteSize()
 		}
 	}
 	return n
@@ -214,8 +214,8 @@ func (j *flushJob) lastRequest() *flushRequest { return j.requests[len(j.request
 // spillsOf returns the numbers of the spills of the records that the file is to hold.
 func (j *flushJob) spillsOf() (out []int64) {
 	for _, f := range j.requests {
-		for i := range f.entries {
-			if n := f.entries[i].Spill; n != 0 {
+		for _, e := range f.entries {
+			if n := e.Spill; n != 0 {
 				out = append(out, n)
 			}
 		}

@@ -40,7 +40,7 @@ const (
 type flushRequest struct {
 	changes state.Changes
 	events  []decision.Event
-	entries []runfile.Entry
+	entries []*runfile.Entry
 	seq     int64 // of the last record
 	sum     runfile.Checksum
 	done    func(error)

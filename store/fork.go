@@ -75,8 +75,8 @@ func (d *Dir) ReadForkSource(ctx context.Context, id workflow.RunID) (*ForkSourc
 	}
 	defer snap.Close()
 	size := snap.FileSize
-	for i := range snap.entries {
-		size += snap.entries[i].ByteSize()
+	for _, e := range snap.entries {
+		size += e.ByteSize()
 	}
 	if size > maxForked {
 		return nil, &workflow.LimitError{Limit: "bytes of a run that is forked", Max: maxForked, Got: size}

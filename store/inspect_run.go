@@ -83,8 +83,8 @@ func (in *Inspection) Snapshot(id workflow.RunID) (*Snapshot, error) {
 // read, and why there are no more.
 //
 // What can be read is returned with the damage, and not instead of it.
-func (in *Inspection) Records(num, after int64) ([]runfile.Entry, error) {
-	var entries []runfile.Entry
+func (in *Inspection) Records(num, after int64) ([]*runfile.Entry, error) {
+	var entries []*runfile.Entry
 	var damage error
 	err := in.dir.readIndex(func(db *sqlite.Conn) (err error) {
 		entries, damage, err = index.ReadLog(db, num, after)

@@ -32,8 +32,8 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 	}
 	r := d.newHandle(snap.Row, s.Graph)
 	r.unflushed = snap.entries
-	for i := range r.unflushed {
-		r.bytes += r.unflushed[i].ByteSize()
+	for _, e := range r.unflushed {
+		r.bytes += e.ByteSize()
 	}
 	r.total += r.bytes
 	return r, s, events, nil

@@ -75,7 +75,7 @@ func (d *Dir) StoreDefinitions(docs map[string]string) error {
 // All fields are of the same run, after its last record; whoever repairs has replayed the records
 // to get there.
 type Adoption struct {
-	Entries   []runfile.Entry   // all of its records, with their large values
+	Entries   []*runfile.Entry  // all of its records, with their large values
 	Records   []decision.Record // the same, decoded
 	State     *state.State      // after them
 	Artifacts []workflow.Artifact
@@ -88,7 +88,7 @@ type Adoption struct {
 //
 // It is the first commit of r, a handle of Dir.New.
 func (r *Run) Adopt(a Adoption) error {
-	r.pending, r.adopted = append(r.pending[:0], a.Entries...), true
+	r.pending, r.adopted = cloneEntries(a.Entries), true
 	r.setNext(a.State, a.Records)
 	r.next.Artifacts, r.dropped = a.Artifacts, a.State.Status.Final() && len(a.Artifacts) == 0
 	r.listings = a.Listings.sorted()

@@ -74,7 +74,7 @@ type redoRun struct {
 	state    []driver.Value   // the part RowState of its row, if that is not what pawl.db has
 	status   workflow.RunStatus
 	was      workflow.RunStatus // the status as pawl.db has it
-	entries  []runfile.Entry    // the records that the log in pawl.db lacks
+	entries  []*runfile.Entry   // the records that the log in pawl.db lacks
 	gen      uint64             // of the region that has the first of them
 	busy     bool               // a commit of it is being appended
 

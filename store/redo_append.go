@@ -25,8 +25,8 @@ func (r *Run) encodeAdvance() (err error) {
 	if !r.dir.redo.on || changesMore || r.request.bytes > maxAdvance {
 		return nil
 	}
-	for i := range r.pending {
-		if r.pending[i].Spill != 0 {
+	for _, e := range r.pending {
+		if e.Spill != 0 {
 			return nil
 		}
 	}
@@ -240,7 +240,7 @@ func (d *Dir) noteAdvance(r *Run) {
 	}
 	l.behind[known.num] = known
 	known.entries = append(known.entries, r.pending...)
-	end := &r.pending[len(r.pending)-1]
+	end := r.pending[len(r.pending)-1]
 	known.seq, known.sum, known.at = end.Seq, end.Sum, end.At
 	if r.state != nil {
 		known.state = r.state

@@ -94,7 +94,7 @@ var errNoSync = errors.New("it may not be on the disk")
 // noteStored notes that the transaction under way commits a run in pawl.db, where all of it is then.
 func (l *redoLog) noteStored(r *Run) {
 	if l.on {
-		end := &r.pending[len(r.pending)-1]
+		end := r.pending[len(r.pending)-1]
 		l.moved = append(l.moved, movedRun{run: &redoRun{
 			num: r.row.Num, run: r.row.Run, workflow: r.next.Workflow, seq: end.Seq, status: r.next.Status, was: r.next.Status,
 		}})
@@ -387,10 +387,20 @@ func (d *Dir) patchRow(r *sqlite.Row) *sqlite.Row {
 	return r
 }
 
-// entriesBehind returns the records of a run that the log in pawl.db lacks. The lock is held.
-func (d *Dir) entriesBehind(num int64) []runfile.Entry {
+// entriesBehind returns the records of a run that the log in pawl.db lacks; they are the caller's. The lock is held.
+func (d *Dir) entriesBehind(num int64) []*runfile.Entry {
 	if ahead := d.redo.behind[num]; ahead != nil {
-		return slices.Clone(ahead.entries)
+		return cloneEntries(ahead.entries)
 	}
 	return nil
+}
+
+// cloneEntries returns records that may be changed without changing others.
+func cloneEntries(entries []*runfile.Entry) []*runfile.Entry {
+	own, out := make([]runfile.Entry, len(entries)), make([]*runfile.Entry, len(entries))
+	for i, e := range entries {
+		own[i] = *e
+		out[i] = &own[i]
+	}
+	return out
 }

@@ -440,7 +440,7 @@ func FuzzAdvance(f *testing.F) {
 	encoded, err := paused.Encode()
 	require.NoError(f, err)
 	for _, part := range [][]driver.Value{nil, index.WithCRC(int64(1), int64(2), nil, int64(5), "{}", nil, nil)} {
-		a := index.Advance{Num: 1, State: part, Entries: []runfile.Entry{{Encoded: encoded}}}
+		a := index.Advance{Num: 1, State: part, Entries: []*runfile.Entry{{Encoded: encoded}}}
 		data, err := a.Append(nil)
 		require.NoError(f, err)
 		f.Add(data)

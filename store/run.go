@@ -38,23 +38,23 @@ type Run struct {
 	forked  int64  // number of the run that it is a fork of, which must be there at its first commit; 0 if none
 	dead    error  // why the handle cannot be used any more
 
-	unflushed []runfile.Entry // committed since the last Flush
-	bytes     int64           // that they take
-	total     int64           // bytes of the file as it was loaded, and of all records since
-	size      atomic.Int64    // of the file
+	unflushed []*runfile.Entry // committed since the last Flush
+	bytes     int64            // that they take
+	total     int64            // bytes of the file as it was loaded, and of all records since
+	size      atomic.Int64     // of the file
 
 	request commitRequest
 	// The commit under way:
-	pending  []runfile.Entry // its records
-	next     Head            // the head of the run after it
-	dropped  bool            // it drops the artifacts of the run
-	listings []listing       // the tokens that it changes in the lists of all runs
-	state    []driver.Value  // the columns of next, if they change
-	hash     string          // hash of the input, before the first commit
-	texts    []listed        // the encoded texts of listings, one for each
-	refs     []index.BlobRef // the blobs to which its records refer
-	told     []OutboxRow     // the events that it adds to the outbox
-	advance  *[]byte         // the commit as the redo log has it; nil if it does not go there
+	pending  []*runfile.Entry // its records
+	next     Head             // the head of the run after it
+	dropped  bool             // it drops the artifacts of the run
+	listings []listing        // the tokens that it changes in the lists of all runs
+	state    []driver.Value   // the columns of next, if they change
+	hash     string           // hash of the input, before the first commit
+	texts    []listed         // the encoded texts of listings, one for each
+	refs     []index.BlobRef  // the blobs to which its records refer
+	told     []OutboxRow      // the events that it adds to the outbox
+	advance  *[]byte          // the commit as the redo log has it; nil if it does not go there
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
@@ -162,9 +162,9 @@ func (r *Run) commitPending() error {
 		return err
 	}
 	// A spilled record adds a row of a few bytes to the transaction, whatever its size.
-	for i := range r.pending {
-		if r.pending[i].Spill == 0 {
-			r.request.bytes += int(r.pending[i].ByteSize())
+	for _, e := range r.pending {
+		if e.Spill == 0 {
+			r.request.bytes += int(e.ByteSize())
 		}
 	}
 	err := r.encodeAdvance()
@@ -202,8 +202,8 @@ func (r *Run) advanceHandle() {
 // The same measure is used for the bytes of a tenant and for those of a run, and by the SQL that
 // counts them anew when the directory is opened: see logSize.
 func (r *Run) pendingBytes() (n int64) {
-	for i := range r.pending {
-		n += r.pending[i].ByteSize()
+	for _, e := range r.pending {
+		n += e.ByteSize()
 	}
 	return n
 }

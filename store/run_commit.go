@@ -26,8 +26,10 @@ import (
 // anything is written.
 func (r *Run) encodeRecords(records []decision.Record) error {
 	r.pending = r.pending[:0]
+	// They stay in memory until the file has them, and the log if that is so.
+	entries := make([]runfile.Entry, len(records))
 	seq, sum := r.row.Seq, r.row.Sum
-	for _, rec := range records {
+	for i, rec := range records {
 		e, err := rec.Encode()
 		if err != nil {
 			return err
@@ -35,9 +37,10 @@ func (r *Run) encodeRecords(records []decision.Record) error {
 		if rec.Seq != seq+1 || rec.Seq > index.MaxSeq {
 			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
 		}
-		entry := runfile.Entry{Encoded: e}
+		entry := &entries[i]
+		entry.Encoded = e
 		if r.dir.sealer.IsOn() {
-			if err := r.dir.sealEntry(r.row.Run, &entry); err != nil {
+			if err := r.dir.sealEntry(r.row.Run, entry); err != nil {
 				return err
 			}
 		}
@@ -150,8 +153,8 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 		return err
 	}
 	r.dir.hook.Hit("commit.row")
-	for i := range r.pending {
-		if err := index.AppendLog(db, r.row.Num, &r.pending[i]); err != nil {
+	for _, e := range r.pending {
+		if err := index.AppendLog(db, r.row.Num, e); err != nil {
 			return err
 		}
 	}
@@ -165,7 +168,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 // can exist, since Load makes one whether or not there is another: of those the first that
 // commits goes on, and the other one gets ErrFenced and loads the run again.
 func (r *Run) writeRow(db *sqlite.Conn) error {
-	end := &r.pending[len(r.pending)-1]
+	end := r.pending[len(r.pending)-1]
 	last := index.WithCRC(r.row.Num, end.Seq, end.Sum[:], column.Millis(end.At))
 	if r.fresh {
 		err := r.insertRow(db, last)

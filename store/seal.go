@@ -110,10 +110,10 @@ func (d *Dir) decodeEntry(id workflow.RunID, c runfile.Source, e *runfile.Entry)
 // under today's key then.
 //
 // The chain of checksums is of what is stored, so it changes with it.
-func (d *Dir) resealEntries(id workflow.RunID, entries []runfile.Entry) error {
+func (d *Dir) resealEntries(id workflow.RunID, entries []*runfile.Entry) error {
 	sum := runfile.FirstSum(id)
-	for i := range entries {
-		opened, err := d.openEntry(id, &entries[i])
+	for i, e := range entries {
+		opened, err := d.openEntry(id, e)
 		if err == nil {
 			err = d.sealEntry(id, &opened)
 		}
@@ -122,7 +122,7 @@ func (d *Dir) resealEntries(id workflow.RunID, entries []runfile.Entry) error {
 		}
 		sum = sum.SumAfter(&opened.Encoded)
 		opened.Sum = sum
-		entries[i] = opened
+		entries[i] = &opened
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type Snapshot struct {
 	db      *sqlite.Conn   // the file, where it is read page by page
 	dir     *Dir
 	large   *runReader // the file, where it is read page by page
-	entries []runfile.Entry
+	entries []*runfile.Entry
 }
 
 // maxRereads is how often a file may be replaced while we try to read it.
@@ -72,7 +72,7 @@ func (d *Dir) readRunRecords(ctx context.Context, id workflow.RunID) (*Snapshot,
 	for n := 0; ; n++ {
 		s := &Snapshot{dir: d}
 		var damage error
-		var behind []runfile.Entry // the records that the log in pawl.db lacks
+		var behind []*runfile.Entry // the records that the log in pawl.db lacks
 		err := d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) {
 			if s.Row, err = d.queryRow(db, id); err == nil {
 				s.entries, damage, err = index.ReadLog(db, s.Num, s.Flushed)
@@ -117,8 +117,7 @@ func (s *Snapshot) checkChain() error {
 	if s.Flushed > 0 {
 		sum = s.FlushedSum
 	}
-	for i := range s.entries {
-		e := &s.entries[i]
+	for _, e := range s.entries {
 		if err := e.CheckFollows(seq, sum); err != nil {
 			return err
 		}
@@ -294,8 +293,8 @@ func (s *Snapshot) Journal() iter.Seq2[runfile.Entry, error] {
 			yield(runfile.Entry{}, s.damageOf(s.File, "its journal ends too early", nil))
 			return
 		}
-		for i := range s.entries { // checked when they were read
-			if !yield(s.entries[i], nil) {
+		for _, e := range s.entries { // checked when they were read
+			if !yield(*e, nil) {
 				return
 			}
 		}

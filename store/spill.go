@@ -55,13 +55,12 @@ func spillKeys(spill int64) (first, last int64) {
 // It is called before the commit of the records, by its caller's goroutine, and takes as many
 // transactions as there are parts; the commit itself then adds a row that names the spill. After
 // an error none of the spills is named by anything, and they are dropped.
-func (d *Dir) spillLarge(entries []runfile.Entry) error {
+func (d *Dir) spillLarge(entries []*runfile.Entry) error {
 	// A number of an earlier attempt, or of another directory, means nothing here.
-	for i := range entries {
-		entries[i].Spill = 0
+	for _, e := range entries {
+		e.Spill = 0
 	}
-	for i := range entries {
-		e := &entries[i]
+	for _, e := range entries {
 		if e.ByteSize() <= d.hook.PartBytes(partBytes) {
 			continue
 		}
@@ -131,7 +130,7 @@ func (d *Dir) writeParts(spill int64, data []byte) error {
 //
 // To drop a spill that is named would damage the run for ever, and to keep one that is not costs
 // its space until the next Open. So in doubt they are kept.
-func (d *Dir) unspillFailed(num int64, entries []runfile.Entry, cause error) {
+func (d *Dir) unspillFailed(num int64, entries []*runfile.Entry, cause error) {
 	if errors.Is(cause, ErrFailed) || errors.Is(cause, ErrClosed) {
 		return // nothing works any more
 	}
@@ -149,10 +148,10 @@ func (d *Dir) unspillFailed(num int64, entries []runfile.Entry, cause error) {
 }
 
 // unspillExcept drops the spills of records, except those that are named.
-func (d *Dir) unspillExcept(entries []runfile.Entry, named map[int64]bool) {
+func (d *Dir) unspillExcept(entries []*runfile.Entry, named map[int64]bool) {
 	var spills []int64
-	for i := range entries {
-		if n := entries[i].Spill; n != 0 && !named[n] {
+	for _, e := range entries {
+		if n := e.Spill; n != 0 && !named[n] {
 			spills = append(spills, n)
 		}
 	}
@@ -201,9 +200,8 @@ func (d *Dir) clearGarbage() error {
 // Between two parts others commit, and a flush may drop the spill: what is missing then looks
 // like damage. [Dir.readRunRecords] looks whether the run was flushed meanwhile before it says
 // so.
-func (d *Dir) completeEntries(entries []runfile.Entry, found error) (out []runfile.Entry, damage, err error) {
-	for i := range entries {
-		e := &entries[i]
+func (d *Dir) completeEntries(entries []*runfile.Entry, found error) (out []*runfile.Entry, damage, err error) {
+	for i, e := range entries {
 		switch {
 		case found != nil && i == len(entries)-1: // it is not a record
 		case e.Spill != 0:

@@ -204,7 +204,7 @@ func encoded(t testing.TB, d *Dir) (*owner, decision.Encoded) {
 func TestPartsOfAnUnknownCommit(t *testing.T) {
 	d := open(t, t.TempDir())
 	o, e := encoded(t, d)
-	batch := []runfile.Entry{{Encoded: e}}
+	batch := []*runfile.Entry{{Encoded: e}}
 	require.NoError(t, d.spillLarge(batch))
 	_, records := partsOf(t, d)
 	require.Equal(t, 1, records)
@@ -231,7 +231,7 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 		return db.Script(fmt.Sprintf(`PRAGMA max_page_count=%d`, pages+4*partBytes/index.PageSize))
 	}))
-	require.ErrorIs(t, d.spillLarge([]runfile.Entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
+	require.ErrorIs(t, d.spillLarge([]*runfile.Entry{{Encoded: e}, {Encoded: e}}), ErrNoSpace)
 	_, records := partsOf(t, d)
 	require.Zero(t, records)
 }
@@ -271,7 +271,7 @@ func TestLargeThingsAreDecodedWithoutTheLock(t *testing.T) {
 	o.do(state.Start{}, startRun(nil), large(partBytes/2))
 	o.do(state.Heartbeat{}, decision.CompleteRun{At: at(3), Output: map[string]any{"x": largeText}})
 	var r index.Row
-	var entries []runfile.Entry
+	var entries []*runfile.Entry
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) (err error) {
 		if r, err = d.queryRow(db, "r1"); err == nil {
 			entries, _, err = index.ReadLog(db, r.Num, 0)

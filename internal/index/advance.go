@@ -17,8 +17,8 @@ import (
 // changes nothing else in pawl.db. The redo log has such commits before pawl.db has them.
 type Advance struct {
 	Num     int64
-	State   []driver.Value  // the part RowState of the row, with its checksum; nil if it stays
-	Entries []runfile.Entry // at least one
+	State   []driver.Value   // the part RowState of the row, with its checksum; nil if it stays
+	Entries []*runfile.Entry // at least one
 }
 
 // stateColumns is how many columns the part RowState has, with its checksum.
@@ -28,7 +28,7 @@ const stateColumns = 7
 const StateAlarm = 1
 
 // Last returns the part RowLast of the row, with its checksum.
-func (a *Advance) Last() []driver.Value { return LastColumns(a.Num, &a.Entries[len(a.Entries)-1]) }
+func (a *Advance) Last() []driver.Value { return LastColumns(a.Num, a.Entries[len(a.Entries)-1]) }
 
 // LastColumns returns the part RowLast of the row of run num whose last record is e, with its checksum.
 func LastColumns(num int64, e *runfile.Entry) []driver.Value {
@@ -46,8 +46,7 @@ func (a *Advance) Append(to []byte) ([]byte, error) {
 		}
 	}
 	to = binary.AppendUvarint(to, uint64(len(a.Entries)))
-	for i := range a.Entries {
-		e := &a.Entries[i]
+	for _, e := range a.Entries {
 		to = binary.AppendVarint(to, e.Seq)
 		to = binary.AppendVarint(to, e.At.UnixMilli())
 		to = binary.LittleEndian.AppendUint64(to, uint64(e.Epoch)) //nolint:gosec // its 64 bits
@@ -92,7 +91,8 @@ func CutAdvance(data []byte) (a Advance, rest []byte, err error) {
 }
 
 // readEntryOf reads a record of an advance. What it has does not keep the bytes that it is read from.
-func readEntryOf(r *sqlite.ValueReader) (e runfile.Entry) {
+func readEntryOf(r *sqlite.ValueReader) *runfile.Entry {
+	e := &runfile.Entry{}
 	e.Seq = r.ReadVarint()
 	e.At = time.UnixMilli(r.ReadVarint()).UTC()
 	if len(r.Rest) < 8 {
@@ -170,8 +170,7 @@ func KeepRedoMark(db *sqlite.Conn, m RedoMark) (err error) {
 
 // PutRecords inserts the records behind a sequence into the log, but for those that are there.
 func (a *Advance) PutRecords(db *sqlite.Conn, after int64) error {
-	for i := range a.Entries {
-		e := &a.Entries[i]
+	for _, e := range a.Entries {
 		if e.Seq <= after {
 			continue
 		}

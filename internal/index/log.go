@@ -42,12 +42,12 @@ func AppendLog(db *sqlite.Conn, num int64, e *runfile.Entry) error {
 // ReadLog returns all records of run num behind a sequence as the log has them: without
 // their large values, which are in Packed, or in the parts of a spill. If a row of the log is not a record, damage says why: it is the last
 // one returned, and the rows behind it are not read.
-func ReadLog(db *sqlite.Conn, num, after int64) (out []runfile.Entry, damage, err error) {
+func ReadLog(db *sqlite.Conn, num, after int64) (out []*runfile.Entry, damage, err error) {
 	err = db.Each(getLog, func(r *sqlite.Row) error {
 		if damage != nil {
 			return nil
 		}
-		var e runfile.Entry
+		var e *runfile.Entry
 		e, damage = readEntry(r)
 		out = append(out, e)
 		return nil
@@ -57,8 +57,8 @@ func ReadLog(db *sqlite.Conn, num, after int64) (out []runfile.Entry, damage, er
 
 // readEntry returns the record that a row of the log holds, as its bytes. The error says what shows already here that
 // the row is damaged; whether the checksum fits is for the caller to find out.
-func readEntry(r *sqlite.Row) (runfile.Entry, error) {
-	e := runfile.Entry{Encoded: decision.Encoded{
+func readEntry(r *sqlite.Row) (*runfile.Entry, error) {
+	e := &runfile.Entry{Encoded: decision.Encoded{
 		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: workflow.Epoch(r.Int64(2)),
 		Planner: r.Int(3), Message: r.Bytes(5), Decisions: r.Bytes(6),
 	}}

@@ -65,9 +65,9 @@ func patchedGraph(c Source, hash string, revision int, known Definitions) (*work
 // one of them cannot be decoded, or does not fit the state. This is how a run is loaded: the file may be behind what
 // is committed, never ahead of it. Decisions are applied as they were recorded, and not planned anew: another version
 // of the planner would perhaps decide otherwise, and what was decided has been acted upon.
-func ApplyEntries(s *state.State, entries []Entry, decode func(*Entry) (decision.Record, error), happened func([]decision.Event)) error {
-	for i := range entries {
-		r, err := decode(&entries[i])
+func ApplyEntries(s *state.State, entries []*Entry, decode func(*Entry) (decision.Record, error), happened func([]decision.Event)) error {
+	for _, e := range entries {
+		r, err := decode(e)
 		if err == nil {
 			err = ApplyRecord(s, &r, happened)
 		}

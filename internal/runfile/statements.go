@@ -29,7 +29,7 @@ type statement struct {
 // has changed in the state, the records and the events since the file was written. The order of tables means nothing,
 // since no row refers to another by a constraint; that of the writes to data does. The rows of a statement
 // come in the order of their keys, but for data.
-func fileStatements(ch *state.Changes, entries []Entry, events []decision.Event) []statement {
+func fileStatements(ch *state.Changes, entries []*Entry, events []decision.Event) []statement {
 	var out []statement
 	out = addRows(out, groupsTable, len(ch.Groups), func(w *rowWriter, i int) { putGroup(w, ch.Groups[i]) })
 	out = addRows(out, tokensTable, len(ch.Tokens), func(w *rowWriter, i int) { putToken(w, ch.Tokens[i]) })
@@ -43,7 +43,7 @@ func fileStatements(ch *state.Changes, entries []Entry, events []decision.Event)
 		putDefinition(w, r.Number, r.Graph.Hash, column.SharedString(value.Encode(r.Document)))
 	})
 	out = append(out, dataStatements(ch.Data)...)
-	out = addRows(out, journalTable, len(entries), func(w *rowWriter, i int) { putEntry(w, &entries[i]) })
+	out = addRows(out, journalTable, len(entries), func(w *rowWriter, i int) { putEntry(w, entries[i]) })
 	large := largeValues(entries)
 	out = addRows(out, valsTable, len(large), func(w *rowWriter, i int) {
 		w.putTexts(large[i].hash, column.SharedString(large[i].raw))
@@ -94,10 +94,10 @@ type largeValue struct {
 
 // largeValues returns the large values of records, each once. A value that another record of the file has brought
 // before is there already, under the same hash: the table ignores it.
-func largeValues(entries []Entry) (out []largeValue) {
-	for i := range entries {
+func largeValues(entries []*Entry) (out []largeValue) {
+	for i, e := range entries {
 		pace.Each(i)
-		for hash, raw := range entries[i].Values.All() {
+		for hash, raw := range e.Values.All() {
 			out = append(out, largeValue{hash, raw})
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // A flush is what one has to write.
 type flush struct {
 	changes state.Changes
-	entries []Entry
+	entries []*Entry
 	events  []decision.Event
 }
 
@@ -36,7 +36,7 @@ func largeFlush(before, n int) (f flush) {
 		f.changes.Data = append(f.changes.Data,
 			state.DataChange{Path: []string{"state", "list"}, Kind: state.DataAppend, Index: i, Value: int64(i)},
 			state.DataChange{Path: []string{"state", fmt.Sprint("key", i*7%n)}, Value: strings.Repeat("v", i%3000)})
-		e := Entry{Encoded: decision.Encoded{Seq: int64(i), At: time.UnixMilli(int64(i)), Message: []byte("{}"), Decisions: []byte("[]"), Values: &codec.Values{}}}
+		e := &Entry{Encoded: decision.Encoded{Seq: int64(i), At: time.UnixMilli(int64(i)), Message: []byte("{}"), Decisions: []byte("[]"), Values: &codec.Values{}}}
 		if i%50 == 0 {
 			e.Values.Add([]byte(`"` + strings.Repeat("x", i%40*1000) + `"`))
 		}
