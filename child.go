@@ -76,7 +76,7 @@ func (c *childMessenger) startChild(d *actor.Child) error {
 	}
 	input, _ := d.Input.(map[string]any)
 	b := &birth{graph: g, inputHash: value.Hash(input), parent: &d.Parent, tenant: d.Tenant}
-	err = e.askOrStart(e.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, asking{birth: b})
+	err = e.askOrStart(e.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)
 	c.engine.hook.Hit("child.started")
 	if err != nil {
 		return c.refuseChild(d, err)

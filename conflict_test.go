@@ -44,7 +44,7 @@ transitions: [{from: sub, to: rescue, outcome: error}]
 			require.NoError(t, e.Start(ctx, workflow.Run{ID: "q", Definition: child.Definition}, nil))
 
 			b.graph, b.inputHash = e.dir.AddDefinition(b.graph), value.Hash(map[string]any{})
-			require.NoError(t, e.askOrStart(ctx, "p/1.1", state.Start{Input: map[string]any{}, Parent: b.parent}, asking{birth: &b}))
+			require.NoError(t, e.askOrStart(ctx, "p/1.1", state.Start{Input: map[string]any{}, Parent: b.parent}, &b))
 			out, err := e.Run(ctx, workflow.Run{ID: "p", Definition: parent.Definition}, nil)
 			require.NoError(t, err)
 			require.Equal(t, map[string]any{"why": workflow.CodeIDConflict, "text": `run "p/1.1" is not the child`}, out.Output)

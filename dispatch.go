@@ -28,13 +28,14 @@ import (
 // results wait as there may be tasks at once, it begins no further one.
 //
 // A key that is held is never executed a second time beside itself. Each task that
-// runs, or whose result waits, has one goroutine; there are none without work. The goroutine that has
-// delivered a result has had the turn of the run that takes it, if the run did nothing else, and goes on with
-// the task that follows: a step of a chain switches between no goroutines.
+// runs has one goroutine; there are none without work. If the run does nothing else when a task returns, its goroutine
+// has the turn of the run that takes the result, and goes on with
+// the task that follows: a step of a chain switches between no goroutines. Otherwise the result waits in the run's mailbox,
+// without a goroutine, and one for all results takes note of the answers.
 //
 // What a task goes through: dispatchTask queues it; fillSlots starts it when a slot, its type
-// and its tenant allow it; runTask executes it; taskReturned frees the slot; the result is
-// delivered and committed; taskFinished forgets it. withdrawTask may come at any of these
+// and its tenant allow it; runTask executes it; taskReturned frees the slot; handResult has the result
+// delivered and committed; finishTask forgets it. withdrawTask may come at any of these
 // points. All under mu, but for the execution and the delivery.
 type dispatcher struct {
 	engine *Engine
@@ -53,6 +54,8 @@ type dispatcher struct {
 	stopped bool
 	timer   *time.Timer // fires when the rate of a type allows its next task
 	group   sync.WaitGroup
+
+	results answeredResults // has a lock of its own
 }
 
 // An outKey names a token, of which one attempt at a time is wanted.
@@ -74,6 +77,7 @@ type outTask struct {
 	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
 	pins      []string        // blobs that it has put
+	unpin     func()          // lets the blobs of its result go; nil if there are none
 	delivers  bool            // it has a result, which waits to be delivered
 	refused   bool            // the run did not take it
 	again     *actor.Dispatch // the same attempt, sent again meanwhile
@@ -120,7 +124,8 @@ func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 	}
 	if t := d.held[attemptOf(&a)]; t != nil {
 		if t.delivers { // if the run refuses that, it waits for this one
-			t.again, t.withdrawn = &a, false
+			again := a
+			t.again, t.withdrawn = &again, false
 		}
 		return
 	}
@@ -222,7 +227,7 @@ func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 		t.cancel(errWithdrawn)
 		d.forgetTask(t)
 		d.fillSlots()
-	default:
+	case !t.delivers: // else the handler has returned
 		t.cancel(errWithdrawn)
 	}
 }
@@ -253,10 +258,15 @@ var errWithdrawn = errors.New("the task is no longer wanted")
 // and then the context is cancelled. That of an attempt whose result comes later
 // lives on until the attempt is over. It returns the task that the goroutine goes on with.
 func (d *dispatcher) runTask(t *outTask) (next *outTask) {
-	alive := false // the goroutine, which does not return if the handler has ended it
-	defer func() { next = d.taskFinished(t, alive) }()
-	release := func() {}
-	defer func() { release() }()
+	alive := false   // the goroutine, which does not return if the handler has ended it
+	pending := false // the answer to the result: then finishAnswered goes on
+	defer func() {
+		if !pending {
+			next = d.taskFinished(t, alive)
+		} else if alive {
+			next = d.beginAnother()
+		}
+	}()
 	var m state.Message
 	ended := true // its goroutine, or a method of what it returned did, unless the end is reached
 	// It runs whatever way the handler took: returned, panicked, or ended its goroutine by
@@ -276,11 +286,7 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 		d.taskReturned(t)
 		if m != nil {
 			m = d.withDetails(attemptOf(&t.Dispatch), m)
-			taken := d.engine.deliverResult(d.ctx, t.Run, m)
-			d.mu.Lock()
-			t.refused = !taken
-			d.mu.Unlock()
-			d.engine.hook.Hit("task.delivered")
+			pending = d.handResult(t, m)
 		}
 		alive = returns
 	}()
@@ -310,7 +316,7 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 		if err != nil {
 			m = unpinnedResult(t, err)
 		} else {
-			release = unpin
+			t.unpin = unpin
 		}
 	}
 	ended = false
@@ -347,9 +353,20 @@ func (d *dispatcher) taskReturned(t *outTask) {
 // One that comes later stays held, so that a heartbeat or a withdrawal finds it; but its
 // goroutine ends here, and the slot is free. It returns a task for the goroutine, if that is alive.
 func (d *dispatcher) taskFinished(t *outTask, alive bool) *outTask {
-	defer d.group.Done()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.finishTask(t)
+	var next *outTask
+	if alive {
+		next = d.beginNext()
+	}
+	d.fillSlots()
+	return next
+}
+
+// finishTask is taskFinished but for the next task. The caller holds the lock.
+func (d *dispatcher) finishTask(t *outTask) {
+	defer d.group.Done()
 	d.waiting--
 	if !t.pending || t.withdrawn {
 		t.cancel(nil)
@@ -360,12 +377,13 @@ func (d *dispatcher) taskFinished(t *outTask, alive bool) *outTask {
 	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[attemptOf(t.again)] == nil {
 		d.queueTask(*t.again)
 	}
-	var next *outTask
-	if alive {
-		next = d.beginNext()
-	}
-	d.fillSlots()
-	return next
+}
+
+// beginAnother returns another task for a goroutine that is done with one; nil if none may begin now.
+func (d *dispatcher) beginAnother() *outTask {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.beginNext()
 }
 
 // stopAndWait lets no further task begin and waits until those that run have returned,

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -103,4 +106,49 @@ func TestChainsTakeTurns(t *testing.T) {
 	}
 	t.Log(switches, "switches")
 	require.Greater(t, switches, length)
+}
+
+// Results that wait for a run which does something else have no goroutines, and none of them is lost or counts twice,
+// also if the actor breaks that has them in its mailbox.
+func TestResultsWaitWithoutGoroutines(t *testing.T) {
+	for _, breaks := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const branches = 100
+			hook := &testhook.Hook{}
+			var performed atomic.Int64
+			e := openWith(t, hook, t.TempDir(), pawl.Options{Logger: slog.New(slog.DiscardHandler), Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
+				performed.Add(1)
+				<-time.After(time.Second) // until all have begun
+				return 1, nil
+			}}})
+			def := define(t, `
+name: fan
+start: split
+nodes: [{id: split}, {id: work, task: t}, {id: join}]
+transitions:
+  - {from: split, to: work, siblingGroup: g, foreach: {collection: input.items}}
+  - {from: work, to: join, synchronization: {siblingGroup: g, merge: {target: state.results, strategy: collect}}}
+output: {mapping: {results: state.results}}
+`)
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, map[string]any{"items": make([]int, branches)}))
+			gate := make(chan struct{})
+			var turns atomic.Int64
+			hook.OnTurn(func(string) {
+				<-gate // in the turn of the first result
+				if turns.Add(1) == 3 && breaks {
+					panic("broken")
+				}
+			})
+			<-time.After(2 * time.Second)
+			synctest.Wait()
+			require.EqualValues(t, branches, performed.Load())
+			require.Less(t, runtime.NumGoroutine(), branches/2)
+			close(gate)
+			out, err := e.Wait(t.Context(), "r")
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, out.Status)
+			require.Len(t, out.Output["results"], branches)
+			require.EqualValues(t, branches, performed.Load(), "each result counts once")
+		})
+	}
 }

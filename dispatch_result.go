@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -71,26 +73,146 @@ func taskCompleted(output any) (state.TaskCompleted, error) {
 // resultBackoff is the pause between two deliveries of a result.
 var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
 
-// deliverResult hands a result to its run, again and again while the outcome of that
-// is unknown. A result that is refused as stale was for an attempt that is over;
-// deliver returns false if the run took none at all.
-func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m state.Message) (taken bool) {
-	for wait := resultBackoff.Next(0); ; wait = resultBackoff.Next(wait) {
-		err := e.askOrStart(e.ctx, run, m, asking{returns: true}) // Close waits for results that come
-		switch {
-		case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
-			return true
-		case errors.Is(err, ErrFailed): // the next Open sends the task again
-			return true
-		case errors.Is(err, ErrUnknown): // whatever the cause: sent again, it counts once
-		case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
-			e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
-			return false
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return true
-		}
+// handResult hands the result of an attempt to its run, and reports whether the answer is pending.
+func (d *dispatcher) handResult(t *outTask, m state.Message) (pending bool) {
+	pending, err := d.postResult(t, m)
+	if pending {
+		return true
 	}
+	if err != nil { // it may be asked again and again: what it has sent does not wait for that
+		d.fillFreeSlots()
+	}
+	d.noteDelivered(t, d.engine.deliverResult(d.ctx, t.Run, m, closedError(err)))
+	return false
+}
+
+// postResult hands the result of an attempt to its run. While the answer is pending, it will be told to answerResult.
+func (d *dispatcher) postResult(t *outTask, m state.Message) (pending bool, err error) {
+	e := d.engine
+	e.hook.Ask(string(t.Run), m)
+	a, err := e.registry.acquireActor(e.ctx, t.Run, nil, func() *actor.Actor { return e.startActor(t.Run, nil) })
+	if err != nil {
+		return false, err
+	}
+	pending, err = a.Deliver(e.ctx, m, func(err error) { // Close waits for results that come
+		e.registry.releaseActor(a)
+		d.results.noteAnswer(d, answeredResult{t, m, closedError(err)})
+	})
+	if !pending {
+		e.registry.releaseActor(a)
+	}
+	return pending, err
+}
+
+// An answeredResult is a result that was in a run's mailbox, with the answer.
+type answeredResult struct {
+	task    *outTask
+	message state.Message
+	err     error
+}
+
+// answeredResults are those that nobody has taken note of. They come from actors, which have other things to do: a
+// goroutine of its own finishes them, many at a time.
+type answeredResults struct {
+	mu   sync.Mutex
+	some []answeredResult
+	busy bool // there is that goroutine
+}
+
+// noteAnswer takes an answer. It returns at once.
+func (r *answeredResults) noteAnswer(d *dispatcher, a answeredResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.some = append(r.some, a)
+	if !r.busy {
+		r.busy = true
+		go d.finishAnswered()
+	}
+}
+
+// takeAnswers returns the answers that have come; none ends the goroutine.
+func (r *answeredResults) takeAnswers() (some []answeredResult) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	some, r.some = r.some, nil
+	r.busy = len(some) > 0
+	return some
+}
+
+// finishAnswered takes note of the answers to results, until there are no more.
+func (d *dispatcher) finishAnswered() {
+	for some := d.results.takeAnswers(); len(some) > 0; some = d.results.takeAnswers() {
+		finished := some[:0]
+		for _, a := range some {
+			taken, over := d.engine.isAnswered(d.ctx, a.task.Run, a.err)
+			if !over {
+				go func() {
+					d.noteDelivered(a.task, d.engine.deliverResult(d.ctx, a.task.Run, a.message, a.err))
+					d.taskFinished(a.task, false)
+				}()
+				continue
+			}
+			d.noteDelivered(a.task, taken)
+			finished = append(finished, a)
+		}
+		d.finishTasks(finished)
+	}
+}
+
+// finishTasks is taskFinished for several.
+func (d *dispatcher) finishTasks(finished []answeredResult) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range finished {
+		d.finishTask(a.task)
+	}
+	d.fillSlots()
+}
+
+// noteDelivered notes whether the run has taken a result.
+func (d *dispatcher) noteDelivered(t *outTask, taken bool) {
+	if t.unpin != nil {
+		t.unpin()
+	}
+	d.mu.Lock()
+	t.refused = !taken
+	d.mu.Unlock()
+	d.engine.hook.Hit("task.delivered")
+}
+
+// deliverResult hands a result to its run, again and again while the outcome of that
+// is unknown, after it was handed over once with an error. It returns false if the run took none at all.
+func (e *Engine) deliverResult(ctx context.Context, run workflow.RunID, m state.Message, err error) (taken bool) {
+	for wait := resultBackoff.Next(0); ; wait = resultBackoff.Next(wait) {
+		if taken, over := e.isAnswered(ctx, run, err); over {
+			return taken
+		}
+		if !errors.Is(err, actor.ErrStopped) { // there is another actor at once
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return true
+			}
+		}
+		err = e.askRun(e.ctx, run, m)
+	}
+}
+
+// isAnswered reports whether an answer to a result is the last, and whether the run has taken that, or refused it as
+// stale: then it was for an attempt that is over.
+func (e *Engine) isAnswered(ctx context.Context, run workflow.RunID, err error) (taken, over bool) {
+	switch {
+	case errors.Is(err, actor.ErrStopped) && e.ctx.Err() == nil: // it ended of itself before it took the message
+		return false, false
+	case err == nil, errors.Is(err, ErrStale), errors.Is(err, ErrEnded), errors.Is(err, ErrClosed), ctx.Err() != nil:
+		return true, true
+	case errors.Is(err, ErrFailed): // the next Open sends the task again
+		return true, true
+	case errors.Is(err, ErrUnknown): // whatever the cause: sent again, it counts once
+		return false, false
+	case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
+		e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
+		return false, true
+	}
+	return false, false
 }

@@ -30,31 +30,12 @@ func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow
 // askRun delivers a message to a run and waits until the answer is committed. A
 // nil message only wakes the run.
 func (e *Engine) askRun(ctx context.Context, id workflow.RunID, m state.Message) error {
-	return e.askOrStart(ctx, id, m, asking{})
+	return e.askOrStart(ctx, id, m, nil)
 }
 
-// An asking says how a message is delivered. The zero value says that the run exists, and that the caller
-// may give up.
-type asking struct {
-	birth   *birth // of the run to make if there is none; nil if it exists
-	returns bool   // the caller is a task's goroutine, which waits however long it takes and then fills slots
-}
-
-// askActor delivers a message to an actor.
-func (e *Engine) askActor(ctx context.Context, a *actor.Actor, m state.Message, k asking) error {
-	if !k.returns {
-		return a.Ask(ctx, m)
-	}
-	err := a.Deliver(ctx, m)
-	if err != nil { // it may be asked again and again: what it has sent does not wait for that
-		e.dispatcher.fillFreeSlots()
-	}
-	return err
-}
-
-// askOrStart is askRun, in the way that is said. A message in the context of a simulation goes to that.
-func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Message, k asking) error {
-	b := k.birth
+// askOrStart is askRun for a run that is made if there is none, by its birth; nil if it exists. A message in the context
+// of a simulation goes to that.
+func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *birth) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -73,7 +54,7 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 		if err != nil {
 			return err
 		}
-		err = e.askActor(ctx, a, m, k)
+		err = a.Ask(ctx, m)
 		e.registry.releaseActor(a)
 		missed := b != nil && errors.Is(err, ErrRunNotFound) // it was somebody's who asked for a run that was not there
 		if !missed && !errors.Is(err, actor.ErrStopped) || e.ctx.Err() != nil {

@@ -33,7 +33,7 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	}
 	defer release()
 	e.hook.Hit("start.ask")
-	err = e.askOrStart(ctx, run.ID, m, asking{birth: b})
+	err = e.askOrStart(ctx, run.ID, m, b)
 	e.hook.Hit("start.answer")
 	// A run that exists may be the very one that is to be started, by a caller who did not get
 	// the first answer. A tenant without room may have started it before it was full.

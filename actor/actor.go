@@ -109,8 +109,9 @@ type Actor struct {
 	// turn is full while somebody has the turn, from New until the run is loaded, and for good once the actor has
 	// ended. All below is only for who has it.
 	turn   chan struct{}
-	lent   bool  // a caller of Deliver or Look has it
-	broken error // why a turn in a caller's goroutine ended the actor, which is still to be done
+	lent   bool       // a caller of Deliver or Look has it
+	broken error      // why a turn in a caller's goroutine ended the actor, which is still to be done
+	batch  []envelope // of the turn, if that is in the actor's goroutine: what has no answer when it breaks gets one
 
 	// flush is the one that has begun and whose end has not been noted yet. A turn that commits meanwhile ends fresh,
 	// not flush.
@@ -180,13 +181,21 @@ func (a *Actor) endLife(err error) error {
 	if reason == nil {
 		reason = ErrStopped
 	}
+	answerBatch(a.batch, reason)
+	a.answerAll(reason)
+	close(a.done)
+	a.answerAll(ErrStopped) // who came in between, and waits for no done
+	return err
+}
+
+// answerAll answers all messages that wait in the mailbox.
+func (a *Actor) answerAll(reason error) {
 	for {
 		select {
 		case e := <-a.mailbox:
-			e.reply <- reason
+			e.answer(reason)
 		default:
-			close(a.done)
-			return err
+			return
 		}
 	}
 }
@@ -272,6 +281,7 @@ func (a *Actor) inTurn(f func() error) (ended bool, err error) {
 
 // serveMessages has a turn with the messages of a batch and those that wait behind them.
 func (a *Actor) serveMessages(batch ...envelope) error {
+	a.batch = batch
 	a.hook.Turn(string(a.ID))
 	return a.runTurn(a.collectBatch(batch...))
 }

@@ -203,7 +203,7 @@ func life(t *rapid.T, d *disk, crashed chan struct{}) workflow.Outcome {
 		delay := time.Duration(rapid.IntRange(0, 500).Draw(t, "delay")) * time.Millisecond
 		tell := a.Ask
 		if rapid.Bool().Draw(t, "in the caller's goroutine") {
-			tell = a.Deliver
+			tell = deliverTo(a)
 		}
 		tasks.Go(func() {
 			select {

@@ -4,16 +4,36 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
 )
 
-// An envelope is a message on its way to the actor, and where the answer goes. reply has room for one answer, so that
-// the actor is not held up by a caller who has given up. A nil message asks for nothing but that the run is active:
-// its answer comes after a turn like any.
+// An envelope is a message on its way to the actor, and where the answer goes: to a channel that has room for it, so that
+// the actor is not held up by a caller who has given up, to a function, or to nobody. A nil message asks for nothing but
+// that the run is active: its answer comes after a turn like any.
 type envelope struct {
 	message state.Message
 	reply   chan error
+	told    func(error)
+}
+
+// answer answers whoever waits, once.
+func (e *envelope) answer(err error) {
+	reply, told := e.reply, e.told
+	e.reply, e.told = nil, nil
+	if reply != nil {
+		reply <- err
+	} else if told != nil {
+		told(err)
+	}
+}
+
+// answerBatch answers those who have no answer yet.
+func answerBatch(batch []envelope, err error) {
+	for i := range batch {
+		batch[i].answer(err)
+	}
 }
 
 // Ask delivers m and waits until the answer to it is committed. It may be called only while the outbox would not let
@@ -23,57 +43,82 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 	if ctx == nil {
 		return errNoContext
 	}
-	e := &envelope{m, make(chan error, 1)}
-	select {
-	case a.mailbox <- e: // first, so that ErrBusy says that it was full
-	default:
-		select {
-		case a.mailbox <- e:
-		// A caller who holds the actor comes here only if the actor has ended by itself, by an error or because the
-		// engine closes.
-		case <-a.done:
-			return ErrStopped
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
-		}
+	reply := make(chan error, 1)
+	if err := a.post(ctx, &envelope{message: m, reply: reply}); err != nil {
+		return err
 	}
 	select {
-	case err := <-e.reply:
+	case err := <-reply:
 		return err
 	case <-a.done:
 		// The actor may have answered and ended in one go, and select chooses either.
-		return a.finalReply(e)
+		return finalReply(reply)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// Deliver is Ask, but has the turn of the message in the caller's goroutine if the actor has nothing else to do: that
-// spares two switches of goroutines, of which each may wake a thread. It returns when the turn is over, however soon
-// ctx ends. Whoever calls it takes no longer than that to act on a Dispatch that Returns.
-func (a *Actor) Deliver(ctx context.Context, m state.Message) error {
-	if ctx == nil {
-		return errNoContext
+// post puts a message into the mailbox, and waits while that is full.
+func (a *Actor) post(ctx context.Context, e *envelope) error {
+	select {
+	case a.mailbox <- e: // first, so that ErrBusy says that it was full
+		return nil
+	default:
 	}
 	select {
-	case a.turn <- struct{}{}:
-	default:
-		return a.Ask(ctx, m)
+	case a.mailbox <- e:
+		return nil
+	// A caller who holds the actor comes here only if the actor has ended by itself, by an error or because the
+	// engine closes.
+	case <-a.done:
+		return ErrStopped
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+	}
+}
+
+// Deliver delivers m and waits for no answer. If the actor has something else to do, m is in the mailbox when Deliver
+// returns, pending, and told is called with the answer, once, by the actor's goroutine: it must return at once. Until
+// then the outbox must not let the actor leave. While the mailbox is full Deliver waits.
+//
+// Otherwise the message has its turn in the caller's goroutine, which spares two switches of goroutines, of which each may
+// wake a thread, and Deliver returns the answer, not pending, when the turn is over, however soon ctx ends. Whoever
+// calls it takes no longer than that to act on a Dispatch that Returns.
+func (a *Actor) Deliver(ctx context.Context, m state.Message, told func(error)) (pending bool, err error) {
+	if ctx == nil {
+		return false, errNoContext
 	}
 	// Those who wait came before, and an alarm that is due comes behind them. One message may be in the hands of the
 	// actor's goroutine by now, and one more may come into the mailbox: so no other is taken. What has broken the
 	// actor is not asked for more.
-	now := a.currentInstant()
-	if len(a.mailbox) > 0 || a.broken != nil || a.isAlarmDue(now) {
+	select {
+	case a.turn <- struct{}{}:
+		now := a.currentInstant()
+		if len(a.mailbox) == 0 && a.broken == nil && !a.isAlarmDue(now) {
+			return false, a.takeTurn(m, now)
+		}
 		<-a.turn
-		return a.Ask(ctx, m)
+	default:
 	}
-	e := &envelope{m, make(chan error, 1)}
+	if err := a.post(ctx, &envelope{message: m, told: told}); err != nil {
+		return false, err
+	}
+	select {
+	case <-a.done: // which may have been before: then nobody else answers
+		a.answerAll(ErrStopped)
+	default:
+	}
+	return true, nil
+}
+
+// takeTurn has the turn of a message in the turn that its caller has taken.
+func (a *Actor) takeTurn(m state.Message, now time.Time) error {
+	answer := ErrStopped // unless there is one
 	a.lendTurn(func() error {
 		a.hook.Turn(string(a.ID))
-		return a.runTurnAt([]envelope{*e}, now)
+		return a.runTurnAt([]envelope{{message: m, told: func(err error) { answer = err }}}, now)
 	})
-	return a.finalReply(e)
+	return answer
 }
 
 // lendTurn does something in the turn that its caller has taken, and gives that back. What breaks then, or ends the
@@ -82,7 +127,7 @@ func (a *Actor) lendTurn(f func() error) {
 	a.lent = true
 	err := errGone // unless f returns
 	defer func() {
-		a.lent, a.broken = false, err
+		a.lent, a.broken, a.batch = false, err, nil
 		leaves := err != nil || a.wantsToLeave()
 		<-a.turn
 		if leaves {
@@ -96,9 +141,9 @@ func (a *Actor) lendTurn(f func() error) {
 var errGone = errors.New("the goroutine that had a turn was ended")
 
 // finalReply returns the reply that an actor gave on its way out.
-func (a *Actor) finalReply(e *envelope) error {
+func finalReply(reply chan error) error {
 	select {
-	case err := <-e.reply:
+	case err := <-reply:
 		return err
 	default:
 		return ErrStopped

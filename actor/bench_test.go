@@ -56,7 +56,7 @@ func BenchmarkChain(b *testing.B) {
 		require.NoError(b, a.Ask(b.Context(), state.Start{}))
 		require.NoError(b, a.Look(b.Context(), func(*state.State, int64) {})) // the turn is over
 		for range length {
-			require.NoError(b, a.Deliver(b.Context(), completed(sent)))
+			require.NoError(b, deliverTo(a)(b.Context(), completed(sent)))
 		}
 		<-a.Done()
 	}

@@ -23,6 +23,17 @@ func completed(x actor.Dispatch) state.Message {
 	return state.TaskCompleted{Token: x.Token, Attempt: x.Attempt, Epoch: x.Epoch, Output: "done"}
 }
 
+// deliverTo returns what delivers a message to an actor, and waits for the answer if that is pending.
+func deliverTo(a *actor.Actor) func(context.Context, state.Message) error {
+	return func(ctx context.Context, m state.Message) error {
+		answers := make(chan error, 1)
+		if pending, err := a.Deliver(ctx, m, func(err error) { answers <- err }); !pending {
+			return err
+		}
+		return <-answers
+	}
+}
+
 const twoTasks = `
 name: two
 start: a
@@ -55,7 +66,7 @@ func TestDeliver(t *testing.T) {
 			synctest.Wait()
 			return answer
 		}
-		started := tell(state.Start{}, a.Deliver) // it is being loaded
+		started := tell(state.Start{}, deliverTo(a)) // it is being loaded
 		gate <- struct{}{}
 		gate <- struct{}{}
 		require.NoError(t, <-started)
@@ -64,9 +75,9 @@ func TestDeliver(t *testing.T) {
 		require.False(t, sent[0].Returns)
 
 		synctest.Wait()
-		result := tell(completed(sent[0]), a.Deliver)
+		result := tell(completed(sent[0]), deliverTo(a))
 		signals := []chan error{ // both wait for the turn
-			tell(state.Signal{Name: "s", Early: true}, a.Deliver), tell(state.Signal{Name: "s", Early: true}, a.Ask),
+			tell(state.Signal{Name: "s", Early: true}, deliverTo(a)), tell(state.Signal{Name: "s", Early: true}, a.Ask),
 		}
 		gate <- struct{}{}
 		require.NoError(t, <-result)
@@ -79,11 +90,11 @@ func TestDeliver(t *testing.T) {
 
 		synctest.Wait()
 		hook.OnTurn(func(string) {})
-		require.NoError(t, <-tell(completed(sent[1]), a.Deliver))
+		require.NoError(t, <-tell(completed(sent[1]), deliverTo(a)))
 		require.NoError(t, <-tell(completed(sent[2]), a.Ask))
 		stop()
 		require.NoError(t, <-ended)
-		require.ErrorIs(t, a.Deliver(t.Context(), state.Start{}), actor.ErrStopped)
+		require.ErrorIs(t, deliverTo(a)(t.Context(), state.Start{}), actor.ErrStopped)
 		s, _, _, err := d.Load()
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunCompleted, s.Status)
@@ -100,7 +111,7 @@ func TestDeliverEndsTheRun(t *testing.T) {
 		require.NoError(t, a.Ask(t.Context(), state.Start{}))
 		began := time.Now()
 		synctest.Wait()
-		require.NoError(t, a.Deliver(t.Context(), completed(<-sent)))
+		require.NoError(t, deliverTo(a)(t.Context(), completed(<-sent)))
 		<-a.Done()
 		require.Zero(t, time.Since(began), "it has not waited until it was idle")
 	})
@@ -118,9 +129,9 @@ func TestABrokenDeliverEndsTheActor(t *testing.T) {
 		require.NoError(t, a.Ask(t.Context(), state.Start{}))
 		synctest.Wait()
 		o.perform = func(actor.Dispatch) { panic("no room") }
-		require.ErrorIs(t, a.Deliver(t.Context(), completed(<-sent)), actor.ErrUnknown)
+		require.ErrorIs(t, deliverTo(a)(t.Context(), completed(<-sent)), actor.ErrUnknown)
 		require.ErrorContains(t, <-ended, "no room")
-		require.ErrorIs(t, a.Deliver(t.Context(), state.Pause{}), actor.ErrStopped)
+		require.ErrorIs(t, deliverTo(a)(t.Context(), state.Pause{}), actor.ErrStopped)
 	})
 }
 
@@ -158,7 +169,7 @@ func TestABrokenDeliverFlushesNothing(t *testing.T) {
 			require.NoError(t, a.Ask(ctx, state.Start{}))
 			synctest.Wait()
 			fault = "before"
-			require.ErrorIs(t, a.Deliver(t.Context(), completed(<-sent)), actor.ErrUnknown)
+			require.ErrorIs(t, deliverTo(a)(t.Context(), completed(<-sent)), actor.ErrUnknown)
 			require.ErrorIs(t, <-ended, errCrash)
 			_, flushes := d.counts()
 			require.Zero(t, flushes)
@@ -199,14 +210,14 @@ func TestDeliverWaitsForAFlush(t *testing.T) {
 			synctest.Wait()
 			full = true
 			answer := make(chan error, 1)
-			go func() { answer <- a.Deliver(ctx, completed(sent[0])) }()
+			go func() { answer <- deliverTo(a)(ctx, completed(sent[0])) }()
 			synctest.Wait()
 			require.Empty(t, answer, "it is loaded from the file that is being written")
 			(<-slow.ends)()
 			require.ErrorIs(t, <-answer, actor.ErrUnknown)
 			synctest.Wait()
 			require.Len(t, sent, 2, "sent again")
-			require.NoError(t, a.Deliver(ctx, completed(sent[1])))
+			require.NoError(t, deliverTo(a)(ctx, completed(sent[1])))
 			if fails == nil { // which the end of the run leaves to the store
 				(<-slow.ends)()
 			}

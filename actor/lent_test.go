@@ -20,7 +20,7 @@ const oneThenOther = `{name: w, start: a, nodes: [{id: a, task: t}, {id: b, task
 
 // ways are how a message may be delivered.
 func ways(a *actor.Actor) map[string]func(context.Context, state.Message) error {
-	return map[string]func(context.Context, state.Message) error{"ask": a.Ask, "deliver": a.Deliver}
+	return map[string]func(context.Context, state.Message) error{"ask": a.Ask, "deliver": deliverTo(a)}
 }
 
 // deliver delivers a message in a goroutine, which waits for its answer.
@@ -80,7 +80,7 @@ func TestDeliverKeepsTheOrder(t *testing.T) {
 		synctest.Wait()
 		turns := make(chan struct{})
 		hook.OnTurn(func(string) { <-turns })
-		result := deliver(ctx, a.Deliver, completed(sent[0]))
+		result := deliver(ctx, deliverTo(a), completed(sent[0]))
 		first := deliver(ctx, a.Ask, state.Signal{Name: "first", Early: true})
 		second := deliver(ctx, a.Ask, state.Signal{Name: "second", Early: true})
 		close(turns)
@@ -142,7 +142,7 @@ func TestATurnWhoseGoroutineIsEnded(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			_ = a.Deliver(t.Context(), completed(sent[0]))
+			_ = deliverTo(a)(t.Context(), completed(sent[0]))
 		}()
 		<-gone
 		<-a.Done()

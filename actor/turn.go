@@ -37,8 +37,7 @@ func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	if !a.isAlarmDue(now) {
 		return batch
 	}
-	// Nobody reads the answer, but every message of a batch gets one.
-	return append(batch, envelope{state.AlarmFired{At: a.state.Alarm().UnixMilli()}, make(chan error, 1)})
+	return append(batch, envelope{message: state.AlarmFired{At: a.state.Alarm().UnixMilli()}})
 }
 
 // isAlarmDue reports whether the alarm of the run rings in a turn at an instant.
@@ -71,6 +70,7 @@ func (a *Actor) runTurn(batch []envelope) error { return a.runTurnAt(batch, a.cu
 // runTurnAt is runTurn at an instant.
 func (a *Actor) runTurnAt(batch []envelope, now time.Time) error {
 	batch = a.withAlarm(batch, now)
+	a.batch = batch
 	// The timer rang early, or the state has changed since it was armed.
 	if len(batch) == 0 {
 		a.setAlarm()
@@ -99,9 +99,13 @@ func (a *Actor) runTurnAt(batch []envelope, now time.Time) error {
 	} else {
 		a.setAlarm() // it may have rung, and the clock was set back before this turn
 	}
-	for i, e := range batch {
-		pace.Few(i)
-		e.reply <- t.answers[i]
+	woken := 0
+	for i := range batch {
+		if batch[i].reply != nil { // who waits for it is woken
+			pace.Few(woken)
+			woken++
+		}
+		batch[i].answer(t.answers[i])
 	}
 	a.flushIfDue(false)
 	a.idle.Reset(a.options.Idle)
@@ -123,7 +127,7 @@ func (a *Actor) endGrown() error {
 	if a.state.Status != workflow.RunRunning && a.state.Status != workflow.RunPaused || bytes <= a.state.Graph.Limits.RunBytes {
 		return nil
 	}
-	return a.runTurn([]envelope{{state.RunGrown{Bytes: bytes}, make(chan error, 1)}})
+	return a.runTurn([]envelope{{message: state.RunGrown{Bytes: bytes}}})
 }
 
 // currentInstant returns now as an instant of the planners. It is UTC in whole milliseconds, which is what a record
@@ -213,8 +217,9 @@ func (a *Actor) releaseEffects(t turn) {
 	}
 	// If the batch has ended or suspended the run, what it decided before that does not leave.
 	if a.state.Status == workflow.RunRunning || a.state.Status == workflow.RunPaused {
+		var pacer pace.Pacer
 		for i, e := range t.effects {
-			pace.Few(i)
+			pacer.Spend(30)
 			a.sendEffect(e, i == len(t.effects)-1)
 		}
 	}
@@ -247,9 +252,7 @@ func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error 
 	if !errors.Is(cause, ErrUnknown) {
 		reply = fmt.Errorf("%w: %w", ErrUnknown, cause)
 	}
-	for _, e := range batch {
-		e.reply <- reply
-	}
+	answerBatch(batch, reply)
 	after := a.seq + int64(len(t.records))
 	if err := a.activateRun(); err != nil {
 		return fmt.Errorf("load again after a failed commit: %w", err)
@@ -270,9 +273,7 @@ func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error 
 // failBatch answers a batch whose effects could not leave: the messages are committed, and whoever comes next has the
 // effects sent again. The error ends the actor; the next one resends what the run waits for as it loads the run.
 func (a *Actor) failBatch(batch []envelope, broken error) error {
-	for _, e := range batch {
-		e.reply <- fmt.Errorf("%w: %s", ErrUnknown, firstLine(broken))
-	}
+	answerBatch(batch, fmt.Errorf("%w: %s", ErrUnknown, firstLine(broken)))
 	return broken
 }
 
@@ -283,9 +284,7 @@ func (a *Actor) failBatch(batch []envelope, broken error) error {
 func (a *Actor) quarantineRun(batch []envelope, broken error) error {
 	a.options.Fault(a.ID, broken)
 	err := a.recoverPanic(func() error { return a.suspendRun(firstLine(broken)) })
-	for _, e := range batch {
-		e.reply <- errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken)))
-	}
+	answerBatch(batch, errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken))))
 	return err
 }
 
@@ -295,7 +294,7 @@ func (a *Actor) suspendRun(cause string) error {
 	if err := a.activateRun(); err != nil {
 		return err
 	}
-	t, err := a.planBatch([]envelope{{state.Suspend{Cause: cause}, make(chan error, 1)}}, a.currentInstant())
+	t, err := a.planBatch([]envelope{{message: state.Suspend{Cause: cause}}}, a.currentInstant())
 	if err != nil || len(t.records) == 0 {
 		return err
 	}

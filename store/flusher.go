@@ -28,8 +28,8 @@ const (
 	maxBacklog    = 2048 // runs that wait for their file; then commits wait
 	maxFlushBatch = 64   // files that are synced together
 	minSyncAll    = 4    // files from which on syncing the whole file system is quicker
-	gatherRuns    = 16   // runs that have ended whose files come together at once
-	gatherFor     = 5 * time.Millisecond
+	gatherRuns    = 64   // runs that have ended whose files come together at once
+	gatherFor     = 100 * time.Millisecond
 )
 
 // A flushRequest is one call of [Run.Flush].
