@@ -56,6 +56,7 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 	defer l.ledger.Close()
 	hook.SetLogFrames(60)    // a few checkpoints in every life
 	hook.SetRedoBytes(8_000) // the regions of the redo log take turns
+	hook.SetGatherRuns(4)    // files are made while there is work
 	if w.first > 0 {
 		hook.SetLogFrames(4) // one behind a purge
 	}

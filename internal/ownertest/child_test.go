@@ -70,6 +70,7 @@ type served struct {
 // is held at a failpoint.
 func serve() error {
 	s := &served{release: make(chan struct{})}
+	s.hook.SetGatherRuns(4) // files are made while there is work
 	lines := bufio.NewScanner(os.Stdin)
 	var busy sync.WaitGroup
 	for lines.Scan() {
