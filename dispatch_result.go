@@ -130,41 +130,57 @@ func (r *answeredResults) noteAnswer(d *dispatcher, a answeredResult) {
 	}
 }
 
-// takeAnswers returns the answers that have come; none ends the goroutine.
-func (r *answeredResults) takeAnswers() (some []answeredResult) {
+// takeAnswer returns the next answer, if there is one; none ends the goroutine.
+func (r *answeredResults) takeAnswer() (a answeredResult, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	some, r.some = r.some, nil
-	r.busy = len(some) > 0
-	return some
+	if r.busy = len(r.some) > 0; !r.busy {
+		r.some = nil
+		return a, false
+	}
+	a, r.some[0] = r.some[0], a
+	r.some = r.some[1:]
+	return a, true
 }
 
 // finishAnswered takes note of the answers to results, until there are no more.
 func (d *dispatcher) finishAnswered() {
-	for some := d.results.takeAnswers(); len(some) > 0; some = d.results.takeAnswers() {
-		finished := some[:0]
-		for _, a := range some {
-			taken, over := d.engine.isAnswered(d.ctx, a.task.Run, a.err)
-			if !over {
-				go func() {
-					d.noteDelivered(a.task, d.engine.deliverResult(d.ctx, a.task.Run, a.message, a.err))
-					d.taskFinished(a.task, false)
-				}()
-				continue
-			}
-			d.noteDelivered(a.task, taken)
-			finished = append(finished, a)
-		}
+	var finished []*outTask
+	ended := true // the goroutine, by a logger that does not return, unless the end is reached
+	defer func() {
 		d.finishTasks(finished)
+		if ended {
+			go d.finishAnswered()
+		}
+	}()
+	for a, ok := d.results.takeAnswer(); ok; a, ok = d.results.takeAnswer() {
+		finished = append(finished, a.task)
+		if taken, over := d.engine.isAnswered(d.ctx, a.task.Run, a.err); over {
+			d.noteDelivered(a.task, taken)
+		} else {
+			finished = finished[:len(finished)-1]
+			go d.deliverAgain(a)
+		}
+		if len(finished) == batchSize { // as a turn has
+			d.finishTasks(finished)
+			finished = finished[:0]
+		}
 	}
+	ended = false
+}
+
+// deliverAgain delivers a result that the run may not have taken.
+func (d *dispatcher) deliverAgain(a answeredResult) {
+	defer d.taskFinished(a.task, false)
+	d.noteDelivered(a.task, d.engine.deliverResult(d.ctx, a.task.Run, a.message, a.err))
 }
 
 // finishTasks is taskFinished for several.
-func (d *dispatcher) finishTasks(finished []answeredResult) {
+func (d *dispatcher) finishTasks(finished []*outTask) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, a := range finished {
-		d.finishTask(a.task)
+	for _, t := range finished {
+		d.finishTask(t)
 	}
 	d.fillSlots()
 }

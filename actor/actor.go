@@ -237,7 +237,7 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 	select {
 	case e := <-a.mailbox:
-		return a.inTurn(func() error { return a.serveMessages(*e) })
+		return a.inTurn(func() error { return a.serveMessages(*e) }, e)
 	// The batch is empty until runTurn looks at the clock: a timer may ring early, after a nap or when the clock has
 	// jumped.
 	case <-a.alarm.C:
@@ -262,10 +262,14 @@ func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 }
 
 // inTurn does something that the actor has waited for, and reports whether the actor may end. It waits for a turn that
-// a caller of Deliver has. The turn of an actor that ends is its last: nobody gets it any more.
-func (a *Actor) inTurn(f func() error) (ended bool, err error) {
+// a caller of Deliver has. The turn of an actor that ends is its last: nobody gets it any more. Messages that the turn
+// was to be about are answered if it does not come.
+func (a *Actor) inTurn(f func() error, messages ...*envelope) (ended bool, err error) {
 	a.turn <- struct{}{}
 	if a.broken != nil {
+		for _, e := range messages {
+			e.answer(ErrStopped)
+		}
 		return true, a.broken
 	}
 	if err := f(); err != nil {
@@ -283,7 +287,8 @@ func (a *Actor) inTurn(f func() error) (ended bool, err error) {
 func (a *Actor) serveMessages(batch ...envelope) error {
 	a.batch = batch
 	a.hook.Turn(string(a.ID))
-	return a.runTurn(a.collectBatch(batch...))
+	a.batch = a.collectBatch(batch...)
+	return a.runTurn(a.batch)
 }
 
 // stoppedTimer returns a timer that never rings unless it is reset: no alarm is known before the run is loaded.

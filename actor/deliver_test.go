@@ -135,6 +135,36 @@ func TestABrokenDeliverEndsTheActor(t *testing.T) {
 	})
 }
 
+// Whoever waits for an answer gets one when a turn in the goroutine of another breaks: one message is in the hands of the
+// actor's goroutine by then, the others are in the mailbox.
+func TestABrokenDeliverAnswersAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &disk{graph: graph(t, oneThenOther), fault: func() string { return "" }}
+		sent := make(chan actor.Dispatch, 1)
+		o := &office{perform: func(x actor.Dispatch) { sent <- x }, stays: true}
+		a := actor.New("r", d, o, options())
+		go a.Run(t.Context())
+		require.NoError(t, a.Ask(t.Context(), state.Start{}))
+		synctest.Wait()
+		gate := make(chan struct{})
+		o.perform = func(actor.Dispatch) { <-gate; panic("no room") }
+		broken := deliver(t.Context(), deliverTo(a), completed(<-sent))
+		answers := make(chan error, 3)
+		for range cap(answers) {
+			pending, err := a.Deliver(t.Context(), state.Signal{Name: "s", Early: true}, func(err error) { answers <- err })
+			require.NoError(t, err)
+			require.True(t, pending)
+			synctest.Wait()
+		}
+		close(gate)
+		require.ErrorIs(t, <-broken, actor.ErrUnknown)
+		for range cap(answers) {
+			require.Error(t, <-answers)
+		}
+		<-a.Done()
+	})
+}
+
 // A lostDisk cannot be read any more once it has been.
 type lostDisk struct {
 	*disk
