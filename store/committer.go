@@ -13,9 +13,10 @@ import (
 // be interrupted, so a large request ends the batch that it is in, and what is larger than that
 // is split before it comes here, by spillLarge and trimSome.
 const (
-	maxQueue = 1024    // requests that wait; more callers block
-	maxBatch = 512     // requests in one transaction
-	maxBytes = 1 << 20 // after which a transaction takes no further request
+	maxQueue  = 1024    // requests that wait; more callers block
+	maxBatch  = 512     // requests in one transaction
+	maxBytes  = 1 << 20 // after which a transaction takes no further request
+	maxPasses = 2       // batches in a row that transactions of SQLite let pass
 )
 
 // A committer is the goroutine that commits for all runs, so that runs which commit at the same
@@ -23,6 +24,10 @@ const (
 // whatever waits when it comes to it, and waits for nobody: a lone caller is not delayed in the
 // hope of others. Who commits alone does so in a goroutine of its own: two hand-overs would take
 // as long as the commit.
+//
+// While commits go into the redo log, those that need a transaction of SQLite, as the start of a run
+// and the naming of a file do, let a few batches pass: more of them come together, and their
+// sync is one for more.
 //
 // Requests are committed in the order in which they came into the queue, but for a caller that
 // commits by itself, which finds the queue empty. That order is not promised to anybody: the
@@ -33,6 +38,9 @@ type committer struct {
 	done    chan struct{} // closed when the goroutine has ended
 	waiting atomic.Int64  // requests handed to the goroutine that are in no transaction yet
 	single  int           // transactions of one request since the last one of more; guarded by Dir.mu
+
+	passed []*commitRequest // have let the last batch pass, and are the first of the next one; only for the goroutine
+	passes int              // batches in a row that were let pass; likewise
 }
 
 // alone is after how many transactions of one request each the next caller commits by
@@ -68,13 +76,15 @@ func (c *committer) commitLoop(d *Dir) {
 	defer close(c.done)
 	batch := make([]*commitRequest, 0, maxBatch)
 	for {
-		batch = batch[:0]
-		select {
-		case r := <-c.queue:
-			batch = append(batch, r)
-		case <-c.quit:
-			if len(c.queue) == 0 {
-				return
+		batch = append(batch[:0], c.passed...)
+		if c.passed = c.passed[:0]; len(batch) == 0 {
+			select {
+			case r := <-c.queue:
+				batch = append(batch, r)
+			case <-c.quit:
+				if len(c.queue) == 0 {
+					return
+				}
 			}
 		}
 		d.commitAndAnswer(batch)
@@ -100,6 +110,17 @@ func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 		}
 	}
 	return batch
+}
+
+// letPass returns which of others, the requests of a batch that the redo log does not take, are committed now.
+func (c *committer) letPass(advances, others []*commitRequest) []*commitRequest {
+	if len(advances) == 0 || len(others) == 0 || c.passes == maxPasses {
+		c.passes = 0
+		return others
+	}
+	c.passes++
+	c.passed = append(c.passed, others...)
+	return nil
 }
 
 // submitRequest commits a request and returns when it is durable, or has failed.
@@ -208,13 +229,14 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	batch = d.committer.gatherBatch(batch)
-	d.committer.waiting.Add(-int64(len(batch)))
 	// A batch of more than one shows that runs commit at the same time: then it is the goroutine
 	// that lets them come together.
 	if d.committer.single++; len(batch) > 1 {
 		d.committer.single = 0
 	}
 	advances, others := d.redo.splitBatch(batch)
+	others = d.committer.letPass(advances, others)
+	d.committer.waiting.Add(-int64(len(advances) + len(others)))
 	for _, some := range [][]*commitRequest{advances, others} {
 		if len(some) > 0 {
 			d.commitBatch(some)
