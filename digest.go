@@ -122,13 +122,22 @@ func (k *knownDefinitions) rememberHash(at digest, hash string) {
 // digestOf returns the digest of a definition. It reports false if something in it is
 // not of the JSON model, so that its JSON may depend on what cannot be seen here.
 func digestOf(d *workflow.Definition) (digest, bool) {
-	w := digestWriter{hash: sha256.New(), buffer: make([]byte, 0, digestPiece+64)}
+	buffer := digestBuffers.Get().(*[]byte)
+	w := digestWriter{hash: sha256.New(), buffer: (*buffer)[:0]}
 	w.addValue(reflect.ValueOf(d).Elem())
 	w.flushBuffer()
+	*buffer = w.buffer
+	digestBuffers.Put(buffer)
 	var out digest
 	w.hash.Sum(out[:0])
 	return out, w.err == nil
 }
+
+// digestBuffers has the buffers of digestWriters.
+var digestBuffers = sync.Pool{New: func() any {
+	buffer := make([]byte, 0, digestPiece+64)
+	return &buffer
+}}
 
 // digestPiece is how many bytes are hashed at a time.
 const digestPiece = 4096
