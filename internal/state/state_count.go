@@ -67,9 +67,8 @@ func (s *State) branchBefore(t *Token, d int) Branch {
 func (s *State) countInGroups(sc workflow.Scope, d int) {
 	straggling := false
 	for sc.Group != 0 {
-		g := *s.Group(sc.Group)
+		g := s.countedGroup(sc.Group)
 		g.Live += d
-		s.groups.putCounts(g.ID, &g)
 		if g.Scope.Group == 0 {
 			s.trackRootGroup(g.ID, g.isListedInBranch())
 			return

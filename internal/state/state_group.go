@@ -5,15 +5,16 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// PutGroup replaces a group, or adds the next one. g is the state's from then on, which sets its counters Live, Inner
-// and Bytes: they stay as they are, whatever g has. If the group becomes fired by that, its stragglers no longer count
+// PutGroup replaces a group, or adds the next one. g is the state's from then on, which sets its GroupCounts: they stay
+// as they are, whatever g has. If the group becomes fired by that, its stragglers no longer count
 // as live in the branches around it.
 func (s *State) PutGroup(g *Group) {
 	old := s.Group(g.ID)
-	if g.Live, g.Inner, g.Bytes = 0, 0, 0; old != nil {
-		g.Live, g.Inner, g.Bytes = old.Live, old.Inner, old.Bytes
-	} else {
+	if old == nil {
 		s.NextGroup = g.ID + 1
+		g.GroupCounts = &GroupCounts{}
+	} else {
+		g.GroupCounts = old.countsIn(s)
 	}
 	// From now on countInGroups leaves its tokens out of the branches around it: those that were counted there must
 	// go as well, or they would be counted for ever.
@@ -40,12 +41,11 @@ func (s *State) PutGroup(g *Group) {
 // block waits for it.
 func (s *State) countGathering(sc workflow.Scope, d int) {
 	for sc.Group != 0 {
-		g := *s.Group(sc.Group)
+		g := s.countedGroup(sc.Group)
 		was := g.isListedInBranch()
 		g.Inner += d
-		s.groups.putCounts(g.ID, &g)
 		if g.isListedInBranch() != was {
-			s.listInBranch(&g)
+			s.listInBranch(g)
 		}
 		sc = g.Scope
 	}
@@ -58,9 +58,28 @@ func (s *State) countBytes(t *Token, d int) {
 	if t == nil || siblingWait(t) == 0 || t.Source == nil || s.Branch(t.Scope).Status != BranchArrived {
 		return
 	}
-	g := *s.Group(t.Scope.Group)
-	g.Bytes += d * value.Size(t.Source)
-	s.groups.putCounts(g.ID, &g)
+	s.countedGroup(t.Scope.Group).Bytes += d * value.Size(t.Source)
+}
+
+// countedGroup returns a group whose counts are to be changed: in an overlay a copy, once, of what the base has.
+func (s *State) countedGroup(id workflow.GroupID) *Group {
+	g := s.Group(id)
+	if s.base == nil || s.groups.own[id] != nil {
+		return g
+	}
+	c := *g
+	c.GroupCounts = g.countsIn(s)
+	s.groups.putCounts(id, &c)
+	return &c
+}
+
+// countsIn returns the counts of g, a row that s has or that its base has, for a row of s.
+func (g *Group) countsIn(s *State) *GroupCounts {
+	if s.base == nil || s.groups.own[g.ID] != nil {
+		return g.GroupCounts
+	}
+	c := *g.GroupCounts
+	return &c
 }
 
 // listInBranch adds a group to the list of the branch in which it began, or removes it, by whether the branch still

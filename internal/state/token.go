@@ -166,9 +166,6 @@ type Group struct {
 	Caught *workflow.Failure `json:"caught,omitzero"` // likewise, the error whose transition made the branches
 
 	Phase   workflow.Phase `json:"phase,omitzero"`
-	Live    int            `json:"-"`                // live tokens in it and nested in it; counted, not a fact
-	Inner   int            `json:"-"`                // groups within it, at any depth, that gather; counted
-	Bytes   int            `json:"-"`                // of JSON that wait in the branches that have arrived; counted
 	Started int            `json:"started,omitzero"` // branches 0..Started-1 have begun
 	Arrived int            `json:"arrived,omitzero"`
 	Ended   int            `json:"ended,omitzero"`
@@ -178,6 +175,17 @@ type Group struct {
 
 	Added     []workflow.TokenID `json:"added,omitzero"`     // tokens of the last branches, which were added later
 	Unstarted int                `json:"unstarted,omitzero"` // branches from Started on that are resolved
+
+	*GroupCounts `json:"-"` // from PutGroup on
+}
+
+// GroupCounts are what is counted of a group, and is no fact of it. They change with every token that comes into the group
+// or leaves it, and the row of the group, which is ten times as large, does not: all rows of a group in one state have
+// the same counts. An overlay has its own.
+type GroupCounts struct {
+	Live  int // live tokens in it and nested in it
+	Inner int // groups within it, at any depth, that gather
+	Bytes int // of JSON that wait in the branches that have arrived
 }
 
 // TokenOf returns the first token of branch i; 0 if there is no such branch. The tokens made at the fan-out are
