@@ -10,7 +10,8 @@
 //
 // A turn is had by the actor's goroutine or, while that waits for something to
 // do, by the goroutine of who delivers a message ([Actor.Deliver]): by one at a
-// time.
+// time. A message that is delivered while the actor has something else to do
+// waits in the mailbox, and nobody has to wait with it.
 //
 // The package defines the two interfaces that it needs: [Store], the durable
 // side of one run, and [Outbox], which carries effects away and never blocks.
