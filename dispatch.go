@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/heap"
-	"github.com/pawl-run/pawl/internal/pace"
-	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -31,7 +26,7 @@ import (
 // runs has one goroutine; there are none without work. If the run does nothing else when a task returns, its goroutine
 // has the turn of the run that takes the result, and goes on with
 // the task that follows: a step of a chain switches between no goroutines. Otherwise the result waits in the run's mailbox,
-// without a goroutine, and one for all results takes note of the answers.
+// without a goroutine unless that is full, and one for all results takes note of the answers.
 //
 // What a task goes through: dispatchTask queues it; fillSlots starts it when a slot, its type
 // and its tenant allow it; runTask executes it; taskReturned frees the slot; handResult has the result
@@ -186,25 +181,6 @@ func (d *dispatcher) beginNext() *outTask {
 	return t
 }
 
-// runTasks executes an attempt, and then, one after the other, those that taskFinished has for its goroutine: of a run
-// that is a chain all tasks have one goroutine, and no thread is woken for each.
-func (d *dispatcher) runTasks(t *outTask) {
-	for t != nil {
-		if t = d.runTask(t); t != nil && d.stepsBack() {
-			pace.Pause()
-		}
-	}
-}
-
-// stepsBack reports whether a goroutine steps back between two tasks: if there are others, or but one processor. Who
-// waits for that would do so for as long as Go lets the goroutine have it, which is many steps. If not, stepping
-// back would wake a thread for nothing.
-func (d *dispatcher) stepsBack() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.running > 1 || d.waiting > 0 || d.single
-}
-
 // withdrawTask tells a token's attempt that it is no longer wanted, or forgets one
 // that has ended.
 //
@@ -252,77 +228,6 @@ func (d *dispatcher) forgetTask(t *outTask) {
 
 var errWithdrawn = errors.New("the task is no longer wanted")
 
-// runTask executes one attempt and delivers its result. The handler may panic,
-// or end the goroutine: the deferred functions run all the same. The context has
-// no deadline of its own: it is the run that decides that an attempt timed out,
-// and then the context is cancelled. That of an attempt whose result comes later
-// lives on until the attempt is over. It returns the task that the goroutine goes on with.
-func (d *dispatcher) runTask(t *outTask) (next *outTask) {
-	alive := false   // the goroutine, which does not return if the handler has ended it
-	pending := false // the answer to the result: then finishAnswered goes on
-	defer func() {
-		if !pending {
-			next = d.taskFinished(t, alive)
-		} else if alive {
-			next = d.beginAnother()
-		}
-	}()
-	var m state.Message
-	ended := true // its goroutine, or a method of what it returned did, unless the end is reached
-	// It runs whatever way the handler took: returned, panicked, or ended its goroutine by
-	// runtime.Goexit. ended is still true in the last two cases.
-	defer func() {
-		if ended {
-			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: "the handler ended its goroutine", Permanent: true})
-		}
-		r := recover()
-		returns := !ended || r != nil
-		if r != nil {
-			d.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", r, "stack", string(debug.Stack()))
-			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
-		}
-		// The slot is free before the result is delivered, which may take as long as the run's
-		// commits take.
-		d.taskReturned(t)
-		if m != nil {
-			m = d.withDetails(attemptOf(&t.Dispatch), m)
-			pending = d.handResult(t, m)
-		}
-		alive = returns
-	}()
-	d.engine.hook.Hit("task.begin")
-	t.key = d.engine.keyOf(attemptOf(&t.Dispatch))
-	output, err := d.engine.options.Executor.Execute(t.ctx, d.engine.executorTask(t))
-	d.engine.hook.Hit("task.result")
-	if err != nil && d.ctx.Err() != nil {
-		ended = false // Close interrupted it: that is no failure, the task is sent again
-		return nil
-	}
-	if errors.Is(err, ErrPending) {
-		ended = false
-		d.mu.Lock()
-		t.pending = true
-		d.mu.Unlock()
-		return nil
-	}
-	if err != nil && lacksDescriptors(err) {
-		d.engine.options.Logger.Warn("pawl: a task met too many open files: it is called again", "run", string(t.Run), "node", string(t.Node.ID), "error", err)
-	}
-	m = taskResult(t, output, err)
-	// The blobs of the result are kept from collection until the run has committed it, and
-	// thereby refers to them.
-	if done, ok := m.(state.TaskCompleted); ok {
-		unpin, err := d.engine.pinResult(d.kept, done)
-		if err != nil {
-			m = unpinnedResult(t, err)
-		} else {
-			t.unpin = unpin
-		}
-	}
-	ended = false
-	return nil // see above
-}
-
 // pinBlob keeps a blob from being collected while an attempt is not over.
 func (d *dispatcher) pinBlob(key Key, hash string) {
 	d.mu.Lock()
@@ -367,6 +272,9 @@ func (d *dispatcher) taskFinished(t *outTask, alive bool) *outTask {
 // finishTask is taskFinished but for the next task. The caller holds the lock.
 func (d *dispatcher) finishTask(t *outTask) {
 	defer d.group.Done()
+	if t.unpin != nil {
+		t.unpin()
+	}
 	d.waiting--
 	if !t.pending || t.withdrawn {
 		t.cancel(nil)
@@ -423,14 +331,4 @@ func (d *dispatcher) runningTasks() []*outTask {
 	}
 	slices.SortFunc(out, func(a, b *outTask) int { return cmp.Compare(a.order, b.order) })
 	return out
-}
-
-// executorTask returns an attempt as the executor sees it.
-func (e *Engine) executorTask(t *outTask) Task {
-	return Task{
-		Key: t.key, EffectKey: string(t.Run) + "/" + string(t.Node.ID) + "/" + strconv.FormatInt(int64(t.Token), 10),
-		Run: t.Run, Root: t.Root, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
-		Priority: t.Node.Priority, Order: t.order,
-		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, services: engineServices{e},
-	}
 }

@@ -143,33 +143,25 @@ func (r *answeredResults) takeAnswer() (a answeredResult, ok bool) {
 	return a, true
 }
 
-// finishAnswered takes note of the answers to results, until there are no more.
+// finishAnswered takes note of the answers to results, until there are no more. It logs nothing, for which all others
+// would wait.
 func (d *dispatcher) finishAnswered() {
 	var finished []*outTask
-	ended := true // the goroutine, by a logger that does not return, unless the end is reached
-	defer func() {
-		d.finishTasks(finished)
-		if ended {
-			go d.finishAnswered()
-		}
-	}()
 	for a, ok := d.results.takeAnswer(); ok; a, ok = d.results.takeAnswer() {
-		finished = append(finished, a.task)
-		if taken, over := d.engine.isAnswered(d.ctx, a.task.Run, a.err); over {
-			d.noteDelivered(a.task, taken)
-		} else {
-			finished = finished[:len(finished)-1]
+		if a.err != nil && !errors.Is(a.err, ErrStale) && !errors.Is(a.err, ErrEnded) {
 			go d.deliverAgain(a)
+			continue
 		}
-		if len(finished) == batchSize { // as a turn has
+		d.noteDelivered(a.task, true)
+		if finished = append(finished, a.task); len(finished) == batchSize { // as a turn has
 			d.finishTasks(finished)
 			finished = finished[:0]
 		}
 	}
-	ended = false
+	d.finishTasks(finished)
 }
 
-// deliverAgain delivers a result that the run may not have taken.
+// deliverAgain takes note of an answer that is an error, and delivers the result again if the run may not have taken it.
 func (d *dispatcher) deliverAgain(a answeredResult) {
 	defer d.taskFinished(a.task, false)
 	d.noteDelivered(a.task, d.engine.deliverResult(d.ctx, a.task.Run, a.message, a.err))
@@ -187,9 +179,6 @@ func (d *dispatcher) finishTasks(finished []*outTask) {
 
 // noteDelivered notes whether the run has taken a result.
 func (d *dispatcher) noteDelivered(t *outTask, taken bool) {
-	if t.unpin != nil {
-		t.unpin()
-	}
 	d.mu.Lock()
 	t.refused = !taken
 	d.mu.Unlock()

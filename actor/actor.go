@@ -102,9 +102,10 @@ type Actor struct {
 	hook    *testhook.Hook
 	mailbox chan *envelope // pointers: its room is most of what a run that waits takes
 	// nudge has room for one: two nudges say no more than one.
-	nudge chan struct{}
-	done  chan struct{}
-	ran   atomic.Bool // Run was called
+	nudge   chan struct{}
+	waiting atomic.Int64 // messages that were sent to the mailbox, or are about to be, and have had no turn yet
+	done    chan struct{}
+	ran     atomic.Bool // Run was called
 
 	// turn is full while somebody has the turn, from New until the run is loaded, and for good once the actor has
 	// ended. All below is only for who has it.
@@ -158,14 +159,17 @@ func (a *Actor) Idle() bool { return len(a.mailbox) == 0 }
 // Run receives messages until ctx is done, the run has nothing to do, or its
 // state cannot be loaded. On its way out it answers everybody who waits. It may
 // be called once.
-func (a *Actor) Run(ctx context.Context) error {
+func (a *Actor) Run(ctx context.Context) (err error) {
 	if ctx == nil {
 		return errNoContext
 	}
 	if a.done == nil || a.store == nil || a.outbox == nil || a.ran.Swap(true) {
 		return errUnfit
 	}
-	return a.endLife(a.recoverPanic(func() error { return a.serveMailbox(ctx) }))
+	err = errGone // unless serveMailbox returns
+	defer func() { err = a.endLife(err) }()
+	err = a.recoverPanic(func() error { return a.serveMailbox(ctx) })
+	return err
 }
 
 // endLife answers everybody who waits, and returns why the actor has ended. Whoever waits is answered last, when no
@@ -181,7 +185,7 @@ func (a *Actor) endLife(err error) error {
 	if reason == nil {
 		reason = ErrStopped
 	}
-	answerBatch(a.batch, reason)
+	a.answerBatch(a.batch, fmt.Errorf("%w: %s", ErrUnknown, firstLine(reason))) // it may be committed
 	a.answerAll(reason)
 	close(a.done)
 	a.answerAll(ErrStopped) // who came in between, and waits for no done
@@ -193,7 +197,8 @@ func (a *Actor) answerAll(reason error) {
 	for {
 		select {
 		case e := <-a.mailbox:
-			e.answer(reason)
+			a.waiting.Add(-1)
+			e.answerOnce(reason)
 		default:
 			return
 		}
@@ -268,7 +273,8 @@ func (a *Actor) inTurn(f func() error, messages ...*envelope) (ended bool, err e
 	a.turn <- struct{}{}
 	if a.broken != nil {
 		for _, e := range messages {
-			e.answer(ErrStopped)
+			a.waiting.Add(-1)
+			e.answerOnce(ErrStopped)
 		}
 		return true, a.broken
 	}
@@ -285,6 +291,7 @@ func (a *Actor) inTurn(f func() error, messages ...*envelope) (ended bool, err e
 
 // serveMessages has a turn with the messages of a batch and those that wait behind them.
 func (a *Actor) serveMessages(batch ...envelope) error {
+	a.waiting.Add(-int64(len(batch)))
 	a.batch = batch
 	a.hook.Turn(string(a.ID))
 	a.batch = a.collectBatch(batch...)
@@ -361,29 +368,6 @@ func (a *Actor) resendPending() {
 		a.sendEffect(e, false)
 	}
 	a.resendToRelatives()
-}
-
-// sendEffect hands one effect to the outbox. An effect was decided when its message was planned, and leaves when the
-// batch is committed: a later message of the batch may have cancelled its token, or ended the attempt.
-//
-// The last effect of a turn in the goroutine of a caller of Deliver says so: who performs tasks may leave that one to
-// the caller, which has nothing else to do.
-func (a *Actor) sendEffect(e decision.Effect, last bool) {
-	switch e := e.(type) {
-	case decision.DispatchTask:
-		t := a.state.Token(e.Token)
-		if t.Status != workflow.Dispatched || t.Attempt != e.Attempt {
-			return // withdrawn in the same batch
-		}
-		a.hook.Hit("release.dispatch")
-		d := NewDispatch(a.state, e)
-		d.Returns = last && a.lent
-		a.outbox.Dispatch(d)
-	case decision.StartChild:
-		a.sendChild(e)
-	default:
-		panic(fmt.Sprintf("actor: unknown effect %T", e))
-	}
 }
 
 // commitBackoff is the pause between two alarms whose commits fail: a full disk must

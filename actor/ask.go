@@ -18,8 +18,8 @@ type envelope struct {
 	told    func(error)
 }
 
-// answer answers whoever waits, once.
-func (e *envelope) answer(err error) {
+// answerOnce answers whoever waits for that.
+func (e *envelope) answerOnce(err error) {
 	reply, told := e.reply, e.told
 	e.reply, e.told = nil, nil
 	if reply != nil {
@@ -29,11 +29,13 @@ func (e *envelope) answer(err error) {
 	}
 }
 
-// answerBatch answers those who have no answer yet.
-func answerBatch(batch []envelope, err error) {
+// answerBatch answers those of the turn's batch who have no answer yet, and forgets the batch: a run that waits keeps no
+// messages.
+func (a *Actor) answerBatch(batch []envelope, err error) {
 	for i := range batch {
-		batch[i].answer(err)
+		batch[i].answerOnce(err)
 	}
+	a.batch = nil
 }
 
 // Ask delivers m and waits until the answer to it is committed. It may be called only while the outbox would not let
@@ -59,7 +61,13 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 }
 
 // post puts a message into the mailbox, and waits while that is full.
-func (a *Actor) post(ctx context.Context, e *envelope) error {
+func (a *Actor) post(ctx context.Context, e *envelope) (err error) {
+	a.waiting.Add(1)
+	defer func() {
+		if err != nil {
+			a.waiting.Add(-1)
+		}
+	}()
 	select {
 	case a.mailbox <- e: // first, so that ErrBusy says that it was full
 		return nil
@@ -88,13 +96,13 @@ func (a *Actor) Deliver(ctx context.Context, m state.Message, told func(error)) 
 	if ctx == nil {
 		return false, errNoContext
 	}
-	// Those who wait came before, and an alarm that is due comes behind them. One message may be in the hands of the
-	// actor's goroutine by now, and one more may come into the mailbox: so no other is taken. What has broken the
+	// Those who wait came before, also one whose message the actor's goroutine has taken from the mailbox, and an alarm
+	// that is due comes behind them. One more may come into the mailbox: so no other is taken. What has broken the
 	// actor is not asked for more.
 	select {
 	case a.turn <- struct{}{}:
 		now := a.currentInstant()
-		if len(a.mailbox) == 0 && a.broken == nil && !a.isAlarmDue(now) {
+		if a.waiting.Load() == 0 && a.broken == nil && !a.isAlarmDue(now) {
 			return false, a.takeTurn(m, now)
 		}
 		<-a.turn
@@ -137,7 +145,7 @@ func (a *Actor) lendTurn(f func() error) {
 	err = a.recoverPanic(f)
 }
 
-// errGone ends an actor whose turn was in a goroutine that was ended.
+// errGone ends an actor of which a goroutine was ended that had a turn.
 var errGone = errors.New("the goroutine that had a turn was ended")
 
 // finalReply returns the reply that an actor gave on its way out.

@@ -1,6 +1,8 @@
 package actor
 
 import (
+	"fmt"
+
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -41,4 +43,27 @@ func NewDispatch(s *state.State, e decision.DispatchTask) Dispatch {
 		d.Total = g.Total
 	}
 	return d
+}
+
+// sendEffect hands one effect to the outbox. An effect was decided when its message was planned, and leaves when the
+// batch is committed: a later message of the batch may have cancelled its token, or ended the attempt.
+//
+// The last effect of a turn in the goroutine of a caller of Deliver says so: who performs tasks may leave that one to
+// the caller, which has nothing else to do.
+func (a *Actor) sendEffect(e decision.Effect, last bool) {
+	switch e := e.(type) {
+	case decision.DispatchTask:
+		t := a.state.Token(e.Token)
+		if t.Status != workflow.Dispatched || t.Attempt != e.Attempt {
+			return // withdrawn in the same batch
+		}
+		a.hook.Hit("release.dispatch")
+		d := NewDispatch(a.state, e)
+		d.Returns = last && a.lent
+		a.outbox.Dispatch(d)
+	case decision.StartChild:
+		a.sendChild(e)
+	default:
+		panic(fmt.Sprintf("actor: unknown effect %T", e))
+	}
 }

@@ -22,6 +22,7 @@ func (a *Actor) collectBatch(batch ...envelope) []envelope {
 	for len(batch) < a.options.Batch {
 		select {
 		case next := <-a.mailbox:
+			a.waiting.Add(-1)
 			batch = append(batch, *next)
 		default:
 			return batch
@@ -105,8 +106,9 @@ func (a *Actor) runTurnAt(batch []envelope, now time.Time) error {
 			pace.Few(woken)
 			woken++
 		}
-		batch[i].answer(t.answers[i])
+		batch[i].answerOnce(t.answers[i])
 	}
+	a.batch = nil
 	a.flushIfDue(false)
 	a.idle.Reset(a.options.Idle)
 	if len(t.records) == 0 {
@@ -252,7 +254,7 @@ func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error 
 	if !errors.Is(cause, ErrUnknown) {
 		reply = fmt.Errorf("%w: %w", ErrUnknown, cause)
 	}
-	answerBatch(batch, reply)
+	a.answerBatch(batch, reply)
 	after := a.seq + int64(len(t.records))
 	if err := a.activateRun(); err != nil {
 		return fmt.Errorf("load again after a failed commit: %w", err)
@@ -273,7 +275,7 @@ func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error 
 // failBatch answers a batch whose effects could not leave: the messages are committed, and whoever comes next has the
 // effects sent again. The error ends the actor; the next one resends what the run waits for as it loads the run.
 func (a *Actor) failBatch(batch []envelope, broken error) error {
-	answerBatch(batch, fmt.Errorf("%w: %s", ErrUnknown, firstLine(broken)))
+	a.answerBatch(batch, fmt.Errorf("%w: %s", ErrUnknown, firstLine(broken)))
 	return broken
 }
 
@@ -284,7 +286,7 @@ func (a *Actor) failBatch(batch []envelope, broken error) error {
 func (a *Actor) quarantineRun(batch []envelope, broken error) error {
 	a.options.Fault(a.ID, broken)
 	err := a.recoverPanic(func() error { return a.suspendRun(firstLine(broken)) })
-	answerBatch(batch, errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken))))
+	a.answerBatch(batch, errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken))))
 	return err
 }
 

@@ -114,7 +114,7 @@ func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 
 // letPass returns which of others, the requests of a batch that the redo log does not take, are committed now.
 func (c *committer) letPass(advances, others []*commitRequest) []*commitRequest {
-	if len(advances) == 0 || len(others) == 0 || c.passes == maxPasses {
+	if len(advances) == 0 || len(others) == 0 || len(others) > maxBatch/2 || c.passes == maxPasses {
 		c.passes = 0
 		return others
 	}

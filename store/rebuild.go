@@ -122,3 +122,13 @@ func (d *Dir) References() (map[string]workflow.RunID, error) {
 	})
 	return out, err
 }
+
+// cloneEntries returns records that may be changed without changing others.
+func cloneEntries(entries []*runfile.Entry) []*runfile.Entry {
+	own, out := make([]runfile.Entry, len(entries)), make([]*runfile.Entry, len(entries))
+	for i, e := range entries {
+		own[i] = *e
+		out[i] = &own[i]
+	}
+	return out
+}

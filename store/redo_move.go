@@ -394,13 +394,3 @@ func (d *Dir) entriesBehind(num int64) []*runfile.Entry {
 	}
 	return nil
 }
-
-// cloneEntries returns records that may be changed without changing others.
-func cloneEntries(entries []*runfile.Entry) []*runfile.Entry {
-	own, out := make([]runfile.Entry, len(entries)), make([]*runfile.Entry, len(entries))
-	for i, e := range entries {
-		own[i] = *e
-		out[i] = &own[i]
-	}
-	return out
-}

@@ -129,6 +129,7 @@ func (h *host) open(ctx context.Context, execute pawl.Executor) (*pawl.Engine, e
 		h.hook.SetLogFrames(h.frames)
 		h.hook.SetRedoBytes(1) // no commit fits: all go into the log
 	}
+	h.hook.SetGatherRuns(4) // files are made while there is work
 	engine, err := pawl.Open(testhook.With(ctx, &h.hook), filepath.Join(h.dir, "engine"), pawl.Options{
 		Executor: execute, IdleAfter: h.idle, Logger: slog.New(slog.NewTextHandler(h, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})

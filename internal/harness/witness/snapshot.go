@@ -204,7 +204,9 @@ func rowsText(s *state.State) string {
 		text += fmt.Sprintf("%+v %+v\n", shown, t.Remembered())
 	}
 	for _, g := range rows.Groups {
-		text += fmt.Sprintf("%+v\n", *g)
+		shown := *g
+		shown.GroupCounts = nil // it would be shown as a pointer
+		text += fmt.Sprintf("%+v %+v\n", shown, *g.GroupCounts)
 	}
 	text += fmt.Sprintf("%+v\n%+v\n", rows.Branches, rows.Items)
 	for _, d := range rows.Data {
