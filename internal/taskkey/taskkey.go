@@ -7,9 +7,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"hash"
-	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,23 +48,34 @@ func NewSigner(secret []byte) *Signer {
 // Key returns the text RUN#TOKEN.ATTEMPT.EPOCH.MAC. The MAC, HMAC-SHA-256 of what is
 // before it, keeps whoever has one key from making another.
 func (s *Signer) Key(a Attempt) string {
-	named := a.Name()
-	return named + "." + s.macOf(named)
+	var room [128]byte
+	key := a.appendName(room[:0])
+	mac := s.macOf(key)
+	return string(base64.RawURLEncoding.AppendEncode(append(key, '.'), mac[:]))
 }
 
 // Name returns the text RUN#TOKEN.ATTEMPT.EPOCH: a key without its MAC.
-func (a Attempt) Name() string {
-	return string(a.Run) + "#" + strconv.FormatInt(int64(a.Token), 10) + "." + strconv.Itoa(a.Number) + "." + a.Epoch.String()
+func (a Attempt) Name() string { return string(a.appendName(nil)) }
+
+// appendName appends what Name returns; the epoch is as its String writes it.
+func (a Attempt) appendName(to []byte) []byte {
+	to = append(append(to, a.Run...), '#')
+	to = append(strconv.AppendInt(to, int64(a.Token), 10), '.')
+	to = append(strconv.AppendInt(to, int64(a.Number), 10), '.')
+	var epoch [8]byte
+	binary.BigEndian.PutUint64(epoch[:], uint64(a.Epoch))
+	return hex.AppendEncode(to, epoch[:])
 }
 
-func (s *Signer) macOf(named string) string {
+func (s *Signer) macOf(named []byte) (mac [macBytes]byte) {
 	h := s.keyed.Get().(hash.Hash)
-	_, _ = io.WriteString(h, named) // it never fails
+	_, _ = h.Write(named) // it never fails
 	var sum [sha256.Size]byte
 	h.Sum(sum[:0])
 	h.Reset()
 	s.keyed.Put(h)
-	return base64.RawURLEncoding.EncodeToString(sum[:macBytes])
+	copy(mac[:], sum[:])
+	return mac
 }
 
 // AttemptOf returns what a key names, and whether it is one. It does not look at who made it: Parse does.
@@ -81,7 +93,7 @@ func (s *Signer) Parse(key string) (Attempt, error) {
 	if !ok || !good || len(mac) != base64.RawURLEncoding.EncodedLen(macBytes) {
 		return Attempt{}, ErrMalformed
 	}
-	if !hmac.Equal([]byte(mac), []byte(s.macOf(named))) {
+	if want := s.macOf([]byte(named)); !hmac.Equal([]byte(mac), base64.RawURLEncoding.AppendEncode(nil, want[:])) {
 		return Attempt{}, ErrForged
 	}
 	return a, nil

@@ -95,3 +95,16 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// An epoch is written in a key as it is written elsewhere.
+func TestANameHasTheEpoch(t *testing.T) {
+	for _, epoch := range []workflow.Epoch{0, 1, 0x9f86d081884c7d65} {
+		require.Equal(t, "order-1#3.2."+epoch.String(), Attempt{"order-1", 3, 2, epoch}.Name())
+	}
+}
+
+// A key is made for every task: it allocates itself, what is hashed, and the hash.
+func TestWhatAKeyAllocates(t *testing.T) {
+	a := Attempt{"order-1", 3, 1, 0x9f86d081884c7d65}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = signer.Key(a) }), 3.0)
+}
