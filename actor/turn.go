@@ -170,10 +170,11 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 			Seq: a.seq + int64(len(t.records)) + 1, At: now, Epoch: a.options.Epoch,
 			Planner: planning.Version, Message: e.message, Decisions: plan.Decisions,
 		}
-		t.records, t.blobs = append(t.records, record), append(t.blobs, plan.Blobs...)
-		if t.events == nil { // most decisions tell one, some two
-			t.events = make([]decision.Event, 0, len(plan.Decisions)+1)
+		if t.records == nil { // most decisions tell one event, some two, and most further messages of a batch two
+			t.records = make([]decision.Record, 0, len(batch)-i)
+			t.events = make([]decision.Event, 0, len(plan.Decisions)+1+2*(len(batch)-i-1))
 		}
+		t.records, t.blobs = append(t.records, record), append(t.blobs, plan.Blobs...)
 		var pacer pace.Pacer
 		// The planner has folded the decisions into an overlay, which is gone. Now they are applied to the state,
 		// which collects the changes for the store and gives the events their numbers.

@@ -3,9 +3,11 @@ package decision
 import (
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -57,24 +59,34 @@ type Encoded struct {
 	Values    *codec.Values
 }
 
-// Encode returns the text form of r. The two texts share one piece of memory if it is large
-// enough; the message's capacity ends where the decisions begin, so that nobody who appends
+// Encode returns the text form of r. The two texts share one piece of memory, which has room for nothing else;
+// the message's capacity ends where the decisions begin, so that nobody who appends
 // to the one writes over the other.
 func (r Record) Encode() (Encoded, error) {
 	e := Encoded{Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Values: &codec.Values{}}
-	text, err := state.Messages.Append(make([]byte, 0, usualText), r.Message, e.Values)
+	scratch := scratches.Get().(*[]byte)
+	defer scratches.Put(scratch)
+	text, err := state.Messages.Append((*scratch)[:0], r.Message, e.Values)
 	if err != nil {
 		return Encoded{}, fmt.Errorf("encode message of record %d: %w", r.Seq, err)
 	}
-	e.Message = text[:len(text):len(text)]
-	if e.Decisions, err = Decisions.AppendAll(text[len(text):], r.Decisions, e.Values); err != nil {
+	n := len(text)
+	if text, err = Decisions.AppendAll(text, r.Decisions, e.Values); err != nil {
 		return Encoded{}, fmt.Errorf("encode decisions of record %d: %w", r.Seq, err)
 	}
+	if cap(text) <= maxScratch {
+		*scratch = text
+	}
+	text = pace.Append(make([]byte, 0, len(text)), text...)
+	e.Message, e.Decisions = text[:n:n], text[n:]
 	return e, nil
 }
 
-// usualText is how many bytes most records take: both texts of one share what was allocated.
-const usualText = 640
+// scratches has the memory in which records are encoded: how long they become is known only then.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxScratch bounds what is kept of it: few records are larger.
+const maxScratch = 64 << 10
 
 // Decode returns the record that e encodes. lookup finds the values that stand apart. The
 // record is what was encoded, but for what a journal does not hold: the graph of a PatchRun,
