@@ -3,7 +3,6 @@ package decision
 import (
 	"fmt"
 	"iter"
-	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/codec"
@@ -59,34 +58,30 @@ type Encoded struct {
 	Values    *codec.Values
 }
 
-// Encode returns the text form of r. The two texts share one piece of memory, which has room for nothing else;
-// the message's capacity ends where the decisions begin, so that nobody who appends
-// to the one writes over the other.
+// Encode returns the text form of r.
 func (r Record) Encode() (Encoded, error) {
-	e := Encoded{Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Values: &codec.Values{}}
-	scratch := scratches.Get().(*[]byte)
-	defer scratches.Put(scratch)
-	text, err := state.Messages.Append((*scratch)[:0], r.Message, e.Values)
-	if err != nil {
-		return Encoded{}, fmt.Errorf("encode message of record %d: %w", r.Seq, err)
-	}
-	n := len(text)
-	if text, err = Decisions.AppendAll(text, r.Decisions, e.Values); err != nil {
-		return Encoded{}, fmt.Errorf("encode decisions of record %d: %w", r.Seq, err)
-	}
-	if cap(text) <= maxScratch {
-		*scratch = text
-	}
-	text = pace.Append(make([]byte, 0, len(text)), text...)
-	e.Message, e.Decisions = text[:n:n], text[n:]
-	return e, nil
+	e, _, err := r.EncodeWith(nil)
+	return e, err
 }
 
-// scratches has the memory in which records are encoded: how long they become is known only then.
-var scratches = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxScratch bounds what is kept of it: few records are larger.
-const maxScratch = 64 << 10
+// EncodeWith is Encode for who encodes many records: scratch is memory that is used meanwhile, and comes back, perhaps
+// larger, for the next record. The two texts share one piece of memory, which has room for nothing else; the message's
+// capacity ends where the decisions begin, so that nobody who appends to the one writes over the other.
+func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {
+	values := &codec.Values{}
+	text, err := state.Messages.Append(scratch[:0], r.Message, values)
+	if err != nil {
+		return Encoded{}, text, fmt.Errorf("encode message of record %d: %w", r.Seq, err)
+	}
+	n := len(text)
+	if text, err = Decisions.AppendAll(text, r.Decisions, values); err != nil {
+		return Encoded{}, text, fmt.Errorf("encode decisions of record %d: %w", r.Seq, err)
+	}
+	own := pace.Append(make([]byte, 0, len(text)), text...)
+	return Encoded{
+		Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Message: own[:n:n], Decisions: own[n:], Values: values,
+	}, text, nil
+}
 
 // Decode returns the record that e encodes. lookup finds the values that stand apart. The
 // record is what was encoded, but for what a journal does not hold: the graph of a PatchRun,

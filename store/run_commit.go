@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/column"
@@ -28,11 +29,16 @@ func (r *Run) encodeRecords(records []decision.Record) error {
 	r.pending = r.pending[:0]
 	// They stay in memory until the file has them, and the log if that is so.
 	entries := make([]runfile.Entry, len(records))
+	scratch := scratches.Get().(*[]byte)
+	defer scratches.Put(scratch)
 	seq, sum := r.row.Seq, r.row.Sum
 	for i, rec := range records {
-		e, err := rec.Encode()
+		e, used, err := rec.EncodeWith(*scratch)
 		if err != nil {
 			return err
+		}
+		if cap(used) <= maxScratch {
+			*scratch = used
 		}
 		if rec.Seq != seq+1 || rec.Seq > index.MaxSeq {
 			return fmt.Errorf("record %d after record %d", rec.Seq, seq)
@@ -50,6 +56,12 @@ func (r *Run) encodeRecords(records []decision.Record) error {
 	}
 	return nil
 }
+
+// scratches has the memory in which records are encoded: how long one becomes is known only then.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxScratch bounds what is kept of it: few records are larger.
+const maxScratch = 64 << 10
 
 // finalArtifacts returns the artifacts of a run's outcome, and whether those that were
 // staged are dropped.
