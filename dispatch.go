@@ -86,8 +86,8 @@ func attemptOf(a *actor.Dispatch) taskkey.Attempt {
 	return taskkey.Attempt{Run: a.Run, Token: a.Token, Number: a.Attempt, Epoch: a.Epoch}
 }
 
-// holds reports whether an attempt is held still. The caller holds the lock.
-func (d *dispatcher) holds(t *outTask) bool { return d.held[attemptOf(&t.Dispatch)] == t }
+// holdsTask reports whether an attempt is held still. The caller holds the lock.
+func (d *dispatcher) holdsTask(t *outTask) bool { return d.held[attemptOf(&t.Dispatch)] == t }
 
 // heldTask returns the attempt of a key that was checked or made here, if it is held; nil if not. The caller holds the lock.
 func (d *dispatcher) heldTask(key Key) *outTask {
@@ -214,7 +214,7 @@ func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 // hold on blobs. It may be called twice for the same attempt, by a withdrawal and by its own
 // end; the second call does nothing.
 func (d *dispatcher) forgetTask(t *outTask) {
-	if !d.holds(t) {
+	if !d.holdsTask(t) {
 		return
 	}
 	delete(d.held, attemptOf(&t.Dispatch))

@@ -134,7 +134,7 @@ func (d *dispatcher) heartbeatSent(a taskkey.Attempt, details any, err error) {
 func (d *dispatcher) sendMerged(t *outTask) {
 	d.mu.Lock()
 	p := &t.pulse
-	if !d.holds(t) || t.isOver() || d.stopped || !p.waits {
+	if !d.holdsTask(t) || t.isOver() || d.stopped || !p.waits {
 		d.mu.Unlock()
 		return
 	}

@@ -46,7 +46,7 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 		return errNoContext
 	}
 	reply := make(chan error, 1)
-	if err := a.post(ctx, &envelope{message: m, reply: reply}); err != nil {
+	if err := a.postMessage(ctx, &envelope{message: m, reply: reply}); err != nil {
 		return err
 	}
 	select {
@@ -60,8 +60,8 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 	}
 }
 
-// post puts a message into the mailbox, and waits while that is full.
-func (a *Actor) post(ctx context.Context, e *envelope) (err error) {
+// postMessage puts a message into the mailbox, and waits while that is full.
+func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 	a.waiting.Add(1)
 	defer func() {
 		if err != nil {
@@ -108,7 +108,7 @@ func (a *Actor) Deliver(ctx context.Context, m state.Message, told func(error)) 
 		<-a.turn
 	default:
 	}
-	if err := a.post(ctx, &envelope{message: m, told: told}); err != nil {
+	if err := a.postMessage(ctx, &envelope{message: m, told: told}); err != nil {
 		return false, err
 	}
 	select {
