@@ -86,7 +86,7 @@ func (d *dispatcher) handResult(t *outTask, m state.Message) (pending bool) {
 	return false
 }
 
-// postResult hands the result of an attempt to its run. While the answer is pending, it will be told to answerResult.
+// postResult hands the result of an attempt to its run. If the answer is pending, noteAnswer will be told of it.
 func (d *dispatcher) postResult(t *outTask, m state.Message) (pending bool, err error) {
 	e := d.engine
 	e.hook.Ask(string(t.Run), m)
