@@ -41,8 +41,8 @@ type dispatcher struct {
 
 	mu      sync.Mutex
 	queue   *taskQueue
-	held    map[taskkey.Attempt]*outTask
-	latest  map[outKey]*outTask // the newest attempt of each token
+	held    map[outKey]*outTask // the newest of each token; the others behind it
+	count   int                 // of what is held
 	order   int64               // of arrival
 	running int                 // tasks that the executor has
 	waiting int                 // results that wait to be delivered
@@ -66,6 +66,9 @@ type outTask struct {
 	key       Key // from when it is performed
 	order     int64
 	place     heap.Place // among the tasks of its run in the queue
+	older     *outTask   // the attempt of its token before it that is held
+	held      bool       // until it is forgotten
+	outdated  bool       // there is a newer attempt, or was
 	withdrawn bool
 	pending   bool            // the handler said that the result comes later
 	counted   bool            // among the tasks of its tenant that run
@@ -86,8 +89,22 @@ func attemptOf(a *actor.Dispatch) taskkey.Attempt {
 	return taskkey.Attempt{Run: a.Run, Token: a.Token, Number: a.Attempt, Epoch: a.Epoch}
 }
 
-// holdsTask reports whether an attempt is held still. The caller holds the lock.
-func (d *dispatcher) holdsTask(t *outTask) bool { return d.held[attemptOf(&t.Dispatch)] == t }
+// heldAttempt returns an attempt, if it is held; nil if not. The caller holds the lock.
+func (d *dispatcher) heldAttempt(a taskkey.Attempt) *outTask {
+	t := d.held[outKey{a.Run, a.Token}]
+	for t != nil && (t.Attempt != a.Number || t.Epoch != a.Epoch) {
+		t = t.older
+	}
+	return t
+}
+
+// newestAttempt returns the newest attempt of a token, if it is held; nil if not. The caller holds the lock.
+func (d *dispatcher) newestAttempt(run workflow.RunID, token workflow.TokenID) *outTask {
+	if t := d.held[outKey{run, token}]; t != nil && !t.outdated {
+		return t
+	}
+	return nil
+}
 
 // heldTask returns the attempt of a key that was checked or made here, if it is held; nil if not. The caller holds the lock.
 func (d *dispatcher) heldTask(key Key) *outTask {
@@ -95,11 +112,22 @@ func (d *dispatcher) heldTask(key Key) *outTask {
 	if !ok {
 		return nil
 	}
-	return d.held[a]
+	return d.heldAttempt(a)
+}
+
+// allHeld yields every attempt that is held, in any order. The caller holds the lock.
+func (d *dispatcher) allHeld(yield func(*outTask) bool) {
+	for _, t := range d.held {
+		for ; t != nil; t = t.older {
+			if !yield(t) {
+				return
+			}
+		}
+	}
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, single: runtime.GOMAXPROCS(0) == 1, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[taskkey.Attempt]*outTask{}, latest: map[outKey]*outTask{}}
+	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, single: runtime.GOMAXPROCS(0) == 1, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[outKey]*outTask{}}
 	d.timer = time.AfterFunc(time.Hour, d.fillFreeSlots)
 	d.timer.Stop()
 	return d
@@ -117,7 +145,7 @@ func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 	if d.stopped {
 		return
 	}
-	if t := d.held[attemptOf(&a)]; t != nil {
+	if t := d.heldAttempt(attemptOf(&a)); t != nil {
 		if t.delivers { // if the run refuses that, it waits for this one
 			again := a
 			t.again, t.withdrawn = &again, false
@@ -134,8 +162,19 @@ func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 func (d *dispatcher) queueTask(a actor.Dispatch) {
 	d.order++
 	t := &outTask{Dispatch: a, order: d.order}
-	d.held[attemptOf(&a)], d.latest[outKey{a.Run, a.Token}] = t, t
+	d.holdTask(t)
 	d.queue.addTask(t)
+}
+
+// holdTask holds an attempt, the newest of its token. The caller holds the lock.
+func (d *dispatcher) holdTask(t *outTask) {
+	at := outKey{t.Run, t.Token}
+	t.held, t.older = true, d.held[at]
+	for older := t.older; older != nil && !older.outdated; older = older.older {
+		older.outdated = true
+	}
+	d.held[at] = t
+	d.count++
 }
 
 // fillSlots begins tasks while there are slots and tasks for them. The caller holds the
@@ -190,7 +229,7 @@ func (d *dispatcher) beginNext() *outTask {
 func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.latest[outKey{run, token}]
+	t := d.newestAttempt(run, token)
 	if t == nil {
 		return
 	}
@@ -214,15 +253,25 @@ func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 // hold on blobs. It may be called twice for the same attempt, by a withdrawal and by its own
 // end; the second call does nothing.
 func (d *dispatcher) forgetTask(t *outTask) {
-	if !d.holdsTask(t) {
+	if !t.held {
 		return
 	}
-	delete(d.held, attemptOf(&t.Dispatch))
+	t.held = false
+	d.count--
 	t.pulse.stopTimer()
 	d.queue.releaseTenant(t)
 	d.engine.pinned.unpinBlobs(t.pins...)
-	if at := (outKey{t.Run, t.Token}); d.latest[at] == t {
-		delete(d.latest, at)
+	at := outKey{t.Run, t.Token}
+	switch first := d.held[at]; {
+	case first != t:
+		for first.older != t {
+			first = first.older
+		}
+		first.older = t.older
+	case t.older != nil:
+		d.held[at] = t.older
+	default:
+		delete(d.held, at)
 	}
 }
 
@@ -282,7 +331,7 @@ func (d *dispatcher) finishTask(t *outTask) {
 	}
 	d.queue.resultDelivered(t.Run)
 	// The run has refused this result and waits for the attempt that it has sent meanwhile.
-	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.held[attemptOf(t.again)] == nil {
+	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.heldAttempt(attemptOf(t.again)) == nil {
 		d.queueTask(*t.again)
 	}
 }
@@ -324,7 +373,7 @@ func (d *dispatcher) runningTasks() []*outTask {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []*outTask
-	for _, t := range d.held {
+	for t := range d.allHeld {
 		if t.cancel != nil && !t.delivers {
 			out = append(out, t)
 		}

@@ -2,10 +2,13 @@ package pawl
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -15,10 +18,8 @@ func TestAnAttemptIsForgottenOnce(t *testing.T) {
 	e := &Engine{}
 	d := newDispatcher(context.Background(), e, 1)
 	task := waitingTask("a", 1, 0)
-	a := attemptOf(&task.Dispatch)
-	d.held[a] = task
-	d.latest[outKey{task.Run, task.Token}] = task
-	d.pinBlob(Key(a.Name()+".mac"), "hash")
+	d.holdTask(task)
+	d.pinBlob(Key(attemptOf(&task.Dispatch).Name()+".mac"), "hash")
 	e.pinned.pinBlobs("hash") // by somebody else
 	d.forgetTask(task)
 	d.forgetTask(task)
@@ -30,6 +31,37 @@ func TestAnAttemptIsForgottenOnce(t *testing.T) {
 	gone, err = e.pinned.collectBlob("hash", remove)
 	require.NoError(t, err)
 	require.True(t, gone)
+}
+
+// Whichever attempts are held and forgotten, each is found as long as it is held, and the newest of a token is the one
+// that was held last, or none.
+func TestAttemptsAreFoundWhileTheyAreHeld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDispatcher(context.Background(), &Engine{}, 1)
+		held, newest := map[taskkey.Attempt]*outTask{}, map[workflow.TokenID]*outTask{}
+		var ever []*outTask
+		for n := range rapid.IntRange(1, 30).Draw(t, "acts") {
+			if len(ever) > 0 && rapid.Bool().Draw(t, "forgets") {
+				task := rapid.SampledFrom(ever).Draw(t, "task")
+				d.forgetTask(task)
+				delete(held, attemptOf(&task.Dispatch))
+				if newest[task.Token] == task {
+					delete(newest, task.Token)
+				}
+			} else {
+				task := waitingTask("a", 0, 0)
+				task.Token, task.Attempt = workflow.TokenID(rapid.IntRange(1, 2).Draw(t, "token")), n+1
+				d.holdTask(task)
+				ever, held[attemptOf(&task.Dispatch)], newest[task.Token] = append(ever, task), task, task
+			}
+			for _, task := range ever {
+				require.True(t, held[attemptOf(&task.Dispatch)] == d.heldAttempt(attemptOf(&task.Dispatch)))
+				require.True(t, newest[task.Token] == d.newestAttempt("a", task.Token))
+			}
+			require.Len(t, slices.Collect(d.allHeld), len(held))
+			require.Equal(t, len(held), d.count)
+		}
+	})
 }
 
 // An attempt that is withdrawn while its handler runs, and says then that its result
@@ -48,6 +80,5 @@ func TestAnAttemptIsForgottenThoughItSaysPending(t *testing.T) {
 	require.NoError(t, e.Cancel(t.Context(), "a", ""))
 	e.dispatcher.group.Wait()
 	require.Empty(t, e.dispatcher.held)
-	require.Empty(t, e.dispatcher.latest)
 	require.NoError(t, e.Close(t.Context()))
 }

@@ -91,7 +91,7 @@ func (t *outTask) mergeTime() time.Duration {
 func (d *dispatcher) mergeHeartbeat(a taskkey.Attempt, details any) (merged bool, send any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.held[a]
+	t := d.heldAttempt(a)
 	if t == nil || t.isOver() || d.stopped {
 		return false, details
 	}
@@ -116,7 +116,7 @@ func (d *dispatcher) mergeHeartbeat(a taskkey.Attempt, details any) (merged bool
 func (d *dispatcher) heartbeatSent(a taskkey.Attempt, details any, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.held[a]
+	t := d.heldAttempt(a)
 	if t == nil {
 		return
 	}
@@ -134,7 +134,7 @@ func (d *dispatcher) heartbeatSent(a taskkey.Attempt, details any, err error) {
 func (d *dispatcher) sendMerged(t *outTask) {
 	d.mu.Lock()
 	p := &t.pulse
-	if !d.holdsTask(t) || t.isOver() || d.stopped || !p.waits {
+	if !t.held || t.isOver() || d.stopped || !p.waits {
 		d.mu.Unlock()
 		return
 	}
@@ -165,7 +165,7 @@ func (t *outTask) heartbeat(details any) state.Message {
 // flushHeartbeats sends, as the engine closes, the details that wait. The caller holds
 // the lock; stopAndWait waits until they are sent.
 func (d *dispatcher) flushHeartbeats() {
-	for _, t := range d.held {
+	for t := range d.allHeld {
 		if t.pulse.details == nil || t.isOver() {
 			continue
 		}
@@ -178,20 +178,24 @@ func (d *dispatcher) flushHeartbeats() {
 // withDetails adds the details that wait to the message that ends their attempt without
 // a result.
 func (d *dispatcher) withDetails(a taskkey.Attempt, m state.Message) state.Message {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t := d.held[a]
-	if t == nil {
-		return m
-	}
 	switch m := m.(type) {
 	case state.TaskFailed:
-		m.Details = t.pulse.details
+		m.Details = d.detailsOf(a, m.Details)
 		return m
 	case state.TaskSnoozed:
-		m.Details = t.pulse.details
+		m.Details = d.detailsOf(a, m.Details)
 		return m
 	default:
 		return m
 	}
+}
+
+// detailsOf returns the details of an attempt that wait; known if it is not held.
+func (d *dispatcher) detailsOf(a taskkey.Attempt, known any) any {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.heldAttempt(a); t != nil {
+		return t.pulse.details
+	}
+	return known
 }

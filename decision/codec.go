@@ -65,8 +65,9 @@ func (r Record) Encode() (Encoded, error) {
 }
 
 // EncodeWith is Encode for who encodes many records: scratch is memory that is used meanwhile, and comes back, perhaps
-// larger, for the next record. The two texts share one piece of memory, which has room for nothing else; the message's
-// capacity ends where the decisions begin, so that nobody who appends to the one writes over the other.
+// larger, for the next record; none if the record has kept it. The two texts share one piece of memory, which has room for
+// little else; the message's capacity ends where the decisions begin, so that nobody who appends to the one writes over
+// the other.
 func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {
 	values := &codec.Values{}
 	text, err := state.Messages.Append(scratch[:0], r.Message, values)
@@ -77,11 +78,20 @@ func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {
 	if text, err = Decisions.AppendAll(text, r.Decisions, values); err != nil {
 		return Encoded{}, text, fmt.Errorf("encode decisions of record %d: %w", r.Seq, err)
 	}
-	own := pace.Append(make([]byte, 0, len(text)), text...)
+	own := text
+	if len(text) < largeText || cap(text)-len(text) > len(text)/4 {
+		own = pace.Append(make([]byte, 0, len(text)), text...)
+	} else {
+		text = nil
+	}
 	return Encoded{
-		Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Message: own[:n:n], Decisions: own[n:], Values: values,
+		Seq: r.Seq, At: r.At, Epoch: r.Epoch, Planner: r.Planner, Message: own[:n:n], Decisions: own[n:len(own):len(own)], Values: values,
 	}, text, nil
 }
+
+// largeText is from when on the text of a record stays in the memory in which it was made, if that has not much more
+// room: to copy it would cost more.
+const largeText = 64 << 10
 
 // Decode returns the record that e encodes. lookup finds the values that stand apart. The
 // record is what was encoded, but for what a journal does not hold: the graph of a PatchRun,

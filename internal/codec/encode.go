@@ -154,10 +154,11 @@ func (e *encoder) appendObject(dst []byte, p *plan, v reflect.Value) ([]byte, *E
 // appendSlice appends a list. Room is made for each element as it comes, and the pacer counts
 // elements, because a record may have a hundred thousand decisions with a list each.
 func (e *encoder) appendSlice(dst []byte, elem *shape, v reflect.Value) ([]byte, *Error) {
+	begun := len(dst)
 	dst = append(dst, '[')
 	for i := range v.Len() {
 		e.pacer.Spend(10)
-		dst = withRoom(dst)
+		dst = withRoom(dst, begun, i, v.Len())
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -169,15 +170,18 @@ func (e *encoder) appendSlice(dst []byte, elem *shape, v reflect.Value) ([]byte,
 	return append(dst, ']'), nil
 }
 
-// withRoom returns dst with room for the next of many elements.
+// withRoom returns dst with room for the next of many elements, of which done are behind the first begun bytes.
 //
-// The slice would otherwise be doubled in one copy of megabytes; see package pace.
-func withRoom(dst []byte) []byte {
+// The slice would otherwise be doubled in one copy of megabytes; see package pace. Once there are some elements, the
+// others are likely to be as long: a fan-out makes thousands of decisions that are.
+func withRoom(dst []byte, begun, done, many int) []byte {
 	const most = 4 << 10 // of an element without values, nearly always
-	if cap(dst)-len(dst) < most && len(dst) > most {
-		return pace.Grow(dst, most)
+	if cap(dst)-len(dst) >= most || len(dst) <= most {
+		return dst
 	}
-	return dst
+	length := len(dst) - begun
+	others := length / max(done, 1) * (many - done)
+	return pace.Grow(dst, most+min(others+others/8, 3*length))
 }
 
 // appendMap appends a map, sorted by key.

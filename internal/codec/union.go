@@ -89,7 +89,7 @@ func (u *Union[T]) AppendAll(dst []byte, vs []T, values *Values) ([]byte, error)
 	dst = append(dst, '[')
 	for i, v := range vs {
 		e.pacer.Spend(10)
-		dst = withRoom(dst)
+		dst = withRoom(dst, mark, i, len(vs))
 		if i > 0 {
 			dst = append(dst, ',')
 		}
