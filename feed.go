@@ -98,17 +98,17 @@ func checkFeed(o FeedOptions) (FeedOptions, error) {
 }
 
 // wantedEvents returns the events that are to be published.
-func (f *feeder) wantedEvents(events []decision.Event) []decision.Event {
+func (f *feeder) wantedEvents(told []decision.Told) []decision.Event {
 	switch {
 	case f == nil:
 		return nil
 	case f.types == nil:
-		return events
+		return decision.EventsOf(told)
 	}
 	var out []decision.Event
-	for i := range events {
-		if f.types[events[i].Type] {
-			out = append(out, events[i])
+	for i := range told {
+		if f.types[told[i].Type()] {
+			out = append(out, told[i].Event())
 		}
 	}
 	return out

@@ -234,7 +234,7 @@ type fork struct {
 	records []decision.Record // all of them; the last one makes the fork
 	state   *state.State      // after them
 	blobs   []decision.Blob   // to which the last one refers
-	events  []decision.Event  // that the last one tells
+	told    []decision.Told   // by the last one
 }
 
 // planFork finds the record after which a run is forked, and decides what comes of it.
@@ -342,7 +342,7 @@ func (e *Engine) decideFork(f *fork, now time.Time) (err error) {
 		Seq: int64(len(f.records)) + 1, At: now, Epoch: f.state.Epoch, Planner: planning.Version, Message: f.message, Decisions: plan.Decisions,
 	}
 	for _, d := range plan.Decisions {
-		f.events = append(f.events, decision.Apply(f.state, d, &record)...)
+		f.told = decision.ApplyTo(f.told, f.state, d, &record)
 	}
 	f.records, f.blobs = append(f.records, record), plan.Blobs
 	return nil
@@ -372,7 +372,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 		return err
 	}
 	e.hook.Hit("fork.ask")
-	err = run.CommitAndTell(f.state, f.records, e.feeder.wantedEvents(f.events))
+	err = run.CommitAndTell(f.state, f.records, e.feeder.wantedEvents(f.told))
 	e.watches.tellCommit(run, f.records, err)
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)

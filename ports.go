@@ -100,7 +100,7 @@ func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 }
 
 // Commit implements actor.Store.
-func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []decision.Blob, events []decision.Event) error {
+func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []decision.Blob, told []decision.Told) error {
 	release, err := r.engine.putMerged(blobs)
 	if err != nil {
 		return fmt.Errorf("commit run %q: %w", string(r.id), err)
@@ -111,12 +111,17 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	if s.Status.Final() {
 		r.engine.registry.noteStatus(r.id, s.Status)
 	}
-	err = r.Run.CommitAndTell(s, records, r.engine.feeder.wantedEvents(events))
+	err = r.Run.CommitAndTell(s, records, r.engine.feeder.wantedEvents(told))
 	r.engine.watches.tellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail
 		r.engine.registry.noteStatus(r.id, workflow.RunCreated)
 	}
 	return err
+}
+
+// Flush implements actor.Store.
+func (r *runStore) Flush(ch state.Changes, told [][]decision.Told, done func(error)) {
+	r.Run.FlushTold(ch, told, done)
 }
 
 // Close implements actor.Store.

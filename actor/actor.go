@@ -24,12 +24,12 @@ type Store interface {
 	Load() (s *state.State, seq int64, unflushed []decision.Event, err error)
 	// Commit makes records durable, with s as the state after them: all of
 	// them or, with an error, perhaps none. The blobs to which they refer are
-	// durable before. The events are what the records tell.
-	Commit(s *state.State, records []decision.Record, blobs []decision.Blob, events []decision.Event) error
+	// durable before. Told are the events of the records.
+	Commit(s *state.State, records []decision.Record, blobs []decision.Blob, told []decision.Told) error
 	// Flush writes the run's file up to what is committed, in the background, and
 	// calls done when the file is durable, or when it could not be written: the
 	// records then stay in the log.
-	Flush(ch state.Changes, events []decision.Event, done func(error))
+	Flush(ch state.Changes, told [][]decision.Told, done func(error))
 	// Unflushed returns how many committed records the file does not hold, and their bytes. Those of a flush that has
 	// begun do not count any more; if it fails, they count again after the next Load.
 	Unflushed() (records int, bytes int64)
@@ -118,7 +118,7 @@ type Actor struct {
 	// not flush.
 	state  *state.State
 	seq    int64
-	events [][]decision.Event // committed, not yet handed to Flush: those of each turn
+	events [][]decision.Told // committed, not yet handed to Flush: those of each turn
 	flush  *flush
 	fresh  bool // nothing is committed that was not handed to Flush
 
@@ -347,7 +347,7 @@ func (a *Actor) activateRun() error {
 	// What the run dispatches from here on has the epoch of this life of the engine in its key. Attempts that are out
 	// keep theirs.
 	s.Epoch = a.options.Epoch
-	a.state, a.seq, a.events = s, seq, [][]decision.Event{unflushed}
+	a.state, a.seq, a.events = s, seq, [][]decision.Told{decision.TellEvents(unflushed)}
 	records, _ := a.store.Unflushed()
 	a.fresh = records == 0
 	a.hook.Hit("actor.resend")

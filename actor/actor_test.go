@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,7 +51,7 @@ func (d *disk) Load() (*state.State, int64, []decision.Event, error) {
 	return s, int64(len(d.records)), events, nil
 }
 
-func (d *disk) Commit(_ *state.State, records []decision.Record, _ []decision.Blob, _ []decision.Event) error {
+func (d *disk) Commit(_ *state.State, records []decision.Record, _ []decision.Blob, _ []decision.Told) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fault := d.fault()
@@ -73,9 +74,9 @@ func (d *disk) Commit(_ *state.State, records []decision.Record, _ []decision.Bl
 	return nil
 }
 
-func (d *disk) Flush(_ state.Changes, events []decision.Event, done func(error)) {
+func (d *disk) Flush(_ state.Changes, told [][]decision.Told, done func(error)) {
 	d.mu.Lock()
-	d.unflushed, d.flushes, d.flushed = 0, d.flushes+1, append(d.flushed, events...)
+	d.unflushed, d.flushes, d.flushed = 0, d.flushes+1, append(d.flushed, decision.EventsOf(slices.Concat(told...))...)
 	d.mu.Unlock()
 	done(d.fileError)
 }

@@ -20,7 +20,7 @@ func (s sink) Load() (*state.State, int64, []decision.Event, error) {
 	return state.NewState("r", s.graph), 0, nil, nil
 }
 
-func (s sink) Commit(_ *state.State, records []decision.Record, _ []decision.Blob, _ []decision.Event) error {
+func (s sink) Commit(_ *state.State, records []decision.Record, _ []decision.Blob, _ []decision.Told) error {
 	for _, r := range records {
 		if _, err := r.Encode(); err != nil {
 			return err
@@ -29,10 +29,10 @@ func (s sink) Commit(_ *state.State, records []decision.Record, _ []decision.Blo
 	return nil
 }
 
-func (s sink) Flush(_ state.Changes, _ []decision.Event, done func(error)) { done(nil) }
-func (s sink) Unflushed() (records int, bytes int64)                       { return 0, 0 }
-func (s sink) Bytes() int64                                                { return 0 }
-func (s sink) Close() error                                                { return nil }
+func (s sink) Flush(_ state.Changes, _ [][]decision.Told, done func(error)) { done(nil) }
+func (s sink) Unflushed() (records int, bytes int64)                        { return 0, 0 }
+func (s sink) Bytes() int64                                                 { return 0 }
+func (s sink) Close() error                                                 { return nil }
 
 // BenchmarkChain measures what a chain of 1,000 tasks costs outside of its store: planning, applying,
 // encoding, and the turns of the actor.

@@ -213,8 +213,8 @@ type slowDisk struct {
 	ends chan func()
 }
 
-func (d slowDisk) Flush(ch state.Changes, events []decision.Event, done func(error)) {
-	d.disk.Flush(ch, events, func(err error) { d.ends <- func() { done(err) } })
+func (d slowDisk) Flush(ch state.Changes, told [][]decision.Told, done func(error)) {
+	d.disk.Flush(ch, told, func(err error) { d.ends <- func() { done(err) } })
 }
 
 // Who loads the run again while a flush is under way waits for that, in whichever goroutine.

@@ -2,8 +2,6 @@ package actor
 
 import (
 	"fmt"
-
-	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // maxUnflushed is how many bytes of a run's records wait for a flush at most.
@@ -24,7 +22,7 @@ func (a *Actor) flushIfDue(now bool) {
 		return
 	}
 	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes
-	events := pace.Concat(a.events...)
+	events := a.events
 	a.events, a.fresh = nil, true
 	// Of a run that has ended nothing follows: its actor leaves, and whoever loads or purges the run waits for the
 	// file. Should that fail, the log has the records.

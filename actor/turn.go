@@ -52,7 +52,7 @@ func (a *Actor) isAlarmDue(now time.Time) bool {
 type turn struct {
 	records   []decision.Record
 	blobs     []decision.Blob // to which the records refer
-	events    []decision.Event
+	events    []decision.Told
 	effects   []decision.Effect
 	withdrawn []workflow.TokenID
 	unwanted  []workflow.RunID // children
@@ -172,7 +172,7 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 		}
 		if t.records == nil { // most decisions tell one event, some two, and most further messages of a batch two
 			t.records = make([]decision.Record, 0, len(batch)-i)
-			t.events = make([]decision.Event, 0, len(plan.Decisions)+1+2*(len(batch)-i-1))
+			t.events = make([]decision.Told, 0, len(plan.Decisions)+1+2*(len(batch)-i-1))
 		}
 		t.records, t.blobs = append(t.records, record), append(t.blobs, plan.Blobs...)
 		var pacer pace.Pacer
@@ -181,7 +181,7 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 		for _, d := range plan.Decisions {
 			pacer.Spend(10)
 			a.noteUnwanted(&t, d)
-			t.events = pace.Append(t.events, decision.Apply(a.state, d, &record)...)
+			t.events = decision.ApplyTo(t.events, a.state, d, &record)
 		}
 		if effects := plan.Effects(); t.effects == nil {
 			t.effects = effects

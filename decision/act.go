@@ -12,11 +12,13 @@ import (
 // tells what the message asked for. What only follows from that is nobody's act: a Resume by
 // ann gives by: ann to workflow.resumed, but not to the tasks that are dispatched because of
 // it.
-func nameActor(m state.Message, e *Event) {
-	act, told := actTold(m, e)
+func nameActor(m state.Message, t *Told) {
+	act, told := actTold(m, &t.event)
 	if !told || act == (state.Act{}) {
 		return
 	}
+	*t = TellEvent(t.Event())
+	e := &t.event
 	data := maps.Clone(e.Data) // it may belong to the decision
 	if data == nil {
 		data = map[string]any{}

@@ -27,22 +27,28 @@ func Events(s *state.State, d Decision) []Event { return d.toldEvents(s) }
 func Withdrawn(s *state.State, d Decision) []workflow.TokenID { return d.withdrawnTokens(s) }
 
 // Apply evolves s by d, a decision of record r, and returns the events that d causes,
-// numbered and with the name of whoever sent the message. An actor calls it with each
-// decision of a plan, and a replay calls it again with each decision of the journal. It
-// panics as Evolve does.
-func Apply(s *state.State, d Decision, r *Record) []Event {
-	events := Events(s, d)
+// numbered and with the name of whoever sent the message. A replay calls it with each
+// decision of the journal. It panics as Evolve does.
+func Apply(s *state.State, d Decision, r *Record) []Event { return EventsOf(ApplyTo(nil, s, d, r)) }
+
+// ApplyTo is Apply, and adds the events to told. An actor calls it with each decision of a plan.
+func ApplyTo(told []Told, s *state.State, d Decision, r *Record) []Told {
+	before := len(told)
+	told = appendEvents(told, s, d)
 	// Events are numbered in the order in which they are told, over all records of the run.
 	// The three additions look at the state as it was, so that they come before Evolve.
-	for i := range events {
+	for i := before; i < len(told); i++ {
+		t := &told[i]
 		s.Events++
-		events[i].Seq, events[i].Record, events[i].At = s.Facts.Events, r.Seq, r.At
-		nameActor(r.Message, &events[i])
-		addElapsed(s, &events[i])
-		addMetadata(r.Message, &events[i])
+		t.event.Seq, t.event.Record, t.event.At = s.Facts.Events, r.Seq, r.At
+		nameActor(r.Message, t)
+		if t.later == nil { // else it tells of no time-out and no failure
+			addElapsed(s, &t.event)
+			addMetadata(r.Message, &t.event)
+		}
 	}
 	Evolve(s, d)
-	return events
+	return told
 }
 
 // Outcome returns how a run stands.

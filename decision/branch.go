@@ -222,16 +222,30 @@ func (d AwaitSiblings) evolveState(s *state.State) {
 	s.PutToken(&t)
 }
 
-func (d AwaitSiblings) toldEvents(s *state.State) []Event {
-	waiting := tokenEvent(s, workflow.EventTokenWaiting, d.Token, map[string]any{"for": "siblings", "via": string(d.Via)})
-	waiting.putBranch(d.Scope)
+func (d AwaitSiblings) toldEvents(s *state.State) []Event { return EventsOf(d.appendTold(nil, s)) }
+
+// appendTold tells the branch with which the token arrives.
+func (d AwaitSiblings) appendTold(told []Told, s *state.State) []Told {
 	if d.Completes {
-		waiting.Data["completes"] = true
+		told = appendCompleted(told, s, d.Token, d.Metadata)
 	}
-	if !d.Completes {
-		return []Event{waiting}
+	waiting := tellOf(s, workflow.EventTokenWaiting, d.Token, siblingData{d.Via, d.Completes})
+	waiting.event.Group, waiting.branch = d.Scope.Group, d.Scope.Branch
+	return append(told, waiting)
+}
+
+// siblingData are those of a wait for siblings.
+type siblingData struct {
+	via       workflow.TransitionID
+	completes bool
+}
+
+func (d siblingData) data(*Event) map[string]any {
+	out := map[string]any{"for": "siblings", "via": string(d.via)}
+	if d.completes {
+		out["completes"] = true
 	}
-	return completedEvents(s, d.Token, d.Metadata, waiting)
+	return out
 }
 
 func (d AwaitSiblings) withdrawnTokens(s *state.State) []workflow.TokenID {

@@ -44,8 +44,21 @@ func (d DispatchTask) evolveState(s *state.State) {
 	s.PutToken(&t)
 }
 
-func (d DispatchTask) toldEvents(s *state.State) []Event {
-	return []Event{tokenEvent(s, workflow.EventTaskDispatched, d.Token, map[string]any{"task": d.Task, "attempt": int64(d.Attempt), "epoch": d.Epoch.String()})}
+func (d DispatchTask) toldEvents(s *state.State) []Event { return EventsOf(d.appendTold(nil, s)) }
+
+func (d DispatchTask) appendTold(told []Told, s *state.State) []Told {
+	return append(told, tellOf(s, workflow.EventTaskDispatched, d.Token, dispatchData{d.Task, d.Attempt, d.Epoch}))
+}
+
+// dispatchData are those of a dispatch.
+type dispatchData struct {
+	task    string
+	attempt int
+	epoch   workflow.Epoch
+}
+
+func (d dispatchData) data(*Event) map[string]any {
+	return map[string]any{"task": d.task, "attempt": int64(d.attempt), "epoch": d.epoch.String()}
 }
 
 func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

@@ -37,8 +37,13 @@ func (d CreateToken) evolveState(s *state.State) {
 	s.PutToken(&d.Token)
 }
 
-func (d CreateToken) toldEvents(*state.State) []Event {
-	return []Event{{Type: workflow.EventTokenCreated, Token: d.Token.ID, Node: d.Token.Node, Group: d.Token.Scope.Group, Data: scopeData(d.Token.Scope)}}
+func (d CreateToken) toldEvents(s *state.State) []Event { return EventsOf(d.appendTold(nil, s)) }
+
+func (d CreateToken) appendTold(told []Told, _ *state.State) []Told {
+	return append(told, Told{
+		event:  Event{Type: workflow.EventTokenCreated, Token: d.Token.ID, Node: d.Token.Node, Group: d.Token.Scope.Group},
+		branch: d.Token.Scope.Branch, later: scopeData{},
+	})
 }
 
 func (CreateToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
@@ -68,8 +73,11 @@ func (d CompleteToken) evolveState(s *state.State) {
 	endToken(s, &t, workflow.Completed, d.Output, nil)
 }
 
-func (d CompleteToken) toldEvents(s *state.State) []Event {
-	return completedEvents(s, d.Token, d.Metadata, tokenEvent(s, workflow.EventTokenCompleted, d.Token, nil))
+func (d CompleteToken) toldEvents(s *state.State) []Event { return EventsOf(d.appendTold(nil, s)) }
+
+func (d CompleteToken) appendTold(told []Told, s *state.State) []Told {
+	told = appendCompleted(told, s, d.Token, d.Metadata)
+	return append(told, tellOf(s, workflow.EventTokenCompleted, d.Token, noData{}))
 }
 
 // withdrawnTokens names the token itself if its task is out: after a result the attempt is

@@ -16,15 +16,15 @@ func FailureValue(f *workflow.Failure) map[string]any {
 	return map[string]any{"code": f.Code, "message": f.Message, "attempts": int64(f.Attempts)}
 }
 
-// completedEvents puts task.completed before the event of a token whose task it was. A node
+// appendCompleted adds task.completed, which comes before the event of a token whose task it was. A node
 // that is no task, or whose task an operator skips while no attempt of it runs, has only the
 // event of the token.
-func completedEvents(s *state.State, id workflow.TokenID, metadata map[string]any, then Event) []Event {
-	if s.Token(id).Status != workflow.Dispatched {
-		return []Event{then}
-	}
+func appendCompleted(told []Told, s *state.State, id workflow.TokenID, metadata map[string]any) []Told {
 	t := s.Token(id)
-	return []Event{{Type: workflow.EventTaskCompleted, Token: id, Node: t.Node, Group: t.Scope.Group, Data: metadata}, then}
+	if t.Status != workflow.Dispatched {
+		return told
+	}
+	return append(told, TellEvent(Event{Type: workflow.EventTaskCompleted, Token: id, Node: t.Node, Group: t.Scope.Group, Data: metadata}))
 }
 
 // failedEvents puts task.failed before the event of a token whose task it was. It likewise
@@ -69,13 +69,14 @@ func waitingFor(s *state.State, id workflow.TokenID, what string, more map[strin
 	return tokenEvent(s, workflow.EventTokenWaiting, id, more)
 }
 
-// scopeData returns the branch of a token as data; nil outside any group. Only token.created
-// has the group among its data; all have it in a field of the event.
-func scopeData(sc workflow.Scope) map[string]any {
-	if sc.Group == 0 {
+// scopeData are those of token.created. Only that has the group among its data; all have it in a field of the event.
+type scopeData struct{}
+
+func (scopeData) data(e *Event) map[string]any {
+	if e.Group == 0 {
 		return nil
 	}
-	return map[string]any{"group": int64(sc.Group), "branch": int64(sc.Branch)}
+	return map[string]any{"group": int64(e.Group)}
 }
 
 // countsText is the text of loop counts; "" if there are none. JSON with sorted keys makes it

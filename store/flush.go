@@ -190,7 +190,10 @@ func estimateSize(requests []*flushRequest) int64 {
 	const row = 64
 	n := requests[0].size.Load()
 	for _, f := range requests {
-		n += int64(len(f.changes.Tokens)+len(f.changes.Branches)+len(f.events)) * row
+		n += int64(len(f.changes.Tokens)+len(f.changes.Branches)) * row
+		for _, told := range f.told {
+			n += int64(len(told)) * row
+		}
 		for _, e := range f.entries {
 			n += e.ByteSize()
 		}
@@ -262,7 +265,7 @@ func (f *flushRequest) writeInto(to runfile.Target, next int64) error {
 	if len(f.entries) > 0 && f.entries[0].Seq != next || len(f.entries) == 0 && f.seq != next-1 {
 		return fmt.Errorf("the file lacks record %d", next)
 	}
-	return runfile.WriteChanges(to, &f.changes, f.entries, f.events)
+	return runfile.WriteChanges(to, &f.changes, f.entries, f.told)
 }
 
 // renameFile gives a new file its name, in the slot that is not in use.

@@ -34,12 +34,12 @@ const (
 
 // A flushRequest is one call of [Run.Flush].
 //
-// The handle gives away what it has: nobody else uses changes, events and entries from then on.
+// The handle gives away what it has: nobody else uses changes, told and entries from then on.
 // seq and sum are of the last record, also if there is no entry because an earlier request had
 // it.
 type flushRequest struct {
 	changes state.Changes
-	events  []decision.Event
+	told    [][]decision.Told
 	entries []*runfile.Entry
 	seq     int64 // of the last record
 	sum     runfile.Checksum

@@ -237,7 +237,12 @@ func (r *Run) Bytes() int64 { return r.total }
 // A flush that fails keeps its records and its changes in memory, in front of the next one of the
 // same handle, since the state does not tell the same changes twice.
 func (r *Run) Flush(ch state.Changes, events []decision.Event, done func(error)) {
-	err := r.queueFlush(&flushRequest{changes: ch, events: events, entries: r.unflushed, seq: r.row.Seq, sum: r.row.Sum, done: done, size: &r.size})
+	r.FlushTold(ch, [][]decision.Told{decision.TellEvents(events)}, done)
+}
+
+// FlushTold is Flush with the events of each commit, whose data are made when the file is written.
+func (r *Run) FlushTold(ch state.Changes, told [][]decision.Told, done func(error)) {
+	err := r.queueFlush(&flushRequest{changes: ch, told: told, entries: r.unflushed, seq: r.row.Seq, sum: r.row.Sum, done: done, size: &r.size})
 	if err != nil && done != nil {
 		done(fmt.Errorf("flush run %q: %w", string(r.row.Run), err))
 	}

@@ -75,8 +75,8 @@ func WriteMeta(to Target, m *Meta) error {
 // WriteChanges writes everything that has changed in a state, with the records and the events of the changes. They
 // are of one flush. If several have come together, they are written one after the other, the oldest first: rows
 // replace each other, and data depend on the order. A Target may use all of this until the file is complete.
-func WriteChanges(to Target, ch *state.Changes, entries []*Entry, events []decision.Event) error {
-	statements := fileStatements(ch, entries, events)
+func WriteChanges(to Target, ch *state.Changes, entries []*Entry, told [][]decision.Told) error {
+	statements := fileStatements(ch, entries, told)
 	for i := range statements {
 		if err := to.runStatement(&statements[i]); err != nil {
 			return err

@@ -29,7 +29,7 @@ type statement struct {
 // has changed in the state, the records and the events since the file was written. The order of tables means nothing,
 // since no row refers to another by a constraint; that of the writes to data does. The rows of a statement
 // come in the order of their keys, but for data.
-func fileStatements(ch *state.Changes, entries []*Entry, events []decision.Event) []statement {
+func fileStatements(ch *state.Changes, entries []*Entry, told [][]decision.Told) []statement {
 	var out []statement
 	out = addRows(out, groupsTable, len(ch.Groups), func(w *rowWriter, i int) { putGroup(w, ch.Groups[i]) })
 	out = addRows(out, tokensTable, len(ch.Tokens), func(w *rowWriter, i int) { putToken(w, ch.Tokens[i]) })
@@ -48,7 +48,11 @@ func fileStatements(ch *state.Changes, entries []*Entry, events []decision.Event
 	out = addRows(out, valsTable, len(large), func(w *rowWriter, i int) {
 		w.putTexts(large[i].hash, column.SharedString(large[i].raw))
 	})
-	return addRows(out, eventsTable, len(events), func(w *rowWriter, i int) { putEvent(w, &events[i]) })
+	events := pieces[decision.Told]{of: told}
+	return addRows(out, eventsTable, events.count(), func(w *rowWriter, i int) {
+		e := events.at(i).Event()
+		putEvent(w, &e)
+	})
 }
 
 // addRows adds the statement that writes so many rows to a table, if there are any.
@@ -57,6 +61,33 @@ func addRows(out []statement, t *table, n int, put func(*rowWriter, int)) []stat
 		return out
 	}
 	return append(out, statement{table: t, count: n, put: put})
+}
+
+// Pieces are a list that came in pieces, which nobody has joined.
+type pieces[E any] struct {
+	of      [][]E
+	current int // the piece in which was looked last
+	before  int // how many elements are in those before it
+}
+
+// count returns how many elements there are.
+func (p *pieces[E]) count() (n int) {
+	for _, some := range p.of {
+		n += len(some)
+	}
+	return n
+}
+
+// at returns element i, which there must be. It takes no time if that follows the one before.
+func (p *pieces[E]) at(i int) *E {
+	if i < p.before {
+		p.current, p.before = 0, 0
+	}
+	for i-p.before >= len(p.of[p.current]) {
+		p.before += len(p.of[p.current])
+		p.current++
+	}
+	return &p.of[p.current][i-p.before]
 }
 
 // An element is one of those of a foreach, or says that there is none.

@@ -79,7 +79,7 @@ func TestStatementsKeepTheOrderOfData(t *testing.T) {
 
 func TestStatementsOfNothing(t *testing.T) {
 	require.Empty(t, fileStatements(&state.Changes{}, nil, nil))
-	statements := fileStatements(&state.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, []decision.Event{{Seq: 1, Type: "x"}})
+	statements := fileStatements(&state.Changes{Items: map[workflow.GroupID][]any{3: {}}}, nil, piecesOf([]decision.Event{{Seq: 1, Type: "x"}}))
 	require.Equal(t, []shape{{"items", 1, 0}, {"events", 1, 0}}, shapes(statements))
 }
 

@@ -3,6 +3,7 @@ package runfile
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,17 @@ type flush struct {
 	changes state.Changes
 	entries []*Entry
 	events  []decision.Event
+}
+
+// piecesOf returns events as they come from several commits, of which one in four has told nothing.
+func piecesOf(events []decision.Event) (out [][]decision.Told) {
+	for some := range slices.Chunk(events, 3) {
+		if len(out)%4 == 0 {
+			out = append(out, nil)
+		}
+		out = append(out, decision.TellEvents(some))
+	}
+	return out
 }
 
 // largeFlush returns a flush of so many tokens, records and events. The rows of one before it, of which there were so
@@ -53,7 +65,7 @@ func (f *flush) writeTo(to Target) error {
 		err = WriteMeta(to, &Meta{Run: "r", Workflow: "w", Facts: &state.Facts{}, Seq: int64(len(f.entries))})
 	}
 	if err == nil {
-		err = WriteChanges(to, &f.changes, f.entries, f.events)
+		err = WriteChanges(to, &f.changes, f.entries, piecesOf(f.events))
 	}
 	return err
 }

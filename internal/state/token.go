@@ -34,6 +34,7 @@ type Token struct {
 	ID     workflow.TokenID     `json:"id"`
 	Node   workflow.NodeID      `json:"node"`
 	Status workflow.TokenStatus `json:"status,omitzero"`
+	Held   bool                 `json:"held,omitzero"`   // pending because the run is paused
 	Parent workflow.TokenID     `json:"parent,omitzero"` // the token it grew from
 	Scope  workflow.Scope       `json:"scope,omitzero"`
 	Counts Counts               `json:"counts,omitzero"`
@@ -55,7 +56,6 @@ type Token struct {
 
 	Order int64  `json:"order,omitzero"` // its place among all that wait for something else than time
 	Holds string `json:"holds,omitzero"` // the lock that it holds
-	Held  bool   `json:"held,omitzero"`  // pending because the run is paused
 	Votes []Vote `json:"votes,omitzero"` // of its approval, in the order of voting
 
 	Memory *TaskMemory `json:"memory,omitzero"` // of its task; nil if there is nothing to remember

@@ -1,0 +1,96 @@
+package decision
+
+import (
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Told is an event whose data are perhaps not made yet. Nearly all events are read by nobody before they are
+// written into the file of their run, which happens in the background, and their maps are most of what they take.
+type Told struct {
+	event  Event
+	branch int       // of the group of the event, if that has one
+	later  laterData // makes the data; nil if the event has them
+}
+
+// A laterData makes the data of an event, but for its branch. It is immutable.
+type laterData interface{ data(e *Event) map[string]any }
+
+// TellEvent returns an event that has all its data.
+func TellEvent(e Event) Told { return Told{event: e} }
+
+// TellEvents returns events that have all their data.
+func TellEvents(events []Event) []Told {
+	if len(events) == 0 {
+		return nil
+	}
+	out := make([]Told, len(events))
+	for i := range events {
+		pace.Each(i)
+		out[i] = TellEvent(events[i])
+	}
+	return out
+}
+
+// Type returns the type of the event.
+func (t *Told) Type() workflow.EventType { return t.event.Type }
+
+// Event returns the event with its data. Each call makes them anew.
+func (t *Told) Event() Event {
+	e := t.event
+	if t.later == nil {
+		return e
+	}
+	if e.Data = t.later.data(&e); e.Group != 0 {
+		if e.Data == nil {
+			e.Data = map[string]any{}
+		}
+		e.Data["branch"] = int64(t.branch)
+	}
+	return e
+}
+
+// EventsOf returns events with their data.
+func EventsOf(told []Told) []Event {
+	if len(told) == 0 {
+		return nil
+	}
+	out := make([]Event, len(told))
+	for i := range told {
+		pace.Each(i)
+		out[i] = told[i].Event()
+	}
+	return out
+}
+
+// A teller is a decision that tells its events without their data. There are those of which runs make the most.
+type teller interface {
+	// appendTold adds what toldEvents returns.
+	appendTold(told []Told, s *state.State) []Told
+}
+
+// appendEvents adds what a decision tells the world, given the state before it.
+func appendEvents(told []Told, s *state.State, d Decision) []Told {
+	if t, ok := d.(teller); ok {
+		return t.appendTold(told, s)
+	}
+	for _, e := range d.toldEvents(s) {
+		told = pace.Push(told, TellEvent(e))
+	}
+	return told
+}
+
+// tellOf returns what tokenEvent does, with data that are made later.
+func tellOf(s *state.State, typ workflow.EventType, id workflow.TokenID, later laterData) Told {
+	t := s.Token(id)
+	return Told{
+		event:  Event{Type: typ, Token: id, Node: t.Node, Group: t.Scope.Group},
+		branch: t.Scope.Branch, later: later,
+	}
+}
+
+// noData are those of an event that tells nothing but the branch.
+type noData struct{}
+
+func (noData) data(*Event) map[string]any { return nil }
