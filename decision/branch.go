@@ -86,11 +86,10 @@ func (d CreateBranches) evolveState(s *state.State) {
 				block = make([]state.Token, max(1, min(g.Total-i, maxBlock)))
 				pace.Pause()
 			}
-			block[0] = state.Token{
-				ID: g.First + workflow.TokenID(i), Node: t.To, Parent: g.Origin, Counts: counts,
-				Scope: workflow.Scope{Group: g.ID, Branch: i}, Caught: g.Caught,
-			}
-			tokens, block = append(tokens, &block[0]), block[1:]
+			token := &block[0] // which is zero: a literal would copy all of it
+			token.ID, token.Node, token.Parent, token.Counts = g.First+workflow.TokenID(i), t.To, g.Origin, counts
+			token.Scope, token.Caught = workflow.Scope{Group: g.ID, Branch: i}, g.Caught
+			tokens, block = append(tokens, token), block[1:]
 		}
 	}
 	s.PutBranches(&g, tokens, d.Items)
@@ -272,8 +271,8 @@ func (d ArriveBranch) evolveState(s *state.State) {
 	if !d.Due.IsZero() {
 		g.Due = d.Due
 	}
+	s.PutGroup(&g) // first: an overlay has the group then, and need not copy it to count in it
 	s.PutBranchStatus(d.Scope, state.BranchArrived, nil)
-	s.PutGroup(&g)
 }
 
 func (ArriveBranch) toldEvents(*state.State) []Event                 { return nil }

@@ -37,21 +37,30 @@ type Attempt struct {
 const macBytes = 16
 
 // A Signer makes the keys of a directory, and knows them again. Any number of goroutines may use it.
-type Signer struct{ keyed sync.Pool } // of HMAC-SHA-256s that have taken the secret and nothing else
+type Signer struct{ keyed sync.Pool } // of *keyed
+
+// A keyed has what a MAC takes, and used again takes nothing more.
+type keyed struct {
+	hash hash.Hash // HMAC-SHA-256 that has taken the secret and nothing else
+	key  []byte    // in the making
+	sum  [sha256.Size]byte
+}
 
 // NewSigner returns the signer of a directory's secret, which it takes in once.
 func NewSigner(secret []byte) *Signer {
 	secret = bytes.Clone(secret)
-	return &Signer{sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}}
+	return &Signer{sync.Pool{New: func() any { return &keyed{hash: hmac.New(sha256.New, secret)} }}}
 }
 
 // Key returns the text RUN#TOKEN.ATTEMPT.EPOCH.MAC. The MAC, HMAC-SHA-256 of what is
 // before it, keeps whoever has one key from making another.
 func (s *Signer) Key(a Attempt) string {
-	var room [128]byte
-	key := a.appendName(room[:0])
-	mac := s.macOf(key)
-	return string(base64.RawURLEncoding.AppendEncode(append(key, '.'), mac[:]))
+	k := s.keyed.Get().(*keyed)
+	defer s.keyed.Put(k)
+	k.key = a.appendName(k.key[:0])
+	mac := k.macOf(k.key)
+	k.key = base64.RawURLEncoding.AppendEncode(append(k.key, '.'), mac)
+	return string(k.key)
 }
 
 // Name returns the text RUN#TOKEN.ATTEMPT.EPOCH: a key without its MAC.
@@ -67,15 +76,12 @@ func (a Attempt) appendName(to []byte) []byte {
 	return hex.AppendEncode(to, epoch[:])
 }
 
-func (s *Signer) macOf(named []byte) (mac [macBytes]byte) {
-	h := s.keyed.Get().(hash.Hash)
-	_, _ = h.Write(named) // it never fails
-	var sum [sha256.Size]byte
-	h.Sum(sum[:0])
-	h.Reset()
-	s.keyed.Put(h)
-	copy(mac[:], sum[:])
-	return mac
+// macOf returns the MAC of a name, which is good until the next one.
+func (k *keyed) macOf(named []byte) []byte {
+	_, _ = k.hash.Write(named) // it never fails
+	k.hash.Sum(k.sum[:0])
+	k.hash.Reset()
+	return k.sum[:macBytes]
 }
 
 // AttemptOf returns what a key names, and whether it is one. It does not look at who made it: Parse does.
@@ -93,7 +99,9 @@ func (s *Signer) Parse(key string) (Attempt, error) {
 	if !ok || !good || len(mac) != base64.RawURLEncoding.EncodedLen(macBytes) {
 		return Attempt{}, ErrMalformed
 	}
-	if want := s.macOf([]byte(named)); !hmac.Equal([]byte(mac), base64.RawURLEncoding.AppendEncode(nil, want[:])) {
+	k := s.keyed.Get().(*keyed)
+	defer s.keyed.Put(k)
+	if want := k.macOf([]byte(named)); !hmac.Equal([]byte(mac), base64.RawURLEncoding.AppendEncode(nil, want)) {
 		return Attempt{}, ErrForged
 	}
 	return a, nil
