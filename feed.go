@@ -107,7 +107,7 @@ func (f *feeder) wantedEvents(told []decision.Told) []decision.Event {
 	}
 	var out []decision.Event
 	for i := range told {
-		if f.types[told[i].Type()] {
+		if f.types[told[i].Bare().Type] {
 			out = append(out, told[i].Event())
 		}
 	}

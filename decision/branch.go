@@ -247,6 +247,18 @@ func (d siblingData) data(*Event) map[string]any {
 	return out
 }
 
+func (d siblingData) appendText(text []byte, e *Event, branch int) []byte {
+	text = append(text, '{')
+	if e.Group != 0 {
+		text = append(appendField(text, "branch", int64(branch)), ',')
+	}
+	if d.completes {
+		text = append(text, `"completes":true,`...)
+	}
+	text = append(text, `"for":"siblings",`...)
+	return append(appendTextField(text, "via", string(d.via)), '}')
+}
+
 func (d AwaitSiblings) withdrawnTokens(s *state.State) []workflow.TokenID {
 	return runningTokens(s, d.Token)
 }

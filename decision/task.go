@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -59,6 +61,18 @@ type dispatchData struct {
 
 func (d dispatchData) data(*Event) map[string]any {
 	return map[string]any{"task": d.task, "attempt": int64(d.attempt), "epoch": d.epoch.String()}
+}
+
+func (d dispatchData) appendText(text []byte, e *Event, branch int) []byte {
+	text = appendField(append(text, '{'), "attempt", int64(d.attempt))
+	if e.Group != 0 {
+		text = appendField(append(text, ','), "branch", int64(branch))
+	}
+	text = append(text, `,"epoch":"`...)
+	var epoch [8]byte
+	binary.BigEndian.PutUint64(epoch[:], uint64(d.epoch))
+	text = append(hex.AppendEncode(text, epoch[:]), `",`...)
+	return append(appendTextField(text, "task", d.task), '}')
 }
 
 func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }

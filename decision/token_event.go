@@ -79,6 +79,14 @@ func (scopeData) data(e *Event) map[string]any {
 	return map[string]any{"group": int64(e.Group)}
 }
 
+func (scopeData) appendText(text []byte, e *Event, branch int) []byte {
+	if e.Group == 0 {
+		return text
+	}
+	text = appendField(append(text, '{'), "branch", int64(branch))
+	return append(appendField(append(text, ','), "group", int64(e.Group)), '}')
+}
+
 // countsText is the text of loop counts; "" if there are none. JSON with sorted keys makes it
 // deterministic, which the order of a map is not.
 func countsText(c state.Counts) string {

@@ -1,8 +1,11 @@
 package decision
 
 import (
+	"strconv"
+
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -14,8 +17,14 @@ type Told struct {
 	later  laterData // makes the data; nil if the event has them
 }
 
-// A laterData makes the data of an event, but for its branch. It is immutable.
-type laterData interface{ data(e *Event) map[string]any }
+// A laterData makes the data of an event. It is immutable.
+type laterData interface {
+	// data returns them, but for the branch.
+	data(e *Event) map[string]any
+	// appendText appends their text, that of the branch included, if the event has a group: what value.Append makes of
+	// them. An event that has neither group nor data has no text.
+	appendText(text []byte, e *Event, branch int) []byte
+}
 
 // TellEvent returns an event that has all its data.
 func TellEvent(e Event) Told { return Told{event: e} }
@@ -33,8 +42,20 @@ func TellEvents(events []Event) []Told {
 	return out
 }
 
-// Type returns the type of the event.
-func (t *Told) Type() workflow.EventType { return t.event.Type }
+// Bare returns the event, of which nobody may change anything, perhaps without its data.
+func (t *Told) Bare() *Event { return &t.event }
+
+// AppendText appends the data as JSON, and reports whether there are any. It makes no map of them.
+func (t *Told) AppendText(text []byte) (out []byte, some bool) {
+	if t.later != nil {
+		out = t.later.appendText(text, &t.event, t.branch)
+		return out, len(out) > len(text)
+	}
+	if t.event.Data == nil {
+		return text, false
+	}
+	return value.Append(text, t.event.Data), true
+}
 
 // Event returns the event with its data. Each call makes them anew.
 func (t *Told) Event() Event {
@@ -94,3 +115,22 @@ func tellOf(s *state.State, typ workflow.EventType, id workflow.TokenID, later l
 type noData struct{}
 
 func (noData) data(*Event) map[string]any { return nil }
+
+func (noData) appendText(text []byte, e *Event, branch int) []byte {
+	if e.Group == 0 {
+		return text
+	}
+	return append(appendField(append(text, '{'), "branch", int64(branch)), '}')
+}
+
+// appendField appends a field whose value is an integer.
+func appendField(text []byte, name string, n int64) []byte {
+	text = append(append(append(text, '"'), name...), '"', ':')
+	return strconv.AppendInt(text, n, 10)
+}
+
+// appendTextField appends a field whose value is a text.
+func appendTextField(text []byte, name, v string) []byte {
+	text = append(append(append(text, '"'), name...), '"', ':')
+	return value.AppendString(text, v)
+}

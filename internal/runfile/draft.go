@@ -14,8 +14,9 @@ import (
 type draft struct {
 	tables map[*table]*draftTable
 	row    rowWriter
-	arena  []byte // of records; what is full is left to the rows that have slices of it
-	bytes  int    // of all records that were added
+	arena  []byte     // of records; what is full is left to the rows that have slices of it
+	block  []draftRow // from which rows are taken
+	bytes  int        // of all records that were added
 }
 
 type draftTable struct {
@@ -98,7 +99,11 @@ func (d *draft) runStatement(s *statement) error {
 // same key for an error, or ignores it.
 func (d *draft) addRow(t *table, columns []image.Value) error {
 	rows := d.tables[t]
-	row := &draftRow{key: keyOf(columns[:max(t.keys, 1)])}
+	if len(d.block) == 0 {
+		d.block = make([]draftRow, 32)
+	}
+	row := &d.block[0]
+	row.key = keyOf(columns[:max(t.keys, 1)])
 	i, found := rows.findKey(&row.key)
 	if found && t.verb != replace {
 		if t.verb == once {
@@ -121,6 +126,7 @@ func (d *draft) addRow(t *table, columns []image.Value) error {
 	// What was replaced or deleted is not taken off: bytes only choose the size of pages, and a little too much does
 	// no harm.
 	d.bytes += len(row.Record)
+	d.block = d.block[1:]
 	if found {
 		rows.rows[i] = row
 	} else {

@@ -123,17 +123,21 @@ func putEntry(w *rowWriter, e *Entry) {
 }
 
 // putEvent writes the row of an event.
-func putEvent(w *rowWriter, e *decision.Event) {
+func putEvent(w *rowWriter, t *decision.Told) {
+	e := t.Bare()
 	w.putInts(e.Seq, e.Record, e.At.UnixMilli())
 	w.putTexts(string(e.Type))
 	w.putInts(int64(e.Token))
 	w.putTexts(string(e.Node))
 	w.putInts(int64(e.Group))
-	if e.Data == nil {
+	start := len(w.made)
+	made, some := t.AppendText(w.made)
+	if !some {
 		w.putNull()
 		return
 	}
-	w.putText(e.Data)
+	w.made = made
+	w.putMade(start)
 }
 
 // putSignal writes the row of a signal, also of one that is done: its id must not count twice.

@@ -49,10 +49,7 @@ func fileStatements(ch *state.Changes, entries []*Entry, told [][]decision.Told)
 		w.putTexts(large[i].hash, column.SharedString(large[i].raw))
 	})
 	events := pieces[decision.Told]{of: told}
-	return addRows(out, eventsTable, events.count(), func(w *rowWriter, i int) {
-		e := events.at(i).Event()
-		putEvent(w, &e)
-	})
+	return addRows(out, eventsTable, events.count(), func(w *rowWriter, i int) { putEvent(w, events.at(i)) })
 }
 
 // addRows adds the statement that writes so many rows to a table, if there are any.

@@ -106,7 +106,7 @@ func TestScopesThatAreDroppedInAnyOrder(t *testing.T) {
 func TestRowsTakeNoMemory(t *testing.T) {
 	token := tokens(2, 3, workflow.Completed)[0]
 	token.Epoch = 5
-	event := decision.Event{Seq: 1, Data: map[string]any{"branch": int64(3), "epoch": "5"}}
+	event := decision.TellEvent(decision.Event{Seq: 1, Data: map[string]any{"branch": int64(3), "epoch": "5"}})
 	var w rowWriter
 	var record []byte
 	require.Zero(t, testing.AllocsPerRun(100, func() {

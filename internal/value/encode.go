@@ -45,6 +45,9 @@ func Append(dst []byte, v any) []byte {
 	}
 }
 
+// AppendString appends the canonical JSON of a string; see [Append].
+func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
+
 // Encode returns the canonical JSON of a model value; see Append.
 func Encode(v any) []byte {
 	return Append(nil, v)
