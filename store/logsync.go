@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/redo"
 )
 
 // At PowerLoss a commit is durable when the write-ahead log is on the disk. SQLite syncs it
@@ -32,7 +33,7 @@ const (
 	walFrame    = index.PageSize + 24 // bytes of a frame
 	reserveFrom = 256 << 10           // bytes that a log has before it gets zeros
 	reserveRest = 64 << 10            // bytes of zeros that are left when it gets more
-	reserveStep = 2 << 20             // bytes of zeros that it gets at once
+	reserveStep = 512 << 10             // bytes of zeros that it gets at once
 )
 
 // syncCommitsHere begins to sync commits with a call of our own.
@@ -118,8 +119,9 @@ func (d *Dir) reserveLog() {
 		l.size = math.MaxInt64
 		return
 	}
-	n, err := l.file.WriteAt(make([]byte, reserveStep), l.size)
-	if l.size += int64(n); err != nil {
+	if err := redo.WriteZeros(l.file, l.size, reserveStep); err != nil {
 		l.size = math.MaxInt64
+		return
 	}
+	l.size += reserveStep
 }

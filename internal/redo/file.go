@@ -181,11 +181,24 @@ func (l *Log) reserveZeros(end int64) {
 		l.hasRoom = nil
 		return
 	}
-	if _, err := l.file.WriteAt(make([]byte, n), end); err != nil {
+	if err := WriteZeros(l.file, end, n); err != nil {
 		l.hasRoom = nil
 		return
 	}
 	l.size = end + n
+}
+
+// zeros are what WriteZeros writes.
+var zeros [64 << 10]byte
+
+// WriteZeros writes so many zeros into a file.
+func WriteZeros(f *os.File, at, n int64) error {
+	for ; n > 0; at, n = at+int64(len(zeros)), n-int64(len(zeros)) {
+		if _, err := f.WriteAt(zeros[:min(n, int64(len(zeros)))], at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Sync makes the frames durable.
