@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -34,8 +35,10 @@ const (
 // requests of one run follow each other because its owner waits for the answer to each.
 type committer struct {
 	queue   chan *commitRequest
-	quit    chan struct{} // closed by stop
+	quit    chan struct{} // closed by stop, when nobody hands over any more
 	done    chan struct{} // closed when the goroutine has ended
+	sending sync.RWMutex  // held while a request is handed over
+	stopped bool          // nobody hands over any more; guarded by sending
 	waiting atomic.Int64  // requests handed to the goroutine that are in no transaction yet
 	single  int           // transactions of one request since the last one of more; guarded by Dir.mu
 
@@ -61,9 +64,12 @@ func (c *committer) startLoop(d *Dir) {
 
 // stopLoop commits what is queued and ends the goroutine.
 //
-// Whoever submits a request from now on is answered with ErrClosed, unless the goroutine still
-// takes it. Close calls it once, after the flusher has ended, whose workers commit as well.
+// Whoever submits a request from now on is answered with ErrClosed. Close calls it once, after the flusher has ended,
+// whose workers commit as well.
 func (c *committer) stopLoop() {
+	c.sending.Lock()
+	c.stopped = true
+	c.sending.Unlock()
 	close(c.quit)
 	<-c.done
 }
@@ -144,27 +150,27 @@ func (d *Dir) submitRequest(r *commitRequest) error {
 		}
 		d.mu.Unlock()
 	}
+	if !c.handOver(r) {
+		return ErrClosed
+	}
+	return <-r.answer
+}
+
+// handOver hands a request to the goroutine, which answers it, and reports false if that has stopped.
+//
+// The goroutine takes what is in its queue until it has ended, so that it cannot end before a
+// request that is there has its answer.
+func (c *committer) handOver(r *commitRequest) bool {
+	c.sending.RLock()
+	defer c.sending.RUnlock()
+	if c.stopped {
+		return false
+	}
 	// From here on, other callers see that somebody waits and come into the queue as well.
 	// Without that they could commit past this request again and again.
 	c.waiting.Add(1)
-	select {
-	case c.queue <- r:
-	case <-c.done:
-		c.waiting.Add(-1)
-		return ErrClosed
-	}
-	select {
-	case err := <-r.answer:
-		return err
-	case <-c.done:
-	}
-	// An answer that came together with the end of the goroutine counts: the request was committed.
-	select {
-	case err := <-r.answer:
-		return err
-	default:
-		return ErrClosed // it came too late to be taken
-	}
+	c.queue <- r
+	return true
 }
 
 func (c *committer) isStopped() bool {

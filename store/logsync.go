@@ -33,7 +33,7 @@ const (
 	walFrame    = index.PageSize + 24 // bytes of a frame
 	reserveFrom = 256 << 10           // bytes that a log has before it gets zeros
 	reserveRest = 64 << 10            // bytes of zeros that are left when it gets more
-	reserveStep = 512 << 10             // bytes of zeros that it gets at once
+	reserveStep = 512 << 10           // bytes of zeros that it gets at once
 )
 
 // syncCommitsHere begins to sync commits with a call of our own.

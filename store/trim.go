@@ -53,6 +53,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 			if j.err != nil {
 				continue
 			}
+			inLog := j.lastRequest().seq - j.row.Flushed - d.redo.countLacking(j.row.Num, j.lastRequest().seq)
 			if filed, err := d.nameFile(db, j); err != nil || !filed {
 				if err != nil {
 					return err
@@ -61,8 +62,8 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 			}
 			// Of a few records nobody has to look how many they are, and how large.
 			s := span{j.row.Num, j.row.Flushed + 1, j.lastRequest().seq}
-			if n := s.last - j.row.Flushed; n <= few && len(spans) == 0 && j.loggedBytes() <= maxBytes/trimOnce*n {
-				few -= n
+			if n := s.last - j.row.Flushed; inLog <= few && len(spans) == 0 && j.loggedBytes() <= maxBytes/trimOnce*n {
+				few -= inLog
 				if _, err := db.Exec(deleteLog, index.LogKey(s.num, s.first), index.LogKey(s.num, s.last)); err != nil {
 					return err
 				}
