@@ -77,6 +77,11 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 		return nil, 0, nil, err
 	}
 	r.Run = nil
+	if r.birth != nil { // nearly always it is to begin
+		if found, err := r.engine.dir.HasRun(r.id); err == nil && !found {
+			return r.newRun()
+		}
+	}
 	run, s, unflushed, err := r.engine.dir.Load(r.id)
 	if errors.Is(err, store.ErrRunNotFound) && r.birth != nil {
 		return r.newRun()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -78,6 +79,29 @@ func TestAPanicInALoneCommit(t *testing.T) {
 	require.Panics(t, func() { _ = d.updateIndex(func(*sqlite.Conn) error { panic("broken") }) })
 	require.ErrorIs(t, d.Err(), ErrFailed)
 	require.ErrorIs(t, d.updateIndex(func(*sqlite.Conn) error { return nil }), ErrFailed)
+}
+
+// TestACommitterThatEndsRefuses: if what a transaction calls ends the goroutine that commits, nobody waits for ever.
+func TestACommitterThatEndsRefuses(t *testing.T) {
+	d, err := Open(t.TempDir(), Options{})
+	require.NoError(t, err)
+	d.mu.Lock() // while it is held, more come than the queue has room for
+	var group sync.WaitGroup
+	for range maxQueue + 10 {
+		group.Go(func() {
+			err := d.updateIndex(func(*sqlite.Conn) error { runtime.Goexit(); return nil })
+			if !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	for d.committer.waiting.Load() < maxQueue+10 {
+		runtime.Gosched()
+	}
+	d.mu.Unlock()
+	group.Wait()
+	require.ErrorIs(t, d.updateIndex(func(*sqlite.Conn) error { return nil }), ErrClosed)
+	_ = d.Close() // a transaction is under way
 }
 
 // TestTransactionsLetBatchesPass: who needs a transaction of SQLite comes behind a few batches that the redo log takes, and

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -42,7 +43,8 @@ type committer struct {
 	waiting atomic.Int64  // requests handed to the goroutine that are in no transaction yet
 	single  int           // transactions of one request since the last one of more; guarded by Dir.mu
 
-	passed []*commitRequest // have let the last batch pass, and are the first of the next one; only for the goroutine
+	batch  []*commitRequest // that is being committed; only for the goroutine
+	passed []*commitRequest // have let the last batch pass, and are the first of the next one; likewise
 	passes int              // batches in a row that were let pass; likewise
 }
 
@@ -79,8 +81,8 @@ func (c *committer) stopLoop() {
 // After quit it goes on until the queue is empty: a commit that was begun before Close succeeds
 // or fails by itself, and not because the engine was closed at that moment.
 func (c *committer) commitLoop(d *Dir) {
-	defer close(c.done)
 	batch := make([]*commitRequest, 0, maxBatch)
+	defer c.endLoop()
 	for {
 		batch = append(batch[:0], c.passed...)
 		if c.passed = c.passed[:0]; len(batch) == 0 {
@@ -94,6 +96,42 @@ func (c *committer) commitLoop(d *Dir) {
 			}
 		}
 		d.commitAndAnswer(batch)
+	}
+}
+
+// endLoop lets nobody hand over any more, and refuses what has no answer. There is such only if the goroutine was ended
+// in the middle, by what a transaction calls.
+func (c *committer) endLoop() {
+	defer close(c.done)
+	for !c.sending.TryLock() { // somebody hands over, and waits perhaps while the queue is full
+		c.refuseQueued()
+		runtime.Gosched()
+	}
+	c.stopped = true
+	c.sending.Unlock()
+	c.refuseQueued()
+	for _, r := range append(c.batch, c.passed...) {
+		r.refuse()
+	}
+}
+
+// refuseQueued refuses what is in the queue.
+func (c *committer) refuseQueued() {
+	for {
+		select {
+		case r := <-c.queue:
+			r.refuse()
+		default:
+			return
+		}
+	}
+}
+
+// refuse answers a request that has no answer.
+func (r *commitRequest) refuse() {
+	select {
+	case r.answer <- ErrClosed:
+	default:
 	}
 }
 
@@ -235,6 +273,7 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	batch = d.committer.gatherBatch(batch)
+	d.committer.batch = batch
 	// A batch of more than one shows that runs commit at the same time: then it is the goroutine
 	// that lets them come together.
 	if d.committer.single++; len(batch) > 1 {
@@ -251,6 +290,7 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 			r.answer <- r.err
 		}
 	}
+	d.committer.batch = nil
 	if d.dead == nil {
 		d.startCheckpoint()
 	}

@@ -63,6 +63,18 @@ func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, e
 	return out, err
 }
 
+// hasRunID looks for a run, and for nothing of it: to read a row costs twice as much, also where there is none.
+const hasRunID = `SELECT 1 FROM runs WHERE id = ?`
+
+// HasRun reports whether there is a run.
+func (d *Dir) HasRun(id workflow.RunID) (found bool, err error) {
+	err = d.readIndex(func(db *sqlite.Conn) (err error) {
+		found, err = db.One(hasRunID, func(*sqlite.Row) error { return nil }, string(id))
+		return err
+	})
+	return found, err
+}
+
 // queryRow reads a row, which is still to be decoded.
 func (d *Dir) queryRow(db *sqlite.Conn, id workflow.RunID) (out index.Row, err error) {
 	found, err := db.One(getHead, func(r *sqlite.Row) error {
