@@ -111,7 +111,7 @@ func (c *committer) endLoop() {
 	c.sending.Unlock()
 	c.refuseQueued()
 	for _, r := range append(c.batch, c.passed...) {
-		r.refuse()
+		r.refuseLate()
 	}
 }
 
@@ -120,15 +120,15 @@ func (c *committer) refuseQueued() {
 	for {
 		select {
 		case r := <-c.queue:
-			r.refuse()
+			r.refuseLate()
 		default:
 			return
 		}
 	}
 }
 
-// refuse answers a request that has no answer.
-func (r *commitRequest) refuse() {
+// refuseLate answers a request that has no answer, and gets no other.
+func (r *commitRequest) refuseLate() {
 	select {
 	case r.answer <- ErrClosed:
 	default:

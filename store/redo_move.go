@@ -72,18 +72,6 @@ func (d *Dir) moveRunOf(db *sqlite.Conn, num, filed int64) error {
 	return err
 }
 
-// countLacking returns how many records of a run, up to one, the log in pawl.db lacks.
-func (l *redoLog) countLacking(num, last int64) (n int64) {
-	r := l.behind[num]
-	if r == nil {
-		return 0
-	}
-	for int(n) < len(r.entries) && r.entries[n].Seq <= last {
-		n++
-	}
-	return n
-}
-
 // syncRedo makes what is in the redo log durable, if it may not be.
 func (d *Dir) syncRedo() error {
 	if l := &d.redo; l.unsynced {

@@ -100,6 +100,18 @@ func (d *Dir) nameFile(db *sqlite.Conn, j *flushJob) (filed bool, err error) {
 	return true, nil
 }
 
+// countLacking returns how many records of a run, up to one, the log in pawl.db lacks.
+func (l *redoLog) countLacking(num, last int64) (n int64) {
+	r := l.behind[num]
+	if r == nil {
+		return 0
+	}
+	for int(n) < len(r.entries) && r.entries[n].Seq <= last {
+		n++
+	}
+	return n
+}
+
 // trimLog drops the records of a run from the log, up to a sequence and all at once, and
 // returns the numbers of their spills.
 //

@@ -5,7 +5,7 @@ package planted
 var holes = []bug{
 	{
 		"any text is the MAC of a task's key", "internal/taskkey/taskkey.go",
-		"!hmac.Equal([]byte(mac), base64.RawURLEncoding.AppendEncode(nil, want[:]))", "len(want) == 0",
+		"!hmac.Equal([]byte(mac), base64.RawURLEncoding.AppendEncode(nil, want))", "len(want) == 0",
 		".", "TestForeignKeysAreStale",
 	},
 	{

@@ -49,7 +49,7 @@ func fileStatements(ch *state.Changes, entries []*Entry, told [][]decision.Told)
 		w.putTexts(large[i].hash, column.SharedString(large[i].raw))
 	})
 	events := pieces[decision.Told]{of: told}
-	return addRows(out, eventsTable, events.count(), func(w *rowWriter, i int) { putEvent(w, events.at(i)) })
+	return addRows(out, eventsTable, events.length(), func(w *rowWriter, i int) { putEvent(w, events.at(i)) })
 }
 
 // addRows adds the statement that writes so many rows to a table, if there are any.
@@ -67,8 +67,8 @@ type pieces[E any] struct {
 	before  int // how many elements are in those before it
 }
 
-// count returns how many elements there are.
-func (p *pieces[E]) count() (n int) {
+// length returns how many elements there are.
+func (p *pieces[E]) length() (n int) {
 	for _, some := range p.of {
 		n += len(some)
 	}
