@@ -111,6 +111,25 @@ func TestPiecesOfTheLog(t *testing.T) {
 	require.Zero(t, logged(t, d))
 }
 
+// What a transaction drops is counted by what pawl.db has of it: most records of a run that is filed never stood there.
+func TestRecordsThatTheLogLacks(t *testing.T) {
+	d := open(t, t.TempDir())
+	o := long(t, d, "r1", 7)
+	num := o.run.row.Num
+	lacking := func(last int64) int64 {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.redo.countLacking(num, last)
+	}
+	require.EqualValues(t, 6, lacking(7), "all but the start")
+	require.EqualValues(t, 2, lacking(3))
+	require.Zero(t, lacking(1))
+	require.NoError(t, d.moveBehind(t.Context()))
+	require.Zero(t, lacking(7))
+	require.NoError(t, o.file())
+	require.Zero(t, logged(t, d))
+}
+
 // halfTrimmed returns what a crash leaves in the middle of trimming, in which the run
 // r1 has dead records, one of them large; and its owner.
 func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) {
