@@ -66,8 +66,9 @@ func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, e
 // hasRunID looks for a run, and for nothing of it: to read a row costs twice as much, also where there is none.
 const hasRunID = `SELECT 1 FROM runs WHERE id = ?`
 
-// HasRun reports whether there is a run.
+// HasRun reports whether there is a run. Like Load, it waits for flushes that were asked for.
 func (d *Dir) HasRun(id workflow.RunID) (found bool, err error) {
+	d.flusher.waitForRun(id)
 	err = d.readIndex(func(db *sqlite.Conn) (err error) {
 		found, err = db.One(hasRunID, func(*sqlite.Row) error { return nil }, string(id))
 		return err
