@@ -77,7 +77,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 		return nil, 0, nil, err
 	}
 	r.Run = nil
-	if r.birth != nil { // nearly always it is to begin
+	if r.birth != nil { // nearly always there is no such run yet
 		if found, err := r.engine.dir.HasRun(r.id); err == nil && !found {
 			return r.newRun()
 		}

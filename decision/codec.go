@@ -65,8 +65,8 @@ func (r Record) Encode() (Encoded, error) {
 }
 
 // EncodeWith is Encode for who encodes many records: scratch is memory that is used meanwhile, and comes back, perhaps
-// larger, for the next record; none if the record has kept it. The two texts share one piece of memory, which has room for
-// little else; the message's capacity ends where the decisions begin, so that nobody who appends to the one writes over
+// larger, for the next record; none if the record has kept it. The two texts share one piece of memory, which has at most
+// a quarter more room; the message's capacity ends where the decisions begin, so that nobody who appends to the one writes over
 // the other.
 func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {
 	values := &codec.Values{}
@@ -89,8 +89,8 @@ func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {
 	}, text, nil
 }
 
-// largeText is from when on the text of a record stays in the memory in which it was made, if that has not much more
-// room: to copy it would cost more.
+// A text of largeText bytes or more stays in the memory in which it was made, if that has little room to spare: copying it
+// would cost more.
 const largeText = 64 << 10
 
 // Decode returns the record that e encodes. lookup finds the values that stand apart. The

@@ -1,12 +1,11 @@
 package decision
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -68,10 +67,8 @@ func (d dispatchData) appendText(text []byte, e *Event, branch int) []byte {
 	if e.Group != 0 {
 		text = appendField(append(text, ','), "branch", int64(branch))
 	}
-	text = append(text, `,"epoch":"`...)
-	var epoch [8]byte
-	binary.BigEndian.PutUint64(epoch[:], uint64(d.epoch))
-	text = append(hex.AppendEncode(text, epoch[:]), `",`...)
+	text = value.AppendHex(append(text, `,"epoch":"`...), uint64(d.epoch))
+	text = append(text, `",`...)
 	return append(appendTextField(text, "task", d.task), '}')
 }
 

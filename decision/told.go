@@ -91,10 +91,13 @@ type teller interface {
 	appendTold(told []Told, s *state.State) []Told
 }
 
+// mostTold is how many events a teller tells at most.
+const mostTold = 2
+
 // appendEvents adds what a decision tells the world, given the state before it.
 func appendEvents(told []Told, s *state.State, d Decision) []Told {
 	if t, ok := d.(teller); ok {
-		return t.appendTold(told, s)
+		return t.appendTold(pace.Grow(told, mostTold), s)
 	}
 	for _, e := range d.toldEvents(s) {
 		told = pace.Push(told, TellEvent(e))
@@ -125,12 +128,14 @@ func (noData) appendText(text []byte, e *Event, branch int) []byte {
 
 // appendField appends a field whose value is an integer.
 func appendField(text []byte, name string, n int64) []byte {
-	text = append(append(append(text, '"'), name...), '"', ':')
-	return strconv.AppendInt(text, n, 10)
+	return strconv.AppendInt(appendName(text, name), n, 10)
 }
 
 // appendTextField appends a field whose value is a text.
 func appendTextField(text []byte, name, v string) []byte {
-	text = append(append(append(text, '"'), name...), '"', ':')
-	return value.AppendString(text, v)
+	return value.AppendString(appendName(text, name), v)
+}
+
+func appendName(text []byte, name string) []byte {
+	return append(append(append(text, '"'), name...), '"', ':')
 }

@@ -1,11 +1,13 @@
 package decision
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -66,4 +68,34 @@ func TestWhoSentTheMessageIsNamedInLaterData(t *testing.T) {
 	text, some := told.AppendText(nil)
 	require.True(t, some)
 	require.Equal(t, string(value.Encode(want)), string(text))
+}
+
+// Events are added behind many others in pieces, between which others run.
+func TestEventsAreAddedInPieces(t *testing.T) {
+	many := make([]Told, 100_000)
+	require.Greater(t, harness.CountTurns(func() { appendEvents(many, nil, CreateToken{}) }), int64(15))
+}
+
+// The text of a long record stays in the memory in which it was made, which is no longer anybody's scratch.
+func TestTextsOfLongRecordsAreKept(t *testing.T) {
+	record := func(task string) Record {
+		r := Record{Seq: 1, Message: state.Start{}}
+		for i := range 3000 {
+			r.Decisions = append(r.Decisions, DispatchTask{Token: workflow.TokenID(i + 1), Task: task, Attempt: 1})
+		}
+		return r
+	}
+	var scratch []byte
+	var all []Encoded
+	for _, task := range []string{"first", "other", "third"} {
+		e, used, err := record(task).EncodeWith(scratch)
+		require.NoError(t, err)
+		all, scratch = append(all, e), used
+	}
+	for i, task := range []string{"first", "other", "third"} {
+		want, err := record(task).Encode()
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(want.Decisions, all[i].Decisions), "the text is another one's")
+		require.Greater(t, len(all[i].Decisions), largeText)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,17 +82,28 @@ func TestAPanicInALoneCommit(t *testing.T) {
 	require.ErrorIs(t, d.updateIndex(func(*sqlite.Conn) error { return nil }), ErrFailed)
 }
 
-// TestACommitterThatEndsRefuses: if what a transaction calls ends the goroutine that commits, nobody waits for ever.
-func TestACommitterThatEndsRefuses(t *testing.T) {
-	d, err := Open(t.TempDir(), Options{})
+// TestACommitterThatEnds: if what a transaction calls ends the goroutine that commits, the directory fails, and nobody
+// waits for ever: neither who is in that transaction, nor who waits for the next one or for room in the queue.
+func TestACommitterThatEnds(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, Options{})
 	require.NoError(t, err)
+	nothing := func(*sqlite.Conn) error { return nil }
+	for range alone + 1 { // the next one would commit alone
+		require.NoError(t, d.updateIndex(nothing))
+	}
+	require.GreaterOrEqual(t, singleCommits(d), alone)
 	d.mu.Lock() // while it is held, more come than the queue has room for
 	var group sync.WaitGroup
+	var unknown atomic.Int64
 	for range maxQueue + 10 {
 		group.Go(func() {
 			err := d.updateIndex(func(*sqlite.Conn) error { runtime.Goexit(); return nil })
-			if !errors.Is(err, ErrClosed) {
+			if !errors.Is(err, ErrFailed) {
 				t.Error(err)
+			}
+			if errors.Is(err, ErrUnknown) {
+				unknown.Add(1)
 			}
 		})
 	}
@@ -100,8 +112,14 @@ func TestACommitterThatEndsRefuses(t *testing.T) {
 	}
 	d.mu.Unlock()
 	group.Wait()
-	require.ErrorIs(t, d.updateIndex(func(*sqlite.Conn) error { return nil }), ErrClosed)
-	_ = d.Close() // a transaction is under way
+	require.GreaterOrEqual(t, unknown.Load(), int64(1))
+	require.LessOrEqual(t, unknown.Load(), int64(maxBatch))
+	require.ErrorIs(t, d.Err(), ErrFailed)
+	require.ErrorIs(t, d.updateIndex(nothing), ErrFailed)
+	_, err = d.HasRun("r1")
+	require.ErrorIs(t, err, ErrFailed)
+	require.NoError(t, d.Close())
+	require.NoError(t, open(t, path).updateIndex(nothing))
 }
 
 // TestTransactionsLetBatchesPass: who needs a transaction of SQLite comes behind a few batches that the redo log takes, and

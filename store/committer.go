@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,7 @@ type committer struct {
 	quit    chan struct{} // closed by stop, when nobody hands over any more
 	done    chan struct{} // closed when the goroutine has ended
 	sending sync.RWMutex  // held while a request is handed over
-	stopped bool          // nobody hands over any more; guarded by sending
+	stopped atomic.Bool   // nobody hands over any more, but who holds sending
 	waiting atomic.Int64  // requests handed to the goroutine that are in no transaction yet
 	single  int           // transactions of one request since the last one of more; guarded by Dir.mu
 
@@ -69,11 +70,16 @@ func (c *committer) startLoop(d *Dir) {
 // Whoever submits a request from now on is answered with ErrClosed. Close calls it once, after the flusher has ended,
 // whose workers commit as well.
 func (c *committer) stopLoop() {
-	c.sending.Lock()
-	c.stopped = true
-	c.sending.Unlock()
+	c.stopped.Store(true)
+	c.awaitSenders()
 	close(c.quit)
 	<-c.done
+}
+
+// awaitSenders waits until what is being handed over is in the queue.
+func (c *committer) awaitSenders() {
+	c.sending.Lock()
+	defer c.sending.Unlock()
 }
 
 // commitLoop commits one batch of requests after the other, until the committer is stopped and its queue is empty.
@@ -82,7 +88,7 @@ func (c *committer) stopLoop() {
 // or fails by itself, and not because the engine was closed at that moment.
 func (c *committer) commitLoop(d *Dir) {
 	batch := make([]*commitRequest, 0, maxBatch)
-	defer c.endLoop()
+	defer c.endLoop(d)
 	for {
 		batch = append(batch[:0], c.passed...)
 		if c.passed = c.passed[:0]; len(batch) == 0 {
@@ -99,38 +105,48 @@ func (c *committer) commitLoop(d *Dir) {
 	}
 }
 
-// endLoop lets nobody hand over any more, and refuses what has no answer. There is such only if the goroutine was ended
-// in the middle, by what a transaction calls.
-func (c *committer) endLoop() {
+// endLoop fails the directory if the goroutine was ended in the middle, by what a transaction calls: that may be half
+// done, and nobody would commit the next ones. Whoever waits is answered.
+func (c *committer) endLoop(d *Dir) {
 	defer close(c.done)
+	if c.stopped.Swap(true) {
+		return // everybody is answered
+	}
+	d.mu.Lock()
+	err := d.failForGood(errCommitterEnded)
+	d.mu.Unlock()
+	for _, r := range c.batch { // those that have an answer take no other
+		r.answerLate(fmt.Errorf("%w: %w", ErrUnknown, err))
+	}
 	for !c.sending.TryLock() { // somebody hands over, and waits perhaps while the queue is full
-		c.refuseQueued()
+		c.refuseQueued(err)
 		runtime.Gosched()
 	}
-	c.stopped = true
 	c.sending.Unlock()
-	c.refuseQueued()
-	for _, r := range append(c.batch, c.passed...) {
-		r.refuseLate()
+	c.refuseQueued(err)
+	for _, r := range c.passed {
+		r.answerLate(err)
 	}
 }
 
+var errCommitterEnded = errors.New("the goroutine that commits was ended")
+
 // refuseQueued refuses what is in the queue.
-func (c *committer) refuseQueued() {
+func (c *committer) refuseQueued(err error) {
 	for {
 		select {
 		case r := <-c.queue:
-			r.refuseLate()
+			r.answerLate(err)
 		default:
 			return
 		}
 	}
 }
 
-// refuseLate answers a request that has no answer, and gets no other.
-func (r *commitRequest) refuseLate() {
+// answerLate answers a request that may have its answer already.
+func (r *commitRequest) answerLate(err error) {
 	select {
-	case r.answer <- ErrClosed:
+	case r.answer <- err:
 	default:
 	}
 }
@@ -183,13 +199,18 @@ func (d *Dir) submitRequest(r *commitRequest) error {
 	// checkpoint that is due is the committer's, since its caller has the answer before it
 	// begins.
 	if c.waiting.Load() == 0 && d.mu.TryLock() {
-		if d.dead == nil && c.single >= alone && !d.needsCheckpoint() && !c.isStopped() {
+		if d.dead == nil && c.single >= alone && !d.needsCheckpoint() && !c.stopped.Load() {
 			return d.commitAlone(r)
 		}
 		d.mu.Unlock()
 	}
 	if !c.handOver(r) {
-		return ErrClosed
+		select {
+		case <-d.failed:
+			return d.Err()
+		default:
+			return ErrClosed
+		}
 	}
 	return <-r.answer
 }
@@ -201,7 +222,7 @@ func (d *Dir) submitRequest(r *commitRequest) error {
 func (c *committer) handOver(r *commitRequest) bool {
 	c.sending.RLock()
 	defer c.sending.RUnlock()
-	if c.stopped {
+	if c.stopped.Load() {
 		return false
 	}
 	// From here on, other callers see that somebody waits and come into the queue as well.
@@ -209,15 +230,6 @@ func (c *committer) handOver(r *commitRequest) bool {
 	c.waiting.Add(1)
 	c.queue <- r
 	return true
-}
-
-func (c *committer) isStopped() bool {
-	select {
-	case <-c.quit:
-		return true
-	default:
-		return false
-	}
 }
 
 // commitAlone commits a request in the goroutine of its caller, and unlocks. It leaves a

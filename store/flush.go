@@ -201,10 +201,13 @@ func estimateSize(requests []*flushRequest) int64 {
 	return n
 }
 
-// loggedBytes returns about how many bytes of the log the records take that the file is to hold.
-func (j *flushJob) loggedBytes() (n int64) {
+// bytesUpTo returns about how many bytes the records take that the file is to hold, up to one.
+func (j *flushJob) bytesUpTo(last int64) (n int64) {
 	for _, f := range j.requests {
 		for _, e := range f.entries {
+			if e.Seq > last {
+				return n
+			}
 			n += e.ByteSize()
 		}
 	}

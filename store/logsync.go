@@ -30,10 +30,11 @@ type commitLog struct {
 // between a commit overwrites what is there, and its sync has nothing to say about the size of
 // the file.
 const (
-	walFrame    = index.PageSize + 24 // bytes of a frame
-	reserveFrom = 256 << 10           // bytes that a log has before it gets zeros
-	reserveRest = 64 << 10            // bytes of zeros that are left when it gets more
-	reserveStep = 512 << 10           // bytes of zeros that it gets at once
+	walFrame     = index.PageSize + 24 // bytes of a frame
+	reserveFrom  = 256 << 10           // bytes that a log has before it gets zeros
+	reserveRest  = 64 << 10            // bytes of zeros that are left when it gets more
+	reserveStep  = 512 << 10           // bytes of zeros that it gets at once
+	reserveLeave = 32 << 20            // bytes that the disk must have left for that
 )
 
 // syncCommitsHere begins to sync commits with a call of our own.
@@ -115,7 +116,7 @@ func (d *Dir) reserveLog() {
 	if l.size = info.Size(); used+reserveRest < l.size {
 		return
 	}
-	if !hasRoom(l.file, 16*reserveStep) {
+	if !hasRoom(l.file, reserveLeave) {
 		l.size = math.MaxInt64
 		return
 	}

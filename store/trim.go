@@ -53,17 +53,17 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 			if j.err != nil {
 				continue
 			}
-			inLog := j.lastRequest().seq - j.row.Flushed - d.redo.countLacking(j.row.Num, j.lastRequest().seq)
+			inLog := min(j.lastRequest().seq, d.redo.firstLacking(j.row.Num)-1)
 			if filed, err := d.nameFile(db, j); err != nil || !filed {
 				if err != nil {
 					return err
 				}
 				continue // purged in the meantime
 			}
-			// Of a few records nobody has to look how many they are, and how large.
+			// Of a few records in pawl.db nobody has to look how many they are, and how large.
 			s := span{j.row.Num, j.row.Flushed + 1, j.lastRequest().seq}
-			if n := s.last - j.row.Flushed; inLog <= few && len(spans) == 0 && j.loggedBytes() <= maxBytes/trimOnce*n {
-				few -= inLog
+			if n := inLog - j.row.Flushed; n <= few && len(spans) == 0 && j.bytesUpTo(inLog) <= maxBytes/trimOnce*n {
+				few -= n
 				if _, err := db.Exec(deleteLog, index.LogKey(s.num, s.first), index.LogKey(s.num, s.last)); err != nil {
 					return err
 				}
@@ -95,21 +95,18 @@ func (d *Dir) nameFile(db *sqlite.Conn, j *flushJob) (filed bool, err error) {
 		return false, err
 	}
 	d.redo.noteFiled(j.row.Num)
-	d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.loggedBytes())
+	d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.bytesUpTo(last.seq))
 	d.hook.Hit("file.trim")
 	return true, nil
 }
 
-// countLacking returns how many records of a run, up to one, the log in pawl.db lacks.
-func (l *redoLog) countLacking(num, last int64) (n int64) {
-	r := l.behind[num]
-	if r == nil {
-		return 0
+// firstLacking returns the first record of a run that the log in pawl.db lacks, the transaction under way included; a
+// number beyond all records if it lacks none. All behind that are lacking as well.
+func (l *redoLog) firstLacking(num int64) int64 {
+	if r := l.behind[num]; r != nil && r.movedEntries < len(r.entries) {
+		return r.entries[r.movedEntries].Seq
 	}
-	for int(n) < len(r.entries) && r.entries[n].Seq <= last {
-		n++
-	}
-	return n
+	return index.MaxSeq + 1
 }
 
 // trimLog drops the records of a run from the log, up to a sequence and all at once, and

@@ -69,7 +69,7 @@ func TestLargeCopiesStepBack(t *testing.T) {
 		"push":   func() { Push(large[:len(large):len(large)], wide{}) },
 		"copy":   func() { _, _ = Copy(io.Discard, bytes.NewReader(make([]byte, 20*pieceBytes))) },
 	} {
-		require.GreaterOrEqual(t, turns(f), int64(15), name)
+		require.GreaterOrEqual(t, harness.CountTurns(f), int64(15), name)
 	}
 }
 

@@ -2,37 +2,12 @@ package pace
 
 import (
 	"crypto/sha256"
-	"runtime"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// turns returns how often another goroutine had its turn on the only processor
-// while f was under way.
-func turns(f func()) int64 {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var n atomic.Int64
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				n.Add(1)
-				runtime.Gosched()
-			}
-		}
-	}()
-	f()
-	got := n.Load()
-	close(stop)
-	<-stopped
-	return got
-}
+	"github.com/pawl-run/pawl/internal/harness"
+)
 
 func TestOthersHaveTheirTurns(t *testing.T) {
 	data := make([]byte, 20*64<<10+1)
@@ -65,7 +40,7 @@ func TestOthersHaveTheirTurns(t *testing.T) {
 			}
 		},
 	} {
-		require.GreaterOrEqual(t, turns(f), int64(15), name)
+		require.GreaterOrEqual(t, harness.CountTurns(f), int64(15), name)
 	}
 	require.Equal(t, sha256.Sum256(nil), Sum256(nil))
 }

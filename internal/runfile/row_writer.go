@@ -96,9 +96,7 @@ func (w *rowWriter) putBool(b bool) {
 // putHex puts an epoch as sixteen hexadecimal digits.
 func (w *rowWriter) putHex(e workflow.Epoch) {
 	start := len(w.made)
-	for shift := 60; shift >= 0; shift -= 4 {
-		w.made = append(w.made, "0123456789abcdef"[e>>shift&15])
-	}
+	w.made = value.AppendHex(w.made, uint64(e))
 	w.putMade(start)
 }
 

@@ -7,14 +7,13 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"hash"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -71,9 +70,7 @@ func (a Attempt) appendName(to []byte) []byte {
 	to = append(append(to, a.Run...), '#')
 	to = append(strconv.AppendInt(to, int64(a.Token), 10), '.')
 	to = append(strconv.AppendInt(to, int64(a.Number), 10), '.')
-	var epoch [8]byte
-	binary.BigEndian.PutUint64(epoch[:], uint64(a.Epoch))
-	return hex.AppendEncode(to, epoch[:])
+	return value.AppendHex(to, uint64(a.Epoch))
 }
 
 // macOf returns the MAC of a name, which is good until the next one.

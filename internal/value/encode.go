@@ -48,6 +48,14 @@ func Append(dst []byte, v any) []byte {
 // AppendString appends the canonical JSON of a string; see [Append].
 func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
 
+// AppendHex appends a number as sixteen hexadecimal digits, as texts have epochs.
+func AppendHex(dst []byte, n uint64) []byte {
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, hexDigits[n>>shift&15])
+	}
+	return dst
+}
+
 // Encode returns the canonical JSON of a model value; see Append.
 func Encode(v any) []byte {
 	return Append(nil, v)
