@@ -71,15 +71,10 @@ func (c *committer) startLoop(d *Dir) {
 // whose workers commit as well.
 func (c *committer) stopLoop() {
 	c.stopped.Store(true)
-	c.awaitSenders()
+	c.sending.Lock() // what was being handed over is in the queue then
 	close(c.quit)
+	c.sending.Unlock()
 	<-c.done
-}
-
-// awaitSenders waits until what is being handed over is in the queue.
-func (c *committer) awaitSenders() {
-	c.sending.Lock()
-	defer c.sending.Unlock()
 }
 
 // commitLoop commits one batch of requests after the other, until the committer is stopped and its queue is empty.

@@ -37,7 +37,7 @@ var layers = map[string][]string{
 	"internal/seal":      {},
 	"internal/sqlite":    {},
 	"internal/filter":    slices.Concat(vocabulary, []string{"workflow"}),
-	"internal/taskkey":   {"workflow"},
+	"internal/taskkey":   {"internal/value", "workflow"},
 	"internal/socket":    {},
 	"internal/strict":    {},
 	"internal/loopback":  {},

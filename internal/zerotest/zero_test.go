@@ -75,7 +75,7 @@ var helpers = map[string]bool{"pawltest.Play": true, "pawltest.Run": true, "pawl
 func invariants(name string) bool {
 	method, ofState := strings.CutPrefix(name, "state.State.")
 	changes := func(verb string) bool { return strings.HasPrefix(method, verb) }
-	return strings.HasSuffix(name, ".Adopt") || slices.Contains([]string{"decision.Apply", "decision.Events", "decision.Evolve", "decision.Withdrawn", "state.Restore"}, name) ||
+	return strings.HasSuffix(name, ".Adopt") || slices.Contains([]string{"decision.Apply", "decision.ApplyTo", "decision.Events", "decision.Evolve", "decision.Withdrawn", "state.Restore"}, name) ||
 		ofState && slices.ContainsFunc([]string{"Add", "Append", "Drop", "Put", "Restore", "Set"}, changes)
 }
 
