@@ -78,7 +78,9 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 	}
 	r.Run = nil
 	if r.birth != nil { // nearly always there is no such run yet
-		if found, err := r.engine.dir.HasRun(r.id); err == nil && !found {
+		if found, err := r.engine.dir.HasRun(r.id); err != nil {
+			return nil, 0, nil, err
+		} else if !found {
 			return r.newRun()
 		}
 	}

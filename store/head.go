@@ -73,6 +73,9 @@ func (d *Dir) HasRun(id workflow.RunID) (found bool, err error) {
 		found, err = db.One(hasRunID, func(*sqlite.Row) error { return nil }, string(id))
 		return err
 	})
+	if err != nil {
+		err = explainLoad("look for a run", err)
+	}
 	return found, err
 }
 
