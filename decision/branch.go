@@ -239,7 +239,7 @@ type siblingData struct {
 	completes bool
 }
 
-func (d siblingData) data(*Event) map[string]any {
+func (d siblingData) makeData(*Event) map[string]any {
 	out := map[string]any{"for": "siblings", "via": string(d.via)}
 	if d.completes {
 		out["completes"] = true

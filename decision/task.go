@@ -58,7 +58,7 @@ type dispatchData struct {
 	epoch   workflow.Epoch
 }
 
-func (d dispatchData) data(*Event) map[string]any {
+func (d dispatchData) makeData(*Event) map[string]any {
 	return map[string]any{"task": d.task, "attempt": int64(d.attempt), "epoch": d.epoch.String()}
 }
 

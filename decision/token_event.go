@@ -72,7 +72,7 @@ func waitingFor(s *state.State, id workflow.TokenID, what string, more map[strin
 // scopeData are those of token.created. Only that has the group among its data; all have it in a field of the event.
 type scopeData struct{}
 
-func (scopeData) data(e *Event) map[string]any {
+func (scopeData) makeData(e *Event) map[string]any {
 	if e.Group == 0 {
 		return nil
 	}

@@ -19,8 +19,8 @@ type Told struct {
 
 // A laterData makes the data of an event. It is immutable.
 type laterData interface {
-	// data returns them, but for the branch.
-	data(e *Event) map[string]any
+	// makeData returns them, but for the branch.
+	makeData(e *Event) map[string]any
 	// appendText appends their text, that of the branch included, if the event has a group: what value.Append makes of
 	// them. An event that has neither group nor data has no text.
 	appendText(text []byte, e *Event, branch int) []byte
@@ -63,7 +63,7 @@ func (t *Told) Event() Event {
 	if t.later == nil {
 		return e
 	}
-	if e.Data = t.later.data(&e); e.Group != 0 {
+	if e.Data = t.later.makeData(&e); e.Group != 0 {
 		if e.Data == nil {
 			e.Data = map[string]any{}
 		}
@@ -117,7 +117,7 @@ func tellOf(s *state.State, typ workflow.EventType, id workflow.TokenID, later l
 // noData are those of an event that tells nothing but the branch.
 type noData struct{}
 
-func (noData) data(*Event) map[string]any { return nil }
+func (noData) makeData(*Event) map[string]any { return nil }
 
 func (noData) appendText(text []byte, e *Event, branch int) []byte {
 	if e.Group == 0 {

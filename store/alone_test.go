@@ -122,6 +122,40 @@ func TestACommitterThatEnds(t *testing.T) {
 	require.NoError(t, open(t, path).updateIndex(nothing))
 }
 
+// TestACommitterThatEndsWhileItIsClosed: who waits is answered then, too, and Close comes back.
+func TestACommitterThatEndsWhileItIsClosed(t *testing.T) {
+	d, err := Open(t.TempDir(), Options{})
+	require.NoError(t, err)
+	var group sync.WaitGroup
+	begun := make(chan struct{})
+	group.Go(func() {
+		err := d.updateIndex(func(*sqlite.Conn) error {
+			close(begun)
+			for !d.committer.stopped.Load() {
+				runtime.Gosched()
+			}
+			runtime.Goexit()
+			return nil
+		})
+		if !errors.Is(err, ErrUnknown) {
+			t.Error(err)
+		}
+	})
+	<-begun
+	group.Go(func() { // it waits for its turn
+		if err := d.updateIndex(func(*sqlite.Conn) error { return nil }); !errors.Is(err, ErrFailed) {
+			t.Error(err)
+		}
+	})
+	for d.committer.waiting.Load() < 1 {
+		runtime.Gosched()
+	}
+	d.committer.stopped.Store(true) // as Close does
+	group.Wait()
+	require.ErrorIs(t, d.Err(), ErrFailed)
+	require.NoError(t, d.Close())
+}
+
 // TestTransactionsLetBatchesPass: who needs a transaction of SQLite comes behind a few batches that the redo log takes, and
 // at once where there are no more.
 func TestTransactionsLetBatchesPass(t *testing.T) {

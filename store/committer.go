@@ -83,7 +83,8 @@ func (c *committer) stopLoop() {
 // or fails by itself, and not because the engine was closed at that moment.
 func (c *committer) commitLoop(d *Dir) {
 	batch := make([]*commitRequest, 0, maxBatch)
-	defer c.endLoop(d)
+	emptied := false
+	defer func() { c.endLoop(d, emptied) }()
 	for {
 		batch = append(batch[:0], c.passed...)
 		if c.passed = c.passed[:0]; len(batch) == 0 {
@@ -91,7 +92,7 @@ func (c *committer) commitLoop(d *Dir) {
 			case r := <-c.queue:
 				batch = append(batch, r)
 			case <-c.quit:
-				if len(c.queue) == 0 {
+				if emptied = len(c.queue) == 0; emptied {
 					return
 				}
 			}
@@ -100,13 +101,14 @@ func (c *committer) commitLoop(d *Dir) {
 	}
 }
 
-// endLoop fails the directory if the goroutine was ended in the middle, by what a transaction calls: that may be half
-// done, and nobody would commit the next ones. Whoever waits is answered.
-func (c *committer) endLoop(d *Dir) {
+// endLoop fails the directory, unless the queue was emptied: the goroutine was ended in the middle then, by what a
+// transaction calls, which may be half done, and nobody would commit the next ones. Whoever waits is answered.
+func (c *committer) endLoop(d *Dir, emptied bool) {
 	defer close(c.done)
-	if c.stopped.Swap(true) {
-		return // everybody is answered
+	if emptied {
+		return
 	}
+	c.stopped.Store(true)
 	d.mu.Lock()
 	err := d.failForGood(errCommitterEnded)
 	d.mu.Unlock()

@@ -53,7 +53,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 			if j.err != nil {
 				continue
 			}
-			inLog := min(j.lastRequest().seq, d.redo.firstLacking(j.row.Num)-1)
+			inLog := max(j.row.Flushed, min(j.lastRequest().seq, d.redo.firstLacking(j.row.Num)-1))
 			if filed, err := d.nameFile(db, j); err != nil || !filed {
 				if err != nil {
 					return err

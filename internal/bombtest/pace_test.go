@@ -1,9 +1,7 @@
 package bombtest
 
 import (
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,37 +54,22 @@ func long(t *testing.T) map[string]func() {
 // the scheduler takes the processor away, which is after 10 ms.
 func TestLongComputationsStepBack(t *testing.T) {
 	harness.MeasuresTime(t)
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var turns atomic.Int64
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				turns.Add(1)
-				runtime.Gosched()
-			}
-		}
-	}()
 	for name, f := range long(t) {
-		before, begin := turns.Load(), time.Now()
-		f()
-		n, took := turns.Load()-before, time.Since(begin)
+		begin := time.Now()
+		n := harness.CountTurns(f)
+		took := time.Since(begin)
 		t.Logf("%-9s %v, %d turns of another goroutine", name, took.Round(time.Microsecond), n)
 		// The scheduler alone would give one in 10 ms, and a few that the collector brings.
 		require.Greater(t, n, int64(took/(5*time.Millisecond)), name)
 	}
 	// To compile is short: it steps back once for each expression of a definition, and
 	// nearly always the other one is ready. The scheduler alone would bring a few.
-	before, text := turns.Load(), strings.Repeat("!", 200)+"true"
-	for range 50 {
-		_, err := expr.Compile(text, nil, expr.Limits{})
-		require.NoError(t, err)
-	}
-	require.Greater(t, turns.Load()-before, int64(25))
-	close(stop)
-	<-stopped
+	text := strings.Repeat("!", 200) + "true"
+	n := harness.CountTurns(func() {
+		for range 50 {
+			_, err := expr.Compile(text, nil, expr.Limits{})
+			require.NoError(t, err)
+		}
+	})
+	require.Greater(t, n, int64(25))
 }

@@ -51,16 +51,3 @@ func Push[S ~[]E, E any](s S, e E) S {
 	}
 	return append(s, e)
 }
-
-// Concat returns the elements of some slices in one, as slices.Concat does; see [Grow].
-func Concat[S ~[]E, E any](all ...S) S {
-	n := 0
-	for _, s := range all {
-		n += len(s)
-	}
-	out := Grow(S(nil), n)
-	for _, s := range all {
-		out = Append(out, s...)
-	}
-	return out
-}

@@ -27,7 +27,6 @@ func TestGrow(t *testing.T) {
 
 func check[E any](t *rapid.T, element func(int) E) {
 	var want, got []E
-	var pieces [][]E
 	for range rapid.IntRange(1, 8).Draw(t, "steps") {
 		more := make([]E, rapid.IntRange(0, 50).Draw(t, "more"))
 		for i := range more {
@@ -37,12 +36,9 @@ func check[E any](t *rapid.T, element func(int) E) {
 		got = Grow(got, n)
 		require.GreaterOrEqual(t, cap(got)-len(got), n)
 		want, got = append(want, more...), Append(got, more...)
-		pieces = append(pieces, more)
 		if len(more) > 0 {
 			want, got = append(want, more[0]), Push(got, more[0])
-			pieces = append(pieces, more[:1])
 		}
-		require.Equal(t, want, append([]E(nil), Concat(pieces...)...))
 		require.Equal(t, want, append([]E(nil), got...))
 	}
 }
@@ -65,7 +61,6 @@ func TestLargeCopiesStepBack(t *testing.T) {
 	for name, f := range map[string]func(){
 		"append": func() { Append([]wide{}, large...) },
 		"grow":   func() { Grow(large[:len(large):len(large)], 1) },
-		"concat": func() { Concat(large[:200], large[200:]) },
 		"push":   func() { Push(large[:len(large):len(large)], wide{}) },
 		"copy":   func() { _, _ = Copy(io.Discard, bytes.NewReader(make([]byte, 20*pieceBytes))) },
 	} {

@@ -49,7 +49,7 @@ func fileStatements(ch *state.Changes, entries []*Entry, told [][]decision.Told)
 		w.putTexts(large[i].hash, column.SharedString(large[i].raw))
 	})
 	events := pieces[decision.Told]{of: told}
-	return addRows(out, eventsTable, events.length(), func(w *rowWriter, i int) { putEvent(w, events.at(i)) })
+	return addRows(out, eventsTable, events.countElements(), func(w *rowWriter, i int) { putEvent(w, events.elementAt(i)) })
 }
 
 // addRows adds the statement that writes so many rows to a table, if there are any.
@@ -60,23 +60,23 @@ func addRows(out []statement, t *table, n int, put func(*rowWriter, int)) []stat
 	return append(out, statement{table: t, count: n, put: put})
 }
 
-// Pieces are a list that came in pieces, which nobody has joined.
+// pieces are a list that came in pieces, which nobody has joined.
 type pieces[E any] struct {
 	of      [][]E
 	current int // the piece in which was looked last
 	before  int // how many elements are in those before it
 }
 
-// length returns how many elements there are.
-func (p *pieces[E]) length() (n int) {
+// countElements returns how many elements there are.
+func (p *pieces[E]) countElements() (n int) {
 	for _, some := range p.of {
 		n += len(some)
 	}
 	return n
 }
 
-// at returns element i, which there must be. It takes no time if that follows the one before.
-func (p *pieces[E]) at(i int) *E {
+// elementAt returns element i, which there must be. It takes no time if that follows the one before.
+func (p *pieces[E]) elementAt(i int) *E {
 	if i < p.before {
 		p.current, p.before = 0, 0
 	}
