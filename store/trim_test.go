@@ -123,6 +123,12 @@ func TestRecordsThatTheLogLacks(t *testing.T) {
 	}
 	require.EqualValues(t, 2, first(), "all but the start")
 	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
+		if _, _, err := d.moveRun(db, d.redo.runs[num], 0, 3); err != nil {
+			return err
+		}
+		if n := d.redo.firstLacking(num); n != 5 {
+			return fmt.Errorf("%d comes behind the three that moved", n)
+		}
 		if err := d.moveRunOf(db, num, 0); err != nil {
 			return err
 		}
