@@ -201,14 +201,14 @@ func estimateSize(requests []*flushRequest) int64 {
 	return n
 }
 
-// bytesUpTo returns about how many bytes the records take that the file is to hold, up to one.
+// bytesUpTo returns about how many bytes the records take in the log that the file is to hold, up to one.
 func (j *flushJob) bytesUpTo(last int64) (n int64) {
 	for _, f := range j.requests {
 		for _, e := range f.entries {
 			if e.Seq > last {
 				return n
 			}
-			n += e.ByteSize()
+			n += e.LogSize()
 		}
 	}
 	return n

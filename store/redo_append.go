@@ -255,5 +255,5 @@ func (d *Dir) noteAdvance(r *Run) {
 	} else {
 		delete(d.counts.incidents, r.row.Num)
 	}
-	d.tenants.countBytes(r.next.Tenant, r.pendingBytes())
+	d.tenants.countBytes(r.next.Tenant, r.pendingLogBytes())
 }

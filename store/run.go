@@ -197,13 +197,20 @@ func (r *Run) advanceHandle() {
 	r.countTold()
 }
 
-// pendingBytes returns about how many bytes the records take that are being committed.
-//
-// The same measure is used for the bytes of a tenant and for those of a run, and by the SQL that
-// counts them anew when the directory is opened: see logSize.
+// pendingBytes returns about how many bytes the records have that are being committed.
 func (r *Run) pendingBytes() (n int64) {
 	for _, e := range r.pending {
 		n += e.ByteSize()
+	}
+	return n
+}
+
+// pendingLogBytes returns about how many bytes they take in the log.
+//
+// The same measure is used by the SQL that counts the bytes of a tenant anew when the directory is opened: see logSize.
+func (r *Run) pendingLogBytes() (n int64) {
+	for _, e := range r.pending {
+		n += e.LogSize()
 	}
 	return n
 }
@@ -217,7 +224,7 @@ func (r *Run) Head() Head { return r.row.Head }
 // By them its owner decides when a flush is worth its cost: the file is written anew each time.
 func (r *Run) Unflushed() (records int, bytes int64) { return len(r.unflushed), r.bytes }
 
-// Bytes returns about how many bytes the run takes on the disk: its file as it was when
+// Bytes returns about how many bytes the run takes: its file as it was when
 // the handle was made, with the records that were not in it, and those committed since.
 //
 // The engine ends a run that has more than the limit runBytes of its definition allows.

@@ -157,7 +157,7 @@ func (r *Run) writeCommit(db *sqlite.Conn) error {
 		return err
 	}
 	r.dir.redo.noteStored(r)
-	r.dir.tenants.countBytes(r.next.Tenant, r.pendingBytes())
+	r.dir.tenants.countBytes(r.next.Tenant, r.pendingLogBytes())
 	if err := r.writeListings(db); err != nil {
 		return err
 	}

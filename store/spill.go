@@ -65,12 +65,14 @@ func (d *Dir) spillLarge(entries []*runfile.Entry) error {
 			continue
 		}
 		err := d.clearGarbage()
+		text := index.PackSpill(e)
+		e.SpillBytes = int64(len(text))
 		if err == nil {
-			err = d.reserveSpace(e.ByteSize() + min(e.ByteSize(), longLog*index.PageSize))
+			err = d.reserveSpace(e.SpillBytes + min(e.SpillBytes, longLog*index.PageSize))
 		}
 		if err == nil {
 			e.Spill = d.lastSpill.Add(1)
-			err = d.writeParts(e.Spill, index.PackEntry(e))
+			err = d.writeParts(e.Spill, text)
 		}
 		if err != nil {
 			if !errors.Is(err, ErrFailed) && !errors.Is(err, ErrClosed) {
@@ -245,8 +247,9 @@ func (d *Dir) readSpilled(e *runfile.Entry) (damage, err error) {
 			return nil, err
 		}
 	}
-	if damage == nil {
-		if damage = index.UnpackEntry(e, bytes.Join(parts, nil)); damage != nil {
+	text := bytes.Join(parts, nil)
+	if e.SpillBytes = int64(len(text)); damage == nil {
+		if damage = index.UnpackSpill(e, text); damage != nil {
 			damage = fmt.Errorf("record %d: %w", e.Seq, damage)
 		}
 	}

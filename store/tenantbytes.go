@@ -15,7 +15,7 @@ type tenantBytes struct {
 	stored  map[string]int64
 }
 
-// A record takes in the log what runfile.Entry.ByteSize says of it; length reads no content. The rows of runs are read in
+// A record takes in the log what runfile.Entry.LogSize says of it; length reads no content. The rows of runs are read in
 // their own order: that is twice as fast as in the order of tenants.
 const (
 	logSize = `coalesce(sum(100 + length(message) + length(decisions) + coalesce(length(vals), 0) +

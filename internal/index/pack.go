@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"iter"
 
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/pace"
@@ -14,10 +15,24 @@ import (
 // after its length.
 func PackEntry(e *runfile.Entry) []byte {
 	out := make([]byte, 0, int(e.ByteSize())+16)
-	for _, b := range [][]byte{e.Message, e.Decisions} {
-		out = pace.Append(binary.AppendUvarint(out, uint64(len(b))), b...)
+	for text := range textsOf(e) {
+		out = pace.Append(binary.AppendUvarint(out, uint64(len(text))), text...)
 	}
-	return appendValues(out, e.Values)
+	return out
+}
+
+// textsOf returns the message, the decisions and the large values of a record.
+func textsOf(e *runfile.Entry) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if !yield(e.Message) || !yield(e.Decisions) {
+			return
+		}
+		for _, raw := range e.Values.All() {
+			if !yield(raw) {
+				return
+			}
+		}
+	}
 }
 
 // UnpackEntry is the inverse of PackEntry.
@@ -42,9 +57,7 @@ func cutLength(data []byte) (b, rest []byte, err error) {
 }
 
 // PackValues joins large values, each after its length; nil if there are none.
-func PackValues(vs *codec.Values) []byte { return appendValues(nil, vs) }
-
-func appendValues(out []byte, vs *codec.Values) []byte {
+func PackValues(vs *codec.Values) (out []byte) {
 	for _, raw := range vs.All() {
 		out = pace.Append(binary.AppendUvarint(out, uint64(len(raw))), raw...)
 	}

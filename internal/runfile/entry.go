@@ -61,19 +61,28 @@ const smallRecord = 2048
 // without the key.
 type Entry struct {
 	decision.Encoded
-	Sum    Checksum
-	Spill  int64  // in the log: the number of its spill; 0 without
-	Packed []byte // in the log: its large values, until they are unpacked
+	Sum        Checksum
+	Spill      int64  // in the log: the number of its spill; 0 without
+	SpillBytes int64  // of that
+	Packed     []byte // in the log: its large values, until they are unpacked
 }
 
 // ByteSize returns about how many bytes the entry takes. The 100 stand for what a row takes besides its texts. It
-// decides when to flush, and what a run is said to take on the disk.
+// decides when to flush, and what a run is said to take.
 func (e *Entry) ByteSize() int64 {
 	n := len(e.Message) + len(e.Decisions) + 100
 	for hash, raw := range e.Values.All() {
 		n += len(hash) + len(raw)
 	}
 	return int64(n)
+}
+
+// LogSize returns about how many bytes the entry takes in the log.
+func (e *Entry) LogSize() int64 {
+	if e.Spill != 0 {
+		return e.SpillBytes + 100
+	}
+	return e.ByteSize()
 }
 
 // CheckFollows checks that e comes next after the record with the given sequence and checksum. Whoever reads a

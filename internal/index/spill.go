@@ -1,0 +1,95 @@
+package index
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/runfile"
+)
+
+// deflated is the first byte of a spill that is compressed; the length of the text follows, as a uvarint, and the
+// text as DEFLATE has it. No text of PackEntry begins so, since no message is empty.
+const deflated = 0
+
+const (
+	deflateFrom = 64 << 10  // bytes of a text that is compressed; of fewer it is not worth it
+	deflateOnce = 64 << 10  // bytes that are compressed before others run
+	judgedFrom  = 256 << 10 // bytes after which a text that has not become half as large is left as it is
+)
+
+// PackSpill returns what the parts of a record's spill hold together: the text of PackEntry, compressed if that makes
+// it half as large. The start of a wide fan-out, which says nearly the same of each branch, takes a tenth of its text. To
+// compress what shrinks by a quarter, such as base64, takes as long as to write it.
+func PackSpill(e *runfile.Entry) []byte {
+	if small := deflateEntry(e); small != nil {
+		return small
+	}
+	return PackEntry(e)
+}
+
+// deflaters has the memory of compression, which takes more than half a MB each.
+var deflaters = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(io.Discard, flate.BestSpeed) // it refuses other levels
+	return w
+}}
+
+// deflateEntry returns the text of PackEntry compressed, or nil if that is not worth it.
+func deflateEntry(e *runfile.Entry) []byte {
+	size, sized := uint64(0), []byte(nil)
+	for text := range textsOf(e) {
+		sized = binary.AppendUvarint(sized[:0], uint64(len(text)))
+		size += uint64(len(sized) + len(text))
+	}
+	if size < deflateFrom {
+		return nil
+	}
+	out := bytes.NewBuffer(binary.AppendUvarint([]byte{deflated}, size))
+	w, _ := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(out)
+	done := 0
+	for text := range textsOf(e) {
+		sized = binary.AppendUvarint(sized[:0], uint64(len(text)))
+		_, _ = w.Write(sized) // a Buffer never fails
+		for done += len(sized); len(text) > 0; pace.Pause() {
+			n, _ := w.Write(text[:min(deflateOnce, len(text))]) // likewise
+			text = text[n:]
+			if done += n; done >= judgedFrom && out.Len() > done/2 {
+				return nil
+			}
+		}
+	}
+	_ = w.Close() // likewise
+	if out.Len() > done/2 {
+		return nil
+	}
+	return out.Bytes()
+}
+
+// UnpackSpill is the inverse of PackSpill.
+func UnpackSpill(e *runfile.Entry, data []byte) error {
+	if len(data) == 0 || data[0] != deflated {
+		return UnpackEntry(e, data)
+	}
+	size, n := binary.Uvarint(data[1:])
+	if n <= 0 || size > maxText {
+		return errors.New("its text has no length")
+	}
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1+n:])), int64(size)+1)) //nolint:gosec // it is bounded
+	if err == nil && uint64(len(text)) != size {
+		err = fmt.Errorf("it has %d bytes, not %d", len(text), size)
+	}
+	if err != nil {
+		return fmt.Errorf("its text cannot be decompressed: %w", err)
+	}
+	return UnpackEntry(e, text)
+}
+
+// maxText bounds what is read of the length of a text, which may be damaged.
+const maxText = 1 << 40

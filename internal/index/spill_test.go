@@ -1,0 +1,76 @@
+package index
+
+import (
+	"encoding/base64"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/runfile"
+)
+
+// spilled returns a record with a message, and with a large value for each text.
+func spilled(message string, values ...string) *runfile.Entry {
+	e := &runfile.Entry{Encoded: decision.Encoded{Message: []byte(message), Decisions: []byte(`[]`), Values: &codec.Values{}}}
+	for _, v := range values {
+		e.Values.Add([]byte(v))
+	}
+	return e
+}
+
+func randomLetters(n int) string {
+	raw := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(raw) // it never fails
+	return base64.StdEncoding.EncodeToString(raw)[:n]
+}
+
+func TestSpillsAreReadAsTheyWereWritten(t *testing.T) {
+	same := strings.Repeat(`{"token":1}`, 100_000)
+	for name, c := range map[string]struct {
+		entry  *runfile.Entry
+		shrink bool
+	}{
+		"small":                      {spilled(`{"type":"start"}`), false},
+		"a message":                  {spilled(same), true},
+		"values":                     {spilled(`{}`, same, "", same[1:]), true},
+		"letters in no order":        {spilled(randomLetters(1 << 20)), false},
+		"first none, then the same":  {spilled(randomLetters(1<<20), strings.Repeat(same, 10)), false},
+		"first the same, then none":  {spilled(same, randomLetters(4<<20)), false},
+		"just as long as is judged":  {spilled(randomLetters(judgedFrom - 1)), false},
+		"just long enough to shrink": {spilled(strings.Repeat("x", deflateFrom)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data, whole := PackSpill(c.entry), PackEntry(c.entry)
+			require.Equal(t, c.shrink, len(data) <= len(whole)/2)
+			if !c.shrink {
+				require.True(t, string(whole) == string(data), "it is left as it is")
+			}
+			var got runfile.Entry
+			require.NoError(t, UnpackSpill(&got, data))
+			require.True(t, string(PackEntry(&got)) == string(whole))
+		})
+	}
+}
+
+// A spill that was changed gives an error, or a record with another text, of which the checksum does not fit.
+func TestSpillsThatWereChanged(t *testing.T) {
+	e := spilled(strings.Repeat(`{"token":1}`, 10_000))
+	whole, data := string(PackEntry(e)), PackSpill(e)
+	require.EqualValues(t, deflated, data[0])
+	for i := range data {
+		changed := append([]byte(nil), data...)
+		changed[i] ^= 0x11
+		var got runfile.Entry
+		if err := UnpackSpill(&got, changed); err == nil {
+			require.False(t, string(PackEntry(&got)) == whole, "byte %d", i)
+		}
+	}
+	for n := range len(data) {
+		require.Error(t, UnpackSpill(&runfile.Entry{}, data[:n]), "cut to %d bytes", n)
+	}
+	require.ErrorContains(t, UnpackSpill(&runfile.Entry{}, []byte{deflated, 0x80}), "no length")
+}
