@@ -214,6 +214,16 @@ func (j *flushJob) bytesUpTo(last int64) (n int64) {
 	return n
 }
 
+// lastEntry returns the last record that the file is to hold; nil if the file before it had all of them.
+func (j *flushJob) lastEntry() *runfile.Entry {
+	for _, f := range slices.Backward(j.requests) {
+		if n := len(f.entries); n > 0 {
+			return f.entries[n-1]
+		}
+	}
+	return nil
+}
+
 // lastRequest returns the request with the last record that the file is to hold.
 func (j *flushJob) lastRequest() *flushRequest { return j.requests[len(j.requests)-1] }
 

@@ -72,15 +72,24 @@ type redoRun struct {
 	sum      runfile.Checksum // of that
 	at       time.Time        // likewise
 	state    []driver.Value   // the part RowState of its row, if that is not what pawl.db has
+	stateSeq int64            // of the record with which it became so
 	status   workflow.RunStatus
 	was      workflow.RunStatus // the status as pawl.db has it
+	rowSeq   int64              // the last record as the row in pawl.db has it
 	entries  []*runfile.Entry   // the records that the log in pawl.db lacks
-	gen      uint64             // of the region that has the first of them
+	regions  []redoRegion       // that have them, in their order
 	busy     bool               // a commit of it is being appended
 
 	// What the transaction under way has moved into pawl.db.
 	movedEntries int // the first of entries
 	movedRow     bool
+	movedTo      int64 // the row as of this record, which is not the last one; 0 if it was not
+}
+
+// A redoRegion is a region that has records of a run, from one on.
+type redoRegion struct {
+	seq int64
+	gen uint64
 }
 
 // changedAlarm returns the alarm of the run, in milliseconds, if pawl.db may have another one and there is one.

@@ -223,6 +223,7 @@ func (d *Dir) findRedoRun(r *Run) (*redoRun, error) {
 	}
 	known := &redoRun{num: r.row.Num, run: r.row.Run, workflow: r.row.Workflow, status: r.row.Status, was: r.row.Status}
 	found, err := d.db.One(getSeq, func(x *sqlite.Row) error { known.seq = x.Int64(0); return nil }, r.row.Num)
+	known.rowSeq = known.seq
 	if err != nil || !found {
 		return nil, d.indexError(err)
 	}
@@ -235,15 +236,15 @@ func (d *Dir) findRedoRun(r *Run) (*redoRun, error) {
 // noteAdvance notes a commit that is in the redo log now.
 func (d *Dir) noteAdvance(r *Run) {
 	l, known := &d.redo, d.redo.runs[r.row.Num]
-	if len(known.entries) == 0 {
-		known.gen = l.file.Generation()
+	if gen, n := l.file.Generation(), len(known.regions); n == 0 || known.regions[n-1].gen != gen {
+		known.regions = append(known.regions, redoRegion{r.pending[0].Seq, gen})
 	}
 	l.behind[known.num] = known
 	known.entries = append(known.entries, r.pending...)
 	end := r.pending[len(r.pending)-1]
 	known.seq, known.sum, known.at = end.Seq, end.Sum, end.At
 	if r.state != nil {
-		known.state = r.state
+		known.state, known.stateSeq = r.state, end.Seq
 	}
 	if r.next.Status != known.status {
 		l.ahead[countKey{known.workflow, known.status}]--

@@ -52,14 +52,30 @@ func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n in
 		if err := index.MoveRow(db, r.num, r.lastColumns(), r.state); err != nil {
 			return 0, false, err
 		}
-		if r.status != r.was {
-			d.counts.countRun(r.workflow, r.was, -1)
-			d.counts.countRun(r.workflow, r.status, 1)
+		if r.movedTo == 0 {
+			d.countMoved(r)
 		}
 	}
 	r.movedEntries, r.movedRow = first+len(a.Entries), whole
 	l.moved = append(l.moved, movedRun{run: r})
 	return len(a.Entries), whole, nil
+}
+
+// countMoved counts a run, whose row is moved, by its status.
+func (d *Dir) countMoved(r *redoRun) {
+	if r.status != r.was {
+		d.counts.countRun(r.workflow, r.was, -1)
+		d.counts.countRun(r.workflow, r.status, 1)
+	}
+}
+
+// movePieces moves what pawl.db lacks of a run there, some records at a time, if they are many: the commit that
+// follows would hold all others up if it had to.
+func (d *Dir) movePieces(num int64, unflushed int) error {
+	if !d.redo.on || unflushed <= moveOnce {
+		return nil
+	}
+	return d.moveSelected(context.Background(), func(r *redoRun) bool { return r.num == num })
 }
 
 // moveRunOf moves what pawl.db lacks of the run with a number there, as moveRun does.
@@ -70,6 +86,35 @@ func (d *Dir) moveRunOf(db *sqlite.Conn, num, filed int64) error {
 	}
 	_, _, err := d.moveRun(db, r, filed, len(r.entries)) // all
 	return err
+}
+
+// moveFiledRow has the row of a run in pawl.db say what was so at the last record of its file, within the transaction that
+// names the file, and leaves the records behind that where they are: pawl.db is then as it were without them.
+func (d *Dir) moveFiledRow(db *sqlite.Conn, r *redoRun, last *runfile.Entry) error {
+	first := r.movedEntries
+	for first < len(r.entries) && r.entries[first].Seq <= last.Seq {
+		first++
+	}
+	if r.rowSeq < last.Seq {
+		if err := index.MoveRow(db, r.num, index.LastColumns(r.num, last), r.state); err != nil {
+			return err
+		}
+		d.countMoved(r)
+		r.movedTo = last.Seq
+	}
+	r.movedEntries = first
+	d.redo.moved = append(d.redo.moved, movedRun{run: r})
+	return nil
+}
+
+// leavesBehind reports whether the records behind the last one of a file stay in the redo log when the file is named: if they
+// are many, and have changed the row in nothing that is not of the last record.
+func (r *redoRun) leavesBehind(last *runfile.Entry, few int64) bool {
+	if r == nil || last == nil || r.state != nil && r.stateSeq > last.Seq {
+		return false
+	}
+	n := len(r.entries)
+	return int64(n-r.movedEntries) > few && r.entries[n-1-int(few)].Seq > last.Seq
 }
 
 // syncRedo makes what is in the redo log durable, if it may not be.
@@ -96,7 +141,7 @@ func (l *redoLog) noteStored(r *Run) {
 	if l.on {
 		end := r.pending[len(r.pending)-1]
 		l.moved = append(l.moved, movedRun{run: &redoRun{
-			num: r.row.Num, run: r.row.Run, workflow: r.next.Workflow, seq: end.Seq, status: r.next.Status, was: r.next.Status,
+			num: r.row.Num, run: r.row.Run, workflow: r.next.Workflow, seq: end.Seq, rowSeq: end.Seq, status: r.next.Status, was: r.next.Status,
 		}})
 	}
 }
@@ -146,23 +191,31 @@ func (l *redoLog) keepMovedRun(r *redoRun) {
 	if r.entries = r.entries[r.movedEntries:]; len(r.entries) == 0 {
 		r.entries = nil
 	}
-	if r.movedRow {
-		l.rowMoved(r)
+	if r.movedTo != 0 {
+		l.rowMoved(r, r.movedTo)
+		// Until then a region counts whose records were moved: it may have what the row lacks.
+		for len(r.regions) > 1 && r.regions[1].seq <= r.movedTo+1 {
+			r.regions = r.regions[1:]
+		}
 	}
-	r.movedEntries, r.movedRow = 0, false
+	if r.movedRow {
+		l.rowMoved(r, r.seq)
+		r.regions = nil
+		delete(l.behind, r.num)
+		if r.status.Final() { // it has no further commits
+			delete(l.runs, r.num)
+		}
+	}
+	r.movedEntries, r.movedRow, r.movedTo = 0, false, 0
 }
 
-// rowMoved notes that pawl.db has the row of a run.
-func (l *redoLog) rowMoved(r *redoRun) {
+// rowMoved notes that pawl.db has the row of a run, as of a record.
+func (l *redoLog) rowMoved(r *redoRun, seq int64) {
 	if r.status != r.was {
 		l.addAhead(countKey{r.workflow, r.was}, 1)
 		l.addAhead(countKey{r.workflow, r.status}, -1)
 	}
-	r.was, r.state = r.status, nil
-	delete(l.behind, r.num)
-	if r.status.Final() { // it has no further commits
-		delete(l.runs, r.num)
-	}
+	r.was, r.state, r.rowSeq = r.status, nil, seq
 }
 
 func (l *redoLog) addAhead(key countKey, n int64) {
@@ -174,7 +227,7 @@ func (l *redoLog) addAhead(key countKey, n int64) {
 // clearMoved forgets what a transaction has changed.
 func (l *redoLog) clearMoved() {
 	for _, m := range l.moved {
-		m.run.movedEntries, m.run.movedRow = 0, false
+		m.run.movedEntries, m.run.movedRow, m.run.movedTo = 0, false, 0
 	}
 	clear(l.moved)
 	l.moved, l.arming = l.moved[:0], false
@@ -358,7 +411,7 @@ func (d *Dir) emptyRegion() error {
 		}
 	}
 	if err == nil {
-		err = d.moveSelected(context.Background(), func(r *redoRun) bool { return r.gen <= older })
+		err = d.moveSelected(context.Background(), func(r *redoRun) bool { return len(r.regions) > 0 && r.regions[0].gen <= older })
 	}
 	if err != nil {
 		return err

@@ -284,12 +284,15 @@ func TestTwoHandlesOfTheRedoLog(t *testing.T) {
 // batch is rolled back before.
 func TestAFlushAndACommitInOneBatch(t *testing.T) {
 	for _, broken := range []bool{false, true} {
-		flushAndCommit(t, broken)
+		flushAndCommit(t, broken, 0)
+		flushAndCommit(t, broken, 5)
 	}
 }
 
-func flushAndCommit(t *testing.T, broken bool) {
+// beats is how many records come behind the file before that.
+func flushAndCommit(t *testing.T, broken bool, beats int) {
 	d, o := ahead(t, Options{})
+	d.hook.SetTrimRecords(3)
 	r := o.record(state.Resume{}, decision.ResumeRun{})
 	last := func(*sqlite.Conn) error {
 		if broken {
@@ -301,6 +304,8 @@ func flushAndCommit(t *testing.T, broken bool) {
 		if now != synced {
 			return nil
 		}
+		_ = o.beats(beats)
+		r.Seq += int64(beats)
 		d.mu.Lock()       // until the commit of the run, that of the flush and another one wait
 		d.redo.paused = 1 // so the commit of the run goes into pawl.db
 		require.NoError(t, runfile.ApplyRecord(o.state, &r, func([]decision.Event) {}))

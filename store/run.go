@@ -168,6 +168,9 @@ func (r *Run) commitPending() error {
 		}
 	}
 	err := r.encodeAdvance()
+	if err == nil && r.request.run == nil {
+		err = r.dir.movePieces(r.row.Num, len(r.unflushed))
+	}
 	if err == nil {
 		err = r.dir.submitRequest(&r.request)
 	}

@@ -85,16 +85,23 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 
 // nameFile has the index name the new file of a run, with all that the redo log has of it. It reports false if the run
 // was purged.
+//
+// While a large file is written, thousands of records may come. They stay where they are, for the next file: to move them
+// would hold all other commits up.
 func (d *Dir) nameFile(db *sqlite.Conn, j *flushJob) (filed bool, err error) {
 	last := j.lastRequest()
 	n, err := db.Exec(flushRun, append(index.WithCRC(j.row.Num, int64(j.row.Slot.Other()), last.seq, last.sum[:], j.hash[:], int64(j.size)), j.row.Num, j.row.Flushed)...)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if err := d.moveRunOf(db, j.row.Num, last.seq); err != nil {
+	if ahead, end := d.redo.behind[j.row.Num], j.lastEntry(); ahead.leavesBehind(end, d.hook.TrimRecords(trimOnce)) {
+		err = d.moveFiledRow(db, ahead, end)
+	} else if err = d.moveRunOf(db, j.row.Num, last.seq); err == nil {
+		d.redo.noteFiled(j.row.Num)
+	}
+	if err != nil {
 		return false, err
 	}
-	d.redo.noteFiled(j.row.Num)
 	d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.bytesUpTo(last.seq))
 	d.hook.Hit("file.trim")
 	return true, nil
