@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store/logtest"
@@ -133,8 +133,9 @@ func TestFollowLosesChanges(t *testing.T) {
 		<-time.After(time.Minute)
 		logHeld.Store(true)
 		basesHeld.Store(true)
+		text := harness.RandomLetters(1_000_000)
 		for range 80 { // more than wait
-			s.run(map[string]any{"text": strings.Repeat("x", 1_000_000)})
+			s.run(map[string]any{"text": text})
 		}
 		logHeld.Store(false)
 		<-time.After(time.Minute)

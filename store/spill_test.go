@@ -1,16 +1,15 @@
 package store
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -21,15 +20,8 @@ import (
 // large returns a decision whose record takes about n bytes, some of them in the
 // record and most in values that stand apart.
 func large(n int) decision.Decision {
-	text := randomText(n)
+	text := harness.RandomLetters(n)
 	return decision.SetData{Path: []string{"state", "x"}, Value: []any{text[:n/2], text[n/2:]}}
-}
-
-// randomText returns so many letters that cannot be compressed by much.
-func randomText(n int) string {
-	raw := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(raw) // it never fails
-	return base64.StdEncoding.EncodeToString(raw)[:n]
 }
 
 // partsOf returns how many parts there are, and of how many records.

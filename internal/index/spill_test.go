@@ -1,8 +1,6 @@
 package index
 
 import (
-	"encoding/base64"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -10,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/runfile"
 )
 
@@ -22,12 +21,6 @@ func spilled(message string, values ...string) *runfile.Entry {
 	return e
 }
 
-func randomLetters(n int) string {
-	raw := make([]byte, n)
-	_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(raw) // it never fails
-	return base64.StdEncoding.EncodeToString(raw)[:n]
-}
-
 func TestSpillsAreReadAsTheyWereWritten(t *testing.T) {
 	same := strings.Repeat(`{"token":1}`, 100_000)
 	for name, c := range map[string]struct {
@@ -37,10 +30,10 @@ func TestSpillsAreReadAsTheyWereWritten(t *testing.T) {
 		"small":                      {spilled(`{"type":"start"}`), false},
 		"a message":                  {spilled(same), true},
 		"values":                     {spilled(`{}`, same, "", same[1:]), true},
-		"letters in no order":        {spilled(randomLetters(1 << 20)), false},
-		"first none, then the same":  {spilled(randomLetters(1<<20), strings.Repeat(same, 10)), false},
-		"first the same, then none":  {spilled(same, randomLetters(4<<20)), false},
-		"just as long as is judged":  {spilled(randomLetters(judgedFrom - 1)), false},
+		"letters in no order":        {spilled(harness.RandomLetters(1 << 20)), false},
+		"first none, then the same":  {spilled(harness.RandomLetters(1<<20), strings.Repeat(same, 10)), false},
+		"first the same, then none":  {spilled(same, harness.RandomLetters(4<<20)), false},
+		"just as long as is judged":  {spilled(harness.RandomLetters(judgedFrom - 1)), false},
 		"just long enough to shrink": {spilled(strings.Repeat("x", deflateFrom)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
