@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/replays"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/rescue"
@@ -408,7 +409,7 @@ func TestRemoteNumbersOfSpills(t *testing.T) {
 		p, dir := newSharedPlace(t), t.TempDir()
 		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}, {id: b, wait: {event: go}}]\ntransitions: [{from: a, to: b}]\n")
 		open := func(machine string) *pawl.Engine {
-			o := p.options(pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return strings.Repeat("x", 700<<10), nil }}, nil)
+			o := p.options(pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return harness.RandomLetters(700 << 10), nil }}, nil)
 			o.IdleAfter = time.Hour // a base finds the records in the log of pawl.db
 			e, err := pawl.Open(t.Context(), filepath.Join(dir, machine), o)
 			require.NoError(t, err)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -62,7 +61,7 @@ func newRemoteTrial(t *testing.T, seed uint64) *remoteTrial {
 	return x
 }
 
-var largeResult = strings.Repeat("x", 600<<10)
+var largeResult = harness.RandomLetters(600 << 10)
 
 // openAt opens the engine on a machine, which takes the log from whoever has it.
 func (x *remoteTrial) openAt(machine int) {

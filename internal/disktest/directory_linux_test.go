@@ -126,7 +126,7 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	release = fill(t, trial.Engine(), 512<<10) // the log has room for small commits, and runs are filed
-	require.ErrorIs(t, engine.Start(ctx, run(2), object{"long": strings.Repeat("x", 900<<10)}), pawl.ErrNoSpace)
+	require.ErrorIs(t, engine.Start(ctx, run(2), object{"long": harness.RandomLetters(900 << 10)}), pawl.ErrNoSpace)
 	out, err := engine.Run(ctx, run(2), nil)
 	require.NoError(t, err, "another run has enough")
 	require.Equal(t, workflow.RunCompleted, out.Status)

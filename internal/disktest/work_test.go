@@ -2,10 +2,10 @@ package disktest
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/harness/witness"
 )
 
@@ -42,7 +42,7 @@ const heavySize = 90 << 10
 
 func heavyInputs() (out []any) {
 	for v := range 6 {
-		out = append(out, object{"v": v, "long": strings.Repeat("x", heavySize)})
+		out = append(out, object{"v": v, "long": harness.RandomLetters(heavySize)})
 	}
 	return out
 }
