@@ -17,12 +17,6 @@ import (
 // moveOnce is how many records one transaction moves from the redo log into pawl.db, between which others commit.
 const moveOnce = 256
 
-// A movedRun is a run of which the transaction under way changes something in pawl.db.
-type movedRun struct {
-	run  *redoRun
-	gone bool // the run is purged, or needs not be known
-}
-
 // moveRun moves what pawl.db lacks of a run there, within a transaction, but for the records up to filed, which its
 // file has: the records, at most so many, and if these are all, the row. It returns how many records were
 // moved, and whether the row was.
@@ -135,103 +129,6 @@ func syncFailed(path string, err error) error {
 }
 
 var errNoSync = errors.New("it may not be on the disk")
-
-// noteStored notes that the transaction under way commits a run in pawl.db, where all of it is then.
-func (l *redoLog) noteStored(r *Run) {
-	if l.on {
-		end := r.pending[len(r.pending)-1]
-		l.moved = append(l.moved, movedRun{run: &redoRun{
-			num: r.row.Num, run: r.row.Run, workflow: r.next.Workflow, seq: end.Seq, rowSeq: end.Seq, status: r.next.Status, was: r.next.Status,
-		}})
-	}
-}
-
-// notePurgedRedo notes that the transaction under way deletes a run, also in the mark, which tells a row that was
-// deleted from one that was lost.
-func (d *Dir) notePurgedRedo(db *sqlite.Conn, num int64) error {
-	l := &d.redo
-	if !l.on {
-		return nil
-	}
-	l.moved = append(l.moved, movedRun{run: &redoRun{num: num}, gone: true})
-	if l.purged = max(l.purged, num); !l.armed { // armRedo writes it
-		return nil
-	}
-	return index.KeepRedoMark(db, index.RedoMark{Life: uint64(d.epoch), Purged: l.purged})
-}
-
-// noteFiled notes that the transaction under way names a file of a run, which may rest now.
-func (l *redoLog) noteFiled(num int64) {
-	if r := l.runs[num]; r != nil {
-		l.moved = append(l.moved, movedRun{run: r, gone: true})
-	}
-}
-
-// keepMoved takes over what the transaction has changed, which is committed now.
-func (l *redoLog) keepMoved() {
-	for _, m := range l.moved {
-		switch r := l.runs[m.run.num]; {
-		case m.gone:
-			delete(l.runs, m.run.num)
-			delete(l.behind, m.run.num)
-		case r == m.run:
-			l.keepMovedRun(r)
-		case m.run.status.Final(): // it was committed in pawl.db
-			delete(l.runs, m.run.num)
-		default:
-			l.runs[m.run.num] = m.run
-		}
-	}
-	l.armed = l.armed || l.arming
-	l.clearMoved()
-}
-
-// keepMovedRun takes over what the transaction has moved of a run.
-func (l *redoLog) keepMovedRun(r *redoRun) {
-	if r.entries = r.entries[r.movedEntries:]; len(r.entries) == 0 {
-		r.entries = nil
-	}
-	if r.movedTo != 0 {
-		l.rowMoved(r, r.movedTo)
-		// Until then a region counts whose records were moved: it may have what the row lacks.
-		for len(r.regions) > 1 && r.regions[1].seq <= r.movedTo+1 {
-			r.regions = r.regions[1:]
-		}
-	}
-	if r.movedRow {
-		l.rowMoved(r, r.seq)
-		r.regions = nil
-		delete(l.behind, r.num)
-		if r.status.Final() { // it has no further commits
-			delete(l.runs, r.num)
-		}
-	}
-	r.movedEntries, r.movedRow, r.movedTo = 0, false, 0
-}
-
-// rowMoved notes that pawl.db has the row of a run, as of a record.
-func (l *redoLog) rowMoved(r *redoRun, seq int64) {
-	if r.status != r.was {
-		l.addAhead(countKey{r.workflow, r.was}, 1)
-		l.addAhead(countKey{r.workflow, r.status}, -1)
-	}
-	r.was, r.state, r.rowSeq = r.status, nil, seq
-}
-
-func (l *redoLog) addAhead(key countKey, n int64) {
-	if l.ahead[key] += n; l.ahead[key] == 0 {
-		delete(l.ahead, key)
-	}
-}
-
-// clearMoved forgets what a transaction has changed.
-func (l *redoLog) clearMoved() {
-	for _, m := range l.moved {
-		m.run.movedEntries, m.run.movedRow, m.run.movedTo = 0, false, 0
-	}
-	clear(l.moved)
-	l.moved, l.arming = l.moved[:0], false
-}
 
 // moveRuns moves what pawl.db lacks of some runs there, at most so many records, in a transaction of its own, with
 // what else is to be in it. It returns the runs of which something is left. The lock is held.
