@@ -41,6 +41,11 @@ type taskQueue struct {
 	turn    int64                         // of the tenant whose task was taken last
 	latest  time.Time                     // to which advanceTo has come
 	length  int                           // tasks in it
+
+	// What is not there any more, to be used again: a run that is a chain comes and goes with each step.
+	spareRuns    spares[queuedRun]
+	spareLanes   spares[laneRun]
+	spareTenants spares[laneTenant]
 }
 
 // A queuedRun is what the queue knows of a run.
@@ -76,7 +81,7 @@ func (q *taskQueue) addTask(t *outTask) {
 	q.liftLanes(r)
 	l.queued++
 	q.length++
-	r.inLane(l).tasks.Put(t)
+	q.runInLane(r, l).tasks.Put(t)
 	q.placeRun(r)
 }
 
@@ -116,7 +121,7 @@ func (q *taskQueue) removeTask(t *outTask) {
 	q.liftLanes(r)
 	l.queued--
 	q.length--
-	r.inLane(l).tasks.Remove(t)
+	q.runInLane(r, l).tasks.Remove(t)
 	q.placeRun(r)
 }
 
@@ -142,22 +147,26 @@ func (q *taskQueue) runOf(t *outTask) *queuedRun {
 	if r == nil {
 		n := q.tenantOf(t.Tenant)
 		n.runs++
-		r = &queuedRun{id: t.Run, tenant: n}
+		r = q.spareRuns.takeSpare()
+		r.id, r.tenant = t.Run, n
 		q.runs[t.Run] = r
 	}
 	return r
 }
 
-// inLane returns what the run has in a lane, made if it has nothing there.
-func (r *queuedRun) inLane(l *lane) *laneRun {
+// runInLane returns what a run has in a lane, made if it has nothing there.
+func (q *taskQueue) runInLane(r *queuedRun, l *lane) *laneRun {
 	for _, lr := range r.lanes {
 		if lr.in.lane == l {
 			return lr
 		}
 	}
-	lt := r.tenant.inLane(l)
+	lt := q.tenantInLane(r.tenant, l)
 	lt.members++
-	lr := &laneRun{run: r, in: lt, tasks: heap.New((*outTask).startsBefore, func(t *outTask) *heap.Place { return &t.place })}
+	lr := q.spareLanes.takeSpare()
+	if lr.run, lr.in = r, lt; lr.tasks.IsZero() {
+		lr.tasks = heap.New((*outTask).startsBefore, func(t *outTask) *heap.Place { return &t.place })
+	}
 	r.lanes = append(r.lanes, lr)
 	return lr
 }
@@ -208,11 +217,13 @@ func (q *taskQueue) placeRun(r *queuedRun) {
 			return false
 		}
 		lr.in.members--
+		q.spareLanes.addSpare(lr, laneRun{tasks: lr.tasks.Reuse()})
 		return true
 	})
 	if len(r.lanes) == 0 && r.waiting == 0 {
 		delete(q.runs, r.id)
 		n.runs--
+		q.spareRuns.addSpare(r, queuedRun{lanes: r.lanes})
 	}
 	q.forgetUnused(n)
 }

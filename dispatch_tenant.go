@@ -59,14 +59,17 @@ func (q *taskQueue) tenantOf(id string) *queuedTenant {
 	return n
 }
 
-// inLane returns what the tenant has in a lane, made if it has nothing there.
-func (n *queuedTenant) inLane(l *lane) *laneTenant {
+// tenantInLane returns what a tenant has in a lane, made if it has nothing there.
+func (q *taskQueue) tenantInLane(n *queuedTenant, l *lane) *laneTenant {
 	for _, lt := range n.lanes {
 		if lt.lane == l {
 			return lt
 		}
 	}
-	lt := &laneTenant{tenant: n, lane: l, runs: heap.New((*laneRun).startsBefore, func(r *laneRun) *heap.Place { return &r.place })}
+	lt := q.spareTenants.takeSpare()
+	if lt.tenant, lt.lane = n, l; lt.runs.IsZero() {
+		lt.runs = heap.New((*laneRun).startsBefore, func(r *laneRun) *heap.Place { return &r.place })
+	}
 	n.lanes = append(n.lanes, lt)
 	return lt
 }
@@ -111,7 +114,13 @@ func (q *taskQueue) placeInLane(lt *laneTenant) {
 
 // forgetUnused drops the lanes in which a tenant has nothing, and a tenant that has nothing at all.
 func (q *taskQueue) forgetUnused(n *queuedTenant) {
-	n.lanes = slices.DeleteFunc(n.lanes, func(lt *laneTenant) bool { return lt.members == 0 })
+	n.lanes = slices.DeleteFunc(n.lanes, func(lt *laneTenant) bool {
+		if lt.members > 0 {
+			return false
+		}
+		q.spareTenants.addSpare(lt, laneTenant{runs: lt.runs.Reuse()})
+		return true
+	})
 	if n.runs == 0 && n.running == 0 {
 		delete(q.tenants, n.id)
 	}

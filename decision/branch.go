@@ -230,7 +230,7 @@ func (d AwaitSiblings) appendTold(told []Told, s *state.State) []Told {
 	}
 	waiting := tellOf(s, workflow.EventTokenWaiting, d.Token, siblingData{d.Via, d.Completes})
 	waiting.event.Group, waiting.branch = d.Scope.Group, d.Scope.Branch
-	return append(told, waiting)
+	return pace.Push(told, waiting)
 }
 
 // siblingData are those of a wait for siblings.

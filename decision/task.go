@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -48,7 +49,7 @@ func (d DispatchTask) evolveState(s *state.State) {
 func (d DispatchTask) toldEvents(s *state.State) []Event { return EventsOf(d.appendTold(nil, s)) }
 
 func (d DispatchTask) appendTold(told []Told, s *state.State) []Told {
-	return append(told, tellOf(s, workflow.EventTaskDispatched, d.Token, dispatchData{d.Task, d.Attempt, d.Epoch}))
+	return pace.Push(told, tellOf(s, workflow.EventTaskDispatched, d.Token, dispatchData{d.Task, d.Attempt, d.Epoch}))
 }
 
 // dispatchData are those of a dispatch.

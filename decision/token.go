@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -40,7 +41,7 @@ func (d CreateToken) evolveState(s *state.State) {
 func (d CreateToken) toldEvents(s *state.State) []Event { return EventsOf(d.appendTold(nil, s)) }
 
 func (d CreateToken) appendTold(told []Told, _ *state.State) []Told {
-	return append(told, Told{
+	return pace.Push(told, Told{
 		event:  Event{Type: workflow.EventTokenCreated, Token: d.Token.ID, Node: d.Token.Node, Group: d.Token.Scope.Group},
 		branch: d.Token.Scope.Branch, later: scopeData{},
 	})
@@ -77,7 +78,7 @@ func (d CompleteToken) toldEvents(s *state.State) []Event { return EventsOf(d.ap
 
 func (d CompleteToken) appendTold(told []Told, s *state.State) []Told {
 	told = appendCompleted(told, s, d.Token, d.Metadata)
-	return append(told, tellOf(s, workflow.EventTokenCompleted, d.Token, noData{}))
+	return pace.Push(told, tellOf(s, workflow.EventTokenCompleted, d.Token, noData{}))
 }
 
 // withdrawnTokens names the token itself if its task is out: after a result the attempt is

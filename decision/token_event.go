@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -24,7 +25,7 @@ func appendCompleted(told []Told, s *state.State, id workflow.TokenID, metadata 
 	if t.Status != workflow.Dispatched {
 		return told
 	}
-	return append(told, TellEvent(Event{Type: workflow.EventTaskCompleted, Token: id, Node: t.Node, Group: t.Scope.Group, Data: metadata}))
+	return pace.Push(told, TellEvent(Event{Type: workflow.EventTaskCompleted, Token: id, Node: t.Node, Group: t.Scope.Group, Data: metadata}))
 }
 
 // failedEvents puts task.failed before the event of a token whose task it was. It likewise

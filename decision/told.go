@@ -91,13 +91,10 @@ type teller interface {
 	appendTold(told []Told, s *state.State) []Told
 }
 
-// mostTold is how many events a teller tells at most.
-const mostTold = 2
-
 // appendEvents adds what a decision tells the world, given the state before it.
 func appendEvents(told []Told, s *state.State, d Decision) []Told {
 	if t, ok := d.(teller); ok {
-		return t.appendTold(pace.Grow(told, mostTold), s)
+		return t.appendTold(told, s)
 	}
 	for _, e := range d.toldEvents(s) {
 		told = pace.Push(told, TellEvent(e))

@@ -22,6 +22,20 @@ func New[T any](before func(a, b T) bool, place func(T) *Place) Heap[T] {
 	return Heap[T]{elements[T]{before: before, place: place}}
 }
 
+// IsZero reports whether h is the zero value, which is no heap.
+func (h *Heap[T]) IsZero() bool { return h.elements.before == nil }
+
+// Reuse returns a heap that is empty, to be used again: with its room, unless that is for many elements.
+func (h *Heap[T]) Reuse() Heap[T] {
+	if cap(h.elements.of) > fewElements {
+		return Heap[T]{elements[T]{before: h.elements.before, place: h.elements.place}}
+	}
+	return *h
+}
+
+// fewElements take little memory.
+const fewElements = 16
+
 // Len returns how many elements there are.
 func (h *Heap[T]) Len() int { return len(h.elements.of) }
 

@@ -66,3 +66,24 @@ func TestHeap(t *testing.T) {
 		require.Len(t, popped, len(in))
 	})
 }
+
+// TestReuse: a heap that was emptied is one to use again, and does not keep the room of many.
+func TestReuse(t *testing.T) {
+	for _, n := range []int{1, fewElements, 10 * fewElements} {
+		h := New(func(a, b *element) bool { return a.key < b.key }, func(e *element) *Place { return &e.place })
+		require.False(t, h.IsZero())
+		for i := range n {
+			h.Put(&element{key: -i})
+		}
+		for h.Len() > 0 {
+			h.Pop()
+		}
+		again := h.Reuse()
+		require.False(t, again.IsZero())
+		require.LessOrEqual(t, cap(again.elements.of), fewElements)
+		first := &element{key: 1}
+		again.Put(first)
+		require.Same(t, first, again.First())
+	}
+	require.True(t, new(Heap[int]).IsZero())
+}
