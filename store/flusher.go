@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql/driver"
 	"errors"
 	"slices"
 	"sync"
@@ -43,6 +44,8 @@ type flushRequest struct {
 	entries []*runfile.Entry
 	seq     int64 // of the last record
 	sum     runfile.Checksum
+	state   []driver.Value     // the part RowState of the row then; nil if the handle has not changed it
+	status  workflow.RunStatus // of the run then
 	done    func(error)
 	size    *atomic.Int64 // of the file, for the handle
 }

@@ -31,7 +31,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 		return nil, nil, nil, explainLoad("load", err)
 	}
 	r := d.newHandle(snap.Row, s.Graph)
-	r.unflushed = snap.entries
+	r.unflushed, r.appended = snap.entries, len(snap.entries)
 	for _, e := range r.unflushed {
 		r.bytes += e.ByteSize()
 	}

@@ -73,6 +73,7 @@ type redoRun struct {
 	at       time.Time        // likewise
 	state    []driver.Value   // the part RowState of its row, if that is not what pawl.db has
 	stateSeq int64            // of the record with which it became so
+	changed  int64            // the first record with which it became another than pawl.db has
 	status   workflow.RunStatus
 	was      workflow.RunStatus // the status as pawl.db has it
 	rowSeq   int64              // the last record as the row in pawl.db has it
@@ -83,7 +84,8 @@ type redoRun struct {
 	// What the transaction under way has moved into pawl.db.
 	movedEntries int // the first of entries
 	movedRow     bool
-	movedTo      int64 // the row as of this record, which is not the last one; 0 if it was not
+	movedTo      int64              // the row as of this record, which is not the last one; 0 if it was not
+	movedStatus  workflow.RunStatus // then
 }
 
 // A redoRegion is a region that has records of a run, from one on.

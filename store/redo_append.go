@@ -244,6 +244,9 @@ func (d *Dir) noteAdvance(r *Run) {
 	end := r.pending[len(r.pending)-1]
 	known.seq, known.sum, known.at = end.Seq, end.Sum, end.At
 	if r.state != nil {
+		if known.state == nil {
+			known.changed = end.Seq
+		}
 		known.state, known.stateSeq = r.state, end.Seq
 	}
 	if r.next.Status != known.status {

@@ -100,22 +100,44 @@ func TestRecordsBehindAFileStay(t *testing.T) {
 	}
 }
 
-// TestAChangedRowBehindAFileIsMoved: pawl.db has no row as it was before a commit that the redo log has changed.
-func TestAChangedRowBehindAFileIsMoved(t *testing.T) {
-	d, o := ahead(t, Options{})
-	d.hook.SetTrimRecords(3)
-	fileBehind(t, d, o, func() error {
-		if err := o.beats(5); err != nil {
-			return err
+// TestARowThatChangesBehindAFile: pawl.db has the row as it was when the file was asked for, whatever has changed it since.
+func TestARowThatChangesBehindAFile(t *testing.T) {
+	for _, durability := range []Durability{PowerLoss, ProcessCrash} {
+		d, o := ahead(t, Options{Durability: durability})
+		d.hook.SetTrimRecords(3)
+		fileBehind(t, d, o, func() error {
+			if err := o.beats(5); err != nil {
+				return err
+			}
+			return o.try(state.Resume{}, decision.ResumeRun{})
+		})
+		records, seq := inTables(t, d, "r1")
+		require.Zero(t, records)
+		require.EqualValues(t, 5, seq)
+		require.Equal(t, workflow.RunPaused, statusInTable(t, d, "r1"))
+		require.NoError(t, o.beats(1))
+		for _, again := range []*Dir{open(t, crashed(t, d.path)), d} {
+			counts, err := again.Counts(context.Background())
+			require.NoError(t, err)
+			require.Equal(t, []RunCount{{"fan", workflow.RunRunning, 1}}, counts)
+			o.same(again)
 		}
-		return o.try(state.Resume{}, decision.ResumeRun{})
-	})
-	records, seq := inTables(t, d, "r1")
-	require.Equal(t, 6, records)
-	require.EqualValues(t, 11, seq)
-	require.Equal(t, workflow.RunRunning, statusInTable(t, d, "r1"))
-	o.same(d)
-	o.same(open(t, crashed(t, d.path)))
+
+		// A handle that has not changed the row does not know what it was: then all moves.
+		o = load(t, d, "r1")
+		require.NoError(t, o.beats(1))
+		fileBehind(t, d, o, func() error {
+			if err := o.beats(5); err != nil {
+				return err
+			}
+			return o.try(state.Pause{}, decision.PauseRun{})
+		})
+		_, seq = inTables(t, d, "r1")
+		require.Equal(t, o.run.Head().Seq, seq)
+		require.Equal(t, workflow.RunPaused, statusInTable(t, d, "r1"))
+		o.same(d)
+		o.same(open(t, crashed(t, d.path)))
+	}
 }
 
 // TestALossOfPowerBehindAFile: wherever the redo log ends then, the run is what its file has, with the first of the records
@@ -147,15 +169,9 @@ func TestRegionsBehindAFile(t *testing.T) {
 	d, o := ahead(t, Options{})
 	d.hook.SetTrimRecords(3)
 	fileBehind(t, d, o, func() error {
-		d.mu.Lock()
-		d.redo.file.Switch() // as if the first region were full
-		d.mu.Unlock()
+		switchRegion(d)
 		return o.beats(7)
 	})
-	d.mu.Lock()
-	r := d.redo.behind[o.run.row.Num]
-	require.Equal(t, []redoRegion{{6, d.redo.file.Generation()}}, r.regions)
-	d.mu.Unlock()
 	d.recycleRegion()
 	_, left := behind(d)
 	require.Equal(t, 7, left)
@@ -164,22 +180,97 @@ func TestRegionsBehindAFile(t *testing.T) {
 	o.same(open(t, crashed(t, d.path)))
 }
 
-// TestManyRecordsMoveInPieces: before a commit that goes into pawl.db, what the redo log has of the run moves there, some
-// records at a time.
-func TestManyRecordsMoveInPieces(t *testing.T) {
+// switchRegion has the other region take frames, as if the one that does were full.
+func switchRegion(d *Dir) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.redo.file.Switch()
+}
+
+// TestAnOlderRegionBehindAFile: records behind a file that are in the older region move before that begins anew.
+func TestAnOlderRegionBehindAFile(t *testing.T) {
 	d, o := ahead(t, Options{Durability: ProcessCrash})
-	require.NoError(t, o.beats(2*moveOnce))
-	var moves atomic.Int32
-	reset := d.hook.OnHit(func(at string) {
+	d.hook.SetTrimRecords(3)
+	fileBehind(t, d, o, func() error {
+		if err := o.beats(2); err != nil {
+			return err
+		}
+		switchRegion(d)
+		return o.beats(7)
+	})
+	_, left := behind(d)
+	require.Equal(t, 9, left)
+	d.recycleRegion()
+	_, left = behind(d)
+	require.Zero(t, left)
+	o.same(open(t, crashed(t, d.path)))
+}
+
+// TestARegionWithTheRow: a region of which the records have moved, and not the row that it has, does not begin anew.
+func TestARegionWithTheRow(t *testing.T) {
+	d, o := ahead(t, Options{Durability: ProcessCrash})
+	switchRegion(d)
+	require.NoError(t, o.beats(3))
+	d.mu.Lock()
+	_, err := d.moveRuns([]int64{o.run.row.Num}, 4, nil)
+	d.mu.Unlock()
+	require.NoError(t, err)
+	d.recycleRegion()
+	o.same(open(t, crashed(t, d.path)))
+}
+
+// TestARowBeyondItsFile: a row that has moved since the file was asked for is not set back.
+func TestARowBeyondItsFile(t *testing.T) {
+	d, o := ahead(t, Options{Durability: ProcessCrash})
+	d.hook.SetTrimRecords(3)
+	fileBehind(t, d, o, func() error {
+		if err := o.beats(5); err != nil {
+			return err
+		}
+		if err := d.moveBehind(context.Background()); err != nil {
+			return err
+		}
+		return o.beats(7)
+	})
+	_, seq := inTables(t, d, "r1")
+	require.EqualValues(t, 10, seq)
+	o.same(d)
+	o.same(open(t, crashed(t, d.path)))
+}
+
+// countMoves counts the transactions that move what the redo log has.
+func countMoves(d *Dir) (moves *atomic.Int32, reset func()) {
+	moves = new(atomic.Int32)
+	return moves, d.hook.OnHit(func(at string) {
 		if at == "redo.moved" {
 			moves.Add(1)
 		}
 	})
+}
+
+// TestManyRecordsMoveInPieces: before a commit that goes into pawl.db, what the redo log has of the run moves there, some
+// records at a time, also while a file of the run is written. A few move with the commit.
+func TestManyRecordsMoveInPieces(t *testing.T) {
+	d, o := ahead(t, Options{Durability: ProcessCrash})
+	require.NoError(t, o.beats(2*moveOnce))
+	moves, reset := countMoves(d)
 	o.do(state.Heartbeat{}, large(2*maxAdvance))
-	reset()
 	require.EqualValues(t, 3, moves.Load())
 	runs, left := behind(d)
 	require.Zero(t, runs+left)
+	require.NoError(t, o.beats(1))
+	o.do(state.Heartbeat{}, large(2*maxAdvance))
+	require.EqualValues(t, 3, moves.Load())
 	o.same(d)
 	o.same(open(t, crashed(t, d.path)))
+
+	require.NoError(t, o.beats(2*moveOnce))
+	fileBehind(t, d, o, func() error { return o.try(state.Heartbeat{}, large(2*maxAdvance)) })
+	reset()
+	require.EqualValues(t, 3+2, moves.Load())
+	o.same(d)
+	again := open(t, crashed(t, d.path))
+	o = load(t, again, "r1")
+	require.NoError(t, o.beats(2*moveOnce))
+	o.same(again)
 }

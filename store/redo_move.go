@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // moveOnce is how many records one transaction moves from the redo log into pawl.db, between which others commit.
@@ -46,9 +48,11 @@ func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n in
 		if err := index.MoveRow(db, r.num, r.lastColumns(), r.state); err != nil {
 			return 0, false, err
 		}
-		if r.movedTo == 0 {
-			d.countMoved(r)
+		was := r.was
+		if r.movedTo != 0 {
+			was = r.movedStatus
 		}
+		d.countMoved(r, was, r.status)
 	}
 	r.movedEntries, r.movedRow = first+len(a.Entries), whole
 	l.moved = append(l.moved, movedRun{run: r})
@@ -56,20 +60,22 @@ func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n in
 }
 
 // countMoved counts a run, whose row is moved, by its status.
-func (d *Dir) countMoved(r *redoRun) {
-	if r.status != r.was {
-		d.counts.countRun(r.workflow, r.was, -1)
-		d.counts.countRun(r.workflow, r.status, 1)
+func (d *Dir) countMoved(r *redoRun, was, status workflow.RunStatus) {
+	if status != was {
+		d.counts.countRun(r.workflow, was, -1)
+		d.counts.countRun(r.workflow, status, 1)
 	}
 }
 
 // movePieces moves what pawl.db lacks of a run there, some records at a time, if they are many: the commit that
 // follows would hold all others up if it had to.
-func (d *Dir) movePieces(num int64, unflushed int) error {
-	if !d.redo.on || unflushed <= moveOnce {
+//
+// appended is how many there are at most, so that the lock is spared nearly always.
+func (d *Dir) movePieces(num int64, appended int) error {
+	if !d.redo.on || appended <= moveOnce {
 		return nil
 	}
-	return d.moveSelected(context.Background(), func(r *redoRun) bool { return r.num == num })
+	return d.moveSelected(context.Background(), func(r *redoRun) bool { return r.num == num && len(r.entries) > moveOnce })
 }
 
 // moveRunOf moves what pawl.db lacks of the run with a number there, as moveRun does.
@@ -84,27 +90,43 @@ func (d *Dir) moveRunOf(db *sqlite.Conn, num, filed int64) error {
 
 // moveFiledRow has the row of a run in pawl.db say what was so at the last record of its file, within the transaction that
 // names the file, and leaves the records behind that where they are: pawl.db is then as it were without them.
-func (d *Dir) moveFiledRow(db *sqlite.Conn, r *redoRun, last *runfile.Entry) error {
+func (d *Dir) moveFiledRow(db *sqlite.Conn, r *redoRun, j *flushJob) error {
+	last := j.lastEntry()
 	first := r.movedEntries
 	for first < len(r.entries) && r.entries[first].Seq <= last.Seq {
 		first++
 	}
 	if r.rowSeq < last.Seq {
-		if err := index.MoveRow(db, r.num, index.LastColumns(r.num, last), r.state); err != nil {
+		state, status := r.stateAt(j)
+		if err := index.MoveRow(db, r.num, index.LastColumns(r.num, last), state); err != nil {
 			return err
 		}
-		d.countMoved(r)
-		r.movedTo = last.Seq
+		d.countMoved(r, r.was, status)
+		r.movedTo, r.movedStatus = last.Seq, status
 	}
 	r.movedEntries = first
 	d.redo.moved = append(d.redo.moved, movedRun{run: r})
 	return nil
 }
 
+// stateAt returns the part RowState of the row at the last record of a file, nil if that is what pawl.db has, and the
+// status then.
+func (r *redoRun) stateAt(j *flushJob) ([]driver.Value, workflow.RunStatus) {
+	switch last := j.lastEntry().Seq; {
+	case r.state == nil || r.changed > last:
+		return nil, r.was
+	case r.stateSeq <= last:
+		return r.state, r.status
+	}
+	f := j.lastRequest()
+	return f.state, f.status
+}
+
 // leavesBehind reports whether the records behind the last one of a file stay in the redo log when the file is named: if they
-// are many, and have changed the row in nothing that is not of the last record.
-func (r *redoRun) leavesBehind(last *runfile.Entry, few int64) bool {
-	if r == nil || last == nil || r.state != nil && r.stateSeq > last.Seq {
+// are many. Where the row has changed since, the handle that asked for the file must have told what it was.
+func (r *redoRun) leavesBehind(j *flushJob, few int64) bool {
+	last := j.lastEntry()
+	if r == nil || last == nil || r.state != nil && r.changed <= last.Seq && r.stateSeq > last.Seq && j.lastRequest().state == nil {
 		return false
 	}
 	n := len(r.entries)

@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A movedRun is a run of which the transaction under way changes something in pawl.db.
@@ -67,14 +68,14 @@ func (l *redoLog) keepMovedRun(r *redoRun) {
 		r.entries = nil
 	}
 	if r.movedTo != 0 {
-		l.rowMoved(r, r.movedTo)
+		l.rowMoved(r, r.movedTo, r.movedStatus)
 		// Until then a region counts whose records were moved: it may have what the row lacks.
 		for len(r.regions) > 1 && r.regions[1].seq <= r.movedTo+1 {
 			r.regions = r.regions[1:]
 		}
 	}
 	if r.movedRow {
-		l.rowMoved(r, r.seq)
+		l.rowMoved(r, r.seq, r.status)
 		r.regions = nil
 		delete(l.behind, r.num)
 		if r.status.Final() { // it has no further commits
@@ -84,13 +85,16 @@ func (l *redoLog) keepMovedRun(r *redoRun) {
 	r.movedEntries, r.movedRow, r.movedTo = 0, false, 0
 }
 
-// rowMoved notes that pawl.db has the row of a run, as of a record.
-func (l *redoLog) rowMoved(r *redoRun, seq int64) {
-	if r.status != r.was {
+// rowMoved notes that pawl.db has the row of a run, as of a record, and with a status.
+func (l *redoLog) rowMoved(r *redoRun, seq int64, status workflow.RunStatus) {
+	if status != r.was {
 		l.addAhead(countKey{r.workflow, r.was}, 1)
-		l.addAhead(countKey{r.workflow, r.status}, -1)
+		l.addAhead(countKey{r.workflow, status}, -1)
 	}
-	r.was, r.state, r.rowSeq = r.status, nil, seq
+	r.was, r.rowSeq = status, seq
+	if r.changed = max(r.changed, seq+1); r.stateSeq <= seq {
+		r.state = nil
+	}
 }
 
 func (l *redoLog) addAhead(key countKey, n int64) {

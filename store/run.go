@@ -39,6 +39,8 @@ type Run struct {
 	dead    error  // why the handle cannot be used any more
 
 	unflushed []*runfile.Entry // committed since the last Flush
+	appended  int              // records that the redo log may have and pawl.db not, at most
+	shown     []driver.Value   // the part RowState of the row as this handle has made it last; nil if it has not
 	bytes     int64            // that they take
 	total     int64            // bytes of the file as it was loaded, and of all records since
 	size      atomic.Int64     // of the file
@@ -169,7 +171,7 @@ func (r *Run) commitPending() error {
 	}
 	err := r.encodeAdvance()
 	if err == nil && r.request.run == nil {
-		err = r.dir.movePieces(r.row.Num, len(r.unflushed))
+		err = r.dir.movePieces(r.row.Num, r.appended)
 	}
 	if err == nil {
 		err = r.dir.submitRequest(&r.request)
@@ -195,6 +197,12 @@ func (r *Run) advanceHandle() {
 	r.bytes += n
 	r.total += n
 	r.unflushed = append(r.unflushed, r.pending...)
+	if r.appended += len(r.pending); r.request.run == nil {
+		r.appended = 0
+	}
+	if r.state != nil {
+		r.shown = r.state
+	}
 	clear(r.pending)
 	r.state, r.texts, r.listings = nil, nil, nil
 	r.countTold()
@@ -252,7 +260,7 @@ func (r *Run) Flush(ch state.Changes, events []decision.Event, done func(error))
 
 // FlushTold is Flush with the events of each commit, whose data are made when the file is written.
 func (r *Run) FlushTold(ch state.Changes, told [][]decision.Told, done func(error)) {
-	err := r.queueFlush(&flushRequest{changes: ch, told: told, entries: r.unflushed, seq: r.row.Seq, sum: r.row.Sum, done: done, size: &r.size})
+	err := r.queueFlush(&flushRequest{changes: ch, told: told, entries: r.unflushed, seq: r.row.Seq, sum: r.row.Sum, state: r.shown, status: r.row.Status, done: done, size: &r.size})
 	if err != nil && done != nil {
 		done(fmt.Errorf("flush run %q: %w", string(r.row.Run), err))
 	}

@@ -94,8 +94,8 @@ func (d *Dir) nameFile(db *sqlite.Conn, j *flushJob) (filed bool, err error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if ahead, end := d.redo.behind[j.row.Num], j.lastEntry(); ahead.leavesBehind(end, d.hook.TrimRecords(trimOnce)) {
-		err = d.moveFiledRow(db, ahead, end)
+	if ahead := d.redo.behind[j.row.Num]; ahead.leavesBehind(j, d.hook.TrimRecords(trimOnce)) {
+		err = d.moveFiledRow(db, ahead, j)
 	} else if err = d.moveRunOf(db, j.row.Num, last.seq); err == nil {
 		d.redo.noteFiled(j.row.Num)
 	}

@@ -70,6 +70,9 @@ func UnpackValues(data []byte) (*codec.Values, error) {
 	vs := &codec.Values{}
 	for len(data) > 0 {
 		raw, rest, err := cutLength(data)
+		if err == nil && len(raw) == 0 {
+			err = errors.New("a large value is empty")
+		}
 		if err != nil {
 			return nil, err
 		}

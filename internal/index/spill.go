@@ -21,6 +21,11 @@ const (
 	deflateFrom = 64 << 10  // bytes of a text that is compressed; of fewer it is not worth it
 	deflateOnce = 64 << 10  // bytes that are compressed before others run
 	judgedFrom  = 256 << 10 // bytes after which a text that has not become half as large is left as it is
+
+	// A text that is longer, or of which so few bytes would be left, is not compressed, and none that says so is read:
+	// what a spill makes whoever reads it do is in proportion to the bytes that it has.
+	maxDeflated = 256 << 20
+	maxShrink   = 64 // times
 )
 
 // PackSpill returns what the parts of a record's spill hold together: the text of PackEntry, compressed if that makes
@@ -46,12 +51,15 @@ func deflateEntry(e *runfile.Entry) []byte {
 		sized = binary.AppendUvarint(sized[:0], uint64(len(text)))
 		size += uint64(len(sized) + len(text))
 	}
-	if size < deflateFrom {
+	if size < deflateFrom || size > maxDeflated {
 		return nil
 	}
 	out := bytes.NewBuffer(binary.AppendUvarint([]byte{deflated}, size))
 	w, _ := deflaters.Get().(*flate.Writer)
-	defer deflaters.Put(w)
+	defer func() {
+		w.Reset(io.Discard) // it keeps what it has written otherwise
+		deflaters.Put(w)
+	}()
 	w.Reset(out)
 	done := 0
 	for text := range textsOf(e) {
@@ -66,7 +74,7 @@ func deflateEntry(e *runfile.Entry) []byte {
 		}
 	}
 	_ = w.Close() // likewise
-	if out.Len() > done/2 {
+	if out.Len() > done/2 || out.Len() < done/maxShrink {
 		return nil
 	}
 	return out.Bytes()
@@ -78,18 +86,19 @@ func UnpackSpill(e *runfile.Entry, data []byte) error {
 		return UnpackEntry(e, data)
 	}
 	size, n := binary.Uvarint(data[1:])
-	if n <= 0 || size > maxText {
-		return errors.New("its text has no length")
+	if n <= 0 || size > maxDeflated || size/maxShrink > uint64(len(data)) {
+		return errors.New("the length of its text is wrong")
 	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1+n:])), int64(size)+1)) //nolint:gosec // it is bounded
-	if err == nil && uint64(len(text)) != size {
+	in := bytes.NewReader(data[1+n:])
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(in), int64(size)+1)) //nolint:gosec // it is bounded
+	switch {
+	case err == nil && uint64(len(text)) != size:
 		err = fmt.Errorf("it has %d bytes, not %d", len(text), size)
+	case err == nil && in.Len() > 0:
+		err = fmt.Errorf("%d bytes follow it", in.Len())
 	}
 	if err != nil {
 		return fmt.Errorf("its text cannot be decompressed: %w", err)
 	}
 	return UnpackEntry(e, text)
 }
-
-// maxText bounds what is read of the length of a text, which may be damaged.
-const maxText = 1 << 40

@@ -1,6 +1,10 @@
 package index
 
 import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -22,19 +26,20 @@ func spilled(message string, values ...string) *runfile.Entry {
 }
 
 func TestSpillsAreReadAsTheyWereWritten(t *testing.T) {
-	same := strings.Repeat(`{"token":1}`, 100_000)
+	same := someTokens(100_000)
 	for name, c := range map[string]struct {
 		entry  *runfile.Entry
 		shrink bool
 	}{
 		"small":                      {spilled(`{"type":"start"}`), false},
 		"a message":                  {spilled(same), true},
-		"values":                     {spilled(`{}`, same, "", same[1:]), true},
+		"values":                     {spilled(`{}`, same, same[1:]), true},
 		"letters in no order":        {spilled(harness.RandomLetters(1 << 20)), false},
 		"first none, then the same":  {spilled(harness.RandomLetters(1<<20), strings.Repeat(same, 10)), false},
 		"first the same, then none":  {spilled(same, harness.RandomLetters(4<<20)), false},
 		"just as long as is judged":  {spilled(harness.RandomLetters(judgedFrom - 1)), false},
-		"just long enough to shrink": {spilled(strings.Repeat("x", deflateFrom)), true},
+		"just long enough to shrink": {spilled(same[:deflateFrom]), true},
+		"too much of the same":       {spilled(strings.Repeat("x", 1<<20)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, whole := PackSpill(c.entry), PackEntry(c.entry)
@@ -51,10 +56,10 @@ func TestSpillsAreReadAsTheyWereWritten(t *testing.T) {
 
 // A spill that was changed gives an error, or a record with another text, of which the checksum does not fit.
 func TestSpillsThatWereChanged(t *testing.T) {
-	e := spilled(strings.Repeat(`{"token":1}`, 10_000))
+	e := spilled(someTokens(5000))
 	whole, data := string(PackEntry(e)), PackSpill(e)
 	require.EqualValues(t, deflated, data[0])
-	for i := range data {
+	for i := 0; i < len(data); i += 1 + i/100 {
 		changed := append([]byte(nil), data...)
 		changed[i] ^= 0x11
 		var got runfile.Entry
@@ -62,8 +67,36 @@ func TestSpillsThatWereChanged(t *testing.T) {
 			require.False(t, string(PackEntry(&got)) == whole, "byte %d", i)
 		}
 	}
-	for n := range len(data) {
+	for n := 0; n < len(data); n += 1 + n/100 {
 		require.Error(t, UnpackSpill(&runfile.Entry{}, data[:n]), "cut to %d bytes", n)
 	}
-	require.ErrorContains(t, UnpackSpill(&runfile.Entry{}, []byte{deflated, 0x80}), "no length")
+	require.ErrorContains(t, UnpackSpill(&runfile.Entry{}, []byte{deflated, 0x80}), "length")
+	require.ErrorContains(t, UnpackSpill(&runfile.Entry{}, append(data, "more"...)), "4 bytes follow it")
+}
+
+// A few bytes do not make whoever reads them work for long.
+func TestSpillsThatAreBombs(t *testing.T) {
+	for name, size := range map[string]uint64{"as long as it says": 32 << 20, "longer": 1 << 20, "too long": 1 << 40} {
+		var b bytes.Buffer
+		b.Write(binary.AppendUvarint([]byte{deflated}, size))
+		w, err := flate.NewWriter(&b, flate.BestCompression)
+		require.NoError(t, err)
+		for range 32 {
+			_, err = w.Write(make([]byte, 1<<20))
+			require.NoError(t, err)
+		}
+		require.NoError(t, w.Close())
+		require.Error(t, UnpackSpill(&runfile.Entry{}, b.Bytes()), name)
+	}
+	_, err := UnpackValues([]byte{0, 0})
+	require.ErrorContains(t, err, "empty")
+}
+
+// someTokens returns the text of n objects that are much alike.
+func someTokens(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"token":%d}`, i)
+	}
+	return b.String()
 }
