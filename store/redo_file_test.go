@@ -272,5 +272,29 @@ func TestManyRecordsMoveInPieces(t *testing.T) {
 	again := open(t, crashed(t, d.path))
 	o = load(t, again, "r1")
 	require.NoError(t, o.beats(2*moveOnce))
+	o = load(t, again, "r1") // a handle that has appended nothing
+	moves, reset = countMoves(again)
+	o.do(state.Heartbeat{}, large(2*maxAdvance))
+	require.EqualValues(t, 2, moves.Load())
+	require.NoError(t, o.beats(2*moveOnce))
+	require.NoError(t, again.moveBehind(context.Background()))
+	require.EqualValues(t, 2+2, moves.Load())
+	require.NoError(t, o.beats(1))
+	o.do(state.Heartbeat{}, large(2*maxAdvance))
+	require.EqualValues(t, 2+2, moves.Load(), "one record moves with the commit")
+	reset()
 	o.same(again)
+}
+
+// TestAMoveThatIsUndone: what a transaction that is rolled back was to move is forgotten.
+func TestAMoveThatIsUndone(t *testing.T) {
+	d, o := ahead(t, Options{})
+	d.mu.Lock()
+	r := d.redo.behind[o.run.row.Num]
+	r.movedEntries, r.movedRow, r.movedTo = 2, true, 3
+	d.redo.moved = append(d.redo.moved, movedRun{run: r})
+	d.redo.clearMoved()
+	left := []any{r.movedEntries, r.movedRow, r.movedTo}
+	d.mu.Unlock()
+	require.Equal(t, []any{0, false, int64(0)}, left)
 }
