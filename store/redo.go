@@ -34,6 +34,8 @@ import (
 //     which pawl.db lacks. The next Open executes them, in the transaction with its epoch.
 //   - The commits of a run are in their order: what is in the redo log of it goes on from what is in
 //     pawl.db. To execute one that pawl.db has changes nothing.
+//   - When the file of a run is named, the records behind it may stay. The row in pawl.db then is as of the last record of
+//     the file: it never names a record that neither the file nor the log in pawl.db has.
 //   - A region of the redo log begins anew when all that was in it is durable in pawl.db.
 //   - At ProcessCrash, where commits are not synced, a loss of power may leave pawl.db ahead of the
 //     redo log or behind. What moves is all of a run up to its last record, or is synced
