@@ -76,6 +76,12 @@ func TestEventsAreAddedInPieces(t *testing.T) {
 	require.Greater(t, harness.CountTurns(func() { appendEvents(many, nil, CreateToken{}) }), int64(15))
 }
 
+// A list of events that has room for one more takes it, whatever a decision could tell.
+func TestEventsTakeTheRoomThatThereIs(t *testing.T) {
+	told := make([]Told, 3, 4)
+	require.Same(t, &told[0], &appendEvents(told, nil, CreateToken{})[0])
+}
+
 // The text of a long record stays in the memory in which it was made, which is no longer anybody's scratch.
 func TestTextsOfLongRecordsAreKept(t *testing.T) {
 	record := func(task string) Record {

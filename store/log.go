@@ -11,9 +11,11 @@ import (
 	"hash/crc32"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -126,23 +128,9 @@ func (e *logEntry) encode() []byte {
 // deflate compresses tapes, each after its length.
 func deflate(tapes [][]byte) []byte {
 	var out bytes.Buffer
-	w := deflaters.Get().(*flate.Writer)
-	defer deflaters.Put(w)
-	w.Reset(&out)
-	var size [binary.MaxVarintLen64]byte
-	for _, tape := range tapes {
-		_, _ = w.Write(size[:binary.PutUvarint(size[:], uint64(len(tape)))]) // into memory
-		_, _ = w.Write(tape)
-	}
-	_ = w.Close()
+	index.DeflateTexts(&out, slices.Values(tapes), func(int) bool { return true })
 	return out.Bytes()
 }
-
-// deflaters have what a compression takes: some hundred KB.
-var deflaters = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.BestSpeed) // it fails for other levels only
-	return w
-}}
 
 // inflate is the inverse of deflate.
 func inflate(data []byte) (tapes [][]byte, err error) {

@@ -65,9 +65,10 @@ func (d *Dir) spillLarge(entries []*runfile.Entry) error {
 			continue
 		}
 		err := d.clearGarbage()
-		text := index.PackSpill(e)
-		e.SpillBytes = int64(len(text))
+		var text []byte
 		if err == nil {
+			text = index.PackSpill(e)
+			e.SpillBytes = int64(len(text))
 			err = d.reserveSpace(e.SpillBytes + min(e.SpillBytes, longLog*index.PageSize))
 		}
 		if err == nil {

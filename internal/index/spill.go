@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"sync"
 
 	"github.com/pawl-run/pawl/internal/pace"
@@ -38,23 +39,32 @@ func PackSpill(e *runfile.Entry) []byte {
 	return PackEntry(e)
 }
 
+// deflateEntry returns the text of PackEntry compressed, or nil if that is not worth it.
+func deflateEntry(e *runfile.Entry) []byte {
+	size := 0
+	for text := range textsOf(e) {
+		size += len(binary.AppendUvarint(nil, uint64(len(text)))) + len(text)
+	}
+	if size < deflateFrom || size > maxDeflated {
+		return nil
+	}
+	out := bytes.NewBuffer(binary.AppendUvarint([]byte{deflated}, uint64(size)))
+	whole := DeflateTexts(out, textsOf(e), func(done int) bool { return done < judgedFrom || out.Len() <= done/2 })
+	if !whole || out.Len() > size/2 || out.Len() < size/maxShrink {
+		return nil
+	}
+	return out.Bytes()
+}
+
 // deflaters has the memory of compression, which takes more than half a MB each.
 var deflaters = sync.Pool{New: func() any {
 	w, _ := flate.NewWriter(io.Discard, flate.BestSpeed) // it refuses other levels
 	return w
 }}
 
-// deflateEntry returns the text of PackEntry compressed, or nil if that is not worth it.
-func deflateEntry(e *runfile.Entry) []byte {
-	size, sized := uint64(0), []byte(nil)
-	for text := range textsOf(e) {
-		sized = binary.AppendUvarint(sized[:0], uint64(len(text)))
-		size += uint64(len(sized) + len(text))
-	}
-	if size < deflateFrom || size > maxDeflated {
-		return nil
-	}
-	out := bytes.NewBuffer(binary.AppendUvarint([]byte{deflated}, size))
+// DeflateTexts appends texts, each after its length, compressed together. It asks goOn after each piece, with how many bytes
+// that makes, and reports whether it was never told to stop.
+func DeflateTexts(out *bytes.Buffer, texts iter.Seq[[]byte], goOn func(done int) bool) (whole bool) {
 	w, _ := deflaters.Get().(*flate.Writer)
 	defer func() {
 		w.Reset(io.Discard) // it keeps what it has written otherwise
@@ -62,22 +72,20 @@ func deflateEntry(e *runfile.Entry) []byte {
 	}()
 	w.Reset(out)
 	done := 0
-	for text := range textsOf(e) {
-		sized = binary.AppendUvarint(sized[:0], uint64(len(text)))
-		_, _ = w.Write(sized) // a Buffer never fails
-		for done += len(sized); len(text) > 0; pace.Pause() {
-			n, _ := w.Write(text[:min(deflateOnce, len(text))]) // likewise
-			text = text[n:]
-			if done += n; done >= judgedFrom && out.Len() > done/2 {
-				return nil
+	for text := range texts {
+		var size [binary.MaxVarintLen64]byte
+		n, _ := w.Write(size[:binary.PutUvarint(size[:], uint64(len(text)))]) // a Buffer never fails
+		for done += n; len(text) > 0; done += n {
+			if n, _ = w.Write(text[:min(deflateOnce, len(text))]); n == deflateOnce { // likewise
+				pace.Pause()
+			}
+			if text = text[n:]; !goOn(done + n) {
+				return false
 			}
 		}
 	}
 	_ = w.Close() // likewise
-	if out.Len() > done/2 || out.Len() < done/maxShrink {
-		return nil
-	}
-	return out.Bytes()
+	return true
 }
 
 // UnpackSpill is the inverse of PackSpill.

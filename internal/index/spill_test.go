@@ -76,9 +76,17 @@ func TestSpillsThatWereChanged(t *testing.T) {
 
 // A few bytes do not make whoever reads them work for long.
 func TestSpillsThatAreBombs(t *testing.T) {
-	for name, size := range map[string]uint64{"as long as it says": 32 << 20, "longer": 1 << 20, "too long": 1 << 40} {
+	for _, c := range []struct {
+		size uint64 // that it says
+		more int    // bytes behind it
+		want string
+	}{
+		{32 << 20, 0, "the length of its text is wrong"},
+		{1 << 20, 0, "it has 1048577 bytes"},
+		{maxDeflated + 1, 5 << 20, "the length of its text is wrong"},
+	} {
 		var b bytes.Buffer
-		b.Write(binary.AppendUvarint([]byte{deflated}, size))
+		b.Write(binary.AppendUvarint([]byte{deflated}, c.size))
 		w, err := flate.NewWriter(&b, flate.BestCompression)
 		require.NoError(t, err)
 		for range 32 {
@@ -86,7 +94,8 @@ func TestSpillsThatAreBombs(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Close())
-		require.Error(t, UnpackSpill(&runfile.Entry{}, b.Bytes()), name)
+		b.Write(make([]byte, c.more))
+		require.ErrorContains(t, UnpackSpill(&runfile.Entry{}, b.Bytes()), c.want)
 	}
 	_, err := UnpackValues([]byte{0, 0})
 	require.ErrorContains(t, err, "empty")
