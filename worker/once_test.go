@@ -238,7 +238,9 @@ func TestOnceMessagesAreChecked(t *testing.T) {
 			_, err := ask(p, http.MethodPost, "/v1/once", body)
 			require.ErrorContains(t, err, want, body)
 		}
+		p.mu.Lock() // the other two tasks may be on their way into the queue
 		mine := p.queue.items[task.Key].task
+		p.mu.Unlock()
 		held := func() error { return nil }
 		for i := range remote.MaxTurns {
 			_, err := p.turns.AskTurn(t.Context(), mine, remote.OnceMessage{Key: task.Key, Turn: string(rune('a' + i)), Once: "k"}, 0, held)
