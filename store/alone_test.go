@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -11,11 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/internal/testhook"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // inCommitAlone reports whether the goroutine that calls it commits for itself.
@@ -154,44 +150,4 @@ func TestACommitterThatEndsWhileItIsClosed(t *testing.T) {
 	group.Wait()
 	require.ErrorIs(t, d.Err(), ErrFailed)
 	require.NoError(t, d.Close())
-}
-
-// TestTransactionsLetBatchesPass: who needs a transaction of SQLite comes behind a few batches that the redo log takes, and
-// at once where there are no more.
-func TestTransactionsLetBatchesPass(t *testing.T) {
-	for _, batches := range []int{1, maxPasses + 3} {
-		hook := &testhook.Hook{}
-		d := openWith(t, t.TempDir(), Options{Hook: hook})
-		commits := make([]func(), batches) // of a run each
-		for n := range commits {
-			o := start(t, d, workflow.RunID(fmt.Sprint("r", n)))
-			o.do(state.Start{}, startRun(nil))
-			r := o.record(state.Pause{}, decision.PauseRun{})
-			commits[n] = func() { require.NoError(t, o.run.Commit(o.state, []decision.Record{r})) }
-		}
-		var group sync.WaitGroup
-		next := func(waiting int64, f func()) { // with the lock, in whose hands the request is when it returns
-			group.Go(f)
-			for d.committer.waiting.Load() < waiting {
-				runtime.Gosched()
-			}
-		}
-		passed, seen := 0, -1
-		hook.OnHit(func(point string) {
-			if point != "redo.appended" {
-				return
-			}
-			if passed++; passed < batches { // another one comes while this one is committed
-				next(d.committer.waiting.Load()+1, commits[passed])
-			}
-		})
-		d.mu.Lock()
-		next(1, commits[0])
-		next(2, func() {
-			require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { seen = passed; return nil }))
-		})
-		d.mu.Unlock()
-		group.Wait()
-		require.Equal(t, min(batches, maxPasses+1), seen)
-	}
 }

@@ -16,21 +16,17 @@ import (
 // be interrupted, so a large request ends the batch that it is in, and what is larger than that
 // is split before it comes here, by spillLarge and trimSome.
 const (
-	maxQueue  = 1024    // requests that wait; more callers block
-	maxBatch  = 512     // requests in one transaction
-	maxBytes  = 1 << 20 // after which a transaction takes no further request
-	maxPasses = 2       // batches in a row that transactions of SQLite let pass
+	maxQueue = 1024    // requests that wait; more callers block
+	maxBatch = 512     // requests in one transaction
+	maxBytes = 1 << 20 // after which a transaction takes no further request
 )
 
 // A committer is the goroutine that commits for all runs, so that runs which commit at the same
 // time share one transaction and one sync, which is most of what a commit costs. It takes
-// whatever waits when it comes to it, and waits for nobody: a lone caller is not delayed in the
-// hope of others. Who commits alone does so in a goroutine of its own: two hand-overs would take
+// whatever waits when it comes to it. A lone caller is not delayed in the hope of others; where the last
+// batch had several requests, the goroutine steps back before the next one, so that those come too
+// which are about to. Who commits alone does so in a goroutine of its own: two hand-overs would take
 // as long as the commit.
-//
-// While commits go into the redo log, those that need a transaction of SQLite, as the start of a run
-// and the naming of a file do, let a few batches pass: more of them come together, and their
-// sync is one for more.
 //
 // Requests are committed in the order in which they came into the queue, but for a caller that
 // commits by itself, which finds the queue empty. That order is not promised to anybody: the
@@ -44,9 +40,9 @@ type committer struct {
 	waiting atomic.Int64  // requests handed to the goroutine that are in no transaction yet
 	single  int           // transactions of one request since the last one of more; guarded by Dir.mu
 
-	batch  []*commitRequest // that is being committed; only for the goroutine
-	passed []*commitRequest // have let the last batch pass, and are the first of the next one; likewise
-	passes int              // batches in a row that were let pass; likewise
+	// For the goroutine alone:
+	batch []*commitRequest // that is being committed
+	pause stepBack         // before the next one
 }
 
 // alone is after how many transactions of one request each the next caller commits by
@@ -86,18 +82,17 @@ func (c *committer) commitLoop(d *Dir) {
 	emptied := false
 	defer func() { c.endLoop(d, emptied) }()
 	for {
-		batch = append(batch[:0], c.passed...)
-		if c.passed = c.passed[:0]; len(batch) == 0 {
-			select {
-			case r := <-c.queue:
-				batch = append(batch, r)
-			case <-c.quit:
-				if emptied = len(c.queue) == 0; emptied {
-					return
-				}
+		batch = batch[:0]
+		select {
+		case r := <-c.queue:
+			batch = append(batch, r)
+		case <-c.quit:
+			if emptied = len(c.queue) == 0; emptied {
+				return
 			}
 		}
-		d.commitAndAnswer(batch)
+		c.pause.letOthersCome(c.queue, d.hook)
+		c.pause.last = d.commitAndAnswer(batch)
 	}
 }
 
@@ -121,9 +116,6 @@ func (c *committer) endLoop(d *Dir, emptied bool) {
 	}
 	c.sending.Unlock()
 	c.refuseQueued(err)
-	for _, r := range c.passed {
-		r.answerLate(err)
-	}
 }
 
 var errCommitterEnded = errors.New("the goroutine that commits was ended")
@@ -167,17 +159,6 @@ func (c *committer) gatherBatch(batch []*commitRequest) []*commitRequest {
 		}
 	}
 	return batch
-}
-
-// letPass returns which of others, the requests of a batch that the redo log does not take, are committed now.
-func (c *committer) letPass(advances, others []*commitRequest) []*commitRequest {
-	if len(advances) == 0 || len(others) == 0 || len(others) > maxBatch/2 || c.passes == maxPasses {
-		c.passes = 0
-		return others
-	}
-	c.passes++
-	c.passed = append(c.passed, others...)
-	return nil
 }
 
 // submitRequest commits a request and returns when it is durable, or has failed.
@@ -274,11 +255,11 @@ func (d *Dir) updateIndexLarge(bytes int, apply func(*sqlite.Conn) error) error 
 	return d.submitRequest(&commitRequest{apply: apply, bytes: bytes, answer: make(chan error, 1)})
 }
 
-// commitAndAnswer commits a batch, with the requests that wait behind it, and answers it.
+// commitAndAnswer commits a batch, with the requests that wait behind it, answers it, and returns how many they were.
 //
 // Everybody is answered before a checkpoint begins: a long one costs those who come next, and not
 // those whose records are durable already.
-func (d *Dir) commitAndAnswer(batch []*commitRequest) {
+func (d *Dir) commitAndAnswer(batch []*commitRequest) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	batch = d.committer.gatherBatch(batch)
@@ -289,8 +270,7 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 		d.committer.single = 0
 	}
 	advances, others := d.redo.splitBatch(batch)
-	others = d.committer.letPass(advances, others)
-	d.committer.waiting.Add(-int64(len(advances) + len(others)))
+	d.committer.waiting.Add(-int64(len(batch)))
 	for _, some := range [][]*commitRequest{advances, others} {
 		if len(some) > 0 {
 			d.commitBatch(some)
@@ -303,6 +283,7 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) {
 	if d.dead == nil {
 		d.startCheckpoint()
 	}
+	return len(batch)
 }
 
 // IsCommitting reports whether a transaction or a checkpoint is under way.
