@@ -25,7 +25,7 @@ func inCommitAlone() bool {
 func singleCommits(d *Dir) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.committer.single
+	return int(d.committer.single.Load())
 }
 
 // TestALoneRunCommitsItself: a run that commits alone hands nothing over, until another

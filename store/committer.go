@@ -38,7 +38,7 @@ type committer struct {
 	sending sync.RWMutex  // held while a request is handed over
 	stopped atomic.Bool   // nobody hands over any more, but who holds sending
 	waiting atomic.Int64  // requests handed to the goroutine that are in no transaction yet
-	single  int           // transactions of one request since the last one of more; guarded by Dir.mu
+	single  atomic.Int64  // transactions of one request since the last one of more; changed with Dir.mu held
 
 	// For the goroutine alone:
 	batch []*commitRequest // that is being committed
@@ -52,6 +52,9 @@ type committer struct {
 // So many transactions in a row with one request each are a sign that there is one run that
 // commits, and not several that happened to miss each other.
 const alone = 16
+
+// isLone reports whether one caller commits at a time, and has done so for a while.
+func (c *committer) isLone() bool { return c.single.Load() >= alone }
 
 // startLoop begins the goroutine, as the last step of Open: nobody may commit before.
 func (c *committer) startLoop(d *Dir) {
@@ -177,7 +180,7 @@ func (d *Dir) submitRequest(r *commitRequest) error {
 	// checkpoint that is due is the committer's, since its caller has the answer before it
 	// begins.
 	if c.waiting.Load() == 0 && d.mu.TryLock() {
-		if d.dead == nil && c.single >= alone && !d.needsCheckpoint() && !c.stopped.Load() {
+		if d.dead == nil && c.isLone() && !d.needsCheckpoint() && !c.stopped.Load() {
 			return d.commitAlone(r)
 		}
 		d.mu.Unlock()
@@ -266,8 +269,8 @@ func (d *Dir) commitAndAnswer(batch []*commitRequest) int {
 	d.committer.batch = batch
 	// A batch of more than one shows that runs commit at the same time: then it is the goroutine
 	// that lets them come together.
-	if d.committer.single++; len(batch) > 1 {
-		d.committer.single = 0
+	if d.committer.single.Add(1); len(batch) > 1 {
+		d.committer.single.Store(0)
 	}
 	advances, others := d.redo.splitBatch(batch)
 	d.committer.waiting.Add(-int64(len(batch)))

@@ -24,12 +24,15 @@ import (
 // comes alone or with others; the next commit waits for them. So a worker lets files of runs that
 // have ended come together, unless somebody waits for one: that the log keeps their records for
 // gatherFor longer harms nobody. A run that goes to sleep may be wanted at once, and does not wait.
+// Where commits are synced, and come one at a time, few files are synced together: each batch holds the next
+// commit up, which nothing can make up for then.
 const (
 	flushWorkers  = 2    // files that are built at a time
 	maxBacklog    = 2048 // runs that wait for their file; then commits wait
 	maxFlushBatch = 64   // files that are synced together
 	minSyncAll    = 4    // files from which on syncing the whole file system is quicker
 	gatherRuns    = 64   // runs that have ended whose files come together at once
+	gatherFew     = 12   // likewise, where the next commit would wait for them
 	gatherFor     = 100 * time.Millisecond
 )
 
@@ -74,6 +77,7 @@ type flusher struct {
 	due       time.Time       // when a worker takes what is queued, however little it is
 	timer     *time.Timer     // fires then
 	gather    int             // runs for which a worker does not wait for more
+	holdsUp   func() bool     // whether that is for gatherFew at most
 	postponed []*runFlushes   // until the backup that is under way has ended
 	held      map[string]bool // files that a backup may still copy and nobody else needs; nil without one
 	large     bool            // a worker builds a large file
@@ -105,6 +109,7 @@ func (f *flusher) startWorkers(d *Dir) {
 	f.timer = time.AfterFunc(time.Hour, f.timerFired)
 	f.timer.Stop()
 	f.gather = int(d.hook.GatherRuns(gatherRuns))
+	f.holdsUp = func() bool { return d.options.Durability == PowerLoss && d.committer.isLone() }
 	for range d.hook.FlushWorkers(flushWorkers) {
 		f.workers.Go(func() { f.flushLoop(d) }) // until stopWorkers
 	}
@@ -172,7 +177,8 @@ func (f *flusher) timerFired() {
 
 // isDue reports whether a worker begins with what is queued. The lock is held.
 func (f *flusher) isDue() bool {
-	return f.stopped || len(f.queue) >= f.gather || !time.Now().Before(f.due)
+	n := len(f.queue)
+	return f.stopped || n >= f.gather || n >= gatherFew && f.holdsUp() || !time.Now().Before(f.due)
 }
 
 // waitForRun returns when no flush of a run is under way or queued. Requests that

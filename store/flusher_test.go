@@ -196,29 +196,35 @@ func TestReadersSeeOneCommit(t *testing.T) {
 }
 
 // Files of runs that have ended are made together, soon; that of a run which goes on is made at once, and so are all when
-// there are several, or somebody waits for one.
+// there are several, or somebody waits for one. Where one run commits at a time, and each commit is synced, few are several.
 func TestEndedRunsAreFiledTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		ended  int
 		also   func(t *testing.T, d *Dir)
 		batch  int
 		waited time.Duration
+		lone   bool
+		kept   Durability
 	}{
-		"one":         {1, nil, 1, gatherFor},
-		"some":        {gatherRuns - 1, nil, gatherRuns - 1, gatherFor},
-		"many":        {gatherRuns, nil, gatherRuns, 0},
-		"one goes on": {3, func(t *testing.T, d *Dir) { flushRunning(t, d) }, 4, 0},
-		"one is wanted": {3, func(t *testing.T, d *Dir) {
+		"one":         {ended: 1, batch: 1, waited: gatherFor},
+		"some":        {ended: gatherRuns - 1, batch: gatherRuns - 1, waited: gatherFor},
+		"many":        {ended: gatherRuns, batch: gatherRuns},
+		"one goes on": {ended: 3, also: func(t *testing.T, d *Dir) { flushRunning(t, d) }, batch: 4},
+		"one is wanted": {ended: 3, also: func(t *testing.T, d *Dir) {
 			_, _, _, err := d.Load("run-0")
 			require.NoError(t, err)
-		}, 3, 0},
-		"it closes": {3, func(t *testing.T, d *Dir) { require.NoError(t, d.Close()) }, 3, 0},
+		}, batch: 3},
+		"it closes":                  {ended: 3, also: func(t *testing.T, d *Dir) { require.NoError(t, d.Close()) }, batch: 3},
+		"fewer than a few, lone":     {ended: gatherFew - 1, batch: gatherFew - 1, waited: gatherFor, lone: true},
+		"a few, lone":                {ended: gatherFew, batch: gatherFew, lone: true},
+		"a few, lone, not synced":    {ended: gatherFew, batch: gatherFew, waited: gatherFor, lone: true, kept: ProcessCrash},
+		"a few, some commit at once": {ended: gatherFew, batch: gatherFew, waited: gatherFor},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hook := &testhook.Hook{}
 				hook.SetFlushWorkers(1)
-				d := openWith(t, t.TempDir(), Options{Hook: hook})
+				d := openWith(t, t.TempDir(), Options{Hook: hook, Durability: c.kept})
 				var mu sync.Mutex
 				begin, batches, waited, begun := time.Now(), []int{}, time.Duration(0), 0
 				hook.OnHit(func(point string) {
@@ -236,6 +242,9 @@ func TestEndedRunsAreFiledTogether(t *testing.T) {
 				for i := range owners {
 					owners[i] = start(t, d, workflow.RunID(fmt.Sprint("run-", i)))
 					owners[i].five(nil)
+				}
+				if d.committer.single.Store(0); c.lone {
+					d.committer.single.Store(alone)
 				}
 				for _, o := range owners {
 					o.run.Flush(o.state.TakeChanges(), o.events, nil)
