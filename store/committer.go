@@ -24,8 +24,8 @@ const (
 // A committer is the goroutine that commits for all runs, so that runs which commit at the same
 // time share one transaction and one sync, which is most of what a commit costs. It takes
 // whatever waits when it comes to it. A lone caller is not delayed in the hope of others; where the last
-// batch had several requests, the goroutine steps back before the next one, so that those come too
-// which are about to. Who commits alone does so in a goroutine of its own: two hand-overs would take
+// batch had several requests, the goroutine steps back before the next one, so that requests which are about to
+// come are in it too. Who commits alone does so in a goroutine of its own: two hand-overs would take
 // as long as the commit.
 //
 // Requests are committed in the order in which they came into the queue, but for a caller that
@@ -94,6 +94,7 @@ func (c *committer) commitLoop(d *Dir) {
 				return
 			}
 		}
+		c.batch = batch // endLoop answers it, if the goroutine is ended from here on
 		c.pause.letOthersCome(c.queue, d.hook)
 		c.pause.last = d.commitAndAnswer(batch)
 	}

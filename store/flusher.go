@@ -24,8 +24,8 @@ import (
 // comes alone or with others; the next commit waits for them. So a worker lets files of runs that
 // have ended come together, unless somebody waits for one: that the log keeps their records for
 // gatherFor longer harms nobody. A run that goes to sleep may be wanted at once, and does not wait.
-// Where commits are synced, and come one at a time, few files are synced together: each batch holds the next
-// commit up, which nothing can make up for then.
+// Where commits are synced, and come one at a time, few files are let come together: each batch holds the next
+// commit up, and no other run uses that time.
 const (
 	flushWorkers  = 2    // files that are built at a time
 	maxBacklog    = 2048 // runs that wait for their file; then commits wait
@@ -77,7 +77,7 @@ type flusher struct {
 	due       time.Time       // when a worker takes what is queued, however little it is
 	timer     *time.Timer     // fires then
 	gather    int             // runs for which a worker does not wait for more
-	holdsUp   func() bool     // whether that is for gatherFew at most
+	holdsUp   func() bool     // whether gatherFew are enough; nobody tells a worker when that changes, who then sees it by due
 	postponed []*runFlushes   // until the backup that is under way has ended
 	held      map[string]bool // files that a backup may still copy and nobody else needs; nil without one
 	large     bool            // a worker builds a large file
@@ -195,7 +195,7 @@ func (f *flusher) waitForRun(id workflow.RunID) {
 			delete(f.runs, id)
 			return
 		}
-		if r.queued && !f.isDue() {
+		if r.queued && time.Now().Before(f.due) { // also if it is due because runs commit one at a time by now: no worker was told
 			f.due = f.due.Add(-gatherFor)
 			f.changed.Broadcast()
 		}

@@ -198,6 +198,10 @@ func TestReadersSeeOneCommit(t *testing.T) {
 // Files of runs that have ended are made together, soon; that of a run which goes on is made at once, and so are all when
 // there are several, or somebody waits for one. Where one run commits at a time, and each commit is synced, few are several.
 func TestEndedRunsAreFiledTogether(t *testing.T) {
+	wanted := func(t *testing.T, d *Dir) {
+		_, _, _, err := d.Load("run-0")
+		require.NoError(t, err)
+	}
 	for name, c := range map[string]struct {
 		ended  int
 		also   func(t *testing.T, d *Dir)
@@ -206,19 +210,21 @@ func TestEndedRunsAreFiledTogether(t *testing.T) {
 		lone   bool
 		kept   Durability
 	}{
-		"one":         {ended: 1, batch: 1, waited: gatherFor},
-		"some":        {ended: gatherRuns - 1, batch: gatherRuns - 1, waited: gatherFor},
-		"many":        {ended: gatherRuns, batch: gatherRuns},
-		"one goes on": {ended: 3, also: func(t *testing.T, d *Dir) { flushRunning(t, d) }, batch: 4},
-		"one is wanted": {ended: 3, also: func(t *testing.T, d *Dir) {
-			_, _, _, err := d.Load("run-0")
-			require.NoError(t, err)
-		}, batch: 3},
+		"one":                        {ended: 1, batch: 1, waited: gatherFor},
+		"some":                       {ended: gatherRuns - 1, batch: gatherRuns - 1, waited: gatherFor},
+		"many":                       {ended: gatherRuns, batch: gatherRuns},
+		"one goes on":                {ended: 3, also: func(t *testing.T, d *Dir) { flushRunning(t, d) }, batch: 4},
+		"one is wanted":              {ended: 3, also: wanted, batch: 3},
 		"it closes":                  {ended: 3, also: func(t *testing.T, d *Dir) { require.NoError(t, d.Close()) }, batch: 3},
 		"fewer than a few, lone":     {ended: gatherFew - 1, batch: gatherFew - 1, waited: gatherFor, lone: true},
 		"a few, lone":                {ended: gatherFew, batch: gatherFew, lone: true},
 		"a few, lone, not synced":    {ended: gatherFew, batch: gatherFew, waited: gatherFor, lone: true, kept: ProcessCrash},
 		"a few, some commit at once": {ended: gatherFew, batch: gatherFew, waited: gatherFor},
+		"one is wanted, and lone by now": {ended: gatherFew, batch: gatherFew, also: func(t *testing.T, d *Dir) {
+			synctest.Wait()
+			d.committer.single.Store(alone)
+			wanted(t, d)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 
 // A stepBack decides when the committer lets other goroutines come first.
 //
-// A commit answers several runs at once, and each of them has its next commit soon: but a goroutine that goes on at once
-// finds the first of these, and commits it alone. Behind those that can run now it finds most of them. Where it is
-// the last batch that tells how many run side by side, a lone caller pays nothing.
+// A batch answers several runs at once, and each of them has its next commit soon. Were the committer to go on at once, it
+// would find the first of these, and commit it alone; behind the goroutines that can run now it finds most of them. The last
+// batch tells whether runs commit side by side: a lone caller is never held up.
 type stepBack struct {
 	last    int // requests of the last batch
-	crowded int // batches before which it does not step back any more
+	crowded int // for how many more batches it leaves out to step back
 }
 
 // While other goroutines compute and never step back themselves, Go gives each of them 10 ms at a time, and the committer
@@ -27,11 +27,11 @@ const (
 
 // letOthersCome steps back, behind all goroutines that can run now, if the last batch had several requests.
 func (s *stepBack) letOthersCome(queue <-chan *commitRequest, hook *testhook.Hook) {
-	if s.last <= 1 {
-		return
-	}
 	if s.crowded > 0 {
 		s.crowded--
+		return
+	}
+	if s.last <= 1 {
 		return
 	}
 	begin := time.Now()

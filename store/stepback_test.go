@@ -16,6 +16,10 @@ import (
 // TestTheCommitterStepsBack: behind a batch of several requests those come into the next one that are about to come, and a
 // lone caller waits for nobody.
 func TestTheCommitterStepsBack(t *testing.T) {
+	synctest.Test(t, testSteppingBack) // where no time passes
+}
+
+func testSteppingBack(t *testing.T) {
 	hook := &testhook.Hook{}
 	d := openWith(t, t.TempDir(), Options{Hook: hook})
 	c, group := &d.committer, sync.WaitGroup{}
@@ -60,6 +64,56 @@ func TestTheCommitterStepsBack(t *testing.T) {
 	require.Equal(t, 1, backs, "there were three before")
 	require.EqualValues(t, 1, commit(nothing))
 	require.Equal(t, 1, backs, "there was one before")
+	require.NoError(t, d.Close())
+}
+
+// TestWhoCanRunComesFirst: behind a batch of several, goroutines that can run hand their requests over before the next one.
+func TestWhoCanRunComesFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	all := 0
+	for range 20 {
+		synctest.Test(t, func(*testing.T) {
+			queue, s := make(chan *commitRequest, 3), stepBack{last: 2}
+			for range cap(queue) {
+				go func() { queue <- nil }()
+			}
+			if s.letOthersCome(queue, nil); len(queue) == cap(queue) {
+				all++
+			}
+			synctest.Wait()
+		})
+	}
+	require.Greater(t, all, 10, "now and then the scheduler comes back at once")
+}
+
+// TestACommitterThatIsEndedWhileItStepsBack leaves nobody without an answer.
+func TestACommitterThatIsEndedWhileItStepsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		d, err := Open(t.TempDir(), Options{Hook: hook})
+		require.NoError(t, err)
+		hook.OnHit(func(point string) {
+			if point == "commit.back" {
+				runtime.Goexit()
+			}
+		})
+		var group sync.WaitGroup
+		nothing := func(*sqlite.Conn) error { return nil }
+		require.NoError(t, d.updateIndex(func(*sqlite.Conn) error { // two come meanwhile, and are the next batch
+			for n := range 2 {
+				group.Go(func() { _ = d.updateIndex(nothing) })
+				for len(d.committer.queue) == n {
+					runtime.Gosched()
+				}
+			}
+			return nil
+		}))
+		group.Wait()
+		err = d.updateIndex(nothing)
+		require.ErrorIs(t, err, ErrFailed)
+		require.ErrorIs(t, err, ErrUnknown)
+		require.NoError(t, d.Close())
+	})
 }
 
 // TestTheCommitterStaysWhereItIsCrowded: where stepping back takes longer than a time slice it is left out for a while.
