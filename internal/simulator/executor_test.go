@@ -38,10 +38,10 @@ func (w *world) execute(life int, dead chan struct{}) func(context.Context, pawl
 		t.Key = nameOf(key)
 		c := &call{Task: t, answer: make(chan func() (any, error), 1)}
 		w.mu.Lock()
-		if known := w.keys[t.Key]; known != "" && known != key && w.fault == nil {
+		if known := w.given[t.Key]; known != "" && known != key && w.fault == nil {
 			w.fault = fmt.Errorf("%s has the keys %s and %s", t.Key, known, key)
 		}
-		w.keys[t.Key] = key
+		w.given[t.Key] = key
 		if w.life != life || w.crashed {
 			w.mu.Unlock()
 			return nil, errGone
@@ -150,6 +150,9 @@ func (w *world) admit() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.final = map[string]bool{}
+	for _, c := range arrived {
+		w.keys[c.Key] = w.given[c.Key]
+	}
 	for id, m := range w.models {
 		w.over[id] = m.state.Status.Final()
 		w.final[string(id)] = w.over[id]

@@ -258,7 +258,8 @@ func nameOf(key pawl.Key) pawl.Key {
 	return key[:max(strings.LastIndexByte(string(key), '.'), 0)]
 }
 
-// hasKey reports whether the executor was given the key of the attempt with a name.
+// hasKey reports whether the executor was given the key of the attempt with a name, in a call that was admitted: which of
+// the others had come when the process crashed is for the scheduler to say.
 func (w *world) hasKey(name pawl.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

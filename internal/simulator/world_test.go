@@ -53,7 +53,7 @@ type world struct {
 	asked    map[workflow.RunID]*workflow.Graph // starts that may have been taken
 	purging  map[workflow.RunID]bool            // roots that may be gone
 	former   map[pawl.Key]bool                  // of runs that are gone
-	keys     map[pawl.Key]pawl.Key              // that the executor was given, by name
+	keys     map[pawl.Key]pawl.Key              // of the calls that were admitted, by name; with mu
 	epochs   map[workflow.Epoch]string
 	calls    []*call // admitted, not answered
 	pending  []pawl.Key
@@ -81,8 +81,9 @@ type world struct {
 	armed    halt          // where the process is to crash
 	delays   int           // goroutines that wait at a failpoint for their time
 	arrived  []*call
-	running  map[pawl.Key]bool // with the executor
-	deferred map[pawl.Key]bool // left pending in this life
+	given    map[pawl.Key]pawl.Key // that the executor was given, by name, also by a process that was about to crash
+	running  map[pawl.Key]bool     // with the executor
+	deferred map[pawl.Key]bool     // left pending in this life
 	gates    map[string]chan struct{}
 	asks     []*delivery     // held up
 	final    map[string]bool // runs that had ended when all came to rest
@@ -99,7 +100,7 @@ func newWorld(p play, folder string) *world {
 	w := &world{
 		play: p, ctx: context.Background(), began: time.Now(), folder: folder,
 		graphs: map[string]*workflow.Graph{}, models: map[workflow.RunID]*model{}, asked: map[workflow.RunID]*workflow.Graph{},
-		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, keys: map[pawl.Key]pawl.Key{}, epochs: map[workflow.Epoch]string{}, over: map[workflow.RunID]bool{},
+		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, keys: map[pawl.Key]pawl.Key{}, given: map[pawl.Key]pawl.Key{}, epochs: map[workflow.Epoch]string{}, over: map[workflow.RunID]bool{},
 		trace: fnv.New64a(), tally: newTally(),
 	}
 	steps, runs := 40+r.IntN(200), 1+r.IntN(4)
