@@ -172,6 +172,7 @@ func TestAnEndThatWasNotTold(t *testing.T) {
 			}
 		})
 		require.Error(t, a.Ask(ctx, completed(sent[0])))
+		synctest.Wait() // the actor ends when it has answered
 		select {
 		case <-a.Done():
 			a = actor.New("r", d, o, opt)
