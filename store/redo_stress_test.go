@@ -18,10 +18,14 @@ import (
 // TestFilesBesideTheRedoLog: whatever runs commit, and is moved, while their files are written, and whichever region of the redo
 // log has it, all that reads sees the same, also after a crash; after a loss of power each run is what it once was.
 func TestFilesBesideTheRedoLog(t *testing.T) {
+	steps := 40
+	if harness.Raced {
+		steps = 12
+	}
 	for seed := range uint64(harness.Figure(1, 4, 1000)) {
 		for _, durability := range []Durability{PowerLoss, ProcessCrash} {
 			s := newRedoStress(t, seed, durability)
-			for step := range 40 {
+			for step := range steps {
 				s.step()
 				s.check(s.dir)
 				if step%4 == 3 {

@@ -60,6 +60,15 @@ func RequireLevel(t testing.TB, l Level, why string) {
 	}
 }
 
+// KillsProcesses skips a test that lives on processes which are killed, under the race detector: they end before they say
+// what that has found.
+func KillsProcesses(t testing.TB) {
+	t.Helper()
+	if Raced {
+		t.Skip("its processes are killed before they say what the race detector has found")
+	}
+}
+
 // MeasuresTime skips a test that judges how long something takes, unless nothing else
 // is to be expected on the machine: at the level Gate, and without the race detector.
 func MeasuresTime(t testing.TB) {
