@@ -266,7 +266,7 @@ func (w *world) hasKey(name pawl.Key) bool {
 	return w.keys[name] != ""
 }
 
-// keyFor returns the key that the executor was given for the attempt with a name, or
+// keyFor returns the key that the executor was given for the attempt with a name, in a call that was admitted, or
 // what a forger would make of it.
 func (w *world) keyFor(name pawl.Key) pawl.Key {
 	w.mu.Lock()
