@@ -81,7 +81,6 @@ func recordsInFile(t *testing.T, path string) map[workflow.RunID]int64 {
 // Wherever the process that archives is killed, each run is whole in the directory or in the file, what goes on is untouched, and
 // archived again into another file all are in the files.
 func TestKilledWhileArchiving(t *testing.T) {
-	harness.KillsProcesses(t)
 	program, err := exec.LookPath("pawl") // that of this binary, which the variable reaches
 	require.NoError(t, err)
 	whole := harness.Workspace(t)
@@ -93,7 +92,11 @@ func TestKilledWhileArchiving(t *testing.T) {
 		return cmd.Run()
 	}
 	kills, partly := 0, 0
-	for _, point := range []string{"whole.written", "whole.checked", "whole.named", "commit.begin", "commit.inside", "commit.done", "close.begin", "close.checkpoint", "close.mark", "close.release"} {
+	points := []string{"whole.written", "whole.checked", "whole.named", "commit.begin", "commit.inside", "commit.done", "close.begin", "close.checkpoint", "close.mark", "close.release"}
+	if harness.Raced { // a process that is killed has no status to say what was found
+		points = points[:1]
+	}
+	for _, point := range points {
 		for n := 1; ; n++ {
 			dir := harness.Workspace(t)
 			require.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
@@ -136,6 +139,6 @@ func TestKilledWhileArchiving(t *testing.T) {
 			}
 		}
 	}
-	require.Positive(t, partly)
+	require.True(t, partly > 0 || harness.Raced)
 	t.Logf("%d kills, %d of them with some runs purged and others not", kills, partly)
 }

@@ -51,7 +51,6 @@ func runWithLog(t *testing.T, folder string, ids ...workflow.RunID) map[workflow
 
 // Wherever the process that begins a log anew is killed, the same command once more, or the next opening, has everything.
 func TestKilledWhileRecovering(t *testing.T) {
-	harness.KillsProcesses(t)
 	program, err := exec.LookPath("pawl") // that of this binary, which the variable reaches
 	require.NoError(t, err)
 	whole := harness.Workspace(t)
@@ -67,7 +66,11 @@ func TestKilledWhileRecovering(t *testing.T) {
 		return cmd.Run()
 	}
 	kills, repeated := 0, 0
-	for _, point := range []string{"remote.taken", "remote.base", "remote.based", "commit.begin", "commit.inside", "commit.done", "close.checkpoint", "close.mark", "close.release"} {
+	points := []string{"remote.taken", "remote.base", "remote.based", "commit.begin", "commit.inside", "commit.done", "close.checkpoint", "close.mark", "close.release"}
+	if harness.Raced { // a process that is killed has no status to say what was found
+		points = points[:1]
+	}
+	for _, point := range points {
 		hits := 0
 		for n := 1; ; n++ {
 			folder := harness.Workspace(t)

@@ -60,15 +60,6 @@ func RequireLevel(t testing.TB, l Level, why string) {
 	}
 }
 
-// KillsProcesses skips a test that takes long because of processes that are killed, under the race detector: most of them
-// have no exit status that could say what it has found.
-func KillsProcesses(t testing.TB) {
-	t.Helper()
-	if Raced {
-		t.Skip("its processes are killed, and have no exit status that says what the race detector has found")
-	}
-}
-
 // MeasuresTime skips a test that judges how long something takes, unless nothing but other
 // tests is to be expected on the machine: at the level Gate, and without the race detector.
 func MeasuresTime(t testing.TB) {
