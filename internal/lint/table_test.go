@@ -142,7 +142,7 @@ var unions = []union{
 // The bounds of files without tests, in lines.
 const (
 	maxFunction = 70
-	maxFile     = 400
+	maxFile     = 700
 )
 
 // requiredForNATS are the modules that go.mod of a folder may require directly.
