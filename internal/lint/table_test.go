@@ -76,6 +76,7 @@ var layers = map[string][]string{
 	"internal/crashtest":       {},
 	"internal/damagetest":      {},
 	"internal/disktest":        {},
+	"internal/fuzzall":         {},
 	"internal/golden":          {},
 	"internal/harness":         {},
 	"internal/harness/power":   {},
