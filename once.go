@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -25,9 +27,11 @@ const maxOnceKey = 255
 //
 // Under a key one call of f runs at a time; further callers wait for it until
 // their ctx is done. Only a success is kept: after an error the next caller calls
-// f again. It returns without error only once the outcome is durable. If the
-// process dies, or the commit fails, between f's effect and that, f is called
-// again: by itself Once does not keep an effect from happening twice around a
+// f again. Once returns without error only once the outcome is durable. Where the disk is full, or
+// a log outside of the directory does not answer, Once waits for that with the outcome in hand,
+// as the result of a task waits; when its ctx is done before, the engine goes on trying until Close, and
+// callers under the key wait for it. If the process dies, or the engine closes or fails, between f's effect
+// and that, f is called again: by itself Once does not keep an effect from happening twice around a
 // crash. Let f pass the key on, or look first whether the effect is there.
 //
 // Outcomes are kept until Forget or ForgetBefore; Purge of a run leaves them. f
@@ -60,9 +64,15 @@ func (e *Engine) onceUnder(ctx context.Context, key string, f func(context.Conte
 	}
 }
 
-// onceAlone is Once for the only caller under a key.
+// onceAlone is Once for the only caller under a key. Its turn ends with it, unless the outcome is still in hand then.
 func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, f func(context.Context) (any, error)) (any, error) {
-	defer e.once.leaveTurn(key, turn)
+	inHand := false
+	leave := func() { e.once.leaveTurn(key, turn) }
+	defer func() {
+		if !inHand {
+			leave()
+		}
+	}()
 	kept, err := e.dir.Outcome(ctx, key)
 	if err == nil {
 		return kept, nil
@@ -85,15 +95,92 @@ func (e *Engine) onceAlone(ctx context.Context, key string, turn chan struct{}, 
 	if size := measure.Size; size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
 	}
-	release, err := e.pinReferences(context.WithoutCancel(ctx), v)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if err := e.dir.KeepOutcome(key, v, e.hook.Now()); err != nil {
+	if inHand, err = e.keepOutcome(ctx, key, v, leave); err != nil {
 		return nil, fmt.Errorf("keep the outcome under the key %q: %w", key, closedError(err))
 	}
 	return v, nil
+}
+
+// keepOutcome keeps the outcome of an effect. If that has to wait, it is tried again until the engine closes, and ctx only bounds
+// how long the caller waits for it: inHand says that leave is called when that is over.
+//
+// The effect has been made. An outcome that is dropped because there is no room would make it again.
+func (e *Engine) keepOutcome(ctx context.Context, key string, v any, leave func()) (inHand bool, err error) {
+	if e.options.Remote.Log == nil { // nothing waits for long
+		if err = e.tryOutcome(key, v); !outcomeWaits(err) {
+			return false, err
+		}
+	}
+	ended := make(chan error, 1)
+	inHand = e.late.startLate(func() {
+		defer leave()
+		ended <- e.keepUntilClosed(key, v, err)
+	})
+	if !inHand {
+		return false, cmp.Or(err, ErrClosed)
+	}
+	select {
+	case err := <-ended:
+		return true, err
+	case <-ctx.Done():
+		return true, context.Cause(ctx)
+	}
+}
+
+// keepUntilClosed keeps an outcome, again and again after errors that may pass, until the engine closes. err is that of the
+// last try; nil if there was none.
+func (e *Engine) keepUntilClosed(key string, v any, err error) error {
+	for wait, first := time.Duration(0), err == nil; first || outcomeWaits(err); first = false {
+		if !first {
+			e.logWaitingOutcome(err)
+			wait = resultBackoff.Next(wait)
+			select {
+			case <-time.After(wait):
+			case <-e.ctx.Done():
+				return e.tryOutcome(key, v) // the last time
+			}
+		}
+		err = e.tryOutcome(key, v)
+	}
+	return err
+}
+
+// tryOutcome keeps an outcome, if that is possible now. It may be repeated, also after an error that leaves open whether it did.
+func (e *Engine) tryOutcome(key string, v any) error {
+	release, err := e.pinReferences(context.WithoutCancel(e.ctx), v)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return e.dir.KeepOutcome(key, v, e.hook.Now())
+}
+
+// outcomeWaits reports whether an outcome that could not be kept may be kept later: for want of room, of descriptors, of a log or
+// a blob store that answers. Only what no waiting mends is told to the handler, whose next attempt repeats the effect.
+func outcomeWaits(err error) bool {
+	var about *blob.Error
+	var ref *blob.RefError
+	switch {
+	case err == nil, errors.As(err, &ref):
+		return false
+	case errors.As(err, &about):
+		return !errors.Is(about, blob.ErrMissing) && !errors.Is(about, blob.ErrDamaged) && !errors.Is(about, blob.ErrSize)
+	}
+	for _, final := range []error{ErrFailed, ErrFenced, ErrCorrupt, ErrInvalid, ErrRemote, ErrMaintenance, ErrClosed, store.ErrClosed} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return true
+}
+
+// logWaitingOutcome tells the logger that an effect waits for its outcome to be kept.
+func (e *Engine) logWaitingOutcome(err error) {
+	if !errors.Is(err, ErrNoSpace) {
+		e.options.Logger.Warn("pawl: the outcome of an effect cannot be kept now: Once waits for it", "error", err)
+	} else if e.faults.isDue(time.Now()) {
+		e.options.Logger.Error("pawl: the disk is full: make room. The outcome of an effect waits for it, and is not lost while the process lives", "error", err)
+	}
 }
 
 // Forget forgets the outcome that Once keeps under a key. A key without one is no

@@ -191,6 +191,8 @@ func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
 		def := define(t, "name: w\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
 		keep := func(context.Context) (any, error) { return "out", nil }
 		isThere := func(id workflow.RunID) bool { return errorOf(e.Summary(t.Context(), id)) == nil }
+		made := 0
+		effect := func(context.Context) (any, error) { made++; return "out", nil }
 		isKept := func() bool { return errorOf(e.Once(t.Context(), "kept", nil)) == nil }
 		for _, c := range []struct {
 			name string
@@ -199,6 +201,7 @@ func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
 		}{
 			{"Purge", func(ctx context.Context) error { return e.Purge(ctx, "ended") }, func() bool { return !isThere("ended") }},
 			{"Fork", func(ctx context.Context) error { return e.Fork(ctx, "live", "fork", pawl.ForkOptions{}) }, func() bool { return isThere("fork") }},
+			{"Once", func(ctx context.Context) error { return errorOf(e.Once(ctx, "new", effect)) }, func() bool { return errorOf(e.Once(t.Context(), "new", nil)) == nil && made == 1 }},
 			{"Forget", func(ctx context.Context) error { return e.Forget(ctx, "kept") }, func() bool { return !isKept() }},
 			{"ForgetBefore", func(ctx context.Context) error { return errorOf(e.ForgetBefore(ctx, time.Now().Add(time.Hour))) }, func() bool { return !isKept() }},
 		} {

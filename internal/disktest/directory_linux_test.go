@@ -46,45 +46,16 @@ func (t *trial) reopen(test *testing.T, runs int) {
 	require.GreaterOrEqual(test, len(found), runs)
 }
 
-// mount mounts a file system in memory of so many bytes at path, and skips the test
-// where that is not allowed.
-func mount(t *testing.T, path string, size int, flags uintptr) {
-	err := unix.Mount("none", path, "tmpfs", flags, fmt.Sprintf("size=%d,mode=0700", size))
-	if err != nil {
-		t.Skipf("SKIPPED: no file system can be mounted here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // it may be gone
-			t.Errorf("unmount %s: %v", path, err)
-		}
-	})
-}
-
 // mounted returns a trial whose engine directory is a file system of 4 MiB, and a
 // host of it.
 func mounted(t *testing.T) (*trial, *host) {
 	trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)
 	require.NoError(t, err)
 	require.NoError(t, os.Mkdir(trial.Engine(), 0o700))
-	mount(t, trial.Engine(), 4<<20, 0)
+	harness.MountSmall(t, trial.Engine(), 4<<20)
 	h, err := newHost(trial.Dir, work{})
 	require.NoError(t, err)
 	return trial, h
-}
-
-// fill takes all space of a file system but so many bytes, and returns what gives it
-// back. It is in the folder that a file system may have from the start.
-func fill(t *testing.T, dir string, free int64) (release func()) {
-	require.NoError(t, os.MkdirAll(filepath.Join(dir, "lost+found"), 0o700))
-	path := filepath.Join(dir, "lost+found", "filler")
-	var st unix.Statfs_t
-	require.NoError(t, unix.Statfs(dir, &st))
-	size := int64(st.Bavail)*st.Bsize - free
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	require.NoError(t, unix.Fallocate(int(f.Fd()), 0, 0, size))
-	require.NoError(t, f.Close())
-	return func() { require.NoError(t, os.Remove(path)) }
 }
 
 func run(i int) workflow.Run {
@@ -97,7 +68,7 @@ func TestFullDisk(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	trial, h := mounted(t)
-	release := fill(t, trial.Engine(), 0)
+	release := harness.FillDisk(t, trial.Engine(), 0)
 	_, err := h.open(ctx, nil)
 	require.ErrorIs(t, err, pawl.ErrNoSpace)
 	release()
@@ -113,7 +84,7 @@ func TestFullDisk(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	require.NoError(t, engine.Start(ctx, run(0), nil))
-	release = fill(t, trial.Engine(), 0)
+	release = harness.FillDisk(t, trial.Engine(), 0)
 	close(hold)
 	require.Contains(t, h.awaitLog(ctx, t, 0)[0], "run=run-0", "a result could not be committed")
 	require.ErrorIs(t, engine.Start(ctx, run(1), object{"long": long + long + long}), pawl.ErrNoSpace)
@@ -125,7 +96,7 @@ func TestFullDisk(t *testing.T) {
 		require.Equal(t, workflow.RunCompleted, out.Status)
 	}
 
-	release = fill(t, trial.Engine(), 512<<10) // the log has room for small commits, and runs are filed
+	release = harness.FillDisk(t, trial.Engine(), 512<<10) // the log has room for small commits, and runs are filed
 	require.ErrorIs(t, engine.Start(ctx, run(2), object{"long": harness.RandomLetters(900 << 10)}), pawl.ErrNoSpace)
 	out, err := engine.Run(ctx, run(2), nil)
 	require.NoError(t, err, "another run has enough")
@@ -173,7 +144,7 @@ func whenFiled(t *testing.T) {
 	release := make(chan func(), 1)
 	reset := h.hook.OnHit(func(name string) {
 		if name == "file.fill" && len(release) == 0 {
-			release <- fill(t, trial.Engine(), 0)
+			release <- harness.FillDisk(t, trial.Engine(), 0)
 		}
 	})
 	out, err := engine.Run(ctx, run(0), nil)
@@ -335,7 +306,7 @@ func TestRunsOnAnotherDevice(t *testing.T) {
 	require.NoError(t, err)
 	runs := filepath.Join(trial.Engine(), "runs")
 	trial.reopen(t, 0)
-	mount(t, runs, 4<<20, 0)
+	harness.MountSmall(t, runs, 4<<20)
 	h, err := newHost(trial.Dir, work{})
 	require.NoError(t, err)
 	engine, err := h.open(t.Context(), quick)

@@ -135,6 +135,11 @@ func (o *onceTurn) awaitOutcome(ctx context.Context) (any, error) {
 	case v := <-o.outcome:
 		return v, nil
 	case <-ctx.Done():
+	}
+	select {
+	case v := <-o.outcome: // the worker has told it before it lost the turn
+		return v, nil
+	default:
 		return nil, context.Cause(ctx)
 	}
 }
