@@ -40,6 +40,9 @@ func (c *childMessenger) deliverMessage(child workflow.RunID, x childMessage) er
 // or its end is told once more.
 func (c *childMessenger) ensureChild(d *actor.Child) error {
 	e := c.engine
+	if c.isUnwanted(d.ID) {
+		return nil // its cancel follows, or one of a run above it
+	}
 	h, err := e.dir.Head(d.ID)
 	switch {
 	case errors.Is(err, ErrRunNotFound) && d.Paused:
@@ -153,7 +156,12 @@ func (c *childMessenger) tellParent(parent workflow.RunID, m state.ChildEnded) e
 //
 // A child asks when it is activated. If its parent does not wait for it, because it was purged,
 // has ended, or waits for a later attempt, the child would go on for nobody.
+//
+// Below a root that has ended nothing is wanted, whatever the runs in between still know.
 func (c *childMessenger) askParent(child workflow.RunID, p workflow.Parent) error {
+	if h, err := c.engine.dir.Head(p.Root); err == nil && h.Status.Final() {
+		return c.cancelChild(child)
+	}
 	err := c.engine.askRun(c.engine.ctx, p.Run, state.ChildAsks{Token: p.Token, Attempt: p.Attempt})
 	if errors.Is(err, ErrStale) || errors.Is(err, ErrEnded) || errors.Is(err, ErrRunNotFound) {
 		return c.cancelChild(child)

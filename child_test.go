@@ -407,3 +407,59 @@ transitions: [{from: split, to: a}, {from: split, to: b}, {from: split, to: c}, 
 	slow := func(child string) bool { return child == "slow cancelled" } // or its time was over before it could begin
 	require.ElementsMatch(t, []string{"one completed", "flaky failed", "flaky completed"}, slices.DeleteFunc(got, slow))
 }
+
+// Nothing begins below a run that was cancelled: neither tasks that wait for a slot, whose runs hear of it level by level, nor
+// children whose start is on its way.
+func TestNothingBeginsBelowACancelledRun(t *testing.T) {
+	const most = 4
+	level := func(name, of string, n int) string {
+		return fmt.Sprintf(`
+name: %s
+start: split
+nodes: [{id: split}, {id: sub, subworkflow: {name: %s}}, {id: all}]
+transitions:
+  - {from: split, to: sub, foreach: {collection: "lists.range(%d)"}, siblingGroup: g}
+  - {from: sub, to: all, synchronization: {siblingGroup: g}}
+`, name, of, n)
+	}
+	for _, all := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var begun atomic.Int64
+			first := make(chan bool, 1)
+			e := open(t, t.TempDir(), pawl.Options{
+				Concurrency: most, Durability: pawl.ProcessCrash,
+				Executor: pawl.Handlers{"work": func(ctx context.Context, _ pawl.Task) (any, error) {
+					if begun.Add(1) == 1 {
+						first <- true
+					}
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}},
+			})
+			publish(t, e, define(t, "name: leaf\nstart: a\nnodes: [{id: a, task: work}]\n"))
+			publish(t, e, define(t, level("middle", "leaf", 20)))
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "root", Definition: define(t, level("top", "middle", 10))}, nil))
+			if <-first; all {
+				synctest.Wait()
+				stats, err := e.Stats(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, []int{most, 200 - most}, []int{stats.Running, stats.Queued})
+			}
+			before := begun.Load()
+			require.NoError(t, e.Cancel(t.Context(), "root", "enough"))
+			synctest.Wait()
+			require.LessOrEqual(t, begun.Load()-before, int64(2*most), "of 200 tasks")
+			runs, live := 0, 0
+			for run, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+				require.NoError(t, err)
+				if runs++; run.Status != workflow.RunCancelled {
+					live++
+				}
+			}
+			require.Zero(t, live, "of %d runs", runs)
+			if !all {
+				require.Less(t, runs, 211, "no start was dropped")
+			}
+		})
+	}
+}

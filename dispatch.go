@@ -209,6 +209,10 @@ func (d *dispatcher) beginNext() *outTask {
 	}
 	now := time.Now()
 	d.queue.advanceTo(now)
+	for t := d.queue.firstTask(); t != nil && d.engine.messenger.isUnwanted(t.Run); t = d.queue.firstTask() {
+		d.queue.removeTask(t) // its run is told in a moment, and withdraws it
+		d.forgetTask(t)
+	}
 	t := d.queue.takeNext()
 	if t == nil {
 		return nil

@@ -85,6 +85,14 @@ func (q *taskQueue) addTask(t *outTask) {
 	q.placeRun(r)
 }
 
+// firstTask returns the task that takeNext would take; nil if none may begin.
+func (q *taskQueue) firstTask() *outTask {
+	if q.ready.Len() == 0 {
+		return nil
+	}
+	return q.ready.First().tenants.First().runs.First().tasks.First()
+}
+
 // takeNext takes the task that begins next out of the queue and returns it; nil if
 // none may begin. Its type counts it until taskReturned, and its tenant until releaseTenant.
 func (q *taskQueue) takeNext() *outTask {

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
@@ -27,16 +28,18 @@ type childMessenger struct {
 	queues  map[workflow.RunID]*childQueue
 	ready   fair.Queue[string, workflow.RunID] // children whose first message may be delivered now, by root run
 	running int
+	cancels atomic.Int64  // that wait or are under way, of all children
 	closed  bool          // takes no message: the engine closes, or maintains
 	moved   chan struct{} // closed when a delivery ends, if somebody waits for that
 	group   sync.WaitGroup
 }
 
-// A childQueue holds the messages that concern one child. The first of them may be
-// under way.
+// A childQueue holds the messages that concern one child.
 type childQueue struct {
-	list []childMessage
-	wait time.Duration // before the first message is tried again
+	list    []childMessage
+	begun   bool          // the first message is under way, or was, and is tried again
+	cancels int           // of the list
+	wait    time.Duration // before the first message is tried again
 }
 
 // A childMessage is one of four: the child as its parent wants it, the cancel of
@@ -76,19 +79,62 @@ func (c *childMessenger) enqueueMessage(child workflow.RunID, x childMessage) {
 	}
 	q := c.queues[child]
 	if q == nil {
-		c.queues[child] = &childQueue{list: []childMessage{x}}
-		c.startDelivery(child)
-		return
+		q = &childQueue{}
+		c.queues[child] = q
+		defer c.startDelivery(child)
 	}
-	if last := len(q.list) - 1; last > 0 && q.list[last].replacedBy(x) {
-		q.list[last] = x // it has not begun
-		return
+	waiting := len(q.list)
+	if q.begun {
+		waiting--
+	}
+	for ; waiting > 0 && q.list[len(q.list)-1].replacedBy(x); waiting-- {
+		c.dropLast(q)
 	}
 	q.list = append(q.list, x)
+	if x.cancel {
+		q.cancels++
+		c.cancels.Add(1)
+	}
 }
 
-// replacedBy reports whether y, coming right after x, makes x needless.
+// dropLast drops the last message of a child. The caller holds the lock.
+func (c *childMessenger) dropLast(q *childQueue) {
+	last := len(q.list) - 1
+	if q.list[last].cancel {
+		q.cancels--
+		c.cancels.Add(-1)
+	}
+	q.list = q.list[:last]
+}
+
+// isUnwanted reports whether a run is to be cancelled, or one of the runs above it, which the runs between them do not know
+// yet: a cancel goes down from run to run. The ids of all runs below a run begin with its id.
+func (c *childMessenger) isUnwanted(run workflow.RunID) bool {
+	_, rest, isChild := strings.Cut(string(run), "/")
+	if !isChild || c.cancels.Load() == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for isChild {
+		_, rest, isChild = strings.Cut(rest, "/")
+		above := run
+		if isChild {
+			above = run[:len(run)-len(rest)-1]
+		}
+		if q := c.queues[above]; q != nil && q.cancels > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// replacedBy reports whether y, coming right after x, makes x needless: it says the same anew, or the child is cancelled before it
+// began, or was told.
 func (x childMessage) replacedBy(y childMessage) bool {
+	if x.want != nil && y.cancel {
+		return true
+	}
 	return x.cancel == y.cancel && (x.want == nil) == (y.want == nil) && (x.ended == nil) == (y.ended == nil)
 }
 
@@ -132,7 +178,9 @@ func (c *childMessenger) nextMessage() (workflow.RunID, childMessage, bool) {
 		c.running--
 		return "", childMessage{}, false
 	}
-	return child, c.queues[child].list[0], true
+	q := c.queues[child]
+	q.begun = true
+	return child, q.list[0], true
 }
 
 // messageBackoff is the pause between two deliveries of a message.
@@ -153,7 +201,11 @@ func (c *childMessenger) messageDone(child workflow.RunID, err error) {
 		time.AfterFunc(q.wait, func() { c.retryDelivery(child) })
 		return
 	}
-	if q.list, q.wait = q.list[1:], 0; len(q.list) == 0 {
+	if q.list[0].cancel {
+		q.cancels--
+		c.cancels.Add(-1)
+	}
+	if q.list, q.wait, q.begun = q.list[1:], 0, false; len(q.list) == 0 {
 		delete(c.queues, child)
 		return
 	}

@@ -58,3 +58,36 @@ func TestAnOrphanIsCancelled(t *testing.T) {
 	require.Equal(t, workflow.RunCancelled, out.Status)
 	require.NoError(t, e.Close(t.Context()))
 }
+
+// A start that nobody has begun to deliver is dropped by the cancel that follows; one that is under way is not, but it begins
+// nothing, and neither does anything below.
+func TestACancelDropsAStart(t *testing.T) {
+	c := &childMessenger{queues: map[workflow.RunID]*childQueue{}}
+	begin, again := &actor.Child{}, &actor.Child{}
+	for _, id := range []workflow.RunID{"a/1.1", "b/1.1"} {
+		c.enqueueMessage(id, childMessage{want: begin})
+	}
+	child, x, ok := c.nextMessage()
+	require.True(t, ok)
+	require.Same(t, begin, x.want)
+	for _, id := range []workflow.RunID{"a/1.1", "b/1.1"} {
+		require.False(t, c.isUnwanted(id+"/2.1"))
+		c.enqueueMessage(id, childMessage{cancel: true})
+		for _, below := range []workflow.RunID{id, id + "/2.1", id + "/2.1/3.2"} {
+			require.True(t, c.isUnwanted(below), below)
+		}
+		for _, other := range []workflow.RunID{id[:1], id[:1] + "/1.10", id[:1] + "/1", id[:1] + "/2.1/1.1"} {
+			require.False(t, c.isUnwanted(other), other)
+		}
+	}
+	c.enqueueMessage("b/1.1", childMessage{want: again}) // for a later attempt
+	var got []childMessage
+	for c.messageDone(child, nil); len(c.queues) > 0; c.messageDone(child, nil) {
+		child, x, ok = c.nextMessage()
+		require.True(t, ok)
+		got = append(got, x)
+	}
+	require.Equal(t, []childMessage{{cancel: true}, {cancel: true}, {want: again}}, got)
+	require.False(t, c.isUnwanted("a/1.1"))
+	require.Zero(t, c.cancels.Load())
+}

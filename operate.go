@@ -12,7 +12,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Cancel ends a run as cancelled: its tokens and tasks are withdrawn. Cancel of
+// Cancel ends a run as cancelled: its tokens and tasks are withdrawn, and its children are cancelled, level by level. From its
+// return on none of their tasks begins in this process, and no child does. Cancel of
 // a run that has ended is no error. The failure of a run that was cancelled [As]
 // somebody names who it was, and so do those of its children.
 func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
