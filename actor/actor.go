@@ -384,5 +384,9 @@ func (a *Actor) setAlarm() {
 	if at.IsZero() || a.options.Still {
 		return
 	}
-	a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), a.hook.MaxNap(timeout.MaxNap)))
+	wait := a.hook.Until(at)
+	if wait <= 0 && a.isAlarmHeld() {
+		return
+	}
+	a.alarm.Reset(min(max(wait, a.commitPause), a.hook.MaxNap(timeout.MaxNap)))
 }

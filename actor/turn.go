@@ -38,13 +38,19 @@ func (a *Actor) withAlarm(batch []envelope, now time.Time) []envelope {
 	if !a.isAlarmDue(now) {
 		return batch
 	}
+	a.hook.AlarmRang(string(a.ID))
 	return append(batch, envelope{message: state.AlarmFired{At: a.state.Alarm().UnixMilli()}})
 }
 
 // isAlarmDue reports whether the alarm of the run rings in a turn at an instant.
 func (a *Actor) isAlarmDue(now time.Time) bool {
 	at := a.state.Alarm()
-	return !at.IsZero() && !at.After(now) && !a.options.Still
+	return !at.IsZero() && !at.After(now) && !a.options.Still && !a.isAlarmHeld()
+}
+
+// isAlarmHeld reports whether a test holds the alarm of the run, which is due, until it says otherwise.
+func (a *Actor) isAlarmHeld() bool {
+	return a.hook.HoldAlarm(string(a.ID), func() { a.alarm.Reset(0) })
 }
 
 // A turn is the outcome of one batch of messages: the records to commit, and the effects and replies to send after

@@ -45,15 +45,15 @@ type driver struct {
 	wake chan struct{} // of capacity 1: something has happened
 
 	mu      sync.Mutex
-	engine  *pawl.Engine // the driver's goroutine reads it without mu
-	life    int          // of the engine, from 1
-	crashed bool         // the engine of this life is fenced
-	commits int          // that runs have made, over all lives
-	arrived []*call      // not admitted yet
-	calls   []*call      // admitted, not answered
-	until   time.Time    // the driver sleeps until then; zero if it is awake
-	gates   []chan struct{}
-	looks   []Failure // of simulations and replays
+	engine  *pawl.Engine              // the driver's goroutine reads it without mu
+	life    int                       // of the engine, from 1
+	crashed bool                      // the engine of this life is fenced
+	commits int                       // that runs have made, over all lives
+	arrived []*call                   // not admitted yet
+	calls   []*call                   // admitted, not answered
+	held    map[workflow.RunID]func() // rings the timers of a run that are due
+	ringing string                    // the run whose timers may fire; "" if none
+	looks   []Failure                 // of simulations and replays
 }
 
 // noteFailures keeps what did not come out as expected of a simulation or a replay.
@@ -84,8 +84,8 @@ func newDriver(s *Scenario, p playing, folder string) *driver {
 	d := &driver{
 		scenario: s, options: p, ctx: context.Background(), folder: folder, began: time.Now(),
 		promises: map[pawl.Key]promise{}, taken: map[string]int{}, keys: map[attemptName]pawl.Key{},
-		tokens: map[attemptName][]workflow.TokenID{},
-		still:  -1, wake: make(chan struct{}, 1),
+		tokens: map[attemptName][]workflow.TokenID{}, held: map[workflow.RunID]func(){},
+		still: -1, wake: make(chan struct{}, 1),
 	}
 	if p.shuffle != nil {
 		d.shuffle = rand.New(rand.NewPCG(uint64(*p.shuffle), 0))
@@ -115,7 +115,7 @@ func (d *driver) playToEnd() error {
 		if err != nil {
 			return err
 		}
-		if moved || d.openGates() {
+		if moved || d.ringOne() {
 			continue
 		}
 		at, err := d.nextInstant()
@@ -272,18 +272,12 @@ func (d *driver) nextRest() (time.Time, error) {
 
 // sleepUntil lets time pass until an instant, or until something happens.
 func (d *driver) sleepUntil(at time.Time) {
-	d.mu.Lock()
-	d.until = at
-	d.mu.Unlock()
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-d.wake:
 	}
-	d.mu.Lock()
-	d.until = time.Time{}
-	d.mu.Unlock()
 }
 
 func (d *driver) wakeDriver() {

@@ -1,33 +1,38 @@
 package pawltest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // beginLives opens the engine's first life and listens to it. It returns what ends
 // both.
 func (d *driver) beginLives() (end func() error, err error) {
 	d.hook.OnHit(d.atFailpoint)
+	d.hook.OnAlarm(d)
 	d.hook.SetMaxNap(century) // virtual time never jumps
 	if err := d.openEngine(); err != nil {
 		return nil, err
 	}
 	return func() error {
 		d.mu.Lock()
-		d.crashed = true // no gate closes, no task arrives
+		d.crashed = true // no timer is held, no task arrives
 		d.mu.Unlock()
-		d.openGates()
 		return d.engine.Close(d.ctx)
 	}, nil
 }
@@ -77,13 +82,13 @@ func (d *driver) crashAndReopen(downtime time.Duration) error {
 		d.hook.Fence()
 	}
 	d.arrived, d.calls = nil, nil
+	clear(d.held)
 	old, next := d.lifeFolder(d.life), d.lifeFolder(d.life+1)
 	d.mu.Unlock()
 	synctest.Wait() // what was being written is written
 	if err := copyFolder(old, next); err != nil {
 		return err
 	}
-	d.openGates()
 	ctx, cancel := context.WithCancel(d.ctx)
 	cancel()
 	_ = d.engine.Close(ctx) // the remains of the crash
@@ -134,8 +139,6 @@ func copyFolder(from, to string) error {
 // atFailpoint is called by the engine's goroutines at its failpoints.
 func (d *driver) atFailpoint(name string) {
 	switch name {
-	case "actor.alarm":
-		d.waitAtGate()
 	case "release.begin":
 		if d.countCommit() {
 			panic("the process has crashed")
@@ -162,30 +165,46 @@ func (d *driver) countCommit() (crash bool) {
 	return crash
 }
 
-// waitAtGate holds up the alarm of a run while the driver has something else to let
-// happen at the same instant.
-func (d *driver) waitAtGate() {
+// Hold keeps the timers of a run that are due from firing until the driver has nothing else to let happen at the same
+// instant. A run that has slept, which the engine wakes when it is due, comes here like one that was in memory.
+func (d *driver) Hold(run string, ring func()) bool {
 	d.mu.Lock()
-	busy := d.until.IsZero() || !time.Now().Before(d.until)
-	if !busy || d.crashed {
-		d.mu.Unlock()
-		return
+	defer d.mu.Unlock()
+	if d.crashed || d.ringing == run {
+		return false
 	}
-	open := make(chan struct{})
-	d.gates = append(d.gates, open)
-	d.mu.Unlock()
+	d.held[workflow.RunID(run)] = ring
 	d.wakeDriver()
-	<-open
+	return true
 }
 
-// openGates lets the alarms go on, and reports whether there were any.
-func (d *driver) openGates() bool {
+// Rang notes that the timers of a run fire: those that come due by that are held again.
+func (d *driver) Rang(string) {
 	d.mu.Lock()
-	gates := d.gates
-	d.gates = nil
-	d.mu.Unlock()
-	for _, open := range gates {
-		close(open)
+	defer d.mu.Unlock()
+	d.ringing = ""
+}
+
+// ringOne lets the timers of one run fire, and reports whether there is such a run. Of several the deepest is first: the
+// end of a child counts before the timeout of its parent at the same instant, as the result of a task does.
+func (d *driver) ringOne() bool {
+	d.mu.Lock()
+	d.ringing = ""
+	if len(d.held) == 0 {
+		d.mu.Unlock()
+		return false
 	}
-	return len(gates) > 0
+	first := slices.MinFunc(slices.Collect(maps.Keys(d.held)), compareDepths)
+	ring := d.held[first]
+	delete(d.held, first)
+	d.ringing = string(first)
+	d.mu.Unlock()
+	ring()
+	return true
+}
+
+// compareDepths orders runs: a child before its parent, and those of one depth as compareRuns does.
+func compareDepths(a, b workflow.RunID) int {
+	depth := func(run workflow.RunID) int { return strings.Count(string(run), "/") }
+	return cmp.Or(cmp.Compare(depth(b), depth(a)), compareRuns(a, b))
 }

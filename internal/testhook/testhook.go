@@ -12,13 +12,14 @@ import (
 
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
-// Stage, Migration, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes,
+// HoldAlarm, AlarmRang, Stage, Migration, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes,
 // TailBytes, LogFrames, RedoBytes, FlushWorkers, GatherRuns and FenceWith,
 // which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
 	hit          atomic.Pointer[func(point string)]
 	turn         atomic.Pointer[func(run string)]
 	ask          atomic.Pointer[func(run string, message any)]
+	alarm        atomic.Pointer[Alarms]
 	stage        atomic.Pointer[func(stage string) error]
 	readParts    atomic.Pointer[func()]
 	now          atomic.Pointer[func() time.Time]
@@ -92,6 +93,41 @@ func (h *Hook) Ask(run string, message any) {
 func (h *Hook) OnAsk(f func(run string, message any)) (reset func()) {
 	h.ask.Store(&f)
 	return func() { h.ask.Store(nil) }
+}
+
+// Alarms is asked when timers fire.
+type Alarms interface {
+	// Hold reports whether the timers of a run that are due have to wait. Then ring, which may be called once, at any
+	// time and from any goroutine, makes the run look at its timers again. The goroutine that has the turn of the run calls it.
+	Hold(run string, ring func()) bool
+	// Rang says that the timers of a run that are due fire now.
+	Rang(run string)
+}
+
+// HoldAlarm reports whether the timers of a run that are due have to wait until ring is called. Nothing has to,
+// unless a test wants it.
+func (h *Hook) HoldAlarm(run string, ring func()) bool {
+	if h == nil {
+		return false
+	}
+	a := h.alarm.Load()
+	return a != nil && (*a).Hold(run, ring)
+}
+
+// AlarmRang says that the timers of a run that are due fire now.
+func (h *Hook) AlarmRang(run string) {
+	if h == nil {
+		return
+	}
+	if a := h.alarm.Load(); a != nil {
+		(*a).Rang(run)
+	}
+}
+
+// OnAlarm has a be asked when timers fire, and returns what ends that. There is one a at a time.
+func (h *Hook) OnAlarm(a Alarms) (reset func()) {
+	h.alarm.Store(&a)
+	return func() { h.alarm.Store(nil) }
 }
 
 // A migration leads from one format to the next.

@@ -62,6 +62,34 @@ func TestListeners(t *testing.T) {
 	require.Equal(t, want, heard)
 }
 
+// alarms holds every alarm, and notes what it is told.
+type alarms struct {
+	rung []string
+	ring func()
+}
+
+func (a *alarms) Hold(_ string, ring func()) bool { a.ring = ring; return true }
+func (a *alarms) Rang(run string)                 { a.rung = append(a.rung, run) }
+
+// Alarms are held while somebody holds them.
+func TestAlarms(t *testing.T) {
+	var none *testhook.Hook
+	h, a := &testhook.Hook{}, &alarms{}
+	for _, hook := range []*testhook.Hook{none, h} {
+		hook.AlarmRang("r")
+		require.False(t, hook.HoldAlarm("r", nil))
+	}
+	reset := h.OnAlarm(a)
+	looked := false
+	require.True(t, h.HoldAlarm("r", func() { looked = true }))
+	a.ring()
+	require.True(t, looked)
+	h.AlarmRang("r")
+	require.Equal(t, []string{"r"}, a.rung)
+	reset()
+	require.False(t, h.HoldAlarm("r", nil))
+}
+
 func TestSizes(t *testing.T) {
 	h := &testhook.Hook{}
 	h.SetPartBytes(3)
