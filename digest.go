@@ -11,13 +11,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/memo"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// maxDigests bounds how many definitions a knownDefinitions remembers. Beyond it, it
-// begins anew.
-const maxDigests = 1024
+// maxDigests bounds how many definitions a knownDefinitions remembers, 250 bytes for each: more
+// than the store keeps compiled, since a hash that is not known here is compiled whatever the store has.
+var maxDigests = memo.Bounds{Entries: 1 << 13}
 
 // A knownDefinitions knows the hashes of definitions that came before. The hash of a
 // definition is that of its canonical JSON, which takes long to make; what it looks like in
@@ -28,8 +29,8 @@ const maxDigests = 1024
 // list is nil in one and empty in the other.
 type knownDefinitions struct {
 	mu     sync.Mutex
-	hashes map[digest]string // of the definitions that were compiled, by digest; at most maxDigests
-	turns  map[digest]*turn  // those that are compiled now
+	hashes memo.Table[digest, string] // of the definitions that were compiled, by digest
+	turns  map[digest]*turn           // those that are compiled now
 }
 
 // A turn is whose it is to compile a definition. Others with an equal one wait.
@@ -105,18 +106,15 @@ func (k *knownDefinitions) takeTurn(at digest) (giveBack func()) {
 func (k *knownDefinitions) hashAt(at digest) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.hashes[at]
+	hash, _ := k.hashes.Get(at)
+	return hash
 }
 
-// rememberHash keeps the hash of a definition that was compiled. At the bound all are
-// forgotten: they come back one by one, and no order of use has to be kept.
+// rememberHash keeps the hash of a definition that was compiled.
 func (k *knownDefinitions) rememberHash(at digest, hash string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.hashes == nil || len(k.hashes) >= maxDigests {
-		k.hashes = map[digest]string{}
-	}
-	k.hashes[at] = hash
+	k.hashes.Put(at, hash, 0, maxDigests)
 }
 
 // digestOf returns the digest of a definition. It reports false if something in it is

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/memo"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
@@ -18,9 +19,8 @@ import (
 // a hash in it that pawl.db lacks would have a run without a definition.
 type definitions struct {
 	mu     sync.Mutex
-	graphs map[string]*workflow.Graph // by hash
-	stored map[string]bool            // hashes that pawl.db has
-	bytes  int                        // of the definitions of graphs, as JSON
+	graphs memo.Table[string, *workflow.Graph] // by hash
+	stored memo.Table[string, struct{}]        // hashes that pawl.db has
 
 	unused unusedList
 }
@@ -42,34 +42,31 @@ func (d *Dir) AddDefinition(g *workflow.Graph) *workflow.Graph { return d.defini
 // it is not.
 func (d *Dir) Known(hash string) *workflow.Graph { return d.definitions.graphOf(hash) }
 
-// maxKnown and maxKnownBytes bound how many definitions are remembered, and how large they
-// are together as JSON; in memory they may be 40 times as large. Runs that are active hold
-// their own.
-const (
-	maxKnown      = 1024
-	maxKnownBytes = 8 << 20
+// maxKnown bounds how many definitions are remembered, and how large they are together as JSON; in
+// memory they may be 40 times as large. Runs that are active hold their own. maxStored bounds the
+// hashes of which it is remembered that pawl.db has them: 200 bytes each.
+var (
+	maxKnown  = memo.Bounds{Entries: 1024, Bytes: 8 << 20}
+	maxStored = memo.Bounds{Entries: 1 << 14}
 )
 
 // addGraph remembers a compiled definition and returns the one to use: that which is remembered under the same hash
-// already, if there is one. When there is no room, all others are forgotten.
+// already, if there is one.
 func (ds *definitions) addGraph(g *workflow.Graph) *workflow.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if known := ds.graphs[g.Hash]; known != nil {
+	if known, ok := ds.graphs.Get(g.Hash); ok {
 		return known
 	}
-	if ds.graphs == nil || len(ds.graphs) >= maxKnown || ds.bytes+len(g.JSON) > maxKnownBytes {
-		ds.graphs, ds.stored, ds.bytes = map[string]*workflow.Graph{}, map[string]bool{}, 0
-	}
-	ds.graphs[g.Hash] = g
-	ds.bytes += len(g.JSON)
+	ds.graphs.Put(g.Hash, g, len(g.JSON), maxKnown)
 	return g
 }
 
 func (ds *definitions) graphOf(hash string) *workflow.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	return ds.graphs[hash]
+	g, _ := ds.graphs.Get(hash)
+	return g
 }
 
 // storedDocument returns a definition as it is stored.
@@ -82,22 +79,21 @@ func (d *Dir) storedDocument(g *workflow.Graph) (string, error) {
 func (ds *definitions) isStored(hash string) bool {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	return ds.stored[hash]
+	return ds.stored.Has(hash)
 }
 
 func (ds *definitions) markStored(hash string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	if ds.stored == nil {
-		ds.graphs, ds.stored = map[string]*workflow.Graph{}, map[string]bool{}
+	if !ds.stored.Has(hash) {
+		ds.stored.Put(hash, struct{}{}, 0, maxStored)
 	}
-	ds.stored[hash] = true
 }
 
 func (ds *definitions) markMissing(hash string) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	delete(ds.stored, hash)
+	ds.stored.Delete(hash)
 }
 
 // Graph returns the compiled definition with a hash. It is compiled once.

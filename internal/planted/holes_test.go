@@ -85,7 +85,7 @@ var holes = []bug{
 	},
 	{
 		"compiled definitions are remembered whatever their size", "store/definition.go",
-		" || ds.bytes+len(g.JSON) > maxKnownBytes {", " {",
+		"ds.graphs.Put(g.Hash, g, len(g.JSON), maxKnown)", "ds.graphs.Put(g.Hash, g, 0, maxKnown)",
 		"./store", "TestKnownDefinitionsAreBoundedInBytes",
 	},
 	{
