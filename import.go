@@ -131,7 +131,7 @@ func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*sto
 	if d := seen.Difference; d != nil {
 		return nil, &ImportError{Run: from.Run, Record: d.Seq, Was: d.Was, Is: cmp.Or(d.Is, d.Refused)}
 	}
-	g, err := e.compileShared(from.Definition())
+	g, _, err := e.compileShared(from.Definition())
 	if err != nil {
 		return nil, err
 	}

@@ -174,9 +174,9 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Gr
 	case run.Definition != nil && run.Workflow != "":
 		return nil, fmt.Errorf("%w: run %q has both a definition and the name of one", ErrInvalid, string(run.ID))
 	case run.Definition != nil:
-		g, err := e.compileShared(run.Definition)
+		g, own, err := e.compileShared(run.Definition)
 		if err == nil {
-			e.logWarnings(g, run.Definition)
+			e.logWarnings(run.Definition, g, own)
 		}
 		return g, err
 	case run.Workflow == "":
@@ -190,7 +190,7 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Gr
 	if err != nil {
 		return nil, closedError(err)
 	}
-	e.logWarnings(g, nil)
+	e.logWarnings(nil, g, nil)
 	return g, nil
 }
 
@@ -212,19 +212,20 @@ func (e *Engine) hashOfNamed(ctx context.Context, run workflow.Run) (string, err
 	return e.dir.Published(ctx, run.Workflow, run.Version)
 }
 
-// compileShared returns the graph of an inline definition. Equal definitions share
-// one graph.
+// compileShared returns the graph of an inline definition. Equal definitions share one graph; own
+// is what this call has compiled, nil if the definition was known.
 //
 // A service that starts each run with the same definition inline compiles it once: digests
-// finds it by what it looks like in memory.
-func (e *Engine) compileShared(d *workflow.Definition) (*workflow.Graph, error) {
-	return e.digests.compileOnce(d, e.dir.Known, func(d *workflow.Definition) (*workflow.Graph, error) {
-		g, err := e.options.Bounds.Compile(d)
-		if err != nil {
+// finds it by what it looks like in memory. Two texts of one definition differ in own only: in the
+// places of their warnings.
+func (e *Engine) compileShared(d *workflow.Definition) (g, own *workflow.Graph, err error) {
+	g, err = e.digests.compileOnce(d, e.dir.Known, func(d *workflow.Definition) (*workflow.Graph, error) {
+		if own, err = e.options.Bounds.Compile(d); err != nil {
 			return nil, err
 		}
-		return e.dir.AddDefinition(g), nil
+		return e.dir.AddDefinition(own), nil
 	})
+	return g, own, err
 }
 
 // Publish stores a definition under its name and version, for runs that are
@@ -237,12 +238,12 @@ func (e *Engine) Publish(d *workflow.Definition) (warnings []workflow.Problem, e
 	if d == nil {
 		return nil, fmt.Errorf("%w: the definition is nil", ErrInvalid)
 	}
-	g, err := e.compileShared(d)
+	g, own, err := e.compileShared(d)
 	if err != nil {
 		return nil, err
 	}
-	e.logWarnings(g, d)
-	return warningsOf(d), closedError(e.dir.Publish(g))
+	e.logWarnings(d, g, own)
+	return warningsOf(d, g, own), closedError(e.dir.Publish(g))
 }
 
 // PreviewPublish says what Publish would do, and changes nothing: known reports whether the same is published
@@ -259,7 +260,7 @@ func (e *Engine) PreviewPublish(ctx context.Context, d *workflow.Definition) (kn
 		return false, nil, err
 	}
 	known, err = e.dir.CheckPublish(ctx, g)
-	return known, warningsOf(d), closedError(err)
+	return known, warningsOf(d, g, g), closedError(err)
 }
 
 // normalInput returns the input of a run as an object of the JSON model.

@@ -7,13 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/memo"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// maxWarned bounds how many definitions a warningLog remembers. Beyond it, it begins
-// anew, and may log a warning once more.
-const maxWarned = 10_000
+// maxWarned bounds how many definitions a warningLog remembers. Beyond it, it may log a warning
+// once more.
+var maxWarned = memo.Bounds{Entries: 10_000}
 
 // maxWarnings bounds how many warnings of one definition are logged.
 const maxWarnings = 100
@@ -21,41 +22,34 @@ const maxWarnings = 100
 // A warningLog knows the definitions, by hash, whose warnings this engine has logged.
 type warningLog struct {
 	mu     sync.Mutex
-	logged map[string]bool
+	logged memo.Table[string, struct{}]
 }
 
 // isFirst reports whether a definition comes for the first time.
 func (w *warningLog) isFirst(hash string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.logged[hash] {
+	if w.logged.Has(hash) {
 		return false
 	}
-	if w.logged == nil || len(w.logged) >= maxWarned {
-		w.logged = map[string]bool{}
-	}
-	w.logged[hash] = true
+	w.logged.Put(hash, struct{}{}, 0, maxWarned)
 	return true
 }
 
 // logWarnings tells the logger what a sound definition is warned of, unless it was
-// told before. d is the definition as the caller wrote it, nil for one that is started
+// told before. d, g and own are those of warningsOf; d is nil for a definition that is started
 // by its name: its text is the engine's own, of which a line tells nobody anything.
-func (e *Engine) logWarnings(g *workflow.Graph, d *workflow.Definition) {
+func (e *Engine) logWarnings(d *workflow.Definition, g, own *workflow.Graph) {
 	log := e.options.Logger
-	if !log.Enabled(e.ctx, slog.LevelWarn) || !e.warned.isFirst(g.Hash) {
+	if len(g.Warnings) == 0 || !log.Enabled(e.ctx, slog.LevelWarn) || !e.warned.isFirst(g.Hash) {
 		return
 	}
-	stored := d == nil
-	if stored {
-		d = g.Definition
-	}
-	warnings := warningsOf(d)
+	warnings := warningsOf(d, g, own)
 	for _, p := range warnings[:min(len(warnings), maxWarnings)] {
-		if stored {
+		if d == nil {
 			p.Line, p.Column = 0, 0
 		}
-		log.Warn("the definition can run, but look at this", "definition", d.Name, "version", max(d.Version, 1), "problem", p.String())
+		log.Warn("the definition can run, but look at this", "definition", g.Definition.Name, "version", g.Definition.Version, "problem", p.String())
 	}
 }
 
@@ -93,7 +87,17 @@ func (e *Engine) logFault(id workflow.RunID, err error) {
 	}
 }
 
-// warningsOf returns the warnings of a sound definition.
-func warningsOf(d *workflow.Definition) []workflow.Problem {
+// warningsOf returns the warnings of a sound definition d, whose graph is g. own is the graph that was compiled from
+// d itself, nil if g was known.
+//
+// Compiling finds the warnings, so that d is checked here only if g comes of another text, in which
+// they have other places. The caller may change what it gets.
+func warningsOf(d *workflow.Definition, g, own *workflow.Graph) []workflow.Problem {
+	switch {
+	case own != nil:
+		return append([]workflow.Problem{}, own.Warnings...)
+	case d == nil || len(g.Warnings) == 0:
+		return append([]workflow.Problem{}, g.Warnings...)
+	}
 	return slices.DeleteFunc(d.Check(), func(p workflow.Problem) bool { return !p.Warning })
 }

@@ -130,3 +130,73 @@ func TestTheDefaultLoggerTellsOfAFullDisk(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "the disk is full: make room"), log.String())
 	require.NotContains(t, log.String(), "pawl: fault")
 }
+
+// A definition is checked once when it is compiled, and Publish and Start look at it no further: what they allocate is
+// about what compiling does. One that is known is not checked at all.
+func TestDefinitionsAreCheckedOnce(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	version := 0
+	fresh := func() *workflow.Definition { // one that nobody has seen, with no warning
+		d := &workflow.Definition{Name: "chain", Start: "n0"}
+		version++
+		d.Version = version
+		for i := range 300 {
+			d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID("n" + strconv.Itoa(i)), Task: "t", Input: map[string]string{"x": "input.x"}})
+			if i > 0 {
+				d.Transitions = append(d.Transitions, workflow.Transition{From: d.Nodes[i-1].ID, To: d.Nodes[i].ID})
+			}
+		}
+		return d
+	}
+	compiled := testing.AllocsPerRun(3, func() {
+		_, err := workflow.Compile(fresh())
+		require.NoError(t, err)
+	})
+	published := testing.AllocsPerRun(3, func() {
+		warnings, err := e.Publish(fresh())
+		require.NoError(t, err)
+		require.Empty(t, warnings)
+	})
+	require.Less(t, published, 1.3*compiled)
+	previewed := testing.AllocsPerRun(3, func() {
+		_, _, err := e.PreviewPublish(t.Context(), fresh())
+		require.NoError(t, err)
+	})
+	require.Less(t, previewed, 1.3*compiled)
+	begun := testing.AllocsPerRun(3, func() { // the run itself is refused, behind its definition
+		require.Error(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: fresh()}, 1))
+	})
+	require.Less(t, begun, 1.3*compiled)
+	known := fresh()
+	again := testing.AllocsPerRun(3, func() {
+		_, err := e.Publish(known)
+		require.NoError(t, err)
+	})
+	require.Less(t, again, 0.3*compiled)
+}
+
+// The places of warnings are those of the text that was published, also if another text of the same definition came before.
+func TestPlacesOfWarnings(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	lines := func(d *workflow.Definition) (out []int) {
+		warnings, err := e.Publish(d)
+		require.NoError(t, err)
+		known, previewed, err := e.PreviewPublish(t.Context(), d)
+		require.NoError(t, err)
+		require.True(t, known)
+		require.Equal(t, warnings, previewed)
+		for _, p := range warnings {
+			out = append(out, p.Line)
+		}
+		return out
+	}
+	first := lines(define(t, careless))
+	require.NotEmpty(t, first)
+	moved := define(t, "\n\n"+careless)
+	for range 2 {
+		second := lines(moved)
+		for i := range first {
+			require.Equal(t, first[i]+2, second[i])
+		}
+	}
+}

@@ -241,7 +241,7 @@ func (c *checker) checkCycles() {
 	if slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Code == EndlessLoop }) {
 		return
 	}
-	for _, p := range c.graph.Definition.Check() {
+	for _, p := range c.graph.Warnings {
 		if p.Code == workflow.ProblemEndlessCycle {
 			c.addFinding(Finding{Code: EndlessLoop, Node: p.Node, Message: p.Message})
 		}

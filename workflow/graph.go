@@ -29,6 +29,7 @@ type Graph struct {
 	TracksRoot           bool                  // what is outside any group is looked up
 	Synchronize          []*GraphNode          // the nodes with join: synchronize, in definition order
 	Output               []Mapping             // of the run; nil returns the output section
+	Warnings             []Problem             // of the definition, with the places of the text that was compiled
 
 	InputSchema  *Schema
 	StateSchema  *Schema
@@ -140,10 +141,12 @@ func (b Bounds) compileGraph(d *Definition) (*Graph, error) {
 	d = d.completed()
 	c := newChecker(d)
 	c.bounded = b.withDefaults()
-	if err := d.errorOf(c.checkAll()); err != nil {
+	problems := c.checkAll() // warnings alone, if it is valid
+	if err := d.errorOf(problems); err != nil {
 		return nil, err
 	}
 	g := &Graph{
+		Warnings:   problems,
 		Definition: d, JSON: c.json, Hash: c.hash, Limits: c.limits, FailFast: d.FailFast == nil || *d.FailFast,
 		Nodes:       make(map[NodeID]*GraphNode, len(d.Nodes)),
 		Transitions: make(map[TransitionID]*GraphTransition, len(d.Transitions)),
