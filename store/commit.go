@@ -61,7 +61,8 @@ func (d *Dir) commitBatch(batch []*commitRequest) {
 //
 // The steps, and what holds if the process dies behind each of them:
 //
-//  1. We still own the lock file. If not, nothing is begun, ever again.
+//  1. We still own the lock file. If not, nothing is begun, ever again. Of a batch that the redo log takes see
+//     appendBatch.
 //  2. BEGIN, and the statements of all requests: SQLite writes frames, if any, without an end.
 //     Nothing has happened.
 //  3. For a remote directory, the log has the tape: it has happened, although pawl.db lacks it.
@@ -80,18 +81,19 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if d.dead != nil {
 		return d.dead
 	}
+	if d.redo.isTaking() {
+		d.recycleIfHalfFull()
+	}
+	if d.redo.takesBatch(batch) {
+		d.hook.Hit("commit.begin")
+		return d.appendBatch(batch)
+	}
 	if err := d.checkOwner(); errors.Is(err, ErrFenced) {
 		return d.failForGood(err)
 	} else if err != nil {
 		return err
 	}
 	d.hook.Hit("commit.begin")
-	if d.redo.isTaking() {
-		d.recycleIfHalfFull()
-	}
-	if d.redo.takesBatch(batch) {
-		return d.appendBatch(batch)
-	}
 	if err := d.syncBefore(); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (d *Dir) Fence() {
 // lock file of the directory. A person who removes LOCK, or moves the directory away and puts
 // another one in its place, lets a second engine take a lock of its own, while both believe that
 // they own the directory. So every transaction asks before its first statement and before its
-// answer, and every stage of a flush. It is one call of the system.
+// answer, a frame of the redo log, which has an epoch of its own, before its answer, and every stage of a flush. It is one call of the system.
 //
 // That the lock file cannot be looked at, say because the process has no descriptor left, proves
 // nothing: the call fails, and the directory goes on.

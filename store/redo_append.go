@@ -104,10 +104,15 @@ func (l *redoLog) takesBatch(batch []*commitRequest) bool {
 // appendBatch commits a batch in the redo log. It leaves the refusals with the requests and returns an
 // error that concerns all of them.
 //
-// It is what [Dir.runTransaction] does with others, and its caller has looked at the lock file. What an error leaves:
+// It is what [Dir.runTransaction] does with others. What an error leaves:
 // where the frame was not written whole it is none, and the next one is written over it; behind that, nobody can
 // know, and an error is ErrUnknown. Another engine that takes the directory over writes its epoch into the
 // file before it reads that: so who does not find it behind the frame knows that the frame is seen.
+//
+// The epoch in the file is looked at before the frame and behind it, the lock file behind it alone: a look before it
+// would keep from nothing that the epoch lets pass. An engine that has taken the directory over has either
+// written its epoch into this file, or has a copy of it, and then this one leads nowhere any more. A frame that comes before
+// the epoch is read by that engine, and is not acknowledged here.
 func (d *Dir) appendBatch(batch []*commitRequest) error {
 	l := &d.redo
 	taken, err := d.checkAdvances(batch)
