@@ -94,7 +94,7 @@ func TestSizes(t *testing.T) {
 		{"package merge\n" + body(maxFunction), nil},
 		{"package merge\n" + body(maxFunction+1), []string{"a.go:2: size: f has 71 lines, at most 70"}},
 		{"package merge\n" + strings.Repeat("\n", maxFile-1), nil},
-		{"package merge\n" + strings.Repeat("\n", maxFile), []string{"a.go: size: the file has 401 lines, at most 400"}},
+		{"package merge\n" + strings.Repeat("\n", maxFile), []string{"a.go: size: the file has 701 lines, at most 700"}},
 	}
 	for _, tt := range tests {
 		dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 )
 
 // exported returns an export of one run of two records, the first of which has a large value.
-func exported(t *testing.T) []byte {
+func exported(t testing.TB) []byte {
 	t.Helper()
 	var text bytes.Buffer
 	w, err := NewWriter(&text, "order-1", false)

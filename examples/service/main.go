@@ -1,0 +1,153 @@
+// Service is an HTTP service that takes orders and sees each of them through. It closes in order
+// when its supervisor sends SIGTERM, and loses nothing if the supervisor sends SIGKILL.
+//
+//	go run ./examples/service
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+//go:embed order.yaml
+var orderYAML []byte
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "service:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("service", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	address := flags.String("address", "127.0.0.1:7296", "where the service listens")
+	dir := flags.String("dir", "service-data", "the engine's directory")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	engine, err := openEngine(ctx, *dir)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", *address)
+	if err != nil {
+		return errors.Join(err, closeEngine(engine))
+	}
+	fmt.Fprintf(stdout, "orders at http://%s/orders\n", listener.Addr())
+	return errors.Join(serve(ctx, engine, listener), closeEngine(engine))
+}
+
+// openEngine opens the directory and publishes the definition. Runs that a process before this one left go on from here.
+func openEngine(ctx context.Context, dir string) (*pawl.Engine, error) {
+	order, err := workflow.ParseYAML(orderYAML)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := pawl.Open(ctx, dir, pawl.Options{
+		Executor: pawl.Handlers{"charge": charge, "ship": ship},
+		Grace:    5 * time.Second, // Close lets running tasks go on for as long
+		Socket:   inspector.Local, // the command pawl asks this process: pawl ls --dir service-data
+	})
+	if errors.Is(err, pawl.ErrLocked) {
+		return nil, fmt.Errorf("the process before this one has not ended yet: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := engine.Publish(order); err != nil {
+		return nil, errors.Join(err, closeEngine(engine))
+	}
+	return engine, nil
+}
+
+// closeEngine closes the engine within 20 seconds. What has not ended by then goes on at the next Open.
+func closeEngine(engine *pawl.Engine) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return engine.Close(ctx)
+}
+
+// serve answers requests until ctx is done or the engine has failed, then lets the requests end that have begun.
+func serve(ctx context.Context, engine *pawl.Engine, listener net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /orders/{id}", func(w http.ResponseWriter, r *http.Request) { startOrder(engine, w, r) })
+	mux.HandleFunc("GET /orders/{id}", func(w http.ResponseWriter, r *http.Request) { showOrder(engine, w, r) })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }() // until Shutdown
+	failed := engine.AwaitFailure(ctx)               // blocks until ctx is done, or the engine cannot go on
+	if ctx.Err() != nil {
+		failed = nil
+	}
+	shutdown, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := server.Shutdown(shutdown)
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return errors.Join(failed, err)
+}
+
+// startOrder starts the run that the path names. A client that got no answer sends the request again: the same order under
+// the same id is one run, and another order under that id is 409.
+func startOrder(engine *pawl.Engine, w http.ResponseWriter, r *http.Request) {
+	var input any
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&input); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	run := workflow.Run{ID: workflow.RunID(r.PathValue("id")), Workflow: "order"}
+	if err := engine.Start(r.Context(), run, input); err != nil {
+		http.Error(w, err.Error(), pawl.HTTPStatus(err))
+		return
+	}
+	w.WriteHeader(http.StatusAccepted) // the order is on the disk
+}
+
+// showOrder tells how far an order has come.
+func showOrder(engine *pawl.Engine, w http.ResponseWriter, r *http.Request) {
+	order, err := engine.Summary(r.Context(), workflow.RunID(r.PathValue("id")))
+	if err != nil {
+		http.Error(w, err.Error(), pawl.HTTPStatus(err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": order.Status, "output": order.Output}) // the client has gone
+}
+
+func charge(_ context.Context, t pawl.Task) (any, error) {
+	var in struct{ Amount int }
+	if err := t.Bind(&in); err != nil {
+		return nil, err
+	}
+	if in.Amount <= 0 {
+		return nil, pawl.Permanent(fmt.Errorf("the amount is %d, and must be positive", in.Amount))
+	}
+	return "charged under " + t.EffectKey, nil
+}
+
+func ship(_ context.Context, t pawl.Task) (any, error) {
+	var in struct{ Item string }
+	err := t.Bind(&in)
+	return "parcel with " + in.Item, err
+}
