@@ -90,6 +90,10 @@ type Options struct {
 	// then. Executor and StallAfter are not used. Wait and Run fail with ErrMaintenance if the run has not ended. A directory that has a log (see Remote) may be
 	// opened without it to be read: calls that change a run fail with ErrRemote.
 	Maintenance bool
+	// LockWait is how long Open waits while somebody else has the directory, before it fails with ErrLocked: an
+	// old process that ends, one that was killed and is not gone yet, or a command that looks at it. A second by
+	// default; negative does not wait. An engine that waits goes before commands, and before engines with Maintenance.
+	LockWait time.Duration
 	// Feed publishes the events of all runs, each at least once: see FeedOptions. Nobody by default.
 	// With Maintenance they wait for the next Open without. Open fails with ErrInvalid if a bound is negative.
 	Feed FeedOptions
@@ -180,7 +184,8 @@ type Engine struct {
 // Open opens the engine directory at path, made if it does not exist, and goes
 // on with every unfinished run in it: tasks that were out are sent again under
 // the same key. It fails with ErrInvalid if path is empty, with ErrForeign if it is a
-// folder of other files, with ErrLocked if somebody else has it open, with
+// folder of other files, with ErrLocked if somebody else has it open and keeps it for
+// Options.LockWait, with
 // ErrSealed if its values are sealed and Options.Codec lacks the key, and with
 // ErrCorrupt or ErrVersion if it is not a directory that this version can
 // use. ctx bounds the opening only.
@@ -242,6 +247,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook) (*store.Dir, error) {
 	of := store.Options{
 		Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, LogAway: o.Maintenance, Hook: hook,
+		LockWait: o.LockWait, GivesWay: o.Maintenance,
 	}
 	if o.Remote.Log != nil {
 		if err := checkApart(ctx, o.Remote.Bases, o.Blobs); err != nil {
@@ -249,7 +255,7 @@ func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook
 		}
 		return store.OpenRemote(ctx, path, of, o.Remote)
 	}
-	return store.Open(path, of)
+	return store.OpenContext(ctx, path, of)
 }
 
 // finishOpen lets others reach an engine that is open.

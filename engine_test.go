@@ -316,7 +316,7 @@ func TestClosedEngineRefuses(t *testing.T) {
 	dir := t.TempDir()
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
 	require.NoError(t, err)
-	_, err = pawl.Open(t.Context(), dir, pawl.Options{})
+	_, err = pawl.Open(t.Context(), dir, pawl.Options{LockWait: -1})
 	require.ErrorIs(t, err, pawl.ErrLocked)
 	def := define(t, oneTask)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: def}, map[string]any{"n": 1}))

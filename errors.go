@@ -21,7 +21,7 @@ var (
 	// ErrPublished: this name and version is published with other content.
 	ErrPublished = store.ErrPublished
 	// ErrLocked: another process, or another engine of this one, has the
-	// directory open.
+	// directory open. errors.As a *LockedError says who, as far as the system tells.
 	ErrLocked = store.ErrLocked
 	// ErrForeign: the folder given to Open holds other files, and no engine has
 	// been in it. Nothing was changed; use an empty or a new folder.
@@ -85,6 +85,9 @@ var (
 // A CorruptError says what is damaged and where: errors.As finds it in errors that are
 // ErrCorrupt.
 type CorruptError = store.CorruptError
+
+// A LockedError says who has a directory: errors.As finds it in errors that are ErrLocked.
+type LockedError = store.LockedError
 
 // A LeftBehindError says that Close has left handlers behind, which have not returned
 // although their contexts have ended; the context of Close gives them the time to. All else is closed, and

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/seal"
@@ -46,6 +47,8 @@ type Options struct {
 	LogAway       bool           // one that has a log is opened although that is not here: what the log would get fails with ErrRemote
 	Outbox        int64          // how many bytes of events wait to be published before commits wait; 0: none are kept
 	Hook          *testhook.Hook // of a test; nil otherwise
+	LockWait      time.Duration  // how long Open waits for who has the directory; 0: a second, negative: not at all
+	GivesWay      bool           // Open lets an engine without it that waits go first, and AwaitEngine tells of one
 
 	building bool    // the directory is a copy that is being made
 	remote   *remote // of OpenRemote; nil otherwise

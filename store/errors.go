@@ -24,7 +24,7 @@ var (
 	// ErrNotEnded says that only a run that has ended can be purged.
 	ErrNotEnded = errors.New("the run has not ended")
 	// ErrLocked says that another process, or another Dir of this one, owns the
-	// directory. Close that one first.
+	// directory. Close that one first. It is a *LockedError, unless pawl.db is locked, or the lock file gone.
 	ErrLocked = errors.New("the directory is in use by another engine")
 	// ErrForeign says that the folder holds other files, and that no engine has
 	// been in it. Nothing was changed.

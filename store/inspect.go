@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -83,7 +84,7 @@ func InspectSealed(path string, c Codec) (*Inspection, error) {
 // holdDirectory finds the directory and keeps engines away from it.
 //
 // The lock is shared, so that several inspections may go on at the same time, and no engine
-// begins.
+// begins. A command that is about to end is waited for, and an engine is not.
 func (in *Inspection) holdDirectory() (err error) {
 	if in.dir.root, err = os.OpenRoot(in.dir.path); err != nil {
 		return err
@@ -103,7 +104,7 @@ func (in *Inspection) holdDirectory() (err error) {
 	if err := checkName(in.dir.pathOf(lockName), os.Lstat); err != nil {
 		return err
 	}
-	in.dir.lock, err = takeSharedLock(in.dir.pathOf(lockName))
+	in.dir.lock, err = takeSharedLock(context.Background(), in.dir.pathOf(lockName), lockWish{limit: lockWait, gives: true, forOther: true})
 	if errors.Is(err, fs.ErrNotExist) {
 		in.Faults = append(in.Faults, Fault{
 			File: lockName, Err: errors.New("it is missing, so nothing tells whether pawl.db is the last one"),

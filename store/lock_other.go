@@ -3,6 +3,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,12 +12,21 @@ import (
 const noFollow = 0
 
 // takeLock fails: there is no flock here.
-func takeLock(path string) (*os.File, error) {
+func takeLock(_ context.Context, path string, _ lockWish) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, errors.ErrUnsupported)
 }
 
 // takeSharedLock fails likewise.
-func takeSharedLock(path string) (*os.File, error) { return takeLock(path) }
+func takeSharedLock(ctx context.Context, path string, wish lockWish) (*os.File, error) {
+	return takeLock(ctx, path, wish)
+}
+
+// A lockGate is never shut here, where no lock is ever taken.
+type lockGate struct{ dir string }
+
+func (g *lockGate) shut()        {}
+func (g *lockGate) open()        {}
+func (g *lockGate) isShut() bool { return false }
 
 // isFileAt reports whether a file is what a path names.
 func isFileAt(path string, file os.FileInfo) (bool, error) {

@@ -3,9 +3,11 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -18,23 +20,73 @@ const noFollow = unix.O_NOFOLLOW | unix.O_NONBLOCK
 // takeLock takes the lock file at path for this process, until the file is closed.
 //
 // The lock is one of flock: it belongs to the open file, ends with the process whatever it dies
-// of, and keeps away a second Dir of the same process too. It does not wait.
-func takeLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("lock: %w", err)
-	}
-	return flockFile(f, unix.LOCK_EX)
+// of, and keeps away a second Dir of the same process too.
+func takeLock(ctx context.Context, path string, wish lockWish) (*os.File, error) {
+	return waitForFlock(ctx, path, os.O_RDWR|os.O_CREATE, unix.LOCK_EX, wish)
 }
 
 // takeSharedLock keeps engines away from the lock file at path, which must exist,
 // until it is closed. Others may do so at the same time.
-func takeSharedLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|noFollow, 0)
+func takeSharedLock(ctx context.Context, path string, wish lockWish) (*os.File, error) {
+	return waitForFlock(ctx, path, os.O_RDONLY, unix.LOCK_SH, wish)
+}
+
+func waitForFlock(ctx context.Context, path string, flags, how int, wish lockWish) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|noFollow, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	return flockFile(f, unix.LOCK_SH)
+	got, err := wish.acquire(ctx, path, func() (*os.File, error) { return f, flockFile(f, how) })
+	if err != nil {
+		_ = f.Close() // the other error tells more
+	}
+	return got, err
+}
+
+// A lockGate is shut while an engine waits for the lock of a directory: commands, which look whether
+// it is, stop before it, and give the directory back. It is a lock of flock on the folder itself, so
+// that it needs no file, and ends with the process. It is advice: where the file system knows no
+// such locks, nobody is stopped, and an engine waits for a gap between two commands.
+type lockGate struct {
+	dir  string
+	held *os.File // while we keep it shut
+}
+
+// shut keeps commands out until open is called, unless somebody else does so already.
+func (g *lockGate) shut() {
+	if g.held == nil {
+		g.held, _ = g.flock(unix.LOCK_EX)
+	}
+}
+
+// open lets commands in again. The lock is given back by name, as in releaseLock.
+func (g *lockGate) open() {
+	if g.held != nil {
+		_ = releaseLock(g.held) // it was only locked
+		g.held = nil
+	}
+}
+
+// isShut reports whether an engine waits.
+func (g *lockGate) isShut() bool {
+	f, err := g.flock(unix.LOCK_SH)
+	if f != nil {
+		_ = releaseLock(f) // it was only locked
+	}
+	return err == unix.EWOULDBLOCK
+}
+
+// flock opens the folder and takes a lock of it, without waiting.
+func (g *lockGate) flock(how int) (*os.File, error) {
+	f, err := os.OpenFile(g.dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
+		_ = f.Close() // it was only opened
+		return nil, err
+	}
+	return f, nil
 }
 
 // linkCount returns how many names a file has.
@@ -60,39 +112,47 @@ func isFileAt(path string, file os.FileInfo) (bool, error) {
 	return ok && now.Dev == want.Dev && now.Ino == want.Ino, nil
 }
 
-// flockFile takes a lock of a kind, or fails at once with ErrLocked, naming who has it.
-func flockFile(f *os.File, how int) (*os.File, error) {
+// flockFile takes a lock of a kind, or fails at once with a LockedError that names who has it.
+func flockFile(f *os.File, how int) error {
 	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-	if err == nil {
-		return f, nil
+	switch {
+	case err == nil:
+		return nil
+	case err == unix.EWOULDBLOCK:
+		return lockHolder(f)
 	}
-	defer func() { _ = f.Close() }() // the other error tells more
-	if err == unix.EWOULDBLOCK {
-		return nil, fmt.Errorf("%w%s: close that one", ErrLocked, lockHolder(f))
-	}
-	return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	return fmt.Errorf("lock %s: %w", f.Name(), err)
 }
 
 // lockHolder says who holds a lock, as far as the system tells: Linux lists the locks of
-// all processes.
-func lockHolder(f *os.File) string {
+// all processes, and what they were called with.
+func lockHolder(f *os.File) *LockedError {
+	out := &LockedError{}
 	list, err := os.ReadFile("/proc/locks")
 	info, statErr := f.Stat()
 	if err != nil || statErr != nil {
-		return ""
+		return out
 	}
 	id, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return ""
+		return out
 	}
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(id.Dev)), unix.Minor(uint64(id.Dev)), id.Ino)
 	for line := range strings.Lines(string(list)) {
 		// 1: FLOCK  ADVISORY  WRITE 26012 fe:00:9978229 0 EOF
-		if field := strings.Fields(line); len(field) > 5 && field[1] == "FLOCK" && field[5] == file {
-			return ", of process " + field[4]
+		field := strings.Fields(line)
+		if len(field) <= 5 || field[1] != "FLOCK" || field[5] != file {
+			continue
 		}
+		if out.Process, err = strconv.Atoi(field[4]); err != nil || out.Process <= 0 {
+			out.Process = 0 // it is one of another container
+			return out
+		}
+		line, _ := os.ReadFile("/proc/" + field[4] + "/cmdline") // it may have ended
+		out.Command = commandOf(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"))
+		return out
 	}
-	return ""
+	return out
 }
 
 // releaseLock gives a lock back. A process that is just being made has the file open

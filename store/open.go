@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -38,7 +39,7 @@ PRAGMA secure_delete=FAST; -- what is deleted is overwritten, as far as its page
 `
 
 // Open opens the engine directory at path, which it creates if there is none.
-// It fails with ErrLocked if the directory is in use, with ErrForeign if it is one of
+// It fails with ErrLocked if the directory is in use, and stays so for [Options.LockWait], with ErrForeign if it is one of
 // other files, with ErrNoSpace if the disk is full, with ErrSealed if its values are sealed and the
 // codec lacks the key, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
 // left; then nothing has been changed.
@@ -52,14 +53,17 @@ PRAGMA secure_delete=FAST; -- what is deleted is overwritten, as far as its page
 // not read a page, and an engine should not refuse its directory for one failed read. The
 // committer and the flusher begin last: while they do not run, the steps of the opening have the
 // connection for themselves.
-func Open(path string, o Options) (*Dir, error) {
+func Open(path string, o Options) (*Dir, error) { return OpenContext(context.Background(), path, o) }
+
+// OpenContext is Open, which waits for the lock of the directory until ctx ends at the latest. See [Options.LockWait].
+func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d, err := tryOpen(path, o)
+	d, err := tryOpen(ctx, path, o)
 	if sqlite.IsDamaged(err) || errors.Is(err, index.ErrUnread) { // SQLite says so of a read that failed as well
 		o.Logger.Warn("the index looks damaged and is opened once more", "directory", path, "error", err)
-		d, err = tryOpen(path, o)
+		d, err = tryOpen(ctx, path, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
@@ -72,7 +76,7 @@ func Open(path string, o Options) (*Dir, error) {
 
 // tryOpen makes one attempt. After an error it closes whatever it has opened, so that the lock is
 // free again and the next attempt, or another process, finds the directory unlocked.
-func tryOpen(path string, o Options) (*Dir, error) {
+func tryOpen(ctx context.Context, path string, o Options) (*Dir, error) {
 	sealer, err := seal.NewSealer(o.Codec)
 	if err != nil {
 		return nil, err
@@ -82,7 +86,7 @@ func tryOpen(path string, o Options) (*Dir, error) {
 	if o.remote != nil {
 		d.reading.gate, d.mu.gate = make(chan struct{}, 1), make(chan struct{}, 1)
 	}
-	if err := d.openSteps(); err != nil {
+	if err := d.openSteps(ctx); err != nil {
 		_ = d.closeHandles() // err is what the caller has to know
 		return nil, err
 	}
@@ -100,8 +104,9 @@ func tryOpen(path string, o Options) (*Dir, error) {
 //
 // Somebody may remove the lock file between two steps, after which another engine can take a lock
 // of its own. It is looked for before each step, and the opening fails with ErrLocked.
-func (d *Dir) openSteps() error {
-	steps := []func() error{d.lockDirectory, d.connectIndex, d.findLogPlace, d.checkMarkAndFormat, d.prepareFolders, d.beginEpoch}
+func (d *Dir) openSteps(ctx context.Context) error {
+	lock := func() error { return d.lockDirectory(ctx) }
+	steps := []func() error{lock, d.connectIndex, d.findLogPlace, d.checkMarkAndFormat, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
 		d.hook.Hit("open.step")
 		if d.owned != nil {
@@ -123,7 +128,7 @@ func (d *Dir) openSteps() error {
 // open it would otherwise lock a file that has no name any more. The path is remembered as an
 // absolute one, because the process may change its working directory, and [Dir.checkOwner] must
 // ask for the same file for as long as the engine lives.
-func (d *Dir) lockDirectory() error {
+func (d *Dir) lockDirectory(ctx context.Context) error {
 	if err := d.checkFinished(); err != nil {
 		return err
 	}
@@ -140,7 +145,7 @@ func (d *Dir) lockDirectory() error {
 	if d.lockPath, err = filepath.Abs(d.pathOf(lockName)); err != nil {
 		return err
 	}
-	if d.lock, err = takeLock(d.lockPath); err != nil {
+	if d.lock, err = takeLock(ctx, d.lockPath, d.options.lockWish()); err != nil {
 		return err
 	}
 	if d.owned, err = d.lock.Stat(); err != nil {

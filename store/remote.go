@@ -173,7 +173,7 @@ func openJoined(ctx context.Context, path string, o Options, r *remote) (*Dir, e
 	r.due = make(chan struct{}, 1)
 	r.ctx, r.stop = context.WithCancelCause(ctx) // of the opening; startKeeping makes another
 	o.remote = r
-	d, err := Open(path, o)
+	d, err := OpenContext(ctx, path, o)
 	if err != nil {
 		r.stop(err)
 	}

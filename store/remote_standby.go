@@ -99,7 +99,7 @@ func (d *Dir) standBy() error {
 // concerns this copy alone, and nothing can be committed.
 func flushStandBy(ctx context.Context, path string, o Options) error {
 	o.LogAway = true // nothing is committed
-	d, err := Open(path, o)
+	d, err := OpenContext(ctx, path, o)
 	if err != nil {
 		return err
 	}

@@ -277,7 +277,7 @@ func TestLocked(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path)
 	start(t, d, "r1").five(nil)
-	_, err := Open(path, Options{})
+	_, err := Open(path, Options{LockWait: -1})
 	require.ErrorIs(t, err, ErrLocked)
 	who := ""
 	if runtime.GOOS == "linux" {

@@ -38,6 +38,9 @@ type console struct {
 	hook *testhook.Hook   // nil outside tests
 
 	lines *bufio.Reader // of In, once a line was asked for
+
+	looks bool        // the command changes nothing, and gives way to an engine
+	end   func(error) // ends the context of the command, with a cause
 }
 
 // newConsole returns the console of the process. COLUMNS is the width if it is set, else

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/socket"
+	"github.com/pawl-run/pawl/store"
 )
 
 // A dirFlag is embedded in the commands about the runs of an engine. Dir may be a file of runs too,
@@ -48,34 +49,73 @@ type reached struct {
 // reachEngine asks the engine that has the directory open, else opens its files. Instead of a
 // directory there may be a file of runs. A directory that an engine has open is never opened beside
 // it: the lock of the directory forbids that. The order matters: asking the socket first avoids a
-// failed attempt at the lock in the usual case.
+// failed attempt at the lock in the usual case. An engine that is starting has the lock before its
+// socket answers, so it is asked again while the lock is held.
 func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error) {
 	if isRunsFile(f.Dir) {
 		return f.openExhibit(ctx, con)
 	}
-	client, err := api.Dial(ctx, f.Dir)
-	if err == nil {
-		info, err := client.Engine(ctx)
-		if err != nil {
-			return nil, explainLoss(err)
+	for tries := 1; ; tries++ {
+		e, err := f.askEngine(ctx)
+		if err == nil || !errors.Is(err, api.ErrNoEngine) {
+			return e, err
 		}
-		carry := &http.Transport{IdleConnTimeout: time.Minute, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, f.Dir) }}
-		closeClient := func() error { client.Close(); carry.CloseIdleConnections(); return nil }
-		return &reached{Client: client, source: fmt.Sprintf("live, pid %d", info.PID), live: true, carry: carry, close: closeClient}, nil
+		// No engine answers. Either none has the directory, and its files can be opened, or one has it
+		// without a socket, and then both errors are told.
+		e, opened := f.openFiles(ctx, con)
+		if errors.Is(opened, pawl.ErrLocked) && tries < tryReach && ctx.Err() == nil {
+			continue
+		}
+		if errors.Is(opened, pawl.ErrLocked) {
+			return nil, fmt.Errorf("%w: %w", opened, err) // why the engine that has it does not answer
+		}
+		return e, opened
 	}
-	if errors.Is(err, fs.ErrPermission) && !errors.Is(err, api.ErrNoEngine) {
+}
+
+// How often, and how long each time, a command waits for a directory.
+const (
+	tryReach  = 5
+	waitReach = 200 * time.Millisecond
+)
+
+// askEngine asks the engine that has the directory open; without one it fails with api.ErrNoEngine.
+func (f dirFlag) askEngine(ctx context.Context) (*reached, error) {
+	client, err := api.Dial(ctx, f.Dir)
+	switch {
+	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, api.ErrNoEngine):
 		return nil, fmt.Errorf("%w: only the user whose program has the directory open may ask it", err)
-	}
-	if !errors.Is(err, api.ErrNoEngine) {
+	case errors.Is(err, api.ErrNoEngine):
+		return nil, err
+	case err != nil:
 		return nil, explainLoss(err)
 	}
-	// No engine answers. Either none has the directory, and its files can be opened, or one has it
-	// without a socket, and then both errors are told.
-	e, opened := f.openFiles(ctx, con)
-	if errors.Is(opened, pawl.ErrLocked) {
-		return nil, fmt.Errorf("%w: %w", opened, err) // why the engine that has it does not answer
+	info, err := client.Engine(ctx)
+	if err != nil {
+		return nil, explainLoss(err)
 	}
-	return e, opened
+	carry := &http.Transport{IdleConnTimeout: time.Minute, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, f.Dir) }}
+	closeClient := func() error { client.Close(); carry.CloseIdleConnections(); return nil }
+	return &reached{Client: client, source: fmt.Sprintf("live, pid %d", info.PID), live: true, carry: carry, close: closeClient}, nil
+}
+
+// errGaveWay says why a command that only looks has ended early. It is told as a directory in use.
+var errGaveWay = &toldError{"the program of this directory is starting, and this command has let it have the directory: ask again", pawl.ErrLocked}
+
+// giveWay ends a command with errGaveWay once an engine waits for a directory which the command has
+// opened only to look at, until stop is called. A command that changes runs comes to its own end: half of it
+// would be done. "" is no directory.
+func (con *console) giveWay(ctx context.Context, dir string) (stop func()) {
+	if !con.looks || con.end == nil || dir == "" {
+		return func() {}
+	}
+	ctx, stop = context.WithCancel(ctx)
+	go func() { // until stop
+		if store.AwaitEngine(ctx, dir) == nil {
+			con.end(errGaveWay)
+		}
+	}()
+	return stop
 }
 
 // openFiles opens a directory for maintenance. An engine that is open for maintenance changes runs
@@ -91,13 +131,14 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 		return nil, err
 	}
 	logger := slog.New(slog.NewTextHandler(con.Errs, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	engine, err := pawl.Open(ctx, f.Dir, pawl.Options{Maintenance: true, Codec: keys, Logger: logger})
-	if errors.Is(err, pawl.ErrLocked) {
+	engine, err := pawl.Open(ctx, f.Dir, pawl.Options{Maintenance: true, Codec: keys, Logger: logger, LockWait: waitReach})
+	if held := (*pawl.LockedError)(nil); errors.As(err, &held) && held.Command == "" {
 		return nil, fmt.Errorf("%w, or let it serve the command with pawl.Options{Socket: inspector.Local}", err)
 	}
 	if err != nil {
 		return nil, err
 	}
+	stopGivingWay := con.giveWay(ctx, f.Dir)
 	// The same handler as on a socket is served inside of the process, through pipes: nobody else
 	// can reach it.
 	l := &localListener{made: make(chan net.Conn), done: make(chan struct{})}
@@ -111,6 +152,7 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	// The server ends before the engine does, since its requests use it; and the engine is closed
 	// even if the command was interrupted.
 	closeAll := func() error {
+		stopGivingWay()
 		client.Close()
 		_ = l.Close() // it cannot fail
 		<-served

@@ -37,6 +37,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -86,9 +87,18 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if err != nil {
 		return con.finish(fmt.Errorf("%w (see pawl --help)", err))
 	}
+	ctx, con.end = context.WithCancelCause(ctx)
+	defer con.end(nil)
+	con.looks = onlyLooks(chosen.Selected().Name)
 	// The target is the pointer that the verb's command function has made, with its fields set by
 	// kong.
-	do := func() error { return chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con) }
+	do := func() error {
+		err := chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con)
+		if err != nil && errors.Is(context.Cause(ctx), errGaveWay) {
+			err = errGaveWay // all else that went wrong comes of it
+		}
+		return err
+	}
 	if working := workingText(chosen.Selected().Name); working != "" {
 		return con.finish(con.whileWorking(working, do))
 	}

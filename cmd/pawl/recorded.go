@@ -69,6 +69,21 @@ func (f recordedFlag) pathOf(name string) (string, error) {
 	return f.pathOfRun(name)
 }
 
+// directoryOf returns the engine directory that a name is in, or is; "" if it is a file or nothing.
+func (f recordedFlag) directoryOf(name string) string {
+	path, err := f.pathOf(name)
+	if err != nil {
+		return ""
+	}
+	if dir, _, ok := replay.SplitName(path); ok {
+		path = dir
+	}
+	if !isEngineDirectory(path) {
+		return ""
+	}
+	return path
+}
+
 // pathOfRun returns the path of a run, of the engine directory unless the name has another one.
 // replay.SplitName is true of DIR:RUN only where DIR is an engine directory or a file of runs.
 func (f recordedFlag) pathOfRun(name string) (string, error) {
@@ -107,7 +122,13 @@ func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []s
 		only = nil
 	}
 	for _, name := range names {
+		stop := con.giveWay(ctx, f.directoryOf(name))
 		for rec, err := range f.openRecordings(ctx, con, keys, name, &g.from) {
+			if err == nil && ctx.Err() != nil {
+				rec.Close()
+				stop()
+				return g, context.Cause(ctx)
+			}
 			if err == nil {
 				err = do(rec)
 			}
@@ -126,6 +147,7 @@ func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []s
 				failed = errAbsent
 			}
 		}
+		stop()
 	}
 	if only != nil {
 		return g, only

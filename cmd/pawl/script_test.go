@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "pawl" {
 		runAtNow()
 	}
+	if os.Args[0] == serviceName {
+		runService()
+	}
 	os.Exit(runWithCommand(m))
 }
 

@@ -56,7 +56,7 @@ var errNotHere = errors.New("these pages are for this machine: use ssh -L to rea
 // errNoPages says that a live engine has an API on its socket and no pages.
 var errNoPages = errors.New("the engine answers, and has no pages: open it with pawl.Options{Socket: inspector.Local}")
 
-// runCommand serves until it is interrupted, which is no error. Acts are possible where a live
+// runCommand serves until it is interrupted, which is no error, or the engine of a closed directory is started. Acts are possible where a live
 // engine is asked, or where the user has agreed to commit offline; the pages of a file of runs only
 // read.
 func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
@@ -79,7 +79,10 @@ func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
 		acts := !c.ReadOnly && !e.fixed && (e.live || c.Offline)
 		d := newDoor(l.Addr().String(), relayTo(e.carry, shown{e.nameFor(c.Dir), c.By, !acts}))
 		con.writeLine(c.JSON, serving{d.address(), e.source, acts})
-		return serveUntilDone(ctx, l, d)
+		if err := serveUntilDone(ctx, l, d); err != nil || !errors.Is(context.Cause(ctx), errGaveWay) {
+			return err
+		}
+		return errGaveWay
 	})
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/aesgcm"
@@ -30,6 +31,7 @@ type command interface {
 type verbGroup struct {
 	title string
 	verbs []verb
+	looks bool // they change nothing
 }
 
 // verbs are those of all groups, in the order of the help.
@@ -42,13 +44,23 @@ func verbs() (out []verb) {
 
 func verbGroups() []verbGroup {
 	return []verbGroup{
-		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}},
-		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, sqlVerb, serveVerb}},
-		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}},
-		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, diffVerb, replayVerb, coverageVerb}},
-		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}},
-		{"This command", []verb{completionVerb, completeVerb, versionVerb}},
+		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}, false},
+		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, sqlVerb, serveVerb}, true},
+		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
+		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, diffVerb, replayVerb, coverageVerb}, true},
+		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}, false},
+		{"This command", []verb{completionVerb, completeVerb, versionVerb}, false},
 	}
+}
+
+// onlyLooks reports whether a verb changes nothing.
+func onlyLooks(name string) bool {
+	for _, g := range verbGroups() {
+		if g.looks && slices.ContainsFunc(g.verbs, func(v verb) bool { return v.name == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 // A keyFlag is embedded in the commands that read values, which may be sealed.

@@ -170,7 +170,7 @@ func (s *served) open(ctx context.Context, c command) reply {
 	for {
 		tries++
 		var e *pawl.Engine
-		e, err = pawl.Open(testhook.With(ctx, &s.hook), c.Dir, pawl.Options{IdleAfter: 2 * time.Millisecond, Executor: pawl.Handlers{"*": echo}})
+		e, err = pawl.Open(testhook.With(ctx, &s.hook), c.Dir, pawl.Options{LockWait: -1, IdleAfter: 2 * time.Millisecond, Executor: pawl.Handlers{"*": echo}})
 		if err == nil {
 			s.engine = e
 			return reply{Said: "opened", Tries: tries}

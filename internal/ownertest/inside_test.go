@@ -44,7 +44,7 @@ func TestHostReadsTheFiles(t *testing.T) {
 			require.NoError(t, f.Close())
 			reads++
 		}
-		_, err := pawl.Open(t.Context(), dir, pawl.Options{})
+		_, err := pawl.Open(t.Context(), dir, pawl.Options{LockWait: -1})
 		require.ErrorIs(t, err, pawl.ErrLocked)
 		_, err = rescue.Verify(dir)
 		require.ErrorIs(t, err, pawl.ErrLocked)
@@ -148,7 +148,7 @@ func TestRacesInAProcess(t *testing.T) {
 
 func raceOpens(t *testing.T, races int) (refused int) {
 	const perDir = 50
-	options := pawl.Options{Executor: pawl.Handlers{"*": echo}, Durability: pawl.ProcessCrash}
+	options := pawl.Options{Executor: pawl.Handlers{"*": echo}, Durability: pawl.ProcessCrash, LockWait: -1}
 	dir := ""
 	for i := range races {
 		if i%perDir == 0 {
