@@ -73,7 +73,7 @@ func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 	}
 	rows := s.AllRows()
 	for _, t := range rows.Tokens {
-		out.Tokens = append(out.Tokens, e.viewToken(s.Run, t, s.PathOf(t.Scope)))
+		out.Tokens = append(out.Tokens, e.viewToken(s.Run, t, placeOf(s, t)))
 	}
 	for _, g := range rows.Groups {
 		out.Groups = append(out.Groups, viewGroup(g))

@@ -231,8 +231,9 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 }
 
 // CancelNodes ends the live tokens at some nodes of a run, which continues without
-// them: a branch that ends so has ended by choice. It fails with ErrNotLive if
-// no live token is there.
+// them: a branch that ends so has ended by choice. A token that waits for its
+// siblings stands at the node that their join leads to, and not at one that it has
+// passed. It fails with ErrNotLive if no live token is there.
 func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...workflow.NodeID) error {
 	act, err := e.actOf(ctx)
 	if err != nil {

@@ -168,11 +168,11 @@ func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) i
 		var kept asleep
 		for next, more := max(f.After, 0)+1, true; more; {
 			var page []*state.Token
-			var paths []string
+			var places []tokenPlace
 			err := e.lookAt(ctx, id, &kept, func(s *state.State, _ int64) {
 				for end := min(next+tokenPage, s.NextToken); next < end; next++ {
 					if t := s.Token(next); f.takesToken(t) {
-						page, paths = append(page, t), append(paths, s.PathOf(t.Scope))
+						page, places = append(page, t), append(places, placeOf(s, t))
 					}
 				}
 				more = next < s.NextToken
@@ -183,7 +183,7 @@ func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) i
 			}
 			views := make([]Token, len(page))
 			for i, t := range page {
-				views[i] = e.viewToken(id, t, paths[i])
+				views[i] = e.viewToken(id, t, places[i])
 			}
 			e.dispatcher.markTasks(views)
 			for i := range views {

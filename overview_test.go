@@ -73,7 +73,9 @@ func TestOverview(t *testing.T) {
 		require.Equal(t, snap.Outcome, o.Outcome)
 		require.Equal(t, []any{snap.Seq, snap.Live, snap.Revision}, []any{o.Seq, o.Live, o.Revision})
 		require.Equal(t, unobserved(snap.Tokens), unobserved(tokensOf(t, e, pawl.TokenFilter{})))
-		require.Len(t, tokensOf(t, e, pawl.TokenFilter{Group: 1, Status: []workflow.TokenStatus{workflow.WaitingForSiblings}}), 2)
+		arrived := tokensOf(t, e, pawl.TokenFilter{Group: 1, Status: []workflow.TokenStatus{workflow.WaitingForSiblings}})
+		require.Len(t, arrived, 2)
+		require.Equal(t, []workflow.NodeID{"load", "sum"}, []workflow.NodeID{arrived[0].Node, arrived[0].JoinAt})
 		require.Len(t, tokensOf(t, e, pawl.TokenFilter{After: branches}), 1)
 		require.Empty(t, tokensOf(t, e, pawl.TokenFilter{After: math.MaxInt64}))
 	}

@@ -16,6 +16,7 @@ type Token struct {
 	Parent  workflow.TokenID     `json:"parent,omitzero"`  // the token that it grew from; 0 for the first
 	Scope   workflow.Scope       `json:"scope,omitzero"`   // the group and the branch that it is in
 	Path    string               `json:"path"`             // the same as a text: root, and /NODE:INDEX for every fan-out around it, by the node that fanned out
+	JoinAt  workflow.NodeID      `json:"joinAt,omitzero"`  // while it waits for its siblings: the node that their join leads to, where it stands and CancelNodes ends it
 	Attempt int                  `json:"attempt,omitzero"` // of its task, from 1; 0 before the first
 	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
 	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
@@ -53,11 +54,25 @@ type Group struct {
 	Due     time.Time        `json:"due,omitzero"`   // when its join times out; zero if never
 }
 
+// A tokenPlace is where a token is, as the state around it tells.
+type tokenPlace struct {
+	path   string
+	joinAt workflow.NodeID
+}
+
+func placeOf(s *state.State, t *state.Token) tokenPlace {
+	at := tokenPlace{path: s.PathOf(t.Scope)}
+	if t.Status == workflow.WaitingForSiblings {
+		at.joinAt = s.NodeOf(t)
+	}
+	return at
+}
+
 // viewToken shows a token. Of inputs only that of an approval which waits is shown, as others
 // may be large.
-func (e *Engine) viewToken(run workflow.RunID, t *state.Token, path string) Token {
+func (e *Engine) viewToken(run workflow.RunID, t *state.Token, at tokenPlace) Token {
 	view := Token{
-		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: path,
+		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: at.path, JoinAt: at.joinAt,
 		Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Chosen: t.Remembered().Chosen, Details: t.Remembered().Details, Failure: t.Failure,
 	}
 	if t.Epoch != 0 {

@@ -164,15 +164,17 @@ func (d CancelToken) withdrawnTokens(s *state.State) []workflow.TokenID {
 }
 
 // CancelTokens ends the live tokens at some nodes, except one, in a branch and in
-// the groups nested in it. Tokens that wait at the join of a group have left
-// their node, and stay.
+// the groups nested in it. A token that waits at the join of its group has left the
+// node that it completed. With AtJoins it stands at the node that the join leads to;
+// without, as in records of planners before version 3, it stands nowhere, and stays.
 //
 // It is what a node's cancels do, in the scope of the token that completes there and except
 // for that one, and what CancelNodes asks for, in the zero Scope, which is the whole run.
 type CancelTokens struct {
-	Scope  workflow.Scope    `json:"scope,omitzero"`
-	Nodes  []workflow.NodeID `json:"nodes"`
-	Except workflow.TokenID  `json:"except,omitzero"`
+	Scope   workflow.Scope    `json:"scope,omitzero"`
+	Nodes   []workflow.NodeID `json:"nodes"`
+	Except  workflow.TokenID  `json:"except,omitzero"`
+	AtJoins bool              `json:"atJoins,omitzero"` // some of the tokens wait for their siblings
 }
 
 // String implements fmt.Stringer.
@@ -181,10 +183,28 @@ func (d CancelTokens) String() string {
 	if d.Except != 0 {
 		l.addField("except", d.Except.String())
 	}
-	return l.String()
+	return l.addFlag("at-joins", d.AtJoins).String()
 }
 
-func (d CancelTokens) evolveState(s *state.State) { cancelTokens(s, TokensCancelled(s, d)) }
+// evolveState leaves alone what is kept of the end of a node that a token had completed. A
+// branch that had arrived has lost all its tokens at the join by that, and is running again
+// until EndBranch, as one whose last token was cancelled elsewhere: no group fires with it.
+func (d CancelTokens) evolveState(s *state.State) {
+	for _, id := range TokensCancelled(s, d) {
+		t := s.Token(id)
+		if t.Status != workflow.WaitingForSiblings {
+			endToken(s, t, workflow.Cancelled, nil, nil)
+			continue
+		}
+		putEnded(s, t, workflow.Cancelled, nil)
+		if b := s.Branch(t.Scope); b.Status == state.BranchArrived && b.Waiting == 0 {
+			g := *s.Group(t.Scope.Group)
+			g.Arrived--
+			s.PutGroup(&g)
+			s.PutBranchStatus(t.Scope, state.BranchRunning, nil)
+		}
+	}
+}
 
 // toldEvents returns one event, however many tokens end, and none if none does. It names the
 // first hundred of them, so that an event stays small.
@@ -237,12 +257,12 @@ func (d HoldToken) toldEvents(s *state.State) []Event {
 
 func (HoldToken) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// TokensCancelled returns the tokens that d ends: those that are at one of its nodes. The
+// TokensCancelled returns the tokens that d ends: those that stand at one of its nodes. The
 // planner asks the same before it decides, for the branches that it must look at afterwards.
 func TokensCancelled(s *state.State, d CancelTokens) []workflow.TokenID {
 	return slices.DeleteFunc(s.TokensInScope(d.Scope), func(id workflow.TokenID) bool {
 		t := s.Token(id)
-		return id == d.Except || t.Status == workflow.WaitingForSiblings || !slices.Contains(d.Nodes, t.Node)
+		return id == d.Except || t.Status == workflow.WaitingForSiblings && !d.AtJoins || !slices.Contains(d.Nodes, s.NodeOf(t))
 	})
 }
 
@@ -268,11 +288,16 @@ func liveToken(s *state.State, id workflow.TokenID) *state.Token {
 // any other as stale; Via stays, since a token that was cancelled at a join had completed its
 // node. All else is dropped, because tokens that have ended are kept as long as the run.
 func endToken(s *state.State, t *state.Token, status workflow.TokenStatus, output any, f *workflow.Failure) {
+	putEnded(s, t, status, f)
+	noteEnd(s, t, status, output, f)
+}
+
+// putEnded is endToken for a token whose node ended before: nothing is noted of that.
+func putEnded(s *state.State, t *state.Token, status workflow.TokenStatus, f *workflow.Failure) {
 	s.PutToken(&state.Token{
 		ID: t.ID, Node: t.Node, Status: status, Parent: t.Parent, Scope: t.Scope,
 		Attempt: t.Attempt, Epoch: t.Epoch, Failure: f, Via: t.Via,
 	})
-	noteEnd(s, t, status, output, f)
 }
 
 // noteEnd keeps how a token's node ended, if some expression asks for it. The end is written

@@ -17,6 +17,7 @@ type tokenRow struct {
 	Href    string
 	Node    workflow.NodeID
 	Status  workflow.TokenStatus
+	JoinAt  workflow.NodeID
 	Branch  string
 	Attempt int
 	Due     instant
@@ -26,7 +27,7 @@ type tokenRow struct {
 
 // rowOfToken describes a token. Branch is "" of one that is in none.
 func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
-	row := tokenRow{ID: t.ID, Href: v.tokenLink(v.id, t.ID), Node: t.Node, Status: t.Status, Attempt: t.Attempt, Due: v.instantOf(t.Due)}
+	row := tokenRow{ID: t.ID, Href: v.tokenLink(v.id, t.ID), Node: t.Node, Status: t.Status, JoinAt: t.JoinAt, Attempt: t.Attempt, Due: v.instantOf(t.Due)}
 	if t.Scope.Group != 0 {
 		row.Branch = t.Scope.String()
 	}

@@ -18,22 +18,31 @@ func (p *planner) cancelNodes(m state.CancelNodes) error {
 			return fmt.Errorf("%w: there is no node %q", workflow.ErrNotLive, string(id))
 		}
 	}
-	if !p.cancelTokens(decision.CancelTokens{Nodes: m.Nodes}) {
-		return fmt.Errorf("%w: no live token is at %q", workflow.ErrNotLive, m.Nodes)
+	if p.cancelTokens(decision.CancelTokens{Nodes: m.Nodes}) {
+		return nil
 	}
-	return nil
+	for _, id := range p.s.LiveTokens() {
+		if t := p.s.Token(id); t.Status == workflow.WaitingForSiblings && slices.Contains(m.Nodes, t.Node) {
+			return fmt.Errorf("%w: no live token is at %q: %v has arrived from there, and waits for its siblings at %q", workflow.ErrNotLive, m.Nodes, t.ID, string(p.s.NodeOf(t)))
+		}
+	}
+	return fmt.Errorf("%w: no live token is at %q", workflow.ErrNotLive, m.Nodes)
 }
 
 // cancelTokens ends tokens and has the branches decided that they were in, in the
 // order of group and index. It reports whether there were any tokens.
 //
 // It serves CancelNodes and the cancels of a node. A branch that is left without a token has
-// ended by choice, as it would have by routing.
+// ended by choice, as it would have by routing; so has one that had arrived, if the nodes name
+// the one that its join leads to.
 func (p *planner) cancelTokens(d decision.CancelTokens) bool {
+	d.AtJoins = true
 	ids := decision.TokensCancelled(p.s, d)
 	if len(ids) == 0 {
 		return false
 	}
+	// Where no token waits for its siblings, the record says what planners before version 3 said.
+	d.AtJoins = slices.ContainsFunc(ids, func(id workflow.TokenID) bool { return p.s.Token(id).Status == workflow.WaitingForSiblings })
 	p.decide(d)
 	left := make([]workflow.Scope, len(ids))
 	for i, id := range ids {

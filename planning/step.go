@@ -10,11 +10,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Version is the version of the planner, which each record has. From 1 to 2 the same is
-// decided, and events tell more (decision.DetailedSince). It is raised when the same message
-// may be answered by other decisions, or by events that tell other things, so that a replay
-// which differs can say why.
-const Version = 2
+// Version is the version of the planner, which each record has. It is raised when the same
+// message may be answered by other decisions, or by events that tell other things, so that a
+// replay which differs can say why. From 1 to 2 the same is decided, and events tell more
+// (decision.DetailedSince). From 2 to 3 cancels and CancelNodes also end tokens that wait for
+// their siblings, where they name the node that the join leads to.
+const Version = 3
 
 // Step plans the answer of a run in state s to message m at instant now, which
 // is in UTC and whole milliseconds. The state's Epoch is that of the engine

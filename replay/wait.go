@@ -191,8 +191,8 @@ func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	left := g.UnresolvedBranches()
 	running := runningIn(s, g.ID)
 	begun := slices.DeleteFunc(slices.Clone(running), func(t *state.Token) bool { return t.Status == workflow.Pending && t.Scope.Group == id })
-	text := fmt.Sprintf("%v %s (join %v): %d of %d have arrived, %d under way%s, %d to begin, %d ended, %d failed",
-		g.ID, g.Name, sync.Strategy, g.Arrived, g.Total, g.RunningBranches(), placesText(" (", begun, parkedText(begun)+")"), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
+	text := fmt.Sprintf("%v %s (join %v at %s): %d of %d have arrived, %d under way%s, %d to begin, %d ended, %d failed",
+		g.ID, g.Name, sync.Strategy, s.Graph.Groups[g.Name].To, g.Arrived, g.Total, g.RunningBranches(), placesText(" (", begun, parkedText(begun)+")"), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
 	switch {
 	case g.Open && left == 0:
 		return siblingsWait{text + "; it takes further branches until it is closed", g.Due, false}

@@ -68,7 +68,7 @@ transitions:
 	require.Equal(t, "load[1]", x.Waits[0].Place)
 	require.Equal(t, "http_503", x.Waits[0].Failure.Code)
 	require.Equal(t, 2, x.Waits[1].Count)
-	require.Equal(t, "g1 files (join all): 1 of 4 have arrived, 3 under way (load ×3, 1 parked), 0 to begin, 0 ended, 0 failed", x.Waits[2].For)
+	require.Equal(t, "g1 files (join all at sum): 1 of 4 have arrived, 3 under way (load ×3, 1 parked), 0 to begin, 0 ended, 0 failed", x.Waits[2].For)
 	require.False(t, x.Waits[2].Hopeless)
 	require.Equal(t, []workflow.TransitionID{"split->load"}, x.Waits[1].Came.Transitions)
 }

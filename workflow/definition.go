@@ -102,7 +102,7 @@ type Node struct {
 	Priority     int           // of its tasks; 0 first
 	Lock         string        // held while a token is at the node
 	Join         Join          // over incoming transitions
-	Cancels      []NodeID      // live tokens at these nodes end when this one completes
+	Cancels      []NodeID      // live tokens at these nodes end when this one completes; one that waits for its siblings is at the node that their join leads to
 	Unmatched    Unmatched     // what happens when no transition matches
 	Needs        []NodeID      // dag: short for unconditional transitions from these
 

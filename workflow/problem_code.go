@@ -43,6 +43,7 @@ const (
 	ProblemEndlessCycle     = "endless_cycle"     // warning: a cycle without a bounded loop or an exit
 	ProblemUnknownGroup     = "unknown_group"     // a join of a sibling group that nobody spawns
 	ProblemUnjoinableGroup  = "unjoinable_group"  // warning: a sibling group that can never be joined
+	ProblemHalfRegion       = "half_region"       // warning: cancels names a fan-out and its branches, and not the node that their join leads to
 	ProblemDisagreeingJoins = "disagreeing_joins" // joins of one group that differ
 	ProblemQuorum           = "quorum"            // a quorum that can never be met
 )

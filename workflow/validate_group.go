@@ -34,6 +34,45 @@ func (c *checker) checkGroups() {
 	}
 	c.checkJoinable(joined)
 	c.checkUncounted(joined)
+	c.checkRegions(joined)
+}
+
+// checkRegions finds cancels that name a node that fans out and nodes of its branches, and not the node that the join
+// of the group leads to. A branch that has arrived stands there: it stays, and the join fires with it, though the
+// region around it was cancelled. Where stragglers run on, a region without the join may mean those, and a node that the
+// join itself leads to comes when it has fired.
+func (c *checker) checkRegions(groups []*siblings) {
+	cancels := map[NodeID][]int{} // the nodes that name another in their cancels
+	for i := range c.def.Nodes {
+		for _, id := range c.def.Nodes[i].Cancels {
+			cancels[id] = append(cancels[id], i)
+		}
+	}
+	if len(cancels) == 0 {
+		return
+	}
+	for _, s := range groups {
+		if r := c.def.Transitions[s.joins[0]].Synchronization.Remaining; r != "" && r != RemainingCancel {
+			continue
+		}
+		joins := map[NodeID]bool{} // from which the join is taken
+		for _, i := range s.joins {
+			joins[c.def.Transitions[i].From] = true
+		}
+		to, told := c.def.Transitions[s.joins[0]].To, map[int]bool{}
+		for _, i := range s.spawners {
+			t := &c.def.Transitions[i]
+			for _, n := range cancels[t.From] {
+				named := c.def.Nodes[n].Cancels
+				inBranch := slices.ContainsFunc(named, func(id NodeID) bool { return id == t.To || joins[id] })
+				if inBranch && !told[n] && c.def.Nodes[n].ID != to && !slices.Contains(named, to) {
+					told[n] = true
+					c.reportWarning(c.atNode(n), "cancels", ProblemHalfRegion, "the branches of %q that have arrived wait at %q, to which their join leads: they stay, and the join fires with them, unless %q is named as well",
+						s.name, string(to), string(to))
+				}
+			}
+		}
+	}
 }
 
 // checkUncounted finds loop bounds that never count: on a transition that spawns a group, where the way back leads

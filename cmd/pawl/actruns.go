@@ -31,7 +31,7 @@ var resumeVerb = verb{
 
 // A cancelCommand ends runs, or the tokens at some nodes.
 type cancelCommand struct {
-	Node []string `placeholder:"NODE" help:"End what is at this node alone: the run goes on, as after a branch that ended by choice. Of several, at each."`
+	Node []string `placeholder:"NODE" help:"End what is at this node alone: the run goes on, as after a branch that ended by choice. A branch that has arrived is at the node that its join leads to. Of several, at each."`
 	runsFlag
 	actFlag
 }

@@ -87,6 +87,9 @@ func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 			row[2] += " " + t.Worker
 		}
 	}
+	if t.JoinAt != "" {
+		row[2] += " at " + string(t.JoinAt)
+	}
 	if t.Scope.Group != 0 {
 		row[3] = fmt.Sprintf("g%d:%d", t.Scope.Group, t.Scope.Branch)
 	}

@@ -13,12 +13,30 @@ func (r *Run) Gathering() []*Group {
 func (r *Run) CancelNodes(node int) bool {
 	found := false
 	for _, t := range r.Tokens {
-		if t.Node == node && t.State != AtGroup {
-			t.State, found = Gone, true
+		if t.State != Gone && r.nodeOf(t) == node {
+			r.cancelToken(t)
+			found = true
 		}
 	}
 	r.advanceRun()
 	return found
+}
+
+// cancelToken ends a token. A branch that had arrived with it has not arrived any more.
+func (r *Run) cancelToken(t *Token) {
+	if t.State == AtGroup && t.Branch.Status == BranchArrived {
+		t.Branch.Status = BranchOpen
+	}
+	t.State = Gone
+}
+
+// nodeOf returns the node at which a token stands: one that waits for its siblings stands where
+// their join leads.
+func (r *Run) nodeOf(t *Token) int {
+	if t.State == AtGroup {
+		return r.def.Edges[t.Via].To
+	}
+	return t.Node
 }
 
 // AddBranch adds a branch to a group, by the group's first edge.

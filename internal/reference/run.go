@@ -145,8 +145,8 @@ func (r *Run) completeNode(t *Token, result int) {
 		return
 	}
 	for _, other := range r.Tokens {
-		if other != t && other.State != AtGroup && isWithin(other.Branch, t.Branch) && slices.Contains(n.Cancels, other.Node) {
-			other.State = Gone
+		if other != t && isWithin(other.Branch, t.Branch) && slices.Contains(n.Cancels, r.nodeOf(other)) {
+			r.cancelToken(other)
 		}
 	}
 	r.followEdges(t, edges)

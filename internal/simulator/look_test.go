@@ -154,6 +154,9 @@ func tokenText(t pawl.Token) string {
 // compared when the engine is closed: rescue.Verify replays the journal.
 func tokenView(s *state.State, t *state.Token) pawl.Token {
 	v := pawl.Token{ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: s.PathOf(t.Scope), Attempt: t.Attempt, Snoozes: t.Remembered().Snoozes, Chosen: t.Remembered().Chosen, Details: t.Remembered().Details, Failure: t.Failure}
+	if t.Status == workflow.WaitingForSiblings {
+		v.JoinAt = s.NodeOf(t)
+	}
 	if t.Epoch != 0 {
 		v.Key = keyOf(s.Run, t.ID, t.Attempt, t.Epoch)
 	}

@@ -111,6 +111,17 @@ type Vote struct {
 // Live reports whether t can still change.
 func (t *Token) Live() bool { return !t.Status.Terminal() }
 
+// NodeOf returns the node at which a live token stands: one that waits for its siblings has completed its own, and
+// stands at the node that their join leads to, as one that waits at the join of a node does.
+func (s *State) NodeOf(t *Token) workflow.NodeID {
+	if t.Status == workflow.WaitingForSiblings {
+		if via := s.Graph.Transition(t.Via); via != nil {
+			return via.To
+		}
+	}
+	return t.Node
+}
+
 // Alarm returns when time alone changes t: the earlier of Due and Beat; zero if never. At that instant an attempt
 // times out or misses its heartbeat, a back-off ends, or a timer is due; the status says which.
 func (t *Token) Alarm() time.Time {
