@@ -36,7 +36,7 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o E
 	if err != nil {
 		return closedError(err)
 	}
-	to, err := portable.NewWriter(w, id, o.Blobs)
+	to, err := portable.NewWriter(w, id)
 	if err != nil {
 		return err
 	}

@@ -72,3 +72,41 @@ func TestExport(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunID("family"), rec.Run)
 }
+
+// An export is about as large as the file of the run: a text that lies in the state, is the input of each turn and stands in
+// each result is in it once; and so is one that changes with each turn.
+func TestAnExportHasValuesOnce(t *testing.T) {
+	const chat = `
+name: chat
+start: say
+state: {initial: {n: 0}}
+nodes: [{id: say, task: say, input: {text: "has(state.last) ? state.last : input.text"}, output: {state.last: result.text, state.n: state.n + 1}}]
+transitions: [{from: say, to: say, condition: "state.n < input.turns", loop: {maxIterations: 10000}}]
+`
+	for name, c := range map[string]struct{ turns, bytes, longer int }{
+		"one text":     {400, 5 << 10, 0},
+		"another each": {20, 70 << 10, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			e := open(t, dir, pawl.Options{Executor: pawl.Handlers{"say": func(_ context.Context, task pawl.Task) (any, error) {
+				text := task.Input.(map[string]any)["text"].(string)
+				return map[string]any{"text": strings.Repeat("t", len(text)+c.longer)}, nil
+			}}})
+			run := workflow.Run{ID: "chat", Definition: define(t, chat)}
+			out, err := e.Run(t.Context(), run, map[string]any{"turns": c.turns, "text": strings.Repeat("t", c.bytes)})
+			require.NoError(t, err)
+			require.NoError(t, out.Err())
+			var text bytes.Buffer
+			require.NoError(t, e.Export(t.Context(), "chat", &text, pawl.ExportOptions{}))
+			require.NoError(t, e.Close(t.Context()))
+			files, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*.db"))
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			info, err := os.Stat(files[0])
+			require.NoError(t, err)
+			t.Logf("%d turns: file %d, export %d bytes", c.turns, info.Size(), text.Len())
+			require.Less(t, int64(text.Len()), info.Size()*3/2)
+		})
+	}
+}

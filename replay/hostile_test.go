@@ -29,7 +29,7 @@ func exportOf(t *testing.T, r *recorder) [][]byte {
 	var text bytes.Buffer
 	doc, err := r.graph.Definition.MarshalJSON()
 	require.NoError(t, err)
-	w, err := portable.NewWriter(&text, r.state.Run, false)
+	w, err := portable.NewWriter(&text, r.state.Run)
 	require.NoError(t, err)
 	require.NoError(t, w.WriteRun(&portable.Run{ID: r.state.Run, Hash: r.graph.Hash, Definition: doc}))
 	for i := range r.records {

@@ -35,7 +35,7 @@ func hostileExport(t *testing.T) string {
 	s := state.NewState(evil, g)
 	s.Epoch = 1
 	var text bytes.Buffer
-	w, err := portable.NewWriter(&text, evil, false)
+	w, err := portable.NewWriter(&text, evil)
 	require.NoError(t, err)
 	doc, err := g.Definition.MarshalJSON()
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func followPiece(open string, l *line, version int) (string, error) {
 		return "", fmt.Errorf("the rest of the blob %.100q is missing", open)
 	case l.Blob == nil:
 		return "", nil
-	case version < Version:
+	case version < blobVersion:
 		return "", fmt.Errorf("a blob in version %d", version)
 	case l.Blob.Hash == "" || open != "" && l.Blob.Hash != open:
 		return "", fmt.Errorf("a piece of the blob %.100q behind one of %.100q", l.Blob.Hash, open)

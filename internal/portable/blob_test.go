@@ -12,10 +12,10 @@ import (
 )
 
 // withBlobs returns an export of a run without records, and of blobs.
-func withBlobs(t *testing.T, version bool, blobs ...[]byte) []byte {
+func withBlobs(t *testing.T, blobs ...[]byte) []byte {
 	t.Helper()
 	var text bytes.Buffer
-	w, err := NewWriter(&text, "r", version)
+	w, err := NewWriter(&text, "r")
 	require.NoError(t, err)
 	require.NoError(t, w.WriteRun(&Run{ID: "r", Hash: "h", Definition: json.RawMessage(`{}`)}))
 	for i, b := range blobs {
@@ -31,7 +31,7 @@ func TestBlobs(t *testing.T) {
 	for _, n := range []int{0, 1, pieceSize - 1, pieceSize, pieceSize + 1, 3 * pieceSize} {
 		blobs = append(blobs, bytes.Repeat([]byte("x<&\n"), n/4+1)[:n])
 	}
-	text := withBlobs(t, true, blobs...)
+	text := withBlobs(t, blobs...)
 	runs, err := readAll(append(text, text...))
 	require.NoError(t, err)
 	require.Len(t, runs, 2)
@@ -58,7 +58,7 @@ func TestBlobs(t *testing.T) {
 
 // A blob that is not whole is refused, and so is one where none may be.
 func TestBlobsThatAreNotWhole(t *testing.T) {
-	lines := bytes.SplitAfter(withBlobs(t, true, make([]byte, pieceSize+1), []byte("b")), []byte("\n"))
+	lines := bytes.SplitAfter(withBlobs(t, make([]byte, pieceSize+1), []byte("b")), []byte("\n"))
 	require.Len(t, lines, 7, "two lines, three pieces, the end, and nothing")
 	for name, c := range map[string]struct {
 		says string
@@ -76,7 +76,7 @@ func TestBlobsThatAreNotWhole(t *testing.T) {
 		require.ErrorIs(t, err, ErrDamaged, name)
 		require.ErrorContains(t, err, c.says, name)
 	}
-	_, err := readAll(withBlobs(t, false, []byte("b")))
+	_, err := readAll(bytes.Replace(withBlobs(t, []byte("b")), []byte(`"version":3`), []byte(`"version":1`), 1))
 	require.ErrorContains(t, err, "a blob in version 1")
 	var text []byte
 	for _, i := range []int{0, 1, 2} {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,8 @@ import (
 func FuzzRead(f *testing.F) {
 	whole := exported(f)
 	f.Add(whole[:bytes.LastIndexByte(whole[:len(whole)-1], '\n')+1])
+	shared := turnsOf(f, strings.Repeat("a", 2000), strings.Repeat("a", 2000))
+	f.Add(shared[:bytes.LastIndexByte(shared[:len(shared)-1], '\n')+1])
 	f.Add([]byte(`{"export":{"version":2,"run":"a"}}` + "\n" + `{"run":{"id":"a","hash":"h","definition":{}}}` + "\n"))
 	f.Add([]byte(`{"export":{"version":2,"run":"a"}}` + "\n" + `{"record":{"seq":1,"at":0,"planner":2,"message":{"kind":"Pause"},"decisions":[]}}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -37,7 +40,7 @@ func FuzzRead(f *testing.F) {
 // written returns one export of runs.
 func written(t *testing.T, runs []*Run) []byte {
 	var text bytes.Buffer
-	w, err := NewWriter(&text, runs[0].ID, false)
+	w, err := NewWriter(&text, runs[0].ID)
 	require.NoError(t, err)
 	for _, r := range runs {
 		require.NoError(t, w.WriteRun(r))

@@ -11,20 +11,18 @@ import (
 	"hash"
 	"io"
 	"iter"
-	"maps"
-	"slices"
-	"time"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/strict"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The versions of the format: that of exports without blobs, and that of those with some.
+// The versions of the format: the first of which exports had blobs, the first of which records share values, and that
+// which is written.
 const (
-	plainVersion = 1
-	Version      = 2
+	blobVersion   = 2
+	sharedVersion = 3
+	Version       = 3
 )
 
 // Start is how every export begins.
@@ -70,7 +68,7 @@ type record struct {
 	Planner   int                        `json:"planner"`
 	Message   json.RawMessage            `json:"message"`
 	Decisions json.RawMessage            `json:"decisions"`
-	Values    map[string]json.RawMessage `json:"values,omitzero"` // those that stand apart, by their SHA-256
+	Values    map[string]json.RawMessage `json:"values,omitzero"` // those that stand apart and came with no record before, by their SHA-256
 }
 
 type end struct {
@@ -89,23 +87,20 @@ type line struct {
 
 // A Writer writes one export.
 type Writer struct {
-	to    io.Writer
-	sum   hash.Hash
-	lines int
+	to      io.Writer
+	sum     hash.Hash
+	lines   int
+	written map[[sha256.Size]byte]bool // the values that stand apart
 }
 
-// NewWriter begins the export of a run, with blobs if there will be some. What was written is an export once Close
+// NewWriter begins the export of a run. What was written is an export once Close
 // has returned nil.
-func NewWriter(to io.Writer, root workflow.RunID, blobs bool) (*Writer, error) {
-	h := &header{Version: plainVersion, Run: root}
-	if blobs {
-		h.Version = Version
-	}
-	return newWriter(to, h)
+func NewWriter(to io.Writer, root workflow.RunID) (*Writer, error) {
+	return newWriter(to, &header{Version: Version, Run: root})
 }
 
 func newWriter(to io.Writer, h *header) (*Writer, error) {
-	w := &Writer{to: to, sum: sha256.New()}
+	w := &Writer{to: to, sum: sha256.New(), written: map[[sha256.Size]byte]bool{}}
 	err := w.writeLine(line{Export: h})
 	return w, err
 }
@@ -121,6 +116,14 @@ func (w *Writer) WriteRecord(r *decision.Record) error {
 	}
 	out := record{Seq: e.Seq, At: e.At.UnixMilli(), Epoch: uint64(e.Epoch), Planner: e.Planner, Message: e.Message, Decisions: e.Decisions}
 	for hash, raw := range e.Values.All() {
+		var sum [sha256.Size]byte
+		if _, err := hex.Decode(sum[:], []byte(hash)); err != nil {
+			return err
+		}
+		if w.written[sum] {
+			continue
+		}
+		w.written[sum] = true
 		if out.Values == nil {
 			out.Values = map[string]json.RawMessage{}
 		}
@@ -193,6 +196,7 @@ func readExport(lines *bufio.Scanner) (*export, error) {
 	sum, size, runs := sha256.New(), 0, []*Run(nil)
 	var begin header
 	open := "" // the blob of which more pieces must follow
+	kept := values{room: maxReferred}
 	for n := 0; lines.Scan(); n++ {
 		text := lines.Bytes()
 		var l line
@@ -226,7 +230,7 @@ func readExport(lines *bufio.Scanner) (*export, error) {
 		}
 		sum.Write(text)
 		sum.Write([]byte{'\n'})
-		if runs, err = addLine(runs, &l); err != nil {
+		if runs, err = kept.addLine(runs, &l, begin.Version); err != nil {
 			return nil, fmt.Errorf("%w: line %d: %w", ErrDamaged, n+1, err)
 		}
 	}
@@ -269,7 +273,7 @@ func decodeLine(text []byte, n int, l *line) error {
 }
 
 // addLine adds what a line says to the runs.
-func addLine(runs []*Run, l *line) ([]*Run, error) {
+func (vs *values) addLine(runs []*Run, l *line, version int) ([]*Run, error) {
 	switch {
 	case l.Run != nil:
 		return append(runs, l.Run), nil
@@ -277,7 +281,7 @@ func addLine(runs []*Run, l *line) ([]*Run, error) {
 		if len(runs) == 0 {
 			return nil, errors.New("a record of no run")
 		}
-		r, err := l.Record.decode()
+		r, err := vs.decode(l.Record, version)
 		if err != nil {
 			return nil, err
 		}
@@ -288,18 +292,4 @@ func addLine(runs []*Run, l *line) ([]*Run, error) {
 		of.Records = append(of.Records, r)
 	}
 	return runs, nil
-}
-
-// decode returns the record of a line.
-func (r *record) decode() (decision.Record, error) {
-	values := &codec.Values{}
-	for _, name := range slices.Sorted(maps.Keys(r.Values)) {
-		if values.Add(r.Values[name]) != name {
-			return decision.Record{}, fmt.Errorf("value %.40q is not what was written", name)
-		}
-	}
-	e := decision.Encoded{
-		Seq: r.Seq, At: time.UnixMilli(r.At).UTC(), Epoch: workflow.Epoch(r.Epoch), Planner: r.Planner, Message: r.Message, Decisions: r.Decisions, Values: values,
-	}
-	return e.Decode(values.Lookup)
 }

@@ -17,7 +17,7 @@ import (
 func exported(t testing.TB) []byte {
 	t.Helper()
 	var text bytes.Buffer
-	w, err := NewWriter(&text, "order-1", false)
+	w, err := NewWriter(&text, "order-1")
 	require.NoError(t, err)
 	require.NoError(t, w.WriteRun(&Run{ID: "order-1", Tenant: "me", Labels: map[string]string{"k": "<v>"}, Hash: "h", Definition: json.RawMessage(`{"name":"order"}`)}))
 	for i, d := range [][]decision.Decision{
@@ -71,7 +71,7 @@ func TestDamageIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrDamaged, "%d bytes", n)
 		require.Empty(t, runs)
 	}
-	_, err := readAll([]byte(`{"export":{"version":3,"run":"a"}}` + "\n"))
+	_, err := readAll([]byte(`{"export":{"version":4,"run":"a"}}` + "\n"))
 	require.ErrorIs(t, err, ErrVersion)
 }
 

@@ -35,7 +35,7 @@ func Redact(to io.Writer, from io.Reader) error {
 
 // redact writes the export without values.
 func (x *export) redact(to io.Writer) error {
-	w, err := newWriter(to, &header{Version: plainVersion, Run: x.root, Redacted: true})
+	w, err := newWriter(to, &header{Version: Version, Run: x.root, Redacted: true})
 	if err != nil {
 		return err
 	}
