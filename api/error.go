@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -101,6 +102,12 @@ var codes = []struct {
 func errorOf(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e
+	}
+	if busy := (*crowd.BusyError)(nil); errors.As(err, &busy) {
+		return refusef(http.StatusServiceUnavailable, "busy", "%s", busy)
+	}
+	if fast := (*crowd.TooFastError)(nil); errors.As(err, &fast) {
+		return refusef(http.StatusTooManyRequests, codeTooFast, "%s", fast)
 	}
 	// HTTPStatus looks for a LimitError first as well, so that status and code say the same.
 	e := &Error{Status: pawl.HTTPStatus(err), Code: codeInternal, Message: err.Error()}

@@ -6,8 +6,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,7 +21,7 @@ func Handler(e *pawl.Engine, o Options) http.Handler {
 }
 
 // A server serves one engine. It is made once, by newServer, and its fields do not change after
-// that; what counts in pace, calls, streams and replays has locks of its own, so any number of
+// that; what counts in bounds has locks of its own, so any number of
 // requests use one server.
 type server struct {
 	engine  *pawl.Engine
@@ -27,10 +29,7 @@ type server struct {
 	mux     *http.ServeMux
 	local   bool            // behind a socket of this user
 	closing <-chan struct{} // closed when streams are to end; nil if that is never
-	pace    *pacer          // requests one after the other
-	calls   *crowd          // requests, streams among them
-	streams *crowd
-	replays *crowd // requests for which a run is read as a whole
+	bounds  *crowd.Bounds   // on what callers may ask
 }
 
 // A route is what one method of a path does. A route with needs 0 is answered to anybody, without
@@ -53,9 +52,7 @@ type call struct {
 }
 
 func newServer(s *server) http.Handler {
-	s.mux, s.calls, s.streams = http.NewServeMux(), newCrowd(maxCalls, maxCallsOf, "requests"), newCrowd(maxStreams, maxStreamsOf, "streams")
-	s.pace = newPacer(s.options.Rate)
-	s.replays = newCrowd(maxReplays, maxReplaysOf, "requests that read a run as a whole")
+	s.mux, s.bounds = http.NewServeMux(), crowd.NewBounds(s.options.Rate.PerSecond, s.options.Rate.Burst)
 	methods := map[string][]string{}
 	for _, r := range routes() {
 		s.mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, q *http.Request) { s.serveRoute(&r, w, q) })
@@ -114,10 +111,13 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 // ends; a request that reads a whole run holds two.
 func (c *call) serveAdmitted(r *route) error {
 	if r.needs != 0 {
-		if err := c.spaceRequest(); err != nil {
-			return err
+		// Programs on the socket are of the same user as the engine, and are not refused. It comes first, as it costs least.
+		if !c.local {
+			if err := c.bounds.Pace.Space(c.who, time.Now()); err != nil {
+				return err
+			}
 		}
-		leave, err := c.calls.admit(c.who)
+		leave, err := c.bounds.Calls.Admit(c.who)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (c *call) serveAdmitted(r *route) error {
 		return err
 	}
 	if c.readsWholeRun(r) {
-		leave, err := c.replays.admit(c.who)
+		leave, err := c.bounds.Replays.Admit(c.who)
 		if err != nil {
 			return err
 		}

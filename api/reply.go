@@ -5,12 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"iter"
 	"mime"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/crowd"
 )
 
 const (
@@ -129,7 +132,11 @@ func writeError(w http.ResponseWriter, err error) {
 	text, _ := encodeJSON(errorReply{e, e.batch, e.tokens}) // texts and numbers
 	switch {
 	case e.Code == "busy": // to be repeated by programs; of others it is not known what has been done
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", crowd.RetryAfter)
+	case e.Code == codeTooFast:
+		if fast := (*crowd.TooFastError)(nil); errors.As(err, &fast) {
+			w.Header().Set("Retry-After", strconv.FormatInt(fast.Seconds, 10))
+		}
 	case e.Status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
 	}

@@ -85,7 +85,7 @@ func (c *call) watchRuns() error {
 // lives, and checks the caller. texts has no buffer, so a slow caller slows the reading and nothing
 // piles up.
 func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) error {
-	leave, err := c.streams.admit(c.who)
+	leave, err := c.bounds.Streams.Admit(c.who)
 	if err != nil {
 		return err
 	}

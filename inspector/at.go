@@ -53,14 +53,14 @@ var errTooLong = fmt.Errorf("the run has done too much to be looked at record by
 //
 // It plays the whole journal, which takes long for a run of many records, and keeps the result for the next reader. What it returns is not
 // changed any more.
-func (s *server) readPast(ctx context.Context, life runLife, seq int64) (*past, error) {
-	h := s.findHistory(life)
+func (v *viewer) readPast(ctx context.Context, life runLife, seq int64) (*past, error) {
+	h := v.s.findHistory(life)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.past != nil && h.past.Seq >= seq {
 		return h.past, nil
 	}
-	rec, err := s.engine.Recording(ctx, life.run)
+	rec, err := v.recording(ctx, life.run)
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +183,12 @@ type moment struct {
 // frameAt returns a run after a record, with what was decided there.
 //
 // The stepper is kept, since a reader mostly goes to the record before or after next.
-func (s *server) frameAt(ctx context.Context, life runLife, seq int64) (*replay.Frame, error) {
-	h := s.findHistory(life)
+func (v *viewer) frameAt(ctx context.Context, life runLife, seq int64) (*replay.Frame, error) {
+	h := v.s.findHistory(life)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.step == nil || h.step.Len() < seq {
-		rec, err := s.engine.Recording(ctx, life.run)
+		rec, err := v.recording(ctx, life.run)
 		if err != nil {
 			return nil, err
 		}
@@ -205,11 +205,11 @@ func (s *server) frameAt(ctx context.Context, life runLife, seq int64) (*replay.
 func (v *viewer) viewAt(seq int64) (any, error) {
 	seq = min(max(seq, 1), v.ov.Seq)
 	// Where tokens stood comes from the past, what was decided from the stepper.
-	p, err := v.s.readPast(v.ctx, v.lifeOf(), seq)
+	p, err := v.readPast(v.ctx, v.lifeOf(), seq)
 	if err != nil {
 		return nil, err
 	}
-	f, err := v.s.frameAt(v.ctx, v.lifeOf(), seq)
+	f, err := v.frameAt(v.ctx, v.lifeOf(), seq)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (v *viewer) viewAt(seq int64) (any, error) {
 	tallies := p.talliesAt(seq)
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
 	run := &diagram.Run{ID: v.id, Status: f.Status, Seq: seq, Tokens: tokensFor(tallies)}
-	data := graphData{picture: v.drawPicture(diagram.New(g, run), link), Live: len(f.Tokens), Moment: v.momentOf(f)}
+	data := graphData{picture: v.drawGraph(g, run, link), Live: len(f.Tokens), Moment: v.momentOf(f)}
 	v.addNodes(&data, g, tallies, link)
 	return data, v.addPastWaits(data.Moment)
 }
@@ -232,7 +232,7 @@ func (v *viewer) addPastWaits(m *moment) error {
 	if m.Seq > quickRecords || v.redacted {
 		return nil
 	}
-	rec, err := v.s.engine.Recording(v.ctx, v.id)
+	rec, err := v.recording(v.ctx, v.id)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (v *viewer) atLink(seq int64) string { return v.link("at", strconv.FormatIn
 //
 // Nodes and numbers are no values, so everybody who may look gets it.
 func (v *viewer) serveSteps() error {
-	p, err := v.s.readPast(v.ctx, v.lifeOf(), v.ov.Seq)
+	p, err := v.readPast(v.ctx, v.lifeOf(), v.ov.Seq)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -58,6 +59,7 @@ type actBody struct {
 	Effects  []effect
 	All      *allTargets // instead of one or more; Effects are of the first of them
 	Tried    int         // how many of the effects were tried
+	Busy     bool        // others were not, as too many whole runs are read at once
 	Back     string
 	Signals  []string // that the run waits for
 	Done     int
@@ -155,6 +157,12 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
 		if i < triedTargets && f.isComplete() {
 			err := s.tryAct(p, f, t, &e)
+			// Whoever needs to act can: only what would come of it is not shown.
+			if errors.As(err, new(*crowd.BusyError)) {
+				b.Busy = true
+				b.Effects = append(b.Effects, e)
+				continue
+			}
 			if err != nil && len(f.Targets) == 1 {
 				return err
 			}
@@ -191,7 +199,7 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	if f.act.options == "fork" {
 		return s.tryFork(p, f, t, e)
 	}
-	sim, err := s.engine.Simulate(p.r.Context(), t.Run)
+	sim, err := p.simulate(p.r.Context(), t.Run)
 	if err != nil {
 		return err
 	}
@@ -235,8 +243,11 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 //
 // It is not the run itself that changes, so there is no Before.
 func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
-	e.Unseen = false
 	by, id := cmp.Or(f.By, "you"), workflow.RunID(cmp.Or(f.Name, "fork-"+rand.Text()))
+	if err := p.takeWhole(); err != nil {
+		return err
+	}
+	e.Unseen = false
 	sim, err := s.engine.SimulateFork(pawl.As(p.r.Context(), by), t.Run, id, pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
 	if errors.Is(err, pawl.ErrRunNotFound) {
 		return err

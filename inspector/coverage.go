@@ -85,7 +85,7 @@ func (p *page) takenBy(id workflow.RunID, hash string) (takenSet, error) {
 	if p.redacted {
 		return nil, nil //nolint:nilnil // what stands for its values would take others
 	}
-	rec, err := p.s.engine.Recording(p.r.Context(), id)
+	rec, err := p.recording(p.r.Context(), id)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type dataData struct {
 
 // viewData shows the values of a run.
 func (v *viewer) viewData() (any, error) {
-	snapshot, err := v.s.engine.Inspect(v.ctx, v.id)
+	snapshot, err := v.snapshot(v.ctx, v.id)
 	if err != nil {
 		return nil, err
 	}

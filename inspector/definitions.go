@@ -149,7 +149,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 		return err
 	}
 	// The sums are drawn as if they were those of one run.
-	b.picture = p.drawPicture(diagram.New(g, &sum), nil)
+	b.picture = p.drawGraph(g, &sum, nil)
 	b.Rest = max(0, len(b.Never)-listedRows)
 	b.Never = b.Never[:len(b.Never)-b.Rest]
 	for i := range g.Definition.Nodes {

@@ -44,7 +44,7 @@ func (s *server) showDiff(p *page) error {
 	}
 	var recs [2]*replay.Recording
 	for i, id := range ids {
-		rec, err := s.engine.Recording(p.r.Context(), id)
+		rec, err := p.recording(p.r.Context(), id)
 		if err != nil {
 			return err
 		}

@@ -117,7 +117,7 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 	ctx, cancel := context.WithTimeout(context.Background(), workOnWhy)
 	defer cancel()
 	begin := time.Now()
-	x, err := s.engine.Why(ctx, id)
+	x, err := s.askWhy(ctx, id)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err = err; err == nil {
@@ -128,4 +128,15 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 	e.later = time.Now().Add(whyPause(time.Since(begin)))
 	close(e.ready)
 	e.ready = nil
+}
+
+// askWhy asks the engine when there is a place among the answers that are worked out at once.
+func (s *server) askWhy(ctx context.Context, id workflow.RunID) (pawl.Explanation, error) {
+	select {
+	case s.answers <- struct{}{}:
+	case <-ctx.Done():
+		return pawl.Explanation{}, context.Cause(ctx)
+	}
+	defer func() { <-s.answers }()
+	return s.engine.Why(ctx, id)
 }

@@ -54,7 +54,7 @@ func (v *viewer) graphOf() (*workflow.Graph, error) {
 		return g, nil
 	}
 	if v.ov.Revision == 1 { // the engine has it compiled
-		rec, err := v.s.engine.Recording(v.ctx, v.id)
+		rec, err := v.recording(v.ctx, v.id)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (v *viewer) viewGraph() (any, error) {
 		return nil, err
 	}
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
-	data := graphData{picture: v.drawPicture(diagram.New(g, diagramRun(&v.ov)), link), Live: v.ov.Live}
+	data := graphData{picture: v.drawGraph(g, diagramRun(&v.ov), link), Live: v.ov.Live}
 	known := map[workflow.NodeID]tally{}
 	for _, n := range v.ov.Nodes {
 		known[n.Node] = tallyOf(n.Tokens)

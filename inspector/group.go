@@ -295,7 +295,7 @@ func (v *viewer) findGroup() (*pawl.Group, error) {
 			return &v.ov.Groups[i], nil
 		}
 	}
-	snapshot, err := v.s.engine.Inspect(v.ctx, v.id)
+	snapshot, err := v.snapshot(v.ctx, v.id)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func (v *viewer) findGroup() (*pawl.Group, error) {
 //
 // More counts those that are not listed.
 func (v *viewer) viewGroups() (any, error) {
-	snapshot, err := v.s.engine.Inspect(v.ctx, v.id)
+	snapshot, err := v.snapshot(v.ctx, v.id)
 	if err != nil {
 		return nil, err
 	}

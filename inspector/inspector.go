@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/fair"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -52,9 +53,13 @@ func Handler(engine *pawl.Engine, o Options) http.Handler { return newServer(eng
 
 // newServer is what Handler and Local have in common. No goroutine runs until somebody watches a page.
 func newServer(engine *pawl.Engine, o Options) *server {
-	s := &server{engine: engine, options: o, now: time.Now, build: readBuild(), hubs: hubs{viewers: fair.NewPlaces[string](mostViewers)}}
+	s := &server{
+		bounds: crowd.NewBounds(0, 0), frames: make(chan struct{}, mostFrames), answers: make(chan struct{}, mostAnswers),
+		engine: engine, options: o, now: time.Now, build: readBuild(), hubs: hubs{viewers: fair.NewPlaces[string](mostViewers)},
+	}
 	s.whys.init(keptExplanations)
 	s.graphs.init(keptGraphs)
+	s.pictures.init(keptPictures)
 	s.pasts.init(keptPasts)
 	s.strips.init(keptPasts)
 	s.taken.init(keptTaken)
@@ -67,19 +72,23 @@ func newServer(engine *pawl.Engine, o Options) *server {
 // The caches are there so that pages of the same run do not work out the same again; without them everything would be as true, and slower.
 // engine and options do not change. Nothing here outlives the process.
 type server struct {
-	engine  *pawl.Engine
-	options Options
-	local   bool // on the socket of the engine: requests say what Options do elsewhere
-	origins http.CrossOriginProtection
-	now     func() time.Time
-	build   string
-	whys    cache[runLife, *explained]
-	graphs  cache[graphKey, *workflow.Graph]
-	pasts   cache[runLife, *history]
-	strips  cache[runLife, *keptBranches]
-	taken   cache[takenKey, takenSet]
-	told    cache[string, toldText] // by what their addresses have
-	hubs    hubs
+	engine   *pawl.Engine
+	options  Options
+	local    bool // on the socket of the engine: requests say what Options do elsewhere
+	origins  http.CrossOriginProtection
+	now      func() time.Time
+	build    string
+	whys     cache[runLife, *explained]
+	graphs   cache[graphKey, *workflow.Graph]
+	pictures cache[pictureKey, *keptPicture]
+	pasts    cache[runLife, *history]
+	strips   cache[runLife, *keptBranches]
+	taken    cache[takenKey, takenSet]
+	told     cache[string, toldText] // by what their addresses have
+	hubs     hubs
+	bounds   *crowd.Bounds // on what callers may ask
+	frames   chan struct{} // those that are made for which whole runs are read
+	answers  chan struct{} // those that are worked out
 }
 
 // templateFiles are the templates of pages, one for each kind of page, and the parts that they share.
@@ -137,6 +146,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := s.newPage(w, r)
+	defer p.leaveWhole()
 	if err := s.servePage(p, head, rest); err != nil {
 		p.showError(err)
 	}
@@ -164,6 +174,11 @@ func (s *server) servePage(p *page, head, rest string) error {
 	if err := s.checkCaller(p); err != nil {
 		return err
 	}
+	leave, err := s.admitCaller(p)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if err := s.origins.Check(p.r); err != nil {
 		return errForbidden
 	}

@@ -55,6 +55,7 @@ func (s *server) frameOf(ctx context.Context, key hubKey) (made madeFrame, err e
 	// Identify is not asked again: joinHub has taken the rights from a caller that was checked.
 	p := s.newPage(w, r)
 	p.rights, p.framed = key.rights, true
+	defer p.leaveWhole()
 	path := strings.TrimPrefix(u.Path, "/")
 	head, rest, _ := strings.Cut(path, "/")
 	if err := s.routePage(p, head, rest); err != nil {

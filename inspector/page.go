@@ -27,12 +27,13 @@ type page struct {
 	now      time.Time
 	who      string
 	rights   api.Rights
-	redacted bool  // the runs have no values: nothing is explained or tried
-	streams  bool  // as frames, to whoever watches it
-	live     bool  // the page changes with what it shows
-	seq      int64 // of the run in view
-	framed   bool  // it is a frame
-	stale    bool  // something in it is of an earlier record
+	redacted bool   // the runs have no values: nothing is explained or tried
+	streams  bool   // as frames, to whoever watches it
+	live     bool   // the page changes with what it shows
+	seq      int64  // of the run in view
+	framed   bool   // it is a frame
+	stale    bool   // something in it is of an earlier record
+	leave    func() // gives back the place among those for which whole runs are read; nil without one
 	title    string
 	theme    string // light, dark, or "" as the reader prefers
 }
@@ -120,7 +121,11 @@ func (p *page) asOfText(template string) string {
 // is left.
 func (p *page) showError(err error) {
 	status := pawl.HTTPStatus(err)
+	busy, again := busyStatus(err)
 	switch {
+	case busy != 0:
+		status = busy
+		p.w.Header().Set("Retry-After", again)
 	case errors.Is(err, errNoPage):
 		status = http.StatusNotFound
 	case errors.Is(err, errElsewhere), errors.Is(err, errForbidden):
@@ -129,8 +134,6 @@ func (p *page) showError(err error) {
 		status = http.StatusUnauthorized
 	case errors.Is(err, errAct), errors.Is(err, replay.ErrRedacted):
 		status = http.StatusBadRequest
-	case errors.Is(err, errCrowded):
-		status = http.StatusServiceUnavailable
 	case errors.Is(err, errTooLong):
 		status = http.StatusUnprocessableEntity
 	case errors.Is(err, errMethod):

@@ -1,24 +1,33 @@
 package inspector
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"html/template"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // The bounds of a drawn graph.
-// A drawing of thousands of nodes helps nobody, and takes long to lay out: beyond wholeGraph only a part is drawn.
+// A drawing of thousands of nodes or transitions helps nobody, and takes long to lay out: beyond wholeGraph and wholeEdges only a part is
+// drawn. Each picture that is kept takes pictureBytes at most.
 const (
-	graphWidth = 760 // in pixels, where it can be
-	wholeGraph = 400 // nodes up to which all are drawn
-	drawnNodes = 100 // of one that has more
-	listedRows = 100 // lines of a list on a page
+	graphWidth   = 760     // in pixels, where it can be
+	wholeGraph   = 400     // nodes up to which all are drawn
+	wholeEdges   = 1200    // transitions up to which all are drawn
+	drawnNodes   = 100     // of a graph that has more
+	drawnEdges   = 400     // likewise
+	pictureBytes = 1 << 20 // of SVG
+	keptPictures = 48      // those that were drawn last
+	listedRows   = 100     // lines of a list on a page
 )
 
-// A picture is a graph as SVG or, of one of many nodes, the part around what matters.
+// A picture is a graph as SVG or, of one of many nodes or transitions, the part around what matters.
 //
 // Drawn of Of nodes are in it; if they are fewer, the page has a form that asks for the part around another node, with Fields to keep the
 // rest of the address.
@@ -39,24 +48,51 @@ func (g picture) Part() bool { return g.Drawn < g.Of }
 // drawsNode reports whether a node is in the picture.
 func (g *picture) drawsNode(id workflow.NodeID) bool { return g.nodes[id] }
 
-// drawPicture draws a diagram, or the part of it around the node that the query of the page names.
+// A pictureKey has all that makes a picture, hashed: definitions, counts, links and the chosen node.
+type pictureKey [sha256.Size]byte
+
+// A keptPicture is drawn once, by the first page that shows it; others that ask meanwhile wait for it.
+type keptPicture struct {
+	once sync.Once
+	picture
+}
+
+// drawGraph draws a definition with a run on it, which may be nil. Pages of the same definition and counts share one picture.
 //
 // link may be nil: then the nodes lead nowhere.
-func (p *page) drawPicture(d *diagram.Diagram, link func(workflow.NodeID) string) picture {
+func (p *page) drawGraph(g *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) picture {
+	return p.drawPicture(p.keyOf(run, link, g), link, func() *diagram.Diagram { return diagram.New(g, run) })
+}
+
+// keyOf returns the key of a picture of definitions.
+func (p *page) keyOf(run *diagram.Run, link func(workflow.NodeID) string, graphs ...*workflow.Graph) (key pictureKey) {
+	h := sha256.New()
+	for _, g := range graphs {
+		fmt.Fprintf(h, "%q %d %q\n", g.Definition.Name, g.Definition.Version, g.Hash)
+	}
+	fmt.Fprintf(h, "%q\n", p.r.URL.Query().Get("node"))
+	if link != nil { // all links of a page differ by their nodes alone
+		fmt.Fprintf(h, "%q\n", link("node"))
+	}
+	if run != nil {
+		counts := *run
+		counts.Seq = 0                         // the same counts make the same picture, whatever the record
+		_ = json.NewEncoder(h).Encode(&counts) // maps and numbers; maps are sorted
+	}
+	h.Sum(key[:0])
+	return key
+}
+
+// drawPicture returns the picture of a key. What is not kept is drawn of a diagram, or of the part of it around the node that the query of
+// the page names.
+func (p *page) drawPicture(key pictureKey, link func(workflow.NodeID) string, diagramOf func() *diagram.Diagram) picture {
 	q := p.r.URL.Query()
-	out := picture{Of: d.Size(), Around: workflow.NodeID(q.Get("node"))}
-	part := d
-	if out.Of > wholeGraph {
-		part = d.Part(drawnNodes, out.Around)
+	kept, ok := p.s.pictures.find(key)
+	if !ok {
+		kept = p.s.pictures.keepValue(key, &keptPicture{})
 	}
-	out.Drawn = part.Size()
-	out.nodes = make(map[workflow.NodeID]bool, out.Drawn)
-	// Tables beside the picture have the same nodes.
-	for _, id := range part.Nodes() {
-		out.nodes[id] = true
-	}
-	// Part puts a chosen node into the picture if there is one.
-	out.None = out.Around != "" && !out.nodes[out.Around]
+	kept.once.Do(func() { kept.picture = paintPart(diagramOf(), workflow.NodeID(q.Get("node")), link) })
+	out := kept.picture
 	if out.Moves = out.Part() && !p.isForm(); out.Moves {
 		// A form by GET replaces the query, so what chooses the page goes with it.
 		for _, name := range []string{"id", "view", "workflow", "version", "revision", "at"} {
@@ -65,8 +101,36 @@ func (p *page) drawPicture(d *diagram.Diagram, link func(workflow.NodeID) string
 			}
 		}
 	}
-	svg := part.Embed(diagram.Embedding{MaxWidth: graphWidth, Link: link, Chosen: out.Around})
-	out.SVG = template.HTML(svg) //nolint:gosec // package diagram escapes every text
+	return out
+}
+
+// paintPart draws a diagram, or as much of it around a node as the bounds of a picture allow.
+func paintPart(d *diagram.Diagram, around workflow.NodeID, link func(workflow.NodeID) string) picture {
+	nodes, edges := drawnNodes, drawnEdges
+	part := d
+	if d.Size() > wholeGraph || d.Edges() > wholeEdges {
+		part = d.Part(nodes, edges, around)
+	}
+	svg := ""
+	for {
+		svg = part.Embed(diagram.Embedding{MaxWidth: graphWidth, Link: link, Chosen: around})
+		if len(svg) <= pictureBytes || nodes == 1 {
+			break
+		}
+		// Its texts are long: less of it is drawn.
+		nodes, edges = nodes/2, edges/2
+		part = d.Part(nodes, edges, around)
+	}
+	out := picture{
+		SVG: template.HTML(svg), //nolint:gosec // package diagram escapes every text
+		Of:  d.Size(), Drawn: part.Size(), Around: around, nodes: map[workflow.NodeID]bool{},
+	}
+	// Tables beside the picture have the same nodes.
+	for _, id := range part.Nodes() {
+		out.nodes[id] = true
+	}
+	// Part puts a chosen node into the picture if there is one.
+	out.None = around != "" && !out.nodes[around]
 	return out
 }
 

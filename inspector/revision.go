@@ -72,7 +72,7 @@ func (v *viewer) viewDefinition() (any, error) {
 	}
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
 	if revision == 1 {
-		data.picture = v.drawPicture(diagram.New(g, nil), link)
+		data.picture = v.drawGraph(g, nil, link)
 		return data, nil
 	}
 	// Later revisions are drawn with what came with them.
@@ -143,7 +143,9 @@ func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, l
 	if err != nil {
 		return out, err
 	}
-	out.picture = p.drawPicture(diagram.NewDifference(before, after, changes, run), link)
+	out.picture = p.drawPicture(p.keyOf(run, link, before, after), link, func() *diagram.Diagram {
+		return diagram.NewDifference(before, after, changes, run)
+	})
 	q := p.r.URL.Query()
 	// The page is itself with another parameter, whatever it is the page of.
 	another := func(from string) string {

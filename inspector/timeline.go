@@ -116,7 +116,7 @@ type stayPart struct {
 //
 // It plays the journal: how long a token was in which status is stored nowhere else.
 func (v *viewer) readStays() ([]*stay, error) {
-	rec, err := v.s.engine.Recording(v.ctx, v.id)
+	rec, err := v.recording(v.ctx, v.id)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -132,7 +131,7 @@ func (s *server) showVersion(p *page, name, text string) error {
 	}
 	// The first version has nothing to be compared with.
 	if at == 0 {
-		b.picture = p.drawPicture(diagram.New(g, nil), nil)
+		b.picture = p.drawGraph(g, nil, nil)
 		return p.showPage("version.html", name, "definitions", b)
 	}
 	b.Before = versions[at-1]

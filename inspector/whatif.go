@@ -14,7 +14,6 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
-	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -74,6 +73,9 @@ func (v *viewer) viewWhatIf() (any, error) {
 	lines, err := readTrial(v.r.URL.Query())
 	if err == nil && len(lines) > 0 {
 		err = v.playTrial(data, lines)
+	}
+	if busy, _ := busyStatus(err); busy != 0 {
+		return nil, err
 	}
 	if err != nil {
 		data.Wrong = strings.TrimPrefix(err.Error(), errAct.Error()+": ")
@@ -185,7 +187,7 @@ func (r trialResults) Execute(_ context.Context, t pawl.Task) (any, error) {
 //
 // What was decided until then is shown as well. Its own error is only of a trial that could not be made at all.
 func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
-	sim, err := v.s.engine.Simulate(v.ctx, v.id)
+	sim, err := v.simulate(v.ctx, v.id)
 	if err != nil {
 		return err
 	}
@@ -267,7 +269,7 @@ func (v *viewer) addFuture(data *whatIfData, sim *pawl.Simulation) error {
 		return err
 	}
 	ov, then := sim.Overview(), sim.Snapshot()
-	data.Effect.picture = v.drawPicture(diagram.New(g, diagramRun(&ov)), func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) })
+	data.Effect.picture = v.drawGraph(g, diagramRun(&ov), func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) })
 	data.Effect.Moves = false // the form that moves it has not what was tried
 	data.State = v.valueAt(v.id, "state", then.State, largeValue)
 	if then.Output != nil {

@@ -25,7 +25,7 @@ func TestPart(t *testing.T) {
 		return &Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{done: {workflow.Completed: 1}, running: {workflow.Dispatched: 1}, failed: {workflow.Failed: 1}}}
 	}
 	run := New(g, counts("t1", "t20", "t40"))
-	assert.Same(t, run, run.Part(50, ""))
+	assert.Same(t, run, run.Part(50, 49, ""))
 	for _, c := range []struct {
 		d      *Diagram
 		most   int
@@ -39,9 +39,9 @@ func TestPart(t *testing.T) {
 		{run, 1, "nobody", []workflow.NodeID{"t40"}},
 		{New(g, nil), 3, "", []workflow.NodeID{"t0", "t1", "t2"}},
 	} {
-		assert.Equal(t, c.want, c.d.Part(c.most, c.chosen).Nodes(), "%d around %q", c.most, c.chosen)
+		assert.Equal(t, c.want, c.d.Part(c.most, 1000, c.chosen).Nodes(), "%d around %q", c.most, c.chosen)
 	}
-	part := run.Part(3, "t9")
+	part := run.Part(3, 1000, "t9")
 	assert.Contains(t, part.nodes[0].marks, "1 more →")
 	assert.NotContains(t, part.nodes[1].marks, "1 more →")
 	assert.Equal(t, []edge{{from: 0, to: 1}, {from: 1, to: 2}}, []edge{{from: part.edges[0].from, to: part.edges[0].to}, {from: part.edges[1].from, to: part.edges[1].to}})

@@ -180,7 +180,7 @@ func (p *painter) paintEdge(i int) {
 		from, to := course.Points[0], course.Points[1]
 		line = fmt.Sprintf("M%d %dC%d %d %d %d %d %d", from.X, from.Y, from.X+30, from.Y-6, to.X+30, to.Y+6, to.X, to.Y)
 	}
-	p.printf("<g class=\"%s\"><title>%s</title><path d=\"%s\"/>", class, escape(sentence), line)
+	p.printf("<g class=\"%s\"><title>%s</title><path d=\"%s\"/>", class, escape(shorten(sentence, maxTitle)), line)
 	for j, text := range e.label {
 		p.printf("<text x=\"%d\" y=\"%d\">%s</text>", course.Label.X, course.Label.Y+11+j*smallLine, escape(text))
 	}
@@ -209,7 +209,7 @@ func (p *painter) paintStub(s layout.Stub) {
 		arrow = "← "
 	}
 	p.printf("<g class=\"%s stub\"><title>%s</title><path d=\"%s\"/><text x=\"%d\" y=\"%d\">%s</text></g>\n",
-		class, escape(strings.Join(names, ", ")), path(s.Path), s.Text.X, s.Text.Y+12, escape(arrow+shorten(text, s.Text.Width/smallColumn-2)))
+		class, escape(shorten(strings.Join(names, ", "), maxTitle)), path(s.Path), s.Text.X, s.Text.Y+12, escape(arrow+shorten(text, s.Text.Width/smallColumn-2)))
 }
 
 // paintNode draws a node: its shape by its kind, its classes by how it stands, its lines in the middle. A node of a run where no token was
@@ -249,9 +249,12 @@ func (p *painter) paintNode(i int) {
 	p.printf("</%s>\n", tag)
 }
 
+// maxTitle bounds what the title of a node, an edge or a stub says, in columns: expressions and lists of nodes may be far longer than one reads.
+const maxTitle = 1000
+
 // sentence says all of a node.
 //
-// It is the title of the node, which browsers show and screen readers read; nothing in it is shortened.
+// It is the title of the node, which browsers show and screen readers read.
 func (p *painter) sentence(n *node) string {
 	text := n.id
 	if kind := n.kindText(); kind != "" {
@@ -265,7 +268,7 @@ func (p *painter) sentence(n *node) string {
 	} else if p.run != nil {
 		text += ": not reached"
 	}
-	return text
+	return shorten(text, maxTitle)
 }
 
 // escape makes text safe between tags and in attributes with double quotes.

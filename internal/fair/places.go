@@ -10,19 +10,26 @@ type Places[F comparable] struct {
 func NewPlaces[F comparable](most int) Places[F] { return Places[F]{most: most, of: map[F]int{}} }
 
 // Take takes a place for a family that may have so many, which Free gives back; false if there is none.
-func (p *Places[F]) Take(family F, mostOf int) bool {
-	if p.taken >= p.most || p.of[family] >= mostOf {
+func (p *Places[F]) Take(family F, mostOf int) bool { return p.TakeMany(family, 1, mostOf) }
+
+// TakeMany takes n places for a family that may have so many, which FreeMany gives back; false if there are not so many, and then none is
+// taken. n is at least 1.
+func (p *Places[F]) TakeMany(family F, n, mostOf int) bool {
+	if n > p.most-p.taken || n > mostOf-p.of[family] {
 		return false
 	}
-	p.taken++
-	p.of[family]++
+	p.taken += n
+	p.of[family] += n
 	return true
 }
 
 // Free gives back a place that a family has taken.
-func (p *Places[F]) Free(family F) {
-	p.taken--
-	if p.of[family]--; p.of[family] == 0 {
+func (p *Places[F]) Free(family F) { p.FreeMany(family, 1) }
+
+// FreeMany gives back n places that a family has taken.
+func (p *Places[F]) FreeMany(family F, n int) {
+	p.taken -= n
+	if p.of[family] -= n; p.of[family] == 0 {
 		delete(p.of, family)
 	}
 }

@@ -30,6 +30,7 @@ var layers = map[string][]string{
 	"aesgcm":             {},
 	"blob":               {"internal/seal"},
 	"internal/fair":      {},
+	"internal/crowd":     {"internal/fair", "internal/rate"},
 	"internal/heap":      {},
 	"internal/memo":      {},
 	"internal/image":     {"internal/pace"},
@@ -57,12 +58,12 @@ var layers = map[string][]string{
 	"actor":              slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
 	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/memo", "internal/portable", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "store/folderlog", "blob", "actor", "replay"}),
-	"api":             slices.Concat(decided, []string{"internal/diagram", "internal/fair", "internal/loopback", "internal/rate", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
+	"api":             slices.Concat(decided, []string{"internal/crowd", "internal/diagram", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/rate", "internal/remote", "internal/strict", "blob", "."}),
-	"inspector":       slices.Concat(decided, []string{"api", "internal/diagram", "internal/fair", "internal/loopback", "replay", "worker", "."}),
+	"inspector":       slices.Concat(decided, []string{"api", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "replay", "worker", "."}),
 	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),
 	"store/logtest":   slices.Concat(decided, []string{"store"}),

@@ -1,0 +1,98 @@
+package inspector
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The bounds of what is worked out at once for nobody in particular: frames, which all who watch a page share, and
+// the answers to why runs stand where they stand. Requests have those of package crowd, as in the API.
+const (
+	mostFrames  = 8 // for which whole runs are read
+	mostAnswers = 8 // each reads one
+)
+
+// admitCaller counts a request until leave is called, or refuses it: it comes too soon, or the caller has too many at
+// once. Programs on the socket are of the same user as the engine, and come at any rate.
+func (s *server) admitCaller(p *page) (leave func(), err error) {
+	if !s.local {
+		if err := s.bounds.Pace.Space(p.who, time.Now()); err != nil {
+			return nil, err
+		}
+	}
+	return s.bounds.Calls.Admit(p.who)
+}
+
+// takeWhole counts the page among those for which whole runs are read, until leaveWhole. It comes before each such read, and counts once.
+//
+// A request is refused where there is no place: what it would hold in memory is what the bound is there to save. A frame waits for a place:
+// there are only so many hubs, and each makes one frame at a time.
+func (p *page) takeWhole() error {
+	if p.leave != nil {
+		return nil
+	}
+	if p.framed {
+		select {
+		case p.s.frames <- struct{}{}:
+			p.leave = func() { <-p.s.frames }
+			return nil
+		case <-p.r.Context().Done():
+			return context.Cause(p.r.Context())
+		}
+	}
+	leave, err := p.s.bounds.Replays.Admit(p.who)
+	p.leave = leave
+	return err
+}
+
+// leaveWhole gives the place back when the page is written.
+func (p *page) leaveWhole() {
+	if p.leave != nil {
+		p.leave()
+		p.leave = nil
+	}
+}
+
+// recording reads the journal of a run as a whole.
+func (p *page) recording(ctx context.Context, id workflow.RunID) (*replay.Recording, error) {
+	if err := p.takeWhole(); err != nil {
+		return nil, err
+	}
+	return p.s.engine.Recording(ctx, id)
+}
+
+// snapshot reads a run as a whole.
+func (p *page) snapshot(ctx context.Context, id workflow.RunID) (pawl.Snapshot, error) {
+	if err := p.takeWhole(); err != nil {
+		return pawl.Snapshot{}, err
+	}
+	return p.s.engine.Inspect(ctx, id)
+}
+
+// simulate copies a run into memory.
+func (p *page) simulate(ctx context.Context, id workflow.RunID) (*pawl.Simulation, error) {
+	if err := p.takeWhole(); err != nil {
+		return nil, err
+	}
+	return p.s.engine.Simulate(ctx, id)
+}
+
+// busyStatus returns the status of a request that was refused as there are too many, and after how many seconds it may come again; 0 of
+// another error.
+func busyStatus(err error) (status int, again string) {
+	if fast := (*crowd.TooFastError)(nil); errors.As(err, &fast) {
+		return http.StatusTooManyRequests, strconv.FormatInt(fast.Seconds, 10)
+	}
+	if errors.As(err, new(*crowd.BusyError)) || errors.Is(err, errCrowded) || errors.Is(err, pawl.ErrBusy) {
+		return http.StatusServiceUnavailable, crowd.RetryAfter
+	}
+	return 0, ""
+}

@@ -1,0 +1,180 @@
+package inspector
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/internal/harness/replays"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// pendingTasks is an executor whose results do not come.
+type pendingTasks struct{}
+
+func (pendingTasks) Execute(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }
+
+// openBounded serves the pages of an engine to callers whom a header names.
+func openBounded(t *testing.T) (*server, *pawl.Engine) {
+	t.Helper()
+	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pendingTasks{}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
+	return newServer(engine, Options{Identify: func(r *http.Request) (string, api.Rights, error) {
+		return r.Header.Get("User"), api.View | api.Values | api.Act, nil
+	}}), engine
+}
+
+func ask(s *server, who, method, address, form string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, "/"+address, strings.NewReader(form))
+	r.Header.Set("User", who)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+// dense is a definition in which each of n nodes leads to each of the reach nodes behind it.
+func dense(n, reach int) *workflow.Definition {
+	d := &workflow.Definition{Name: "dense", Start: "n0"}
+	for i := range n {
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("n", i)), Task: "work"})
+		for k := i + 1; k < min(n, i+1+reach); k++ {
+			d.Transitions = append(d.Transitions, workflow.Transition{
+				ID: workflow.TransitionID(fmt.Sprint(i, "-", k)), From: d.Nodes[i].ID, To: workflow.NodeID(fmt.Sprint("n", k)), Priority: k,
+			})
+		}
+	}
+	return d
+}
+
+// Forty at once look at the picture of a definition with 280 nodes and 19,740 transitions. It is drawn once, in part, and each page is as
+// large as its bounds; nobody asks for the memory of a drawing of all of it.
+func TestPicturesAreBounded(t *testing.T) {
+	s, engine := openBounded(t)
+	d := dense(280, 73)
+	require.Len(t, d.Transitions, 17739)
+	for i := range 2001 {
+		d.Transitions = append(d.Transitions, workflow.Transition{ID: workflow.TransitionID(fmt.Sprint("more-", i)), From: "n0", To: "n1", Priority: 1000 + i})
+	}
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+	require.Equal(t, http.StatusOK, ask(s, "ann", "GET", "run/r?view=tokens", "").Code, "it is compiled and read")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var wg sync.WaitGroup
+	pages := make([]*httptest.ResponseRecorder, 40)
+	for i := range pages {
+		wg.Go(func() { pages[i] = ask(s, "viewer", "GET", "run/r", "") })
+	}
+	wg.Wait()
+	runtime.ReadMemStats(&after)
+	shown := 0
+	for _, w := range pages {
+		if w.Code == http.StatusServiceUnavailable { // the run is read for the first of them
+			require.Equal(t, "1", w.Header().Get("Retry-After"))
+			continue
+		}
+		shown++
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Less(t, w.Body.Len(), pictureBytes+64<<10)
+	}
+	require.Positive(t, shown)
+	require.Len(t, s.pictures.kept, 1)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(700), "MiB, all that was allocated")
+}
+
+// What is drawn has bounds in nodes, transitions and bytes, whatever of them a definition has too many of.
+func TestPartsThatAreDrawn(t *testing.T) {
+	long := dense(300, 2)
+	for i := range long.Transitions {
+		long.Transitions[i].Condition = `"` + strings.Repeat("<é>", 1500) + `" == input.x`
+	}
+	for name, d := range map[string]*workflow.Definition{"nodes": dense(1000, 1), "edges": dense(200, 20), "texts": long} {
+		g, err := workflow.Compile(d)
+		require.NoError(t, err)
+		of := diagram.New(g, nil)
+		p := paintPart(of, "n7", nil)
+		require.LessOrEqual(t, len(p.SVG), pictureBytes, name)
+		require.Greater(t, len(p.SVG), 10<<10, name)
+		require.True(t, p.Part(), name)
+		require.True(t, p.drawsNode("n7"), name)
+		require.LessOrEqual(t, strings.Count(string(p.SVG), `class="edge`), 2*wholeEdges, name)
+	}
+}
+
+// Pages for which whole runs are read are refused where there are as many as may be; what is done beside them is done.
+func TestPagesOfWholeRunsAreBounded(t *testing.T) {
+	s, engine := openBounded(t)
+	for _, id := range []workflow.RunID{"a", "b"} {
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: dense(3, 1)}, nil))
+	}
+	addresses := []string{
+		"diff?a=a&b=b", "run/a?at=1", "run/a?view=data", "run/a?view=steps", "run/a?view=timeline", "run/a?view=groups", "run/a?view=whatif&do=cancel&on=&value=",
+	}
+	var leave []func()
+	for {
+		one, err := s.bounds.Replays.Admit("ann")
+		if err != nil {
+			break
+		}
+		leave = append(leave, one)
+	}
+	for _, address := range addresses {
+		w := ask(s, "ann", "GET", address, "")
+		require.Equal(t, http.StatusServiceUnavailable, w.Code, address)
+		require.Equal(t, "1", w.Header().Get("Retry-After"), address)
+		require.Contains(t, w.Body.String(), "requests that read whole runs", address)
+	}
+	for _, address := range []string{"act?do=pause&target=0+a", "act?do=fork&target=0+a&at=1"} {
+		w := ask(s, "ann", "GET", address, "")
+		require.Equal(t, http.StatusOK, w.Code, "whoever needs to act can")
+		require.Contains(t, w.Body.String(), "Not tried, as too many requests read whole runs at once")
+	}
+	form := url.Values{"do": {"pause"}, "target": {"0 a"}, "reason": {"test"}}
+	require.Equal(t, http.StatusSeeOther, ask(s, "ann", "POST", "act", form.Encode()).Code)
+	require.Equal(t, http.StatusOK, ask(s, "ann", "GET", "run/a?view=tokens", "").Code)
+	require.Equal(t, http.StatusOK, ask(s, "bob", "GET", addresses[0], "").Code, "another has places of his own")
+	for _, one := range leave {
+		one()
+	}
+	for _, address := range addresses {
+		require.Equal(t, http.StatusOK, ask(s, "ann", "GET", address, "").Code, address)
+	}
+	for range 8 { // every page has given its place back
+		_, err := s.bounds.Replays.Admit("ann")
+		require.NoError(t, err)
+	}
+}
+
+// Requests have the rate and the number of the API, and say after which time to come again.
+func TestRequestsOfPagesAreBounded(t *testing.T) {
+	s, _ := openBounded(t)
+	var w *httptest.ResponseRecorder
+	for range 5000 {
+		if w = ask(s, "ann", "GET", "nothing", ""); w.Code != http.StatusNotFound {
+			break
+		}
+	}
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Equal(t, http.StatusOK, ask(s, "ann", "GET", "static/inspector.css", "").Code, "files have no bound")
+	for range 1024 {
+		_, err := s.bounds.Calls.Admit("bob")
+		require.NoError(t, err)
+	}
+	w = ask(s, "bob", "GET", "nothing", "")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Equal(t, http.StatusNotFound, ask(s, "cid", "GET", "nothing", "").Code)
+}

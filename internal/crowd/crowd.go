@@ -1,0 +1,101 @@
+// Package crowd bounds what the callers of one surface, such as the HTTP API or the pages of the inspector, may
+// ask of an engine: how many requests at once, how many streams, how many that read whole runs, how many bytes
+// of bodies, and how many requests a second. One caller with a name has a part of each bound, so that nobody
+// keeps all others out.
+package crowd
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/pawl-run/pawl/internal/fair"
+)
+
+// Bounds on what callers have at once.
+const (
+	maxCalls     = 4096
+	maxCallsOf   = 1024
+	maxStreams   = 256
+	maxStreamsOf = 64
+	maxReplays   = 32 // each may have a run of 128 MiB and more in memory
+	maxReplaysOf = 8
+)
+
+// Bounds are those of one surface. The crowds are not shared between surfaces: each has callers of its own.
+type Bounds struct {
+	Pace    *Pacer // requests one after the other
+	Calls   *Crowd // requests, streams among them
+	Streams *Crowd
+	Replays *Crowd // requests for which runs are read as a whole, or all runs are looked at one by one
+}
+
+// NewBounds returns the bounds of a surface of which nobody has anything yet. The rate is as NewPacer has it.
+func NewBounds(perSecond float64, burst int) *Bounds {
+	return &Bounds{
+		Pace: NewPacer(perSecond, burst), Calls: New(maxCalls, maxCallsOf, "requests"), Streams: New(maxStreams, maxStreamsOf, "streams"),
+		Replays: New(maxReplays, maxReplaysOf, "requests that read whole runs, or look at all of them"),
+	}
+}
+
+// A BusyError says that there is no place. It passes: the caller may ask again.
+type BusyError struct {
+	What         string // there are too many of
+	MostOf, Most int    // of one caller, and of all
+}
+
+// RetryAfter is after how many seconds who was refused for want of a place may ask again: a place is held for as long as a request takes,
+// which nobody knows.
+const RetryAfter = "1"
+
+// Error says what there is too much of.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("there are as many %s at once as may be, %d of one caller and %d of all: try again later", e.What, e.MostOf, e.Most)
+}
+
+// A Crowd is what callers have at once of one kind. It counts only: there is no queue, and who
+// finds no place is refused at once. A queue would hold the memory and connections that the bound
+// is there to save. Its methods may be called from any goroutine. places is guarded by mu; the rest
+// does not change.
+type Crowd struct {
+	mu     sync.Mutex
+	places fair.Places[string]
+	most   int
+	mostOf int
+	what   string // they are
+}
+
+// New returns a crowd of at most so many, of which one caller with a name has at most mostOf. what says in the plural what they are.
+func New(most, mostOf int, what string) *Crowd {
+	return &Crowd{places: fair.NewPlaces[string](most), most: most, mostOf: mostOf, what: what}
+}
+
+// Admit counts one of a caller's until leave is called, or refuses it with a *BusyError. Callers without a name are
+// told apart by nothing: what bounds them is the bound of all. leave must be called exactly once,
+// when the request or the stream is over, also if it fails; callers defer it.
+func (c *Crowd) Admit(who string) (leave func(), err error) {
+	if err := c.takePlaces(who, 1); err != nil {
+		return nil, err
+	}
+	return func() { c.freePlaces(who, 1) }, nil
+}
+
+// takePlaces takes n places of a caller, all or none.
+func (c *Crowd) takePlaces(who string, n int) error {
+	most := c.mostOf
+	if who == "" {
+		most = c.most
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.places.TakeMany(who, n, most) {
+		return &BusyError{c.what, most, c.most}
+	}
+	return nil
+}
+
+// freePlaces gives n places of a caller back.
+func (c *Crowd) freePlaces(who string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.places.FreeMany(who, n)
+}
