@@ -60,3 +60,11 @@ func TestAnUnmetJoinIsAnIncident(t *testing.T) {
 	require.NoError(t, e.Cancel(ctx, "stuck", "no use"))
 	require.Empty(t, runsWith(t, e, filter))
 }
+
+// A text that is no condition does not become one between the parentheses of another.
+func TestAnIncidentFilterJoinsConditionsAndNotTexts(t *testing.T) {
+	for _, where := range []string{`true) || (true`, `workflow == "a") || (1 == 1`, `(`} {
+		f := pawl.IncidentFilter(pawl.RunFilter{Where: where})
+		require.ErrorAs(t, pawl.CheckWhere(f.Where), new(*pawl.WhereError), where)
+	}
+}

@@ -48,12 +48,17 @@ func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 
 // IncidentFilter selects, of the runs that fit a filter, those that go on and have an incident: the join of a node
 // can no longer be met (CodeJoinUnmet). Runs looks at no others then.
+//
+// A Where that is no condition stays as it is, so that Runs says what is wrong with it: put into parentheses, texts such as
+// "true) || (true" would become one.
 func IncidentFilter(f RunFilter) RunFilter {
 	const unmet = `code == "` + workflow.CodeJoinUnmet + `"`
 	f.Status = []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused}
-	if f.Where == "" {
+	switch {
+	case CheckWhere(f.Where) != nil:
+	case f.Where == "":
 		f.Where = unmet
-	} else {
+	default:
 		f.Where = "(" + f.Where + "\n) && " + unmet
 	}
 	return f

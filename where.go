@@ -12,6 +12,10 @@ import (
 // evaluated for a run. It comes with ErrInvalid.
 type WhereError = store.WhereError
 
+// An EffortError ends a list that has come to the Effort of its filter, such as RunFilter.Effort: there may be more, and a
+// list with the same filter whose After is the Run of the error, and its AfterToken the Token, goes on there.
+type EffortError = store.EffortError
+
 // CheckWhere returns the error with which a list or a watch with this condition would begin, a
 // *WhereError and ErrInvalid; nil for one that compiles. "" is no condition.
 //

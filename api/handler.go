@@ -30,6 +30,7 @@ type server struct {
 	local   bool            // behind a socket of this user
 	closing <-chan struct{} // closed when streams are to end; nil if that is never
 	bounds  *crowd.Bounds   // on what callers may ask
+	effort  time.Duration   // of a processor, that looking at runs may take for one page
 }
 
 // A route is what one method of a path does. A route with needs 0 is answered to anybody, without
@@ -52,6 +53,7 @@ type call struct {
 }
 
 func newServer(s *server) http.Handler {
+	s.effort = cmp.Or(s.effort, pageEffort)
 	s.mux, s.bounds = http.NewServeMux(), crowd.NewBounds(s.options.Rate.PerSecond, s.options.Rate.Burst)
 	methods := map[string][]string{}
 	for _, r := range routes() {
@@ -145,9 +147,11 @@ var wholeRunPaths = []string{
 
 // readsWholeRun reports whether the request takes the whole of a run into memory, plays it again,
 // or tries something on a copy. A request with at, or that is a dry run, makes a copy whatever its
-// path is.
+// path is. A list or a batch with a condition may look at every run, and costs as much; a watch looks
+// only at runs that change.
 func (c *call) readsWholeRun(r *route) bool {
-	return slices.Contains(wholeRunPaths, r.path) || c.r.URL.Query().Has("at") || c.isDryRun()
+	q := c.r.URL.Query()
+	return slices.Contains(wholeRunPaths, r.path) || q.Has("at") || c.isDryRun() || q.Get("where") != "" && r.path != "/v1/watch"
 }
 
 // isDryRun reports whether the request only asks what would be. One whose dryRun is neither true
@@ -180,6 +184,10 @@ func (c *call) checkQuery(params []string) error {
 	}
 	return nil
 }
+
+// pageEffort is how much of a processor the list of one page may take to find the runs that fit. The page then has what was found, and a
+// cursor. A list of lines has no such bound, as it has no cursor: its place among the requests that look at all runs is its bound.
+const pageEffort = 2 * time.Second
 
 // anyRun stands in a path for the run that the query names: some proxies decode the slashes in the
 // id of a child run.

@@ -231,12 +231,12 @@ func firstEntries[T any](list iter.Seq2[T, error], belongs func(*T) bool) iter.S
 
 // readPage returns at most limit entries of a list, and whether there are more. One entry more than
 // the limit is asked for, and dropped: it alone says whether there is a next page, so that no
-// cursor leads to an empty one.
+// cursor leads to an empty one. An error comes with what was found before it.
 func readPage[T any](list iter.Seq2[T, error], limit int) (page []T, more bool, err error) {
 	page = []T{} // an empty list is [] in JSON
 	for x, err := range list {
 		if err != nil {
-			return nil, false, err
+			return page, false, err
 		}
 		if len(page) == limit {
 			return page, true, nil

@@ -46,17 +46,21 @@ func (c *call) listRuns() error {
 		}
 		return refuseCursor(c.replyLines(mapList(c.engine.Runs(c.context(), f), show)))
 	}
-	f.Limit = limit + 1
+	f.Limit, f.Effort = limit+1, c.effort
 	page, more, err := readPage(c.engine.Runs(c.context(), f), limit)
-	if err != nil {
+	stopped := (*pawl.EffortError)(nil)
+	if err != nil && !errors.As(err, &stopped) {
 		return refuseCursor(err)
 	}
 	out := runPage{Runs: make([]any, len(page))}
 	for i := range page {
 		out.Runs[i] = show(&page[i])
 	}
-	if more {
+	switch {
+	case more:
 		out.Cursor = string(page[limit-1].Run)
+	case stopped != nil:
+		out.Cursor = string(stopped.Run)
 	}
 	return c.reply(out)
 }

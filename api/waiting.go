@@ -34,6 +34,9 @@ func (c *call) listApprovals() error {
 		return q.err
 	}
 	show := func(a *pawl.Approval) any { return c.viewerOf(a.Run).showApproval(a) }
+	if !c.acceptsType(typeLines) {
+		f.Effort = c.effort
+	}
 	list := c.engine.Approvals(c.context(), f)
 	if c.acceptsType(typeLines) {
 		return refuseCursor(c.replyLines(mapList(list, show)))
@@ -54,6 +57,9 @@ func (c *call) listDeadLetters() error {
 		return q.err
 	}
 	show := func(l *pawl.DeadLetter) any { return c.viewerOf(l.Run).showDeadLetter(l) }
+	if !c.acceptsType(typeLines) {
+		f.Effort = c.effort
+	}
 	list := c.engine.DeadLetters(c.context(), f)
 	if c.acceptsType(typeLines) {
 		return refuseCursor(c.replyLines(mapList(list, show)))
@@ -70,15 +76,19 @@ func (c *call) listDeadLetters() error {
 // run that was purged is where nobody knows how to go on.
 func readWaiting[T any](list iter.Seq2[T, error], limit int, targetOf func(*T) pawl.Target, show func(*T) any) (page []any, more bool, cursor string, err error) {
 	found, more, err := readPage(list, limit)
-	if err != nil {
+	stopped := (*pawl.EffortError)(nil)
+	if err != nil && !errors.As(err, &stopped) {
 		return nil, false, "", refuseCursor(err)
 	}
 	page = make([]any, len(found))
 	for i := range found {
 		page[i] = show(&found[i])
 	}
-	if more {
+	switch {
+	case more:
 		cursor = tokenCursor(targetOf(&found[len(found)-1]))
+	case stopped != nil:
+		more, cursor = true, tokenCursor(pawl.Target{Run: stopped.Run, Token: stopped.Token})
 	}
 	return page, more, cursor, nil
 }

@@ -180,6 +180,9 @@ func (a *act) fits(statuses []workflow.RunStatus) bool {
 // Counting is itself an act on all that changes nothing, so that the number is of exactly those that performAll would visit. It is
 // bounded by countTime; then the number is a lower bound.
 func (s *server) askAll(p *page, f *actForm, wrong error) error {
+	if err := p.takeWhere(f.All.Filter.Where); err != nil {
+		return err
+	}
 	var first []pawl.Target
 	ctx, cancel := context.WithTimeout(p.r.Context(), countTime)
 	defer cancel()
@@ -233,6 +236,9 @@ type nextForm struct {
 // is under way when allTime is over is finished: perform has ctx, which lasts longer.
 func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	a := f.All
+	if err := p.takeWhere(a.Filter.Where); err != nil {
+		return err
+	}
 	limit := allMost
 	if a.Most > 0 {
 		limit = min(a.Most, allMost)

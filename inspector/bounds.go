@@ -53,6 +53,24 @@ func (p *page) takeWhole() error {
 	return err
 }
 
+// pageEffort is how much of a processor a page may take to find the runs of a list, as in the API.
+const pageEffort = 2 * time.Second
+
+// takeWhere counts the page among those for which whole runs are read if it has a condition, for which each run may have to be looked at.
+func (p *page) takeWhere(where string) error {
+	if where == "" {
+		return nil
+	}
+	return p.takeWhole()
+}
+
+// stoppedAt returns where a list has stopped as it has come to its effort; nil if it has another error or none.
+func stoppedAt(err error) *pawl.EffortError {
+	stopped := (*pawl.EffortError)(nil)
+	_ = errors.As(err, &stopped)
+	return stopped
+}
+
 // leaveWhole gives the place back when the page is written.
 func (p *page) leaveWhole() {
 	if p.leave != nil {

@@ -3,13 +3,16 @@ package inspector
 import (
 	"context"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -177,4 +180,41 @@ func TestRequestsOfPagesAreBounded(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "1", w.Header().Get("Retry-After"))
 	require.Equal(t, http.StatusNotFound, ask(s, "cid", "GET", "nothing", "").Code)
+}
+
+// A page of a list whose condition costs too much has what was found, and leads to the rest. Such pages count among those of whole runs.
+func TestAListOfAPageEndsAtItsEffort(t *testing.T) {
+	s, engine := openBounded(t)
+	s.effort = 300 * time.Microsecond
+	const runs = 60
+	for i := range runs {
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: dense(3, 1)}, nil))
+	}
+	where := url.QueryEscape(`[1,2,3,4,5,6,7,8].all(x, [1,2,3,4,5,6,7,8].exists(y, x == y)) && !run.endsWith("0")`)
+	next := regexp.MustCompile(`rel="next" href="([^"]*)"`)
+	row := regexp.MustCompile(`href="run/r[0-9]+"`)
+	found, pages := map[string]bool{}, 0
+	for address := "runs?where=" + where; address != ""; pages++ {
+		w := ask(s, "ann", "GET", address, "")
+		require.Equal(t, http.StatusOK, w.Code)
+		for _, one := range row.FindAllString(w.Body.String(), -1) {
+			found[one] = true
+		}
+		address = ""
+		if to := next.FindStringSubmatch(w.Body.String()); to != nil {
+			require.Contains(t, w.Body.String(), "has taken as long as it may for one page")
+			address = html.UnescapeString(to[1])
+		}
+	}
+	require.Len(t, found, runs-runs/10)
+	require.Greater(t, pages, 3)
+	for range 8 {
+		_, err := s.bounds.Replays.Admit("ann")
+		require.NoError(t, err)
+	}
+	for _, address := range []string{"runs?where=" + where, "inbox?where=" + where, "act?do=pause&all=1&where=" + where} {
+		require.Equal(t, http.StatusServiceUnavailable, ask(s, "ann", "GET", address, "").Code, address)
+	}
+	require.Equal(t, http.StatusOK, ask(s, "ann", "GET", "runs", "").Code)
+	require.Equal(t, http.StatusOK, ask(s, "bob", "GET", "inbox?where="+where, "").Code)
 }

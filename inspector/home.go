@@ -170,10 +170,10 @@ func (s *server) listNeeds(p *page, b *homeBody) (n [2]int, err error) {
 	if b.Approvals, _, err = s.listApprovals(p, shownNeeds, pawl.ApprovalFilter{}); err != nil {
 		return n, err
 	}
-	if n[0], err = s.countLetters(p, ""); err != nil {
+	if n[0], _, err = s.countLetters(p, ""); err != nil {
 		return n, err
 	}
-	n[1], err = s.countApprovals(p, "")
+	n[1], _, err = s.countApprovals(p, "")
 	return n, err
 }
 

@@ -91,6 +91,9 @@ func (s *server) showInbox(p *page) error {
 	if err := pawl.CheckWhere(where); err != nil {
 		return p.showStatus(http.StatusBadRequest, "inbox.html", "Inbox", "inbox", inboxBody{Where: where, Wrong: wrongText(err)})
 	}
+	if err := p.takeWhere(where); err != nil {
+		return err
+	}
 	b := inboxBody{Where: where, MayAct: p.rights&api.Act != 0}
 	afterLetter, afterApproval, err := p.inboxCursors()
 	if err != nil {
@@ -107,15 +110,15 @@ func (s *server) showInbox(p *page) error {
 	if err != nil {
 		return err
 	}
-	nLetters, err := s.countLetters(p, where)
+	nLetters, moreLetters, err := s.countLetters(p, where)
 	if err != nil {
 		return err
 	}
-	nApprovals, err := s.countApprovals(p, where)
+	nApprovals, moreApprovals, err := s.countApprovals(p, where)
 	if err != nil {
 		return err
 	}
-	b.LetterCount, b.ApprovalCount = countText(nLetters), countText(nApprovals)
+	b.LetterCount, b.ApprovalCount = countText(nLetters)+textIf(moreLetters, "+"), countText(nApprovals)+textIf(moreApprovals, "+")
 	for i := range b.Letters {
 		b.Letters[i].Target = textIf(b.MayAct, b.Letters[i].target)
 	}
@@ -163,24 +166,29 @@ func (p *page) inboxPagesOf(kind, where string, rows int, next pawl.Target) (out
 }
 
 // countOf counts a list, whose filter bounds it.
-func countOf[T any](list iter.Seq2[T, error]) (n int, err error) {
+//
+// Of one that has come to its effort there may be more.
+func countOf[T any](list iter.Seq2[T, error]) (n int, more bool, err error) {
 	for _, err := range list {
+		if stoppedAt(err) != nil {
+			return n, true, nil
+		}
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		n++
 	}
-	return n, nil
+	return n, false, nil
 }
 
 // countLetters counts the dead letters of runs for which a condition holds, up to countedNeeds.
-func (s *server) countLetters(p *page, where string) (int, error) {
-	return countOf(s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{Where: where, Limit: countedNeeds}))
+func (s *server) countLetters(p *page, where string) (n int, more bool, err error) {
+	return countOf(s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{Where: where, Limit: countedNeeds, Effort: s.effort}))
 }
 
 // countApprovals counts approvals, as countLetters does dead letters.
-func (s *server) countApprovals(p *page, where string) (int, error) {
-	return countOf(s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Where: where, Limit: countedNeeds}))
+func (s *server) countApprovals(p *page, where string) (n int, more bool, err error) {
+	return countOf(s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Where: where, Limit: countedNeeds, Effort: s.effort}))
 }
 
 // tokenLink leads to the page of a token.
@@ -190,8 +198,11 @@ func (p *page) tokenLink(run workflow.RunID, id workflow.TokenID) string {
 
 // listLetters returns the first dead letters that fit a filter, and the last of them if there are more.
 func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter) (rows []letterRow, next pawl.Target, err error) {
-	f.Limit = most + 1 // one more says that there is a next page
+	f.Limit, f.Effort = most+1, s.effort // one more says that there is a next page
 	for l, err := range s.engine.DeadLetters(p.r.Context(), f) {
+		if stopped := stoppedAt(err); stopped != nil {
+			return rows, pawl.Target{Run: stopped.Run, Token: stopped.Token}, nil
+		}
 		if err != nil {
 			return nil, next, err
 		}
@@ -213,8 +224,11 @@ func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter) (rows [
 
 // listApprovals returns the first approvals that fit a filter, and the last of them if there are more.
 func (s *server) listApprovals(p *page, most int, f pawl.ApprovalFilter) (rows []approvalRow, next pawl.Target, err error) {
-	f.Limit = most + 1
+	f.Limit, f.Effort = most+1, s.effort
 	for a, err := range s.engine.Approvals(p.r.Context(), f) {
+		if stopped := stoppedAt(err); stopped != nil {
+			return rows, pawl.Target{Run: stopped.Run, Token: stopped.Token}, nil
+		}
 		if err != nil {
 			return nil, next, err
 		}

@@ -54,6 +54,7 @@ func Handler(engine *pawl.Engine, o Options) http.Handler { return newServer(eng
 // newServer is what Handler and Local have in common. No goroutine runs until somebody watches a page.
 func newServer(engine *pawl.Engine, o Options) *server {
 	s := &server{
+		effort: pageEffort,
 		bounds: crowd.NewBounds(0, 0), frames: make(chan struct{}, mostFrames), answers: make(chan struct{}, mostAnswers),
 		engine: engine, options: o, now: time.Now, build: readBuild(), hubs: hubs{viewers: fair.NewPlaces[string](mostViewers)},
 	}
@@ -86,6 +87,7 @@ type server struct {
 	taken    cache[takenKey, takenSet]
 	told     cache[string, toldText] // by what their addresses have
 	hubs     hubs
+	effort   time.Duration // of a processor, that a page may take to find the runs of a list
 	bounds   *crowd.Bounds // on what callers may ask
 	frames   chan struct{} // those that are made for which whole runs are read
 	answers  chan struct{} // those that are worked out

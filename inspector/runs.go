@@ -39,6 +39,7 @@ type runsBody struct {
 	Filtered  bool
 	First     string // the first page; "" on it
 	Next      string // the next one; "" on the last
+	Stopped   bool   // looking at runs has taken as long as it may: the next page goes on
 	Clear     string
 }
 
@@ -73,36 +74,39 @@ func (s *server) showRuns(p *page) (err error) {
 		b.Wrong = wrongText(err)
 		return p.showStatus(http.StatusBadRequest, "runs.html", "Runs", "runs", b)
 	}
+	if err := p.takeWhere(f.Where); err != nil {
+		return err
+	}
+	f.Effort = p.s.effort
 	before, after := q.Get("before"), workflow.RunID(q.Get("after"))
 	if before != "" {
 		t, err := time.Parse(time.RFC3339Nano, before)
 		if err != nil {
 			return errNoPage
 		}
-		// Several runs may have begun in the same millisecond, and the last page may have ended among them.
-		f.Until = t.Add(time.Millisecond) // those of the same instant are passed over by id
+		// Several runs may have begun in the same millisecond, and the last page may have ended among them: it is the run that counts.
+		f.Until = t // if that was purged those of the same instant are passed over
+		if at, err := s.engine.Summary(p.r.Context(), after); err == nil && at.StartedAt.Equal(t) {
+			f.Until, f.After = time.Time{}, after
+		}
 		b.First = p.root + "runs" + queryOf(withoutPage(q), nil)
 	}
-	skip := after != ""
 	var last pawl.RunSummary
 	for r, err := range s.engine.Runs(p.r.Context(), f) {
+		if stopped := stoppedAt(err); stopped != nil {
+			b.Stopped = true
+			b.Next = p.runsBehindStop(stopped.Run)
+			break
+		}
+		if f.After != "" && errors.Is(err, pawl.ErrRunNotFound) { // it was purged just now
+			return p.goTo("runs" + queryOf(withoutPage(q), nil))
+		}
 		if err != nil {
 			return err
 		}
-		// The run behind which this page begins is not there: all of that instant are passed, so the page begins here.
-		if skip && r.StartedAt.Format(time.RFC3339Nano) != before {
-			skip = false // the run was purged
-		}
-		if skip {
-			skip = r.Run != after
-			continue
-		}
 		// There is one more than fits, so there is a next page.
 		if len(b.Rows) == runsPage {
-			next := withoutPage(q)
-			next.Set("before", last.StartedAt.Format(time.RFC3339Nano))
-			next.Set("after", string(last.Run))
-			b.Next = p.root + "runs" + queryOf(next, nil)
+			b.Next = p.runsBehind(&last)
 			break
 		}
 		row := p.rowOf(&r)
@@ -119,6 +123,23 @@ func (s *server) showRuns(p *page) (err error) {
 	// Only the first page changes by itself; later ones would move under their reader.
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
+}
+
+// runsBehind leads to the page of the list that begins behind a run.
+func (p *page) runsBehind(last *pawl.RunSummary) string {
+	next := withoutPage(p.r.URL.Query())
+	next.Set("before", last.StartedAt.Format(time.RFC3339Nano))
+	next.Set("after", string(last.Run))
+	return p.root + "runs" + queryOf(next, nil)
+}
+
+// runsBehindStop leads to the page that goes on where a list has stopped; nowhere if that run was purged meanwhile.
+func (p *page) runsBehindStop(id workflow.RunID) string {
+	last, err := p.s.engine.Summary(p.r.Context(), id)
+	if err != nil {
+		return ""
+	}
+	return p.runsBehind(&last)
 }
 
 // wrongText says what is wrong with a condition.

@@ -86,6 +86,8 @@ type Dir struct {
 	lastSpill atomic.Int64 // number of the last spill
 	reserved  atomic.Int64 // numbers the files of reserveSpace
 
+	evaluating sync.Mutex // held while a condition of a list is evaluated
+
 	reading indexLock // readers take it before mu, so that a commit waits for one of them at most
 
 	mu   indexLock // guards db and dead

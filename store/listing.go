@@ -65,6 +65,7 @@ type DeadLetterFilter struct {
 	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
 	AfterToken workflow.TokenID // of the run After
 	Limit      int              // at most so many; 0 is all
+	Effort     time.Duration    // as RunFilter has it, of the condition
 }
 
 // An ApprovalFilter selects approvals. The zero value of a field is any. After is as that of a
@@ -78,6 +79,7 @@ type ApprovalFilter struct {
 	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
 	AfterToken workflow.TokenID // of the run After
 	Limit      int              // at most so many; 0 is all
+	Effort     time.Duration    // as RunFilter has it, of the condition
 }
 
 // Both lists have a row for each token that waits, which comes and goes with the commit that
@@ -153,7 +155,9 @@ func (r *Run) writeListing(db *sqlite.Conn, l *listing, t listed) error {
 // commits go on in between. It ends with the error of ctx when that is done, and fails with ErrRunNotFound if the run that it begins after
 // does not exist.
 func (d *Dir) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
-	list := listWhere(ctx, d, d.allApprovals(ctx, listStart{f.After, f.AfterToken}), f.Where, func(a *Approval) workflow.RunID { return a.Run })
+	list := listWhere(ctx, d, d.allApprovals(ctx, listStart{f.After, f.AfterToken}), listCondition{f.Where, f.Effort}, func(a *Approval) (workflow.RunID, workflow.TokenID) {
+		return a.Run, a.Token
+	})
 	return endAfter(f.Limit, func(yield func(Approval, error) bool) {
 		for a, err := range list {
 			if err == nil && (f.Run != "" && a.Run != f.Run || f.Workflow != "" && a.Workflow != f.Workflow || f.Node != "" && a.Node != f.Node) {
@@ -227,7 +231,9 @@ func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[Dea
 			return nil
 		}, after.num, after.token, last.num, last.token, run, run, f.Workflow, f.Workflow, node, node, f.Task, f.Task, f.Code, f.Code)
 	})
-	return endAfter(f.Limit, listWhere(ctx, d, list, f.Where, func(l *DeadLetter) workflow.RunID { return l.Run }))
+	return endAfter(f.Limit, listWhere(ctx, d, list, listCondition{f.Where, f.Effort}, func(l *DeadLetter) (workflow.RunID, workflow.TokenID) {
+		return l.Run, l.Token
+	}))
 }
 
 // A listKey is where a row stands in the lists of all runs.

@@ -42,6 +42,7 @@ type RunFilter struct {
 	Newest     bool                 // those that were started last come first
 	After      workflow.RunID       // those that come after this run in the order of the list; "" is from the first
 	Limit      int                  // at most so many runs; 0 is all
+	Effort     time.Duration        // of a processor, about, that looking at runs may take; 0 is no bound. Then the list ends with an *EffortError
 }
 
 // statusMask returns the statuses as bits.
@@ -77,6 +78,7 @@ const (
 			(SELECT 1 FROM labels AS l WHERE l.key = w.value ->> 0 AND l.value = w.value ->> 1 AND l.num = runs.num)) ORDER BY `
 	fittingUp   = fittingRuns + `num LIMIT ?11`
 	fittingDown = fittingRuns + `num DESC LIMIT ?11`
+	idOfRun     = `SELECT id FROM runs WHERE num = ?`
 )
 
 // AllHeads yields the rows of all runs that fit the filter, in the order of their
@@ -98,7 +100,7 @@ func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error
 		ctx = context.Background()
 	}
 	return func(yield func(Head, error) bool) {
-		l := runList{d: d, filter: f}
+		l := runList{d: d, filter: f, effort: effort{most: f.Effort}}
 		err := l.beginList(ctx)
 		for err == nil && !l.done {
 			var rows []index.Row
@@ -113,13 +115,19 @@ func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error
 				if err == nil {
 					fits, err = l.takeRow(&rows[i])
 				}
-				if err != nil || !fits {
-					continue
+				if err == nil && fits {
+					l.listed++
+					if !yield(rows[i].Head, nil) || l.isFull() {
+						return
+					}
 				}
-				l.listed++
-				if !yield(rows[i].Head, nil) || l.isFull() {
-					return
+				l.effort.spend(lookUnits)
+				if err == nil && i < len(rows)-1 {
+					err = l.effort.stopAt(rows[i].Run, 0)
 				}
+			}
+			if err == nil && !l.done {
+				err = l.effort.stopAt(l.lastID, 0)
 			}
 		}
 		if err != nil {
@@ -153,11 +161,13 @@ type runList struct {
 	where    *filter.Where // of the filter; nil without
 	label    *label        // of the filter, that the fewest runs have; nil without any
 	gathered bool
-	runs     []int64 // if gathered: the numbers that are yet to be looked at
-	last     int64   // otherwise: the last number that was looked at; 0 before the first
-	listed   int     // runs that were yielded
-	rarer    int     // 1 if fewer runs have the statuses than the workflow, -1 if not; 0 before that was asked
-	labelled int     // 1 if fewer runs have the label than what else has an index, likewise
+	runs     []int64        // if gathered: the numbers that are yet to be looked at
+	last     int64          // otherwise: the last number that was looked at; 0 before the first
+	listed   int            // runs that were yielded
+	rarer    int            // 1 if fewer runs have the statuses than the workflow, -1 if not; 0 before that was asked
+	labelled int            // 1 if fewer runs have the label than what else has an index, likewise
+	lastID   workflow.RunID // of the last one that was looked at; "" if the effort is not bounded
+	effort   effort
 	done     bool
 }
 
@@ -201,6 +211,10 @@ func (l *runList) nextPage(ctx context.Context) (rows []index.Row, err error) {
 			l.done, err = false, nil
 		}
 		l.last, l.runs = last, l.runs[slices.Index(l.runs, last)+1:]
+		if l.effort.most > 0 && err == nil {
+			l.effort.spend((len(page) - len(rows)) * lookUnits) // the others are paid for one by one
+			err = db.Each(idOfRun, func(r *sqlite.Row) error { l.lastID = workflow.RunID(r.Text(0)); return nil }, last)
+		}
 		return err
 	})
 	return rows, err

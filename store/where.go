@@ -3,9 +3,12 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
+	"runtime"
 	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/filter"
 	"github.com/pawl-run/pawl/internal/index"
@@ -84,8 +87,7 @@ func (l *runList) takeRow(r *index.Row) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	seen := FilterRun(&r.Head)
-	if fits, err := l.where.Fits(&seen); !fits || err != nil || all {
+	if fits, err := l.d.evaluate(l.where, &r.Head, &l.effort); !fits || err != nil || all {
 		return fits && err == nil, err // what is decoded already would be lost
 	}
 	return true, l.d.decodeRow(r)
@@ -114,28 +116,33 @@ func (l *runList) passOver(ctx context.Context) error {
 //
 // The condition is of the run, and what is listed is of its tokens: all of those, or none, are
 // yielded.
-func listWhere[T any](ctx context.Context, d *Dir, list iter.Seq2[T, error], where string, runOf func(*T) workflow.RunID) iter.Seq2[T, error] {
-	if where == "" {
+//
+// A list that has come to the effort that it may take ends with an *EffortError.
+func listWhere[T any](ctx context.Context, d *Dir, list iter.Seq2[T, error], c listCondition, placeOf func(*T) (workflow.RunID, workflow.TokenID)) iter.Seq2[T, error] {
+	if c.where == "" {
 		return list
 	}
 	return func(yield func(T, error) bool) {
 		var none T
-		w, err := filter.Parse(where)
+		w, err := filter.Parse(c.where)
 		if err != nil {
 			yield(none, err)
 			return
 		}
 		var run workflow.RunID
-		fits := false
+		fits, spent := false, effort{most: c.effort}
 		for x, err := range list {
-			if id := runOf(&x); err == nil && id != run {
+			id, token := placeOf(&x)
+			if err == nil && id != run {
 				run = id
-				fits, err = d.fitsWhere(ctx, id, w)
+				fits, err = d.fitsWhere(ctx, id, w, &spent)
 			}
-			if err == nil && !fits {
-				continue
+			if (err != nil || fits) && (!yield(x, err) || err != nil) {
+				return
 			}
-			if !yield(x, err) || err != nil {
+			spent.spend(lookUnits)
+			if err := spent.stopAt(id, token); err != nil {
+				yield(none, err)
 				return
 			}
 		}
@@ -143,7 +150,7 @@ func listWhere[T any](ctx context.Context, d *Dir, list iter.Seq2[T, error], whe
 }
 
 // fitsWhere reports whether a condition holds for a run that is there.
-func (d *Dir) fitsWhere(ctx context.Context, id workflow.RunID, w *filter.Where) (bool, error) {
+func (d *Dir) fitsWhere(ctx context.Context, id workflow.RunID, w *filter.Where, spent *effort) (bool, error) {
 	h, err := d.HeadUntil(ctx, id)
 	if errors.Is(err, ErrRunNotFound) { // it was purged meanwhile
 		return false, nil
@@ -151,6 +158,61 @@ func (d *Dir) fitsWhere(ctx context.Context, id workflow.RunID, w *filter.Where)
 	if err != nil {
 		return false, err
 	}
-	seen := FilterRun(&h)
-	return w.Fits(&seen)
+	return d.evaluate(w, &h, spent)
+}
+
+// A listCondition is the condition on runs of a list of what waits in them, and the effort that the list may take.
+type listCondition struct {
+	where  string
+	effort time.Duration
+}
+
+// evaluate reports whether a condition holds for a run, and adds to spent what that came to.
+//
+// However many lists there are, one condition is evaluated at a time, for at most some 1 ms, and then others have their turn: so the
+// conditions of any number of callers leave the other processors to the runs.
+func (d *Dir) evaluate(w *filter.Where, h *Head, spent *effort) (bool, error) {
+	seen := FilterRun(h)
+	d.evaluating.Lock()
+	fits, err := w.Fits(&seen)
+	d.evaluating.Unlock()
+	runtime.Gosched()
+	spent.spend(seen.Cost)
+	return fits, err
+}
+
+// Units of cost, in which the effort of a list is counted: what evaluating a condition comes to for the same run is the same
+// each time, so lists end at the same run whatever else the machine does.
+const (
+	unitTime  = 100 * time.Nanosecond // of a processor, at most
+	lookUnits = 20                    // for a run or a token that a list looks at
+)
+
+// An effort is what a list has come to so far. With most 0 it has no bound.
+type effort struct {
+	most  time.Duration
+	units int
+}
+
+func (e *effort) spend(units int) { e.units += units }
+
+// stopAt returns the error with which the list ends if it has come to its bound with this run.
+func (e *effort) stopAt(run workflow.RunID, token workflow.TokenID) error {
+	if e.most <= 0 || time.Duration(e.units)*unitTime < e.most {
+		return nil
+	}
+	return &EffortError{Most: e.most, Run: run, Token: token}
+}
+
+// An EffortError ends a list that has come to the Effort of its filter: there may be more. A list with the same filter goes on behind
+// the run and the token, as its After, also if none of them is in the list.
+type EffortError struct {
+	Most  time.Duration
+	Run   workflow.RunID   // the last one that was looked at
+	Token workflow.TokenID // likewise, of a list of tokens
+}
+
+// Error says how far the list came.
+func (e *EffortError) Error() string {
+	return fmt.Sprintf("the list has taken %v of a processor, as much as it may: it goes on after run %q", e.Most, string(e.Run))
 }

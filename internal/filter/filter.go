@@ -27,7 +27,14 @@ type Run struct {
 	Tenant             string
 	Seq                int64
 	Code               string // of its failure
+
+	Cost int // what evaluating conditions on it has come to, in units of package expr
 }
+
+// Pay implements expr.Payer.
+func (r *Run) Pay(units int) { r.Cost += units }
+
+var _ expr.Payer = (*Run)(nil)
 
 // A variable of conditions.
 type variable struct {
