@@ -144,7 +144,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	// they have until ctx is done.
 	late := e.dispatcher.stopAndWait(grace) != nil
 	cancel()
-	e.stopTasks()
+	e.stopTasks(ErrClosed) // by which an executor tells them from those that are over
 	var left error
 	if late && e.dispatcher.stopAndWait(ctx) != nil {
 		left = e.leftBehind()

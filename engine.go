@@ -172,7 +172,7 @@ type Engine struct {
 	pinned     blobPins        // blobs that are on their way into a run
 	ctx        context.Context // of actors and background work
 	stop       context.CancelFunc
-	stopTasks  context.CancelFunc
+	stopTasks  context.CancelCauseFunc
 	background sync.WaitGroup
 	late       lateCalls
 	closing    sync.Once
@@ -216,7 +216,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	tasks, stopTasks := context.WithCancel(context.Background())
+	tasks, stopTasks := context.WithCancelCause(context.Background())
 	e.stopTasks = stopTasks
 	e.registry = newRegistry(o.MaxActive, o.Tenants, dir.TenantBytes)
 	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)

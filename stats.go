@@ -21,8 +21,8 @@ type Stats struct {
 	Feed *FeedStats `json:"feed,omitzero"` // nil without Options.Feed
 }
 
-// Executor returns what performs the tasks, as Options has it; nil if that is nobody. It is there to be asked
-// how it stands: only the engine gives it tasks. Error: ErrClosed.
+// Executor returns what performs the tasks, as Options has it, or what its method Unwrap returns, if it has one; nil if that is nobody. It
+// is there to be asked how it stands: only the engine gives it tasks. Error: ErrClosed.
 func (e *Engine) Executor() (Executor, error) {
 	if err := e.checkUsable(context.Background()); err != nil {
 		return nil, err
@@ -32,6 +32,9 @@ func (e *Engine) Executor() (Executor, error) {
 	}
 	if _, ok := e.options.Executor.(*absentExecutor); ok {
 		return nil, nil
+	}
+	if around, ok := e.options.Executor.(interface{ Unwrap() Executor }); ok {
+		return around.Unwrap(), nil
 	}
 	return e.options.Executor, nil
 }

@@ -24,7 +24,7 @@ import (
 // after a crash: delivery is at least once. Its output is anything that JSON
 // can say; its error fails the attempt, with the code of a TaskError if it is
 // one. ErrPending says that the result comes later through Engine.Complete.
-// ctx is cancelled when the attempt is over, also after ErrPending, and when the
+// ctx is cancelled when the attempt is over, also after ErrPending, and, with the cause ErrClosed, when the
 // engine is closed. The goroutine may go on with the next task: Execute gives back what it
 // has done to that, such as a thread that it has locked.
 type Executor interface {

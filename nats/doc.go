@@ -6,7 +6,7 @@
 //	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pool})
 //	pool.Attach(engine)
 //
-// and on any other machine:
+// (the nodes of a cluster have cluster.Options.Pool for that) and on any other machine:
 //
 //	err := (&pawlnats.Worker{Conn: conn, Capacity: 8}).Run(ctx, handlers)
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,6 +27,10 @@ import (
 // on queues, removeLoop on removals, reapLoop on holders. wake and sweep have room for one note each,
 // so that to leave one never blocks. mu guards what stands below it; no result and no heartbeat goes
 // to the engine under it.
+//
+// A pool answers workers only while an engine is attached that can commit: an answer of another pool
+// of the same name would come before that of the one that has the engine, and be taken for it. subs
+// is not empty exactly then.
 type Pool struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
@@ -34,14 +39,15 @@ type Pool struct {
 	ctx     context.Context // of the loops
 	stop    context.CancelFunc
 	group   sync.WaitGroup // of the loops, of calls that are served, and of turns
-	subs    []*nats.Subscription
-	slots   chan struct{} // of calls that are served
+	slots   chan struct{}  // of calls that are served
 	turns   *remote.Turns
 	wake    chan struct{} // there is something to publish
 	sweep   chan struct{} // there is something to remove
 
 	mu       sync.Mutex
-	engine   engineCalls
+	engine   engineCalls // attached; nil if there is none, or it can do nothing more
+	subs     []*nats.Subscription
+	idle     bool // the engine can do nothing more: nothing is published, or removed
 	entries  map[pawl.Key]*entry
 	owners   int64
 	queues   [classes][]pawl.Key // to be published
@@ -55,6 +61,7 @@ type Pool struct {
 type engineCalls interface {
 	remote.Results
 	Heartbeat(ctx context.Context, key pawl.Key, details any) error
+	AwaitFailure(ctx context.Context) error
 }
 
 // An entry is a task that is out. The pool's lock guards it.
@@ -86,8 +93,7 @@ const (
 // none. Connect with nats.MaxReconnects(-1). It fails with pawl.ErrInvalid for options that
 // cannot be, or with what JetStream says.
 //
-// The subscriptions come before the loops, so that no worker of a task that is published finds nobody
-// to answer. If one of them fails, those before it are taken back.
+// It answers no worker before Attach.
 func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 	if conn == nil {
 		return nil, fmt.Errorf("%w: pawlnats.New without a connection", pawl.ErrInvalid)
@@ -109,25 +115,51 @@ func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.turns = remote.NewTurns(p.ctx, &p.group)
-	for what, serve := range map[string]func([]byte) reply{"done": p.serveDone, "beat": p.serveBeat, "once": p.serveOnce} {
-		if err := p.subscribe(what, serve); err != nil {
-			p.stop()
-			p.unsubscribe()
-			return nil, err
-		}
-	}
 	p.group.Go(p.publishLoop)
 	p.group.Go(p.removeLoop)
 	p.group.Go(p.reapLoop)
 	return p, nil
 }
 
-// Attach says which engine gets the results. It is called once the engine is open; until then
-// workers are asked to come back.
-func (p *Pool) Attach(e *pawl.Engine) {
+// Attach says which engine gets the results. It is called once the engine is open, and again for one that is opened later: from then on
+// the pool answers workers, until the engine has failed, or is closed. Before and after it publishes nothing new, and workers keep
+// what they have until a pool answers them, of this process or of another one that has the engine now.
+func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
+
+// attachEngine is Attach for any engine.
+func (p *Pool) attachEngine(e engineCalls) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.engine = e
+	if p.closed {
+		return
+	}
+	p.engine, p.idle = e, false
+	if err := p.subscribeAll(); err != nil { // the connection is closed
+		p.options.Logger.Error("pawlnats: workers cannot be answered", "pool", p.options.Name, "error", err)
+	}
+	signal(p.wake)
+	signal(p.sweep)
+	p.group.Go(func() { // until the engine can do nothing more
+		_ = e.AwaitFailure(p.ctx) // whoever opened the engine is told
+		p.detach(e)
+	})
+}
+
+// detach lets go of an engine that can do nothing more, unless another one is attached already.
+//
+// Somebody else may have its directory: nothing of what this pool knows counts any more. Its entries stay until Close of the engine
+// ends their contexts, for an engine that is opened later may have added some.
+func (p *Pool) detach(e engineCalls) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine != e || p.closed {
+		return
+	}
+	p.engine, p.idle, p.removals = nil, true, nil
+	p.unsubscribe()
+	for k := range p.entries {
+		p.turns.EndTurns(k)
+	}
 }
 
 // Execute implements pawl.Executor: it has the task published and returns pawl.ErrPending. A task
@@ -154,13 +186,13 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	e := &entry{task: t, owner: p.owners, subject: p.names.task(t.Type, classOf(t.Priority), t.Key), text: text}
 	p.entries[t.Key] = e
 	p.enqueue(t.Key)
-	context.AfterFunc(ctx, func() { p.withdraw(t.Key, e.owner) })
+	context.AfterFunc(ctx, func() { p.withdraw(t.Key, e.owner, errors.Is(context.Cause(ctx), pawl.ErrClosed)) })
 	return nil, pawl.ErrPending
 }
 
 // Close stops publishing and taking results. Workers go on with what they hold and what is in the
-// stream, and deliver when a pool is there again. Close the pool before its engine: otherwise
-// the engine withdraws its tasks. It returns the cause of ctx if a commit lasts longer.
+// stream, and deliver when a pool is there again. Close the pool before its engine: workers are then told as
+// soon as may be that nobody answers. It returns the cause of ctx if a commit lasts longer.
 //
 // The order: no further requests and results, then the loops end, and then the calls that are served
 // are waited for, a commit among them. After closed is set, the ends of contexts withdraw nothing, so
@@ -168,13 +200,16 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
-	p.mu.Unlock()
 	p.unsubscribe()
+	p.mu.Unlock()
 	p.stop()
 	ended := make(chan struct{})
 	go func() { defer close(ended); p.group.Wait() }()
 	select {
 	case <-ended:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.engine, p.entries, p.removals, p.queues = nil, nil, nil, [classes][]pawl.Key{} // whoever keeps the pool keeps no engine
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -208,8 +243,9 @@ func signal(c chan struct{}) {
 //
 // The engine calls it by the end of the context of the dispatch, for every attempt that is over, so
 // also after each result. While a result is being committed, or has been, the worker acknowledges the
-// message itself.
-func (p *Pool) withdraw(k pawl.Key, owner int64) {
+// message itself. An attempt of an engine that closes is not over: its message stays for the next engine, which
+// another process may have opened already.
+func (p *Pool) withdraw(k pawl.Key, owner int64, closing bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.entries[k]
@@ -218,7 +254,7 @@ func (p *Pool) withdraw(k pawl.Key, owner int64) {
 	}
 	delete(p.entries, k)
 	p.turns.EndTurns(k)
-	if e.committing == 0 && !e.answered {
+	if e.committing == 0 && !e.answered && !closing {
 		p.remove(e)
 	}
 }

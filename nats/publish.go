@@ -120,6 +120,9 @@ func (p *Pool) publishLoop() {
 //
 // It is cheap where nothing is lost, but for a refusal for each task that waits.
 func (p *Pool) republish() {
+	if p.isIdle() {
+		return
+	}
 	if err := p.restoreStream(); err != nil {
 		p.options.Logger.Warn("pawlnats: the stream cannot be had", "stream", p.names.stream(), "error", err)
 		return
@@ -128,6 +131,13 @@ func (p *Pool) republish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.enqueue(keys...)
+}
+
+// isIdle reports whether the engine can do nothing more: what this pool has out may be another one's.
+func (p *Pool) isIdle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.idle
 }
 
 // restoreStream makes the stream and, as they come, the consumers again where they are lost.
@@ -216,11 +226,14 @@ func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 // nextBatch takes tasks that are still out from the queues, those of the first class first.
 //
 // A later class waits until the earlier ones are published, and at most maxBatch tasks are between a
-// new urgent task and its turn.
+// new urgent task and its turn. Where the engine can do nothing more all stay where they are.
 func (p *Pool) nextBatch() []*entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var batch []*entry
+	if p.idle {
+		return nil
+	}
 	for c := range p.queues {
 		for len(p.queues[c]) > 0 && len(batch) < maxBatch {
 			if e := p.entries[p.queues[c][0]]; e != nil && !e.answered {
@@ -290,7 +303,7 @@ func (p *Pool) removeLoop() {
 func (p *Pool) nextRemoval() *entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.removals) == 0 {
+	if len(p.removals) == 0 || p.idle {
 		return nil
 	}
 	e := p.removals[0]

@@ -19,11 +19,25 @@ import (
 // turnWait is how long a worker that asks for a turn of Once waits for an answer.
 const turnWait = 5 * time.Second
 
+// subscribeAll serves the requests of workers, unless it does already. The lock is held.
+func (p *Pool) subscribeAll() error {
+	if len(p.subs) > 0 {
+		return nil
+	}
+	for what, serve := range map[string]func([]byte) reply{"done": p.serveDone, "beat": p.serveBeat, "once": p.serveOnce} {
+		if err := p.subscribe(what, serve); err != nil {
+			p.unsubscribe()
+			return err
+		}
+	}
+	return nil
+}
+
 // subscribe serves the requests of one kind, each in a goroutine of its own.
 //
 // At most maxCalls requests are served at once; more wait in the client of NATS. One is counted by the
 // group under the lock, with closed looked at, so that Close waits for it or it does not begin. A
-// request without an answer is asked again by its worker.
+// request without an answer is asked again by its worker. The lock is held.
 func (p *Pool) subscribe(what string, serve func([]byte) reply) error {
 	sub, err := p.conn.Subscribe(p.names.call(what), func(m *nats.Msg) {
 		select {
@@ -51,22 +65,23 @@ func (p *Pool) subscribe(what string, serve func([]byte) reply) error {
 	return nil
 }
 
-// unsubscribe ends all subscriptions: requests that come after it find no responder, and are asked
-// again.
+// unsubscribe ends all subscriptions: requests that come after it find another pool, or no responder, and
+// are asked again. The lock is held.
 func (p *Pool) unsubscribe() {
 	for _, s := range p.subs {
 		_ = s.Unsubscribe() // the connection is gone, and the subscription with it
 	}
+	p.subs = nil
 }
 
-// attached returns the engine; nil before Attach.
+// attached returns the engine; nil if it can do nothing more, which a request that came just before finds.
 func (p *Pool) attached() engineCalls {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.engine
 }
 
-var busyReply = reply{Status: statusBusy, Message: "the engine is not there yet: ask again"}
+var busyReply = reply{Status: statusBusy, Message: "the engine has just gone: ask again"}
 
 // invalidReply answers a request that can never succeed; the text is for whoever wrote the worker.
 func invalidReply(err error) reply { return reply{Status: statusInvalid, Message: err.Error()} }
@@ -94,6 +109,7 @@ func (p *Pool) serveDone(data []byte) reply {
 	e := p.beginCommit(m.Key)
 	verdict, err := remote.SendResult(ctx, engine, m.Key, output, cause)
 	p.endCommit(e, m.Worker, verdict)
+	p.noteEnd(engine, err)
 	switch verdict {
 	case remote.Taken:
 		return reply{Status: statusTaken}
@@ -104,6 +120,13 @@ func (p *Pool) serveDone(data []byte) reply {
 	case remote.Unsure:
 	}
 	return reply{Status: statusBusy, Message: err.Error()}
+}
+
+// noteEnd lets go of an engine that has told that it can do nothing more.
+func (p *Pool) noteEnd(e engineCalls, err error) {
+	if errors.Is(err, pawl.ErrClosed) || errors.Is(err, pawl.ErrFailed) {
+		p.detach(e)
+	}
 }
 
 // beginCommit notes that a result of a task is with the engine; nil if the pool does not know the
@@ -174,6 +197,7 @@ func (p *Pool) serveBeat(data []byte) reply {
 	ctx, cancel := context.WithTimeout(p.ctx, commitTimeout)
 	defer cancel()
 	err := engine.Heartbeat(ctx, m.Key, details)
+	p.noteEnd(engine, err)
 	switch {
 	case err == nil:
 		return reply{Status: statusTaken}
