@@ -13,11 +13,18 @@ import (
 // The lease needs no more of it than that two writes at the same revision cannot both count: a node whose write is refused has lost
 // the race, and looks again. A write whose outcome is unknown is no harm either, since the next Read shows who has the lease.
 type Cell interface {
-	// Read returns the value and its revision, which is 0 if there is none yet.
-	Read(ctx context.Context) (value []byte, revision uint64, err error)
+	// Read returns what the cell holds.
+	Read(ctx context.Context) (Value, error)
 	// Write changes the value if its revision is still that, and returns the new one. It fails with ErrChanged
 	// if it is not. After any other error nobody knows.
 	Write(ctx context.Context, value []byte, revision uint64) (changed uint64, err error)
+}
+
+// A Value is what a [Cell] holds.
+type Value struct {
+	Data     []byte
+	Revision uint64    // 0 if there is none yet
+	Written  time.Time // when, by the clock of the servers; zero where they do not say
 }
 
 // ErrChanged says that somebody else has changed a [Cell].
@@ -51,23 +58,45 @@ type lease struct {
 	seen     claim
 	revision uint64
 	since    time.Time // when this node saw that revision first, by its own clock
+
+	looked          time.Time     // when the last look began
+	earliest, until time.Time     // between which instants, by this node's clock, the revision was written; earliest is zero if nobody knows
+	clock           time.Duration // how far that clock is ahead of the servers'; see Status
 }
 
-// renew looks at the cell, and writes into it if the lease is this node's, or nobody's. It returns who has the lease.
+// maxClock is how far the clock of a node may be from that of the servers without a word. What an answer takes counts as well.
+const maxClock = time.Minute
+
+// renew looks at the cell, and writes into it if the lease is this node's, or nobody's. It returns who has the lease; held says that
+// it is this node's, and was written just now.
 //
 // Somebody else's claim is left alone until this node itself has seen it unchanged for the Term that the claim names, so a node that
 // was just started waits that long even if the owner died an hour ago. If the cell cannot be read the last known owner is returned
 // with the error: an owner goes on, since the log and not the lease decides whose commits count.
-func (l *lease) renew(ctx context.Context) (Owner, error) {
+//
+// A node that is behind waits for another term, in which one that is not takes the lease. A claim of its own, which is of a former life, it
+// takes back, after a moment in which it may turn out not to be behind. A lease that nobody ever had is taken at once: there is nothing yet.
+func (l *lease) renew(ctx context.Context, behind bool) (owner Owner, held bool, err error) {
 	if err := l.look(ctx); err != nil {
-		return l.seen.Owner, err
+		return l.seen.Owner, false, err
 	}
 	// The term in the claim counts, not this node's own: nodes may be configured differently.
-	mine := l.seen.Node == l.self.Node
-	if !mine && l.seen.Node != "" && time.Since(l.since) < time.Duration(l.seen.Term)*time.Millisecond {
-		return l.seen.Owner, nil
+	mine, term := l.seen.Node == l.self.Node, time.Duration(l.seen.Term)*time.Millisecond
+	if mine || l.seen.Node == "" {
+		term = 0
 	}
-	return l.write(ctx, l.self)
+	if behind && l.revision != 0 {
+		if mine && time.Since(l.since) >= min(l.term/3, lookPause) {
+			owner, err = l.write(ctx, Owner{})
+			return owner, false, err
+		}
+		term += l.term
+	}
+	if time.Since(l.since) < term {
+		return l.seen.Owner, false, nil
+	}
+	owner, err = l.write(ctx, l.self)
+	return owner, err == nil && owner.Node == l.self.Node, err
 }
 
 // release lets the others have the lease, if it is this node's.
@@ -87,21 +116,42 @@ func (l *lease) release(ctx context.Context) error {
 // since moves only if the revision does: that is how the age of a claim is measured. Revision 0 is read anew each time, which makes the
 // claim that of nobody.
 func (l *lease) look(ctx context.Context) error {
-	value, revision, err := l.cell.Read(ctx)
+	began := time.Now()
+	v, err := l.cell.Read(ctx)
 	if err != nil {
 		return fmt.Errorf("read the lease: %w", err)
 	}
-	if revision == l.revision && revision != 0 {
+	before := l.looked
+	l.looked = began
+	if v.Revision == l.revision && v.Revision != 0 {
+		l.compareClock(v.Written)
 		return nil
 	}
 	seen := claim{}
-	if revision != 0 {
-		if err := json.Unmarshal(value, &seen); err != nil {
+	if v.Revision != 0 {
+		if err := json.Unmarshal(v.Data, &seen); err != nil {
 			return fmt.Errorf("the lease is not one: %w", err)
 		}
 	}
-	l.seen, l.revision, l.since = seen, revision, time.Now()
+	l.seen, l.revision, l.since = seen, v.Revision, time.Now()
+	l.earliest, l.until = before, l.since
+	l.compareClock(v.Written)
 	return nil
+}
+
+// compareClock notes how far the clock of this node is from the one that has stamped the revision. A stop of the process, or a
+// look that takes long, makes the bounds wide, and never a clock wrong that is right.
+func (l *lease) compareClock(written time.Time) {
+	if written.IsZero() {
+		return
+	}
+	l.clock = 0
+	if ahead := l.earliest.Sub(written); !l.earliest.IsZero() && ahead >= maxClock {
+		l.clock = ahead
+	}
+	if late := written.Sub(l.until); late >= maxClock {
+		l.clock = -late
+	}
 }
 
 // write gives the lease to somebody, unless it has changed since it was looked at.
@@ -115,6 +165,7 @@ func (l *lease) write(ctx context.Context, to Owner) (Owner, error) {
 	if err != nil {
 		return l.seen.Owner, err
 	}
+	began := time.Now()
 	revision, err := l.cell.Write(ctx, value, l.revision)
 	if errors.Is(err, ErrChanged) { // somebody else was faster
 		err = l.look(ctx)
@@ -124,5 +175,6 @@ func (l *lease) write(ctx context.Context, to Owner) (Owner, error) {
 		return l.seen.Owner, fmt.Errorf("write the lease: %w", err)
 	}
 	l.seen, l.revision, l.since = next, revision, time.Now()
+	l.earliest, l.until = began, l.since
 	return to, nil
 }

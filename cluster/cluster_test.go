@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -30,9 +31,9 @@ func TestMain(m *testing.M) { harness.VerifyTestMain(m) }
 
 // A memoryCell is a Cell.
 type memoryCell struct {
-	mu       sync.Mutex
-	value    []byte
-	revision uint64
+	mu    sync.Mutex
+	value cluster.Value
+	apart time.Duration // how far its clock is ahead of that of the nodes
 }
 
 // A view is a memoryCell as one node sees it.
@@ -43,13 +44,13 @@ type view struct {
 
 var errCut = errors.New("the cell does not answer")
 
-func (v view) Read(context.Context) ([]byte, uint64, error) {
+func (v view) Read(context.Context) (cluster.Value, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.cut() {
-		return nil, 0, errCut
+		return cluster.Value{}, errCut
 	}
-	return v.value, v.revision, nil
+	return v.value, nil
 }
 
 func (v view) Write(_ context.Context, value []byte, revision uint64) (uint64, error) {
@@ -58,11 +59,11 @@ func (v view) Write(_ context.Context, value []byte, revision uint64) (uint64, e
 	switch {
 	case v.cut():
 		return 0, errCut
-	case revision != v.revision:
+	case revision != v.value.Revision:
 		return 0, cluster.ErrChanged
 	}
-	v.value, v.revision = value, v.revision+1
-	return v.revision, nil
+	v.value = cluster.Value{Data: value, Revision: revision + 1, Written: time.Now().Add(v.apart)}
+	return v.value.Revision, nil
 }
 
 // A trial is what some nodes share, and what a test knows of them.
@@ -72,7 +73,10 @@ type trial struct {
 	cell         memoryCell
 	bases, blobs *blob.Files
 	def          *workflow.Definition
-	remote       pawl.RemoteOptions // of the nodes
+	remote       pawl.RemoteOptions                      // of the nodes
+	pool         func(node string) (cluster.Pool, error) // nil for handlers in the process
+	logger       *slog.Logger
+	slow         time.Duration // what each reading of a base takes
 
 	mu     sync.Mutex
 	cutOff map[string]bool // nodes that reach neither the cell nor the log
@@ -109,6 +113,13 @@ func (x *trial) cut(node string, off bool) {
 
 // open opens a node in a directory of its own. report may be nil.
 func (x *trial) open(dir, name, address string, term time.Duration, report func(cluster.Status)) *cluster.Node {
+	engine := pawl.Options{Remote: x.remote, Logger: x.logger}
+	var pool func(context.Context) (cluster.Pool, error)
+	if x.pool != nil {
+		pool = func(context.Context) (cluster.Pool, error) { return x.pool(name) }
+	} else {
+		engine.Executor = pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
+	}
 	n, err := cluster.Open(x.t.Context(), filepath.Join(dir, name), cluster.Backend{
 		NewLog: func(context.Context) (pawl.Log, error) {
 			return x.log.Writer(func(string) logtest.Fault {
@@ -118,15 +129,13 @@ func (x *trial) open(dir, name, address string, term time.Duration, report func(
 				return logtest.None
 			}), nil
 		},
-		Bases: x.bases, Blobs: x.blobs, Lease: view{&x.cell, func() bool { return x.isCut(name) }},
+		Bases: slowStore{x.bases, x.slow}, Blobs: x.blobs, Lease: view{&x.cell, func() bool { return x.isCut(name) }},
 	}, cluster.Options{
 		Node: name, Address: address, Term: term, Report: report,
 		API: api.Options{Identify: func(*http.Request) (string, api.Rights, error) {
 			return "ann", api.View | api.Values | api.Act | api.Define, nil
 		}},
-		Engine: pawl.Options{
-			Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}, Remote: x.remote,
-		},
+		Engine: engine, Pool: pool,
 	})
 	require.NoError(x.t, err)
 	x.nodes[name] = n
@@ -400,6 +409,9 @@ func TestOptionsOfNodes(t *testing.T) {
 		{"data", cluster.Backend{}, cluster.Options{}},
 		{"data", good, cluster.Options{Term: time.Millisecond}},
 		{"data", good, cluster.Options{Engine: pawl.Options{Blobs: x.blobs}}},
+		{"data", good, cluster.Options{
+			Engine: pawl.Options{Executor: pawl.Handlers{}}, Pool: func(context.Context) (cluster.Pool, error) { return nil, nil },
+		}},
 		{"data", good, cluster.Options{Engine: pawl.Options{Remote: pawl.RemoteOptions{StandBy: make(chan struct{})}}}},
 		{"data", good, cluster.Options{Engine: pawl.Options{Remote: pawl.RemoteOptions{Detach: true}}}},
 	} {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -41,8 +42,12 @@ type Options struct {
 	// Term is how long a lease holds that is not renewed; 10 s by default, at least 300 ms. It is renewed thrice in that time. A
 	// directory stands still for about a Term, and for as long as opening it takes, when its node dies.
 	Term time.Duration
-	// Opened, which may be nil, is called with each engine that the node opens, before anybody else gets it: attach pools here. The
-	// node closes the engine.
+	// Pool makes the executor of each life of the engine, in place of Engine.Executor: a pool whose workers are other processes. The node calls
+	// it when it has opened the engine, whose tasks wait until then, attaches the engine, and closes the pool before the engine: a node without the
+	// engine has no pool, which would answer workers in place of that of the owner. If Pool fails, the node lets others have the lease for a Term.
+	Pool func(ctx context.Context) (Pool, error)
+	// Opened, which may be nil, is called with each engine that the node opens, before anybody else gets it. The node closes the engine; whatever
+	// the function begins must end when the engine has failed or is closed (pawl.Engine.AwaitFailure).
 	Opened func(*pawl.Engine)
 	// Report, which may be nil and must not block, is called when something has changed.
 	Report func(Status)
@@ -53,6 +58,9 @@ type Status struct {
 	Owner  Owner // who has the lease, as this node knows it
 	Serves bool  // the engine is open here
 	Err    error // what failed last; nil if nothing has since
+	// Clock is how far, at least, the clock of this node is ahead of that of the servers that keep the lease; below 0 it is behind, and less than a
+	// minute is 0. Timers follow the clock of the owner: those that begin while it is wrong fire at another time than they should.
+	Clock time.Duration
 }
 
 // minTerm is the shortest term of a lease.
@@ -67,7 +75,7 @@ const closeTime = 30 * time.Second
 // A Node is one of the processes that keep a directory. Its methods may be called from any goroutine.
 //
 // The loop keepLease alone moves lease and opening, and opens and closes the engine; Close does so after the loop has ended. What other
-// goroutines read is behind mu: status, and engine with serves, which are set and unset together. closing lets the first Close do
+// goroutines read is behind mu: status, and engine with pool and serves, which are set and unset together. closing lets the first Close do
 // the work, and closed is what it returned, for all later ones. failed hands failures of engines to the loop.
 type Node struct {
 	path    string
@@ -80,12 +88,14 @@ type Node struct {
 	closing sync.Once
 	closed  error
 	client  *api.Client
+	log     *slog.Logger
 	failed  chan failure
 	opening *opening // under way, or nil; the loop's
 
 	mu     sync.Mutex
 	status Status
 	engine *pawl.Engine // nil unless it is open here
+	pool   Pool         // its executor, if Options.Pool has made that
 	serves http.Handler // its API
 }
 
@@ -115,6 +125,8 @@ func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error)
 		return nil, fmt.Errorf("%w: a cluster.Backend needs NewLog, Bases, Blobs and Lease", pawl.ErrInvalid)
 	case o.Term < minTerm:
 		return nil, fmt.Errorf("%w: cluster.Options.Term is %v: it is at least %v", pawl.ErrInvalid, o.Term, minTerm)
+	case o.Pool != nil && o.Engine.Executor != nil:
+		return nil, fmt.Errorf("%w: cluster.Options has both Pool and Engine.Executor: the pool is the executor", pawl.ErrInvalid)
 	case o.Engine.Blobs != nil || o.Engine.Remote.Log != nil || o.Engine.Remote.Bases != nil || o.Engine.Remote.StandBy != nil || o.Engine.Remote.Detach:
 		return nil, fmt.Errorf("%w: Blobs of cluster.Options.Engine, and of its Remote all but Rebase, Keep and Report, are set by the node", pawl.ErrInvalid)
 	}
@@ -123,6 +135,9 @@ func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error)
 	}
 	// The node outlives the context of this call, and keeps its values: only Close ends it.
 	n := &Node{path: path, backend: b, o: o, lease: lease{cell: b.Lease, self: Owner{o.Node, o.Address}, term: o.Term}, failed: make(chan failure)}
+	if n.log = o.Engine.Logger; n.log == nil {
+		n.log = slog.Default()
+	}
 	n.client = api.NewClient("http://"+ownerHost, &http.Client{Transport: (*passing)(n)})
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	n.loop.Go(n.keepLease) // until Close
@@ -179,21 +194,25 @@ func (n *Node) Close(ctx context.Context) error {
 // Each round renews first, then makes the engine fit the answer: no lease, no engine and a standby; a lease without an engine, openEngine.
 // A node that has an engine and cannot reach the cell keeps the engine: its last known owner is itself, and another node that takes
 // the log makes its commits fail, which arrives here through failed.
+//
+// A node whose directory is behind its log, or is empty, leaves a free lease to others for a term, and gives its own away, which it has of a
+// former life: those that stood by meanwhile need no time to open theirs. Whether it is behind shows within a moment, by its standby.
 func (n *Node) keepLease() {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	defer n.endOpening()
 	for {
-		owner, err := n.renewLease()
+		behind, stood := n.isBehind()
+		owner, held, err := n.renewLease(behind)
 		switch {
 		// Another has the lease, or it is free and could not be taken: this node only follows the log.
 		case owner.Node != n.o.Node: // or nobody's
 			_ = n.closeEngine(context.WithoutCancel(n.ctx))
-			err = errors.Join(err, n.standBy())
-		// The lease is this node's, and was renewed just now. A damaged log is given up at once; after other errors the
-		// lease is kept, and the next round tries again.
-		case n.Engine() == nil && err == nil:
-			if err = n.openEngine(); errors.Is(err, pawl.ErrCorrupt) {
+			err = errors.Join(err, stood, n.standBy())
+		// The lease is this node's, and was renewed just now. A damaged log is given up at once, and so is an engine that nobody works for; after
+		// other errors the lease is kept, and the next round tries again.
+		case n.Engine() == nil && held:
+			if err = n.openEngine(); errors.Is(err, pawl.ErrCorrupt) || errors.Is(err, errPool) {
 				n.yieldLease(err) // another node's directory may have what the log lacks
 				continue
 			}
@@ -201,8 +220,13 @@ func (n *Node) keepLease() {
 		n.noteStatus(owner, err)
 		// An owner renews thrice a term, so that one renewal may fail. Who waits looks more often: a lease that was given back is
 		// nobody's, and each look that comes later is time in which the directory stands still.
-		if pause.Reset(n.o.Term / 3); owner.Node != n.o.Node {
+		pause.Reset(n.o.Term / 3)
+		var caughtUp, ended <-chan struct{}
+		if !held && n.Engine() == nil {
 			pause.Reset(min(n.o.Term/3, lookPause))
+			if behind && err == nil && (owner.Node == "" || owner.Node == n.o.Node) { // it is to be had
+				caughtUp, ended = n.opening.caughtUp, n.opening.done
+			}
 		}
 		select {
 		case <-n.ctx.Done():
@@ -212,15 +236,18 @@ func (n *Node) keepLease() {
 			if f.engine == n.Engine() {
 				n.giveUp(f.err)
 			}
+		case <-caughtUp:
+		case <-ended:
 		case <-pause.C:
 		}
 	}
 }
 
-func (n *Node) renewLease() (Owner, error) {
+// renewLease renews the lease, or tries to get it. held says that it is this node's, and was renewed.
+func (n *Node) renewLease(behind bool) (owner Owner, held bool, err error) {
 	ctx, cancel := context.WithTimeout(n.ctx, n.o.Term)
 	defer cancel()
-	return n.lease.renew(ctx)
+	return n.lease.renew(ctx, behind)
 }
 
 // noteStatus reports what has changed.
@@ -233,71 +260,16 @@ func (n *Node) noteStatus(owner Owner, err error) {
 	}
 	n.mu.Lock()
 	was := n.status
-	n.status = Status{Owner: owner, Serves: n.engine != nil, Err: err}
+	n.status = Status{Owner: owner, Serves: n.engine != nil, Err: err, Clock: n.lease.clock}
 	now := n.status
 	n.mu.Unlock()
-	if was.Owner != now.Owner || was.Serves != now.Serves || (was.Err == nil) != (now.Err == nil) {
+	if was.Clock == 0 && now.Clock != 0 {
+		n.log.Error("cluster: the clock of this node is not that of the servers: set it right, for timers that begin here fire at another time than they should",
+			"node", n.o.Node, "ahead", now.Clock)
+	}
+	if was.Owner != now.Owner || was.Serves != now.Serves || (was.Err == nil) != (now.Err == nil) || (was.Clock == 0) != (now.Clock == 0) {
 		n.o.Report(now)
 	}
-}
-
-// openEngine opens the engine, which takes the log. Meanwhile the lease is renewed.
-//
-// keepLease calls it when the lease is this node's and the engine is closed, and giveUp to repair a log. It blocks the loop as long as
-// opening takes, which may be many terms for a large log: hence the goroutine that renews in its place. If that finds that somebody
-// else has the lease, the opening is cancelled.
-func (n *Node) openEngine() error {
-	ctx, cancel := context.WithCancel(n.ctx)
-	defer cancel()
-	renewing := make(chan struct{})
-	go func() { // until the engine is open
-		defer close(renewing)
-		pause := time.NewTicker(n.o.Term / 3)
-		defer pause.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-pause.C:
-			}
-			if owner, err := n.renewLease(); err == nil && owner.Node != n.o.Node {
-				cancel() // somebody else has it
-				return
-			}
-		}
-	}()
-	// The standby has the directory almost as the log has it: only what is missing is read before the log is taken.
-	_ = n.standBy() // why the last opening has ended does not count any more
-	close(n.opening.take)
-	select {
-	case <-n.opening.done:
-	case <-ctx.Done():
-	}
-	// end waits until the opening has ended, and may return an engine although it was cancelled just now. The goroutine must be done
-	// before the loop renews again, as both use the lease.
-	e, err := n.opening.end()
-	n.opening = nil
-	cancel()
-	<-renewing
-	if err != nil {
-		return err
-	}
-	// Pools are attached before n.engine and n.serves are set: no request meets an engine without them.
-	if n.o.Opened != nil {
-		n.o.Opened(e)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.engine, n.serves = e, api.Handler(e, n.o.API)
-	n.loop.Go(func() { // until it has failed, or is closed
-		if err := e.AwaitFailure(n.ctx); errors.Is(err, pawl.ErrFailed) {
-			select {
-			case n.failed <- failure{e, err}:
-			case <-n.ctx.Done():
-			}
-		}
-	})
-	return nil
 }
 
 // giveUp closes an engine that has failed: because another one has the log, or because of its disk. If it is because the log has lost
@@ -336,13 +308,11 @@ func (n *Node) yieldLease(cause error) {
 // that closes. The lock is not held while it closes, which may take closeTime.
 func (n *Node) closeEngine(ctx context.Context) error {
 	n.mu.Lock()
-	e := n.engine
-	n.engine, n.serves = nil, nil
+	e, pool := n.engine, n.pool
+	n.engine, n.pool, n.serves = nil, nil, nil
 	n.mu.Unlock()
 	if e == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, closeTime)
-	defer cancel()
-	return e.Close(ctx)
+	return closeLife(ctx, pool, e)
 }

@@ -2,9 +2,13 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 )
 
 // An opening is an Open of the engine that is under way: it keeps the directory as the log has it, and takes the log when
@@ -16,6 +20,10 @@ type opening struct {
 	take chan struct{} // closed by who has the lease
 	stop context.CancelFunc
 	done chan struct{} // closed when the fields below are set
+
+	caughtUp chan struct{} // closed when the directory has been brought to the end of the log, or nothing is there to be got
+	catches  sync.Once
+	tasks    *poolOfLife // its executor; nil without Options.Pool
 
 	engine *pawl.Engine
 	err    error
@@ -35,27 +43,126 @@ func (n *Node) standBy() (err error) {
 		}
 	}
 	ctx, stop := context.WithCancel(n.ctx)
-	o := &opening{take: make(chan struct{}), stop: stop, done: make(chan struct{})}
+	o := &opening{take: make(chan struct{}), stop: stop, done: make(chan struct{}), caughtUp: make(chan struct{})}
+	if n.o.Pool != nil {
+		o.tasks = &poolOfLife{decided: make(chan struct{})}
+	}
 	n.opening = o
 	go func() { // until end
 		defer close(o.done)
-		o.engine, o.err = n.openOnce(ctx, o.take)
+		o.engine, o.err = n.openOnce(ctx, o)
 	}()
 	return err
 }
 
-// openOnce opens the engine when take is closed.
+// isBehind reports whether the directory of a node without the engine has to be brought to the end of its log, and why the last opening
+// has ended, if it has: then nobody knows, and the node does not count as behind, since it may be the one that can mend the log.
+func (n *Node) isBehind() (behind bool, ended error) {
+	if n.Engine() != nil {
+		return false, nil
+	}
+	if err := n.standBy(); err != nil {
+		return false, err
+	}
+	select {
+	case <-n.opening.caughtUp:
+		return false, nil
+	default:
+		return true, nil
+	}
+}
+
+// openEngine opens the engine, which takes the log. Meanwhile the lease is renewed.
+//
+// keepLease calls it when the lease is this node's and the engine is closed, and giveUp to repair a log. It blocks the loop as long as
+// opening takes, which may be many terms for a large log: hence the goroutine that renews in its place. If that finds that somebody
+// else has the lease, the opening is cancelled.
+func (n *Node) openEngine() error {
+	ctx, cancel := context.WithCancel(n.ctx)
+	defer cancel()
+	renewing := make(chan struct{})
+	go func() { // until the engine is open
+		defer close(renewing)
+		pause := time.NewTicker(n.o.Term / 3)
+		defer pause.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-pause.C:
+			}
+			if owner, _, err := n.renewLease(false); err == nil && owner.Node != n.o.Node {
+				cancel() // somebody else has it
+				return
+			}
+		}
+	}()
+	// The standby has the directory almost as the log has it: only what is missing is read before the log is taken.
+	_ = n.standBy() // why the last opening has ended does not count any more
+	close(n.opening.take)
+	select {
+	case <-n.opening.done:
+	case <-ctx.Done():
+	}
+	// end waits until the opening has ended, and may return an engine although it was cancelled just now. The goroutine must be done
+	// before the loop renews again, as both use the lease.
+	e, err := n.opening.end()
+	tasks := n.opening.tasks
+	n.opening = nil
+	if err == nil {
+		if err = n.makePool(tasks, e); err != nil {
+			_ = closeLife(context.WithoutCancel(n.ctx), nil, e) // the first error counts
+		}
+	}
+	cancel()
+	<-renewing
+	if err != nil {
+		return err
+	}
+	// The pool is there before n.engine and n.serves are set: no request meets an engine without it.
+	if n.o.Opened != nil {
+		n.o.Opened(e)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.engine, n.serves = e, api.Handler(e, n.o.API)
+	if tasks != nil {
+		n.pool = tasks.pool
+	}
+	n.loop.Go(func() { // until it has failed, or is closed
+		if err := e.AwaitFailure(n.ctx); errors.Is(err, pawl.ErrFailed) {
+			select {
+			case n.failed <- failure{e, err}:
+			case <-n.ctx.Done():
+			}
+		}
+	})
+	return nil
+}
+
+// openOnce opens the engine when take of an opening is closed.
 //
 // Until then pawl.Open follows the log with the directory, and does not return unless it fails. Each life of an engine has a log
 // object of its own, as the one before may still be closing.
-func (n *Node) openOnce(ctx context.Context, take <-chan struct{}) (*pawl.Engine, error) {
+func (n *Node) openOnce(ctx context.Context, of *opening) (*pawl.Engine, error) {
 	log, err := n.backend.NewLog(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
 	o := n.o.Engine
 	o.Blobs = n.backend.Blobs
-	o.Remote.Log, o.Remote.Bases, o.Remote.StandBy = log, n.backend.Bases, take
+	if of.tasks != nil {
+		o.Executor = of.tasks
+	}
+	o.Remote.Log, o.Remote.Bases, o.Remote.StandBy = log, n.backend.Bases, of.take
+	o.Remote.Report = func(r pawl.RemoteReport) {
+		if r.Err == nil {
+			of.catches.Do(func() { close(of.caughtUp) })
+		}
+		if n.o.Engine.Remote.Report != nil {
+			n.o.Engine.Remote.Report(r)
+		}
+	}
 	return pawl.Open(ctx, n.path, o)
 }
 

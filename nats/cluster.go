@@ -115,15 +115,15 @@ func OpenCell(ctx context.Context, conn *nats.Conn, o CellOptions) (*Cell, error
 
 // Read implements [cluster.Cell].
 // The revision 0 means that there is no value, which Write takes to mean that there must be none.
-func (c *Cell) Read(ctx context.Context) (value []byte, revision uint64, err error) {
+func (c *Cell) Read(ctx context.Context) (cluster.Value, error) {
 	entry, err := c.bucket.Get(ctx, c.key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil, 0, nil
+		return cluster.Value{}, nil
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the key %s of the bucket %s: %w", c.key, c.bucket.Bucket(), err)
+		return cluster.Value{}, fmt.Errorf("read the key %s of the bucket %s: %w", c.key, c.bucket.Bucket(), err)
 	}
-	return entry.Value(), entry.Revision(), nil
+	return cluster.Value{Data: entry.Value(), Revision: entry.Revision(), Written: entry.Created()}, nil
 }
 
 // Write implements [cluster.Cell].

@@ -37,7 +37,8 @@ type RemoteOptions struct {
 	// whoever commits there, so that taking the log needs little more.
 	StandBy <-chan struct{}
 	// Report, which may be nil and must not block, is called when an entry was kept after failures, when a base
-	// was kept, and when something failed.
+	// was kept, and when something failed; while the directory stands by, also whenever it has been brought to the end of its log, or the log
+	// has no directory yet.
 	Report func(RemoteReport)
 }
 
@@ -128,6 +129,7 @@ func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*
 			next = flushStandBy(ctx, path, o)
 		}
 		if errors.Is(next, errNoDirectory) {
+			r.Report(RemoteReport{})
 			next = inOpen(path, r.pauseStandBy(ctx))
 		}
 		if next != nil {

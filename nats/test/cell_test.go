@@ -3,6 +3,7 @@ package natstest
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,25 +21,26 @@ func TestCell(t *testing.T) {
 		return c
 	}
 	a, b := open(), open()
-	value, revision, err := a.Read(t.Context())
+	value, err := a.Read(t.Context())
 	require.NoError(t, err)
-	require.Empty(t, value)
-	require.Zero(t, revision)
+	require.Zero(t, value)
+	began := time.Now()
 	first, err := a.Write(t.Context(), []byte("one"), 0)
 	require.NoError(t, err)
 	_, err = b.Write(t.Context(), []byte("two"), 0)
 	require.ErrorIs(t, err, pawlcluster.ErrChanged)
-	value, revision, err = b.Read(t.Context())
+	value, err = b.Read(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "one", string(value))
-	require.Equal(t, first, revision)
+	require.Equal(t, "one", string(value.Data))
+	require.Equal(t, first, value.Revision)
+	require.WithinRange(t, value.Written, began, time.Now(), "it is the server's stamp")
 	second, err := b.Write(t.Context(), []byte("two"), first)
 	require.NoError(t, err)
 	_, err = a.Write(t.Context(), []byte("three"), first)
 	require.ErrorIs(t, err, pawlcluster.ErrChanged)
-	_, revision, err = a.Read(t.Context())
+	value, err = a.Read(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, second, revision)
+	require.Equal(t, second, value.Revision)
 	for _, o := range []pawlnats.CellOptions{{Key: "k"}, {Bucket: "b"}, {Bucket: "b", Key: "k", Replicas: 9}} {
 		_, err = pawlnats.OpenCell(t.Context(), connect(t, s.ClientURL()), o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)

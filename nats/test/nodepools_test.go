@@ -1,0 +1,163 @@
+package natstest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	pawlcluster "github.com/pawl-run/pawl/cluster"
+	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A pooledTrial is three nodes whose tasks two workers perform, and what the test hears of their talk.
+type pooledTrial struct {
+	t              *testing.T
+	dir            string
+	inPool         bool // the nodes make a pool for each life; otherwise one for all, which they attach
+	links          map[string]*relay
+	nodes          map[string]*pawlcluster.Node
+	answered, busy atomic.Int64 // answers to workers
+	ended          []func()
+}
+
+// Three nodes, and workers that ask whoever answers: runs end promptly whichever node has the engine, for no other one answers. Both ways to
+// give nodes a pool are tried: one for each life, and one for all lives.
+func TestPoolsOfNodes(t *testing.T) {
+	for _, inPool := range []bool{true, false} {
+		t.Run(fmt.Sprint(inPool), func(t *testing.T) {
+			x := &pooledTrial{t: t, dir: t.TempDir(), inPool: inPool, links: map[string]*relay{}, nodes: map[string]*pawlcluster.Node{}}
+			server := startServer(t).ClientURL()
+			at, err := url.Parse(server)
+			require.NoError(t, err)
+			x.listen(connect(t, server))
+			names := []string{"a", "b", "c"}
+			for _, name := range names {
+				x.links[name] = startRelay(t, at.Host)
+				x.open(name)
+			}
+			for range 2 {
+				stop := work(t, &pawlnats.Worker{Conn: connect(t, server), Capacity: 8}, pawl.Handlers{"work": number})
+				defer stop()
+			}
+			def, started := define(t, fanOut), []workflow.RunID{}
+			for i := range 60 {
+				if i%12 == 11 {
+					x.takeOver(i/12%2 == 0)
+				}
+				id := workflow.RunID(fmt.Sprint("r", i))
+				x.ask(func(ctx context.Context, e *pawl.Engine) error {
+					return e.Start(ctx, workflow.Run{ID: id, Definition: def}, items(tasksOfRun))
+				})
+				started = append(started, id)
+			}
+			for _, id := range started {
+				var out workflow.Outcome
+				x.ask(func(ctx context.Context, e *pawl.Engine) (err error) {
+					out, err = e.Wait(ctx, id)
+					return err
+				})
+				require.Equal(t, workflow.RunCompleted, out.Status)
+			}
+			t.Logf("%d answers, %d of them busy", x.answered.Load(), x.busy.Load())
+			require.Less(t, x.busy.Load(), x.answered.Load()/3, "whoever has not the engine answers no worker")
+			for _, n := range x.nodes {
+				require.NoError(t, n.Close(t.Context()))
+			}
+			for _, end := range x.ended {
+				end()
+			}
+		})
+	}
+}
+
+// listen counts what pools answer.
+func (x *pooledTrial) listen(conn *nats.Conn) {
+	_, err := conn.Subscribe("_INBOX.>", func(m *nats.Msg) {
+		switch {
+		case bytes.HasPrefix(m.Data, []byte(`{"status":"busy"`)):
+			x.busy.Add(1)
+			x.answered.Add(1)
+		case bytes.HasPrefix(m.Data, []byte(`{"status":`)):
+			x.answered.Add(1)
+		}
+	})
+	require.NoError(x.t, err)
+	require.NoError(x.t, conn.Flush())
+}
+
+// open opens a node.
+func (x *pooledTrial) open(name string) {
+	conn := connect(x.t, x.links[name].url())
+	backend, err := pawlnats.OpenCluster(x.t.Context(), conn, pawlnats.ClusterOptions{})
+	require.NoError(x.t, err)
+	o := pawlcluster.Options{Node: name, Term: 2 * time.Second, Engine: pawl.Options{Durability: pawl.ProcessCrash, Logger: slog.New(slog.DiscardHandler)}}
+	newPool := func(ctx context.Context) (*pawlnats.Pool, error) {
+		return pawlnats.New(ctx, conn, pawlnats.Options{Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	}
+	if x.inPool {
+		o.Pool = func(ctx context.Context) (pawlcluster.Pool, error) { return newPool(ctx) }
+	} else {
+		pool, err := newPool(x.t.Context())
+		require.NoError(x.t, err)
+		o.Engine.Executor, o.Opened = pool, pool.Attach
+		x.ended = append(x.ended, func() { require.NoError(x.t, pool.Close(context.Background())) })
+	}
+	x.nodes[name], err = pawlcluster.Open(x.t.Context(), filepath.Join(x.dir, name), backend, o)
+	require.NoError(x.t, err)
+}
+
+// takeOver has another node take over: that with the engine is closed and opened again, or cut off for a while.
+func (x *pooledTrial) takeOver(closed bool) {
+	owner := x.owner()
+	if closed {
+		require.NoError(x.t, x.nodes[owner].Close(x.t.Context()))
+		x.open(owner)
+		return
+	}
+	x.links[owner].set(link{down: true})
+	<-time.After(4 * time.Second)
+	x.links[owner].set(link{})
+}
+
+// owner returns the node that has the engine, once there is one.
+func (x *pooledTrial) owner() (owner string) {
+	require.Eventually(x.t, func() bool {
+		for name, n := range x.nodes {
+			if n.Engine() != nil {
+				owner = name
+				return true
+			}
+		}
+		return false
+	}, time.Minute, 10*time.Millisecond)
+	return owner
+}
+
+// ask asks the engine until it answers, wherever it is.
+func (x *pooledTrial) ask(question func(context.Context, *pawl.Engine) error) {
+	var failed error
+	for range 12 { // a minute
+		ctx, cancel := context.WithTimeout(x.t.Context(), 5*time.Second)
+		failed = pawl.ErrClosed
+		if e := x.nodes[x.owner()].Engine(); e != nil {
+			failed = question(ctx, e)
+		}
+		cancel()
+		if failed == nil {
+			return
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	require.NoError(x.t, failed)
+}
