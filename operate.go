@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -172,7 +175,7 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error {
 
 // Signal gives an event to whoever waits for its name in a run, or keeps it
 // until somebody does. One with an id counts once per run, so that it may be
-// repeated. A name that no node of the run's definition waits for is refused, unless
+// repeated, also when the run has ended since; an id does not begin with "pawl:". A name that no node of the run's definition waits for is refused, unless
 // the definition declares it in its signals, or s is Early, or Transient: then it is lost,
 // which an event tells. Errors: ErrInvalid (no
 // name), ErrEnded, *workflow.SignalError, *workflow.LimitError.
@@ -183,6 +186,9 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 	}
 	if s.Name == "" {
 		return fmt.Errorf("%w: a signal needs a name", ErrInvalid)
+	}
+	if err := checkCallID("signal", s.ID); err != nil {
+		return err
 	}
 	if s.TTL < 0 {
 		return fmt.Errorf("%w: the ttl %v of the signal %q is less than 0", ErrInvalid, s.TTL, s.Name)
@@ -204,9 +210,13 @@ func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signa
 // Vote adds a vote to an open approval; the target's fields win over those of
 // the ballot. The voter's name is spelt as [As] does it, so that one voter counts once.
 // A ballot without By is that of whoever calls As; with both, they must agree. Errors:
-// ErrInvalid (nobody votes, or under a name that As refuses), ErrAlreadyVoted, ErrNotLive (it
+// ErrInvalid (nobody votes, or under a name that As refuses; an id that a signal could not have), ErrAlreadyVoted, ErrNotLive (it
 // is decided, or never was), ErrEnded (the run has), ErrAmbiguous,
 // *workflow.LimitError.
+//
+// A vote may be repeated if it has an id, under which it counts once per run, or if it names the approval by its token: what
+// the same person has said to that already, word for word, is no error, whatever has become of it. By its node alone it may
+// not: where a loop asks again it would answer the next round.
 func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 	act, err := e.actOf(ctx)
 	if err != nil {
@@ -214,6 +224,9 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 	}
 	by, err := voterOf(b.By, act)
 	if err != nil {
+		return err
+	}
+	if err := checkCallID("vote", b.ID); err != nil {
 		return err
 	}
 	data, err := value.Normalize(b.Data, resultLimits)
@@ -225,9 +238,56 @@ func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
 		return err
 	}
 	defer release()
-	return e.askAbout(ctx, t.Run, state.Ballot{
-		Token: t.Token, Node: t.Node, By: by, Approved: b.Approved, Comment: storableText(b.Comment, maxMessage), Data: data, Act: act,
+	m := state.Ballot{
+		ID: b.ID, Token: t.Token, Node: t.Node, By: by, Approved: b.Approved, Comment: storableText(b.Comment, maxMessage), Data: data, Act: act,
+	}
+	if err = e.askAbout(ctx, t.Run, m); errors.Is(err, ErrNotLive) || errors.Is(err, ErrEnded) {
+		if voted, lookErr := e.hasVoted(ctx, t.Run, m); voted || lookErr != nil {
+			return lookErr
+		}
+	}
+	return err
+}
+
+// hasVoted reports whether a ballot that names its token repeats a vote on an approval that is decided by now. Its token does not
+// know the votes any more, but the events of the run do.
+func (e *Engine) hasVoted(ctx context.Context, run workflow.RunID, m state.Ballot) (bool, error) {
+	if m.Token == 0 || simulationOf(ctx) != nil {
+		return false, nil
+	}
+	var kept asleep
+	asked := false
+	err := e.lookAt(ctx, run, &kept, func(s *state.State, _ int64) {
+		t := s.Token(m.Token)
+		if t != nil {
+			n := s.Graph.Nodes[t.Node]
+			asked = n != nil && n.Approval != nil
+		}
 	})
+	if err != nil || !asked {
+		return false, err
+	}
+	said := state.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data}
+	for ev, err := range e.Events(ctx, run, EventsOptions{}) {
+		if err != nil {
+			return false, err
+		}
+		if ev.Type == workflow.EventApprovalVoted && ev.Token == m.Token && decision.IsVote(ev.Data, said) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// maxCallID is the longest id of a call, in bytes.
+const maxCallID = 255
+
+// checkCallID returns an error if an id of a call cannot be one.
+func checkCallID(what, id string) error {
+	if len(id) > maxCallID || !utf8.ValidString(id) || strings.HasPrefix(id, state.OwnIDs) {
+		return fmt.Errorf("%w: the id %.300q of the %s: use at most %d bytes of UTF-8 that do not begin with %s", ErrInvalid, id, what, maxCallID, state.OwnIDs)
+	}
+	return nil
 }
 
 // CancelNodes ends the live tokens at some nodes of a run, which continues without
@@ -248,14 +308,21 @@ type GroupTarget struct {
 	Run    workflow.RunID
 	Group  string
 	Origin workflow.TokenID // 0: the only one of that name
+
+	// ID is that of a branch which AddBranch adds: under one id it adds one per run, so that the call may be repeated; "" is
+	// always new. CloseGroup, which may be repeated by the token that fanned out, has no use for it.
+	ID string
 }
 
 // AddBranch adds a branch to a live group, by the group's first transition; item
-// is its element if that is a foreach. Errors: ErrGroupClosed (it was
+// is its element if that is a foreach. With an id it may be repeated. Errors: ErrInvalid (an id that a signal could not have), ErrGroupClosed (it was
 // closed, or its join has fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
 func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 	act, err := e.actOf(ctx)
 	if err != nil {
+		return err
+	}
+	if err := checkCallID("branch", t.ID); err != nil {
 		return err
 	}
 	v, err := value.Normalize(item, resultLimits)
@@ -267,7 +334,7 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 		return err
 	}
 	defer release()
-	return e.askAbout(ctx, t.Run, state.AddBranch{Group: t.Group, Origin: t.Origin, Item: v, Act: act})
+	return e.askAbout(ctx, t.Run, state.AddBranch{ID: t.ID, Group: t.Group, Origin: t.Origin, Item: v, Act: act})
 }
 
 // CloseGroup ends a live group: its join fires with what has arrived, at once or,

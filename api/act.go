@@ -30,7 +30,7 @@ type Operation struct {
 	Node  workflow.NodeID  `json:"node,omitzero"`  // the only one at this node that waits for the act
 
 	Name      string          `json:"name,omitzero"`      // signal
-	ID        string          `json:"id,omitzero"`        // signal: taken once per run
+	ID        string          `json:"id,omitzero"`        // signal, vote, addBranch: taken once per run, so that the request may be repeated
 	Payload   json.RawMessage `json:"payload,omitzero"`   // signal
 	Transient bool            `json:"transient,omitzero"` // signal: lost if nobody waits
 	TTL       string          `json:"ttl,omitzero"`       // signal: kept so long, as 30m; "" is for ever
@@ -86,8 +86,8 @@ var actKinds = map[string]actKind{
 		}
 		return p.engine.CancelNodes(ctx, p.run, a.Nodes...)
 	}},
-	"addBranch": {fields: []string{"group", "origin", "item"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
-		return p.engine.AddBranch(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin}, valueOf(a.Item))
+	"addBranch": {fields: []string{"id", "group", "origin", "item"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+		return p.engine.AddBranch(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin, ID: a.ID}, valueOf(a.Item))
 	}},
 	"closeGroup": {fields: []string{"group", "origin"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
 		return p.engine.CloseGroup(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin})
@@ -98,7 +98,7 @@ var actKinds = map[string]actKind{
 	"skip": {ofToken: true, fields: []string{"output"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
 		return p.engine.Skip(ctx, p.targetOf(a), valueOf(a.Output))
 	}},
-	"vote":     {ofToken: true, fields: []string{"approved", "comment", "data"}, doAct: castVote},
+	"vote":     {ofToken: true, fields: []string{"id", "approved", "comment", "data"}, doAct: castVote},
 	"complete": {ofToken: true, fields: []string{"output"}, doAct: completeTask},
 	"fail":     {ofToken: true, fields: []string{"code", "message", "retryable"}, doAct: failTask},
 	actElapse:  {fields: []string{"elapse"}, doAct: elapseTime},

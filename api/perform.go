@@ -38,7 +38,7 @@ func castVote(ctx context.Context, p *performer, a *Operation) error {
 	if a.Approved == nil {
 		return invalidf("approved must be true or false")
 	}
-	return p.engine.Vote(ctx, p.targetOf(a), workflow.Ballot{Approved: *a.Approved, Comment: a.Comment, Data: valueOf(a.Data)})
+	return p.engine.Vote(ctx, p.targetOf(a), workflow.Ballot{ID: a.ID, Approved: *a.Approved, Comment: a.Comment, Data: valueOf(a.Data)})
 }
 
 // completeTask ends the attempt that runs for a token with an output. It is the way of an operator

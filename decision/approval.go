@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -64,14 +65,17 @@ func (RequestApproval) withdrawnTokens(*state.State) []workflow.TokenID { return
 
 // AddVote adds a vote to an open approval. The planner has checked that the voter has not
 // voted before; DecideApproval follows if the vote makes a quorum.
+//
+// ID is that of the ballot: another one under it changes nothing.
 type AddVote struct {
+	ID    string           `json:"id,omitzero"`
 	Token workflow.TokenID `json:"token"`
 	Vote  state.Vote       `json:"vote"`
 }
 
 // String implements fmt.Stringer.
 func (d AddVote) String() string {
-	return newLine("add-vote", d.Token).addField("by", d.Vote.By).addFlag("approved", d.Vote.Approved).addJSON("data", d.Vote.Data).String()
+	return newLine("add-vote", d.Token).addField("id", d.ID).addField("by", d.Vote.By).addFlag("approved", d.Vote.Approved).addJSON("data", d.Vote.Data).String()
 }
 
 // evolveState copies the votes, because the token that it replaces shares them.
@@ -79,6 +83,7 @@ func (d AddVote) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Votes = append(slices.Clone(t.Votes), d.Vote)
 	s.PutToken(&t)
+	s.NoteCall(state.VoteIDs, d.ID)
 }
 
 func (d AddVote) toldEvents(s *state.State) []Event {
@@ -124,6 +129,13 @@ func voteValue(v state.Vote) map[string]any {
 		out["data"] = v.Data
 	}
 	return out
+}
+
+// IsVote reports whether the data of an event EventApprovalVoted are those of a vote, whenever it was given.
+func IsVote(data map[string]any, v state.Vote) bool {
+	said := voteValue(v)
+	said["at"] = data["at"]
+	return value.Equal(data, said)
 }
 
 // VoteValues returns votes as the output of an approval has them.

@@ -136,7 +136,10 @@ func (StartBranches) withdrawnTokens(*state.State) []workflow.TokenID { return n
 
 // AddBranch adds a branch to a group. The branch comes last, whatever its transition: the
 // index of a branch never changes.
+//
+// ID is that of the call: another one under it changes nothing.
 type AddBranch struct {
+	ID    string           `json:"id,omitzero"`
 	Group workflow.GroupID `json:"group"`
 	Token workflow.TokenID `json:"token"`
 	Item  any              `json:"item,omitzero"`
@@ -144,7 +147,7 @@ type AddBranch struct {
 
 // String implements fmt.Stringer.
 func (d AddBranch) String() string {
-	return newLine("add-branch", d.Group).addField("token", d.Token.String()).addJSON("item", d.Item).String()
+	return newLine("add-branch", d.Group).addField("id", d.ID).addField("token", d.Token.String()).addJSON("item", d.Item).String()
 }
 
 // evolveState adds the branch to the last spawn if the group's first transition made
@@ -172,6 +175,7 @@ func (d AddBranch) evolveState(s *state.State) {
 		ID: d.Token, Node: t.To, Parent: g.Origin, Counts: Traverse(s.Graph, g.Counts, t),
 		Scope: workflow.Scope{Group: g.ID, Branch: g.Total - 1}, Caught: g.Caught,
 	})
+	s.NoteCall(state.BranchIDs, d.ID)
 }
 
 func (d AddBranch) toldEvents(s *state.State) []Event {

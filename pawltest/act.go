@@ -32,7 +32,7 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 	case e.Patch.set:
 		return d.applyPatch(ctx, engine, run, e.Patch.value)
 	case e.AddBranch != nil:
-		return engine.AddBranch(ctx, pawl.GroupTarget{Run: run, Group: e.AddBranch.Group}, e.AddBranch.Item.value)
+		return engine.AddBranch(ctx, pawl.GroupTarget{Run: run, Group: e.AddBranch.Group, ID: e.AddBranch.ID}, e.AddBranch.Item.value)
 	case e.CloseGroup != nil:
 		return engine.CloseGroup(ctx, pawl.GroupTarget{Run: run, Group: e.CloseGroup.Group})
 	case e.CancelNodes != nil:
@@ -77,7 +77,7 @@ func (d *driver) castVote(ctx context.Context, engine *pawl.Engine, run workflow
 	if err != nil {
 		return err
 	}
-	return engine.Vote(ctx, t, workflow.Ballot{By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
+	return engine.Vote(ctx, t, workflow.Ballot{ID: v.ID, By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
 }
 
 func (d *driver) reportResult(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {

@@ -147,6 +147,7 @@ type signalEvent struct {
 
 type voteEvent struct {
 	Node     string   `yaml:"node"`
+	ID       string   `yaml:"id"`
 	Index    *int     `yaml:"index"`
 	Run      string   `yaml:"run"`
 	By       string   `yaml:"by"`
@@ -166,6 +167,7 @@ type resultEvent struct {
 
 type groupEvent struct {
 	Group string   `yaml:"group"`
+	ID    string   `yaml:"id"`
 	Run   string   `yaml:"run"`
 	Item  optional `yaml:"item"`
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -58,10 +59,14 @@ func (p *planner) requestApprovalAgain(t *state.Token, n *workflow.GraphNode) {
 
 // addVote adds a vote to an approval, and decides it if that makes a quorum.
 //
-// A second vote of the same person is refused, also if it says the same: nobody can take a
-// vote back. quorum votes for it approve, rejectQuorum votes against it reject, whichever
+// A second vote of the same person is refused: nobody can take a vote back. One that repeats the first changes nothing: under its
+// id, whatever has become of the approval since, and without one if it names the token, while that is open. A vote by node may not
+// mean the same approval, where that comes again. quorum votes for it approve, rejectQuorum votes against it reject, whichever
 // comes first.
 func (p *planner) addVote(m state.Ballot) error {
+	if p.s.KnowsCall(state.VoteIDs, m.ID) {
+		return nil
+	}
 	t, err := FindToken(p.s, m.Token, m.Node, workflow.WaitingForApproval)
 	if err != nil {
 		return err
@@ -69,6 +74,9 @@ func (p *planner) addVote(m state.Ballot) error {
 	// This vote and those before it that say the same.
 	same := 1
 	for _, v := range t.Votes {
+		if v.By == m.By && m.Token != 0 && v.Approved == m.Approved && v.Comment == m.Comment && value.Equal(v.Data, m.Data) {
+			return nil
+		}
 		if v.By == m.By {
 			return fmt.Errorf("%w: %q on token %d at node %q", workflow.ErrAlreadyVoted, m.By, t.ID, string(t.Node))
 		}
@@ -82,7 +90,7 @@ func (p *planner) addVote(m state.Ballot) error {
 	if err := p.refuseValue(m.Data); err != nil {
 		return err
 	}
-	p.decide(decision.AddVote{Token: t.ID, Vote: state.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data, At: p.now}})
+	p.decide(decision.AddVote{ID: m.ID, Token: t.ID, Vote: state.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data, At: p.now}})
 	spec := p.s.Graph.Node(t.Node).Approval
 	quorum := spec.Quorum
 	if !m.Approved {

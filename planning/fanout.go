@@ -223,6 +223,9 @@ func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.G
 // many is refused and does not fail the run: somebody else's call must not end it. The new
 // branch begins now if maxConcurrency has room for it.
 func (p *planner) addBranch(m state.AddBranch) error {
+	if p.s.KnowsCall(state.BranchIDs, m.ID) {
+		return nil
+	}
 	g, err := p.gatheringGroup(m.Group, m.Origin)
 	if err != nil {
 		return err
@@ -239,7 +242,7 @@ func (p *planner) addBranch(m state.AddBranch) error {
 	case int(p.s.NextToken) > l.Tokens:
 		return &workflow.LimitError{Limit: "tokens", Max: int64(l.Tokens), Got: int64(p.s.NextToken)}
 	}
-	p.decide(decision.AddBranch{Group: g.ID, Token: p.s.NextToken, Item: m.Item})
+	p.decide(decision.AddBranch{ID: m.ID, Group: g.ID, Token: p.s.NextToken, Item: m.Item})
 	p.startBranches(g.ID, g.Result)
 	return nil
 }

@@ -103,8 +103,24 @@ func admitEnded(s *state.State, m state.Message) error {
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, false)
 	case state.TaskSnoozed, state.Heartbeat:
 		return workflow.ErrStale
+	}
+	if repeatsCall(s, m) {
+		return nil
+	}
+	return workflow.ErrEnded
+}
+
+// repeatsCall reports whether a message has come before, by the id that its sender gave it.
+func repeatsCall(s *state.State, m state.Message) bool {
+	switch m := m.(type) {
+	case state.Signal:
+		return m.ID != "" && s.KnowsSignal(m.ID)
+	case state.Ballot:
+		return s.KnowsCall(state.VoteIDs, m.ID)
+	case state.AddBranch:
+		return s.KnowsCall(state.BranchIDs, m.ID)
 	default:
-		return workflow.ErrEnded
+		return false
 	}
 }
 

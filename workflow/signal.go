@@ -16,6 +16,7 @@ type Signal struct {
 // A Ballot is one vote on an approval. It names the token, or the node if one approval is open there. A second vote
 // of the same person on the same approval is refused.
 type Ballot struct {
+	ID       string  `json:"id,omitzero"` // taken once per run, so that the vote may be repeated; "" is always new
 	Token    TokenID `json:"token,omitzero"`
 	Node     NodeID  `json:"node,omitzero"`
 	By       string  `json:"by"` // who votes, in one spelling: see pawl.As; "" is whoever As names

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -125,6 +126,8 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) 
 	do := e.Do
 	if f.DryRun {
 		do = e.DryRun
+	} else if d.act.ID == "" && slices.Contains(actsWithID, d.act.Do) {
+		d.act.ID = rand.Text() // however often the request is sent, it counts once
 	}
 	done, err := do(ctx, d.run, d.act)
 	switch {
@@ -139,6 +142,9 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) 
 	}
 	return nil
 }
+
+// actsWithID are the acts that count once under an id, and anew without.
+var actsWithID = []string{"signal", "vote", "addBranch"}
 
 // printTrial writes what would come of the start or the fork of a run.
 func (f *actFlag) printTrial(con *console, e *reached, run workflow.RunID, done api.Tried, err error) error {

@@ -129,8 +129,9 @@ type (
 		Act       Act           `json:"act,omitzero"`
 	}
 	// Ballot is one vote on an approval. It names the token, or the node if one
-	// approval is open there.
+	// approval is open there. An ID counts once per run for ever.
 	Ballot struct {
+		ID       string           `json:"id,omitzero"`
 		Token    workflow.TokenID `json:"token,omitzero"`
 		Node     workflow.NodeID  `json:"node,omitzero"`
 		By       string           `json:"by"`
@@ -144,8 +145,9 @@ type (
 		Nodes []workflow.NodeID `json:"nodes"`
 		Act   Act               `json:"act,omitzero"`
 	}
-	// AddBranch adds a branch to a live group, by the group's first transition.
+	// AddBranch adds a branch to a live group, by the group's first transition. An ID counts once per run for ever.
 	AddBranch struct {
+		ID     string           `json:"id,omitzero"`
 		Group  string           `json:"group"`
 		Origin workflow.TokenID `json:"origin,omitzero"` // 0: the only live group of that name
 		Item   any              `json:"item,omitzero"`   // its element, if that transition is a foreach

@@ -76,6 +76,27 @@ func (s *State) KnowsSignal(id string) bool {
 	return false
 }
 
+// The names under which the ids of votes and of added branches are among those of signals. The ids themselves begin with the name
+// and a colon, so that they are never that of a signal, which does not begin so.
+const (
+	VoteIDs   = OwnIDs + "vote"
+	BranchIDs = OwnIDs + "branch"
+)
+
+// OwnIDs is how ids begin that no sender of a signal may choose.
+const OwnIDs = "pawl:"
+
+// KnowsCall reports whether a call of a kind, VoteIDs or BranchIDs, has come under this id; never if that is "".
+func (s *State) KnowsCall(kind, id string) bool { return id != "" && s.KnowsSignal(kind+":"+id) }
+
+// NoteCall notes for ever that a call of a kind has come under this id, unless that is "". It takes the number of a signal that
+// is done.
+func (s *State) NoteCall(kind, id string) {
+	if id != "" {
+		s.PutSignal(&KeptSignal{Seq: s.NextSignal, Name: kind, ID: kind + ":" + id, Done: true})
+	}
+}
+
 // KeptSignals returns how many signals are kept.
 func (s *State) KeptSignals() int { return s.kept }
 

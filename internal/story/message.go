@@ -152,7 +152,7 @@ func (r Reader) eventMessage(d *datadriven.TestData) state.Message {
 		}
 	}
 	id, node := r.readTarget(d)
-	return state.Ballot{Token: id, Node: node, By: r.readText(d, "by"), Approved: d.HasArg("approved"), Data: r.readJSON(d)}
+	return state.Ballot{ID: r.readText(d, "id"), Token: id, Node: node, By: r.readText(d, "by"), Approved: d.HasArg("approved"), Data: r.readJSON(d)}
 }
 
 // groupMessage reads what is said to a group, or to some nodes.
@@ -160,7 +160,7 @@ func (r Reader) groupMessage(d *datadriven.TestData) state.Message {
 	name, origin := r.readText(d, "group"), workflow.TokenID(r.readNumber(d, "origin", 0))
 	switch d.Cmd {
 	case "add-branch":
-		return state.AddBranch{Group: name, Origin: origin, Item: r.readJSON(d)}
+		return state.AddBranch{ID: r.readText(d, "id"), Group: name, Origin: origin, Item: r.readJSON(d)}
 	case "close-group":
 		return state.CloseGroup{Group: name, Origin: origin}
 	}
