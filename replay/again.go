@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Difference is a record of which the planner makes something else now.
+// A Difference is a record from which the planner makes something else now.
 // Either Refused is set, and then Decision, Was and Is are empty, or Decision is 1 or more and at
 // least one of Was and Is is a text. The short lines of decisions leave values out; where two short
 // lines are equal, Was and Is have the encoded decisions instead, which is how journals compare.
@@ -23,7 +23,7 @@ type Difference struct {
 	Message  string         `json:"message"`           // what the run was told
 	Decision int            `json:"decision"`          // which of its decisions is the first that differs, from 1
 	Was      string         `json:"was,omitempty"`     // that decision as it is recorded; "" if there was none
-	Is       string         `json:"is,omitempty"`      // the decision in its place now; "" if there is none
+	Is       string         `json:"is,omitempty"`      // the decision in its place now; "" without one
 	Refused  string         `json:"refused,omitempty"` // why the message is refused now, or how the planner fails
 	Why      []string       `json:"why,omitempty"`     // what the planner says of the record now
 	Planner  int            `json:"planner"`           // version of the planner that made the record

@@ -70,8 +70,8 @@ type TransitionCoverage struct {
 }
 
 // A JoinCoverage counts how the joins of a sibling group were decided, or those of a node.
-// Group is "" for the join of a node (all or synchronize), of which Fired alone counts. Of a decision by
-// time-out only TimedOut counts, even if it is a shortfall as well.
+// Group is "" for the join of a node (all or synchronize), where Fired alone counts. A decision by
+// time-out counts in TimedOut only, even if it is a shortfall as well.
 type JoinCoverage struct {
 	Group     string          `json:"group,omitempty"`
 	Node      workflow.NodeID `json:"node"` // where the join leads, or that has it

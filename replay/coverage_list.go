@@ -10,7 +10,7 @@ import (
 
 // Definitions returns what was counted, by workflow, version and hash.
 //
-// What it returns is the coverage's own and changes with the next Add, lists excepted.
+// The result is the coverage's own and changes with the next Add, lists excepted.
 func (c *Coverage) Definitions() []*DefinitionCoverage {
 	var out []*DefinitionCoverage
 	for _, d := range c.byHash {
@@ -49,9 +49,8 @@ func (d *DefinitionCoverage) listCounts() {
 }
 
 // Never lists what no run went through, a line each: nodes, what their expressions may choose,
-// transitions, whole tiers, joins and branches, in definition order. What leaves a node that was never
-// reached goes without
-// saying.
+// transitions, whole tiers, joins and branches, in definition order. Transitions from a node that was never
+// reached are left out.
 //
 // It tells the least that says all: where a node was not reached, nothing of its transitions; where a
 // whole tier was not taken, one line; a join that no group has come to as "never decided", one that

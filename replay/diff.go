@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Comparison says how two runs differ. What is compared is what became of each stay at a
+// A Comparison says how two runs differ. It compares what became of each stay at a
 // node and of each fan-out, wherever it stands in the journals: the order in which results of
 // parallel branches came makes no difference, nor do ids and instants.
 //
@@ -181,7 +181,7 @@ func shownChoice(c *choice) *Choice {
 // firstValue returns the first value of x that y was given otherwise; nil if there is none.
 //
 // A value that only one of the runs was given is no difference here: it is missing because the run
-// went elsewhere, which the parting shows. Names are as noteValue makes them; of equal ones the first
+// went elsewhere, which the parting shows. Names are as noteValue makes them; among equal names the first
 // counts.
 func firstValue(x, y *walk) *ValueDifference {
 	others := map[string]*given{}

@@ -18,8 +18,8 @@ import (
 const exportExt = ".pawl"
 
 // isExport reports whether a file begins as exported runs do.
-// The content decides and not the ending of the name, since Find takes any path. What cannot be opened
-// or is shorter than the mark is no export; whoever then opens it as a run's file gets the error.
+// The content decides and not the ending of the name, since Find takes any path. A file that cannot be opened
+// or is shorter than the mark is no export; opening it as a run's file then gives the error.
 func isExport(path string) bool {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false
@@ -144,7 +144,7 @@ var ErrRedacted = errors.New("it was exported without values: its records can be
 // Redact writes exported runs again, with shapes in place of values: each text of a value has as many x as bytes, each
 // number is 0, each truth value false. Keys of objects, lengths of lists, ids, times, counts, codes of failures and the
 // definitions, patches included, stay; so do names of labels. Messages of failures, names of people, reasons, tenants and what
-// labels say are texts of values. One export is in memory as a whole. What was written is an export once Redact has
+// labels say are texts of values. One export is in memory as a whole. The output is an export once Redact has
 // returned nil.
 func Redact(to io.Writer, from io.Reader) error {
 	if to == nil || from == nil {

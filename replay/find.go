@@ -8,7 +8,7 @@ import (
 )
 
 // Find returns the recording that a name stands for: the path of a run's file, or of a file of
-// exported runs, of which it is the first, or DIR:RUN for a run of such a file or of an engine
+// exported runs, where it takes the first one, or DIR:RUN for a run of such a file or of an engine
 // directory that no engine has open. Close it. It fails as Open does, and
 // with store.ErrRunNotFound.
 func Find(name string) (*Recording, error) { return FindSealed(name, nil) }

@@ -96,7 +96,7 @@ func (r *recorder) recording() *replay.Recording {
 	})
 }
 
-// order is a definition of which the tests play runs.
+// order is the definition of the runs that the tests play.
 const order = `
 name: order
 version: 3

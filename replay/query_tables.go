@@ -255,7 +255,7 @@ func timeValue(at time.Time) driver.Value {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// span returns the milliseconds between two times, nil if one of them is none.
+// span returns the milliseconds between two times, nil if one of them is missing.
 func span(from, to time.Time) driver.Value {
 	if from.IsZero() || to.IsZero() {
 		return nil

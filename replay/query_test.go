@@ -39,7 +39,7 @@ func answerOf(t *testing.T, text string, of ...*replay.Recording) (columns []str
 	return columns, rows
 }
 
-// askedRun is a run of which one branch is withdrawn, and that is cancelled while its last task runs.
+// askedRun is a run that loses one branch to a withdrawal and is cancelled while its last task runs.
 func askedRun(t *testing.T) *replay.Recording {
 	r := record(t, "a", asked, map[string]any{"items": []any{int64(1), int64(2)}})
 	r.complete("split", 0, nil)

@@ -87,8 +87,8 @@ func (r *Recording) Close() {
 // Records yields the records of the run, from the first on; see [Recording.Redacted]. An error ends the list.
 func (r *Recording) Records() decision.History { return r.eachRedacted() }
 
-// eachRecord yields the records of the run, to be planned again. Each error names the run; one says that there
-// is none.
+// eachRecord yields the records of the run, to be planned again. Each error names the run, also the error that says
+// that it has no records.
 //
 // A redacted run is refused here: conditions that read 0 and "xxx" in place of values would decide
 // otherwise, and every run would seem to differ.
@@ -162,7 +162,7 @@ func Open(path string) (*Recording, error) { return OpenSealed(path, nil) }
 func OpenSealed(path string, c store.Codec) (*Recording, error) { return newLibrary(c).openFile(path) }
 
 // A library remembers compiled definitions by their hash.
-// Runs of one directory mostly share few definitions, each of which is compiled once.
+// Runs of one directory mostly share few definitions, and each is compiled once.
 // It belongs to one goroutine, and lives for one call of All or Open.
 type library struct {
 	graphs map[string]*workflow.Graph
@@ -251,10 +251,10 @@ func decodedRecords(entries iter.Seq2[runfile.Entry, error], decode func(*runfil
 	}
 }
 
-// All yields the recordings below some paths, each of which is the file of a run, a file of exported
+// All yields the recordings below some paths. A path is the file of a run, a file of exported
 // runs, an engine directory that no engine has open, DIR:RUN for one run of such a directory or file, or another folder,
-// in which every file that ends in .db is one of a run, and every one that ends in .pawl has exported runs. A recording is open until the next one is asked for. What cannot be
-// read comes as an error, behind which it goes on with what is left.
+// in which every file that ends in .db is one of a run, and every one that ends in .pawl has exported runs. A recording is open until the next one is asked for. A recording that cannot be
+// read comes as an error, and All goes on with the others.
 func All(paths ...string) iter.Seq2[*Recording, error] { return AllSealed(nil, paths...) }
 
 // AllSealed is All for recordings that may be sealed, which the codec opens.

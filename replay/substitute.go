@@ -333,8 +333,8 @@ func (s *substitute) finishRun() {
 	s.out.OnlyWas, s.out.OnlyIs = nodesOnlyIn(s.wasAt, s.isAt, was), nodesOnlyIn(s.isAt, s.wasAt, s.is)
 }
 
-// missingPlaces returns where the other run waits for results, votes, events or an operator of
-// which nothing is recorded.
+// missingPlaces returns where the other run waits for results, votes, events or an operator without
+// a record of them.
 //
 // A vote or an event that was recorded has been sent when its turn came; a token that still waits for
 // one has got too few.

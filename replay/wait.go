@@ -180,8 +180,8 @@ func (known siblingsWaits) waitIn(s *state.State, id workflow.GroupID) siblingsW
 // siblingsWaitOf counts what the join of a group has and lacks. Of the branches left, some are under
 // way and some have not begun, because the group has a bound on how many run at once; begun leaves
 // these out, since the text counts them apart. Two states look like a join that should have fired and
-// have not: an open group, which takes more branches, and one in
-// which tokens still live that are left of an earlier fan-out.
+// has not: an open group, which takes more branches, and a group with live
+// tokens of an earlier fan-out.
 func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	g := s.Group(id)
 	if g == nil || s.Graph.Groups[g.Name] == nil || s.Graph.Groups[g.Name].Sync == nil {

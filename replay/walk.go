@@ -277,7 +277,7 @@ func whenText(shortfall, timedOut bool) string {
 	return ""
 }
 
-// routeText says which transitions were taken, of which tier, and into how many branches.
+// routeText says which transitions were taken, in what tier, and into how many branches.
 //
 // It is part of what Diff compares. The tier is left out where a patch has removed the transition.
 func routeText(g *workflow.Graph, r *planning.Route, branches int) string {

@@ -83,12 +83,12 @@ const MaxExplained = 200
 
 // Why plays a recording and says what the run waits for, or why it failed. It takes time in
 // proportion to the records; how tokens came to their nodes is planned again, for those that
-// are named. Of more than MaxExplained kinds of waits the first are told.
+// are named. If there are more than MaxExplained kinds of waits, the first of them are told.
 //
 // It reads the recording twice: the first time it only applies the records, and finds out which tokens
 // are to be named; the second time addArrivals plans again the few records that made these tokens. To
-// plan every record would cost more,
-// for tokens most of which have ended. came maps
+// plan every record would cost more, mostly
+// for tokens that have ended. came maps
 // the tokens that are named to where their Arrival goes.
 func Why(rec *Recording) (_ Explanation, err error) {
 	defer rec.explainPanic(&err)
@@ -127,7 +127,7 @@ const maxChains = 10
 // the first failure, of the first ten tokens. find opens the recording of a run, which is closed; where it says
 // store.ErrRunNotFound, since a child was purged or is not in an export, the chain ends.
 //
-// It ends, since each child is another run, below the one before. Of a child only the first failed
+// It ends, since each child is another run, below the one before. In a child only the first failed
 // token is followed, since the run that failed has mostly failed for it.
 func (x *Explanation) ExplainBelow(find func(workflow.RunID) (*Recording, error)) error {
 	for i := range x.Failed[:min(len(x.Failed), maxChains)] {

@@ -38,7 +38,7 @@ type node struct {
 	change   workflow.ChangeKind // of a difference
 }
 
-// An edgeKind says how an edge looks. One that both fans out and joins looks like a join, as newEdge sets that last.
+// An edgeKind says how an edge looks. An edge that both fans out and joins looks like a join, because newEdge sets that last.
 type edgeKind int
 
 const (
@@ -134,7 +134,7 @@ func (d *Diagram) findBranches(g *workflow.Graph, place map[workflow.NodeID]int)
 			}
 		}
 	}
-	// What is reached from these is in the branch as well, up to a transition that joins.
+	// The nodes that are reached from these belong to the branch as well, up to a transition that joins.
 	for len(todo) > 0 {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -148,7 +148,7 @@ func (d *Diagram) findBranches(g *workflow.Graph, place map[workflow.NodeID]int)
 
 // kindText returns the kind of a node and its detail.
 //
-// Of a gateway without a detail it is "", since its shape says all there is.
+// For a gateway without a detail it is "", since its shape says all there is.
 func (n *node) kindText() string {
 	if n.kind == workflow.KindGateway && n.detail == "" {
 		return ""

@@ -260,7 +260,7 @@ func TestLargeDiagram(t *testing.T) {
 	assert.Equal(t, svg, d.SVG(0))
 }
 
-// Whatever stands in a definition is text in a drawing: no markup, no escape sequence, no
+// A drawing shows every text of a definition as text: no markup, no escape sequence, no
 // further line, and no line is too wide.
 func TestHostileTexts(t *testing.T) {
 	harness.CheckProperty(t, func(t *rapid.T) {

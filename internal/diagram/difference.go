@@ -2,8 +2,8 @@ package diagram
 
 import "github.com/pawl-run/pawl/workflow"
 
-// NewDifference makes the diagram of a definition and of what it has no more of what it was before. What changes says, which
-// CompareDefinitions has returned, is marked in words, and in the classes added, removed and changed. run, which may be nil, is drawn on it.
+// NewDifference makes the diagram of a definition, with the nodes and edges that an earlier form of it had and that are gone. The changes, which
+// CompareDefinitions has returned, are marked in words, and in the classes added, removed and changed. run, which may be nil, is drawn on it.
 //
 // after comes first and keeps its order, so that a small patch does not move the whole drawing; what was removed is appended.
 func NewDifference(before, after *workflow.Graph, changes []workflow.DefinitionChange, run *Run) *Diagram {

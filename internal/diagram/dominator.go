@@ -5,9 +5,9 @@ import "slices"
 // A structure is the order in which an outline tells the nodes: below each node those that
 // can be reached only through it.
 //
-// A node dominates another one if each way from the beginning to that one leads through it. Of a diamond a -> b, a -> c, b -> d, c -> d
-// node a dominates the other three, so b, c and d are below a: b and c as its branches, and d where they meet. Of two nodes, one
-// above the other, the upper one has the smaller position. Tables are by the places in Diagram.nodes.
+// A node dominates another one if each way from the beginning to that one leads through it. In a diamond a -> b, a -> c, b -> d, c -> d
+// node a dominates the other three, so b, c and d are below a: b and c as its branches, and d where they meet. If a node is
+// above another one, it has the smaller position. Tables are by the places in Diagram.nodes.
 type structure struct {
 	order    []int   // nodes, each before those that it leads to, but for loops
 	position []int   // by node: its place in order
@@ -16,7 +16,7 @@ type structure struct {
 }
 
 // findStructure computes the dominators, as of Cooper, Harvey and Kennedy (A Simple, Fast
-// Dominance Algorithm, 2001). What nothing leads to is at the top.
+// Dominance Algorithm, 2001). Nodes to which nothing leads are at the top.
 //
 // It goes through the nodes in order until nothing changes any more; without loops that is one round, and one more that finds nothing.
 func (d *Diagram) findStructure() *structure {
@@ -37,7 +37,7 @@ func (d *Diagram) findStructure() *structure {
 		changed = false
 		for _, v := range s.order {
 			above, known := -1, false
-			// What dominates v is what dominates all from which one comes to v.
+			// The nodes that dominate v are those that dominate each of its predecessors.
 			for _, u := range incoming[v] {
 				switch {
 				// A self loop says nothing, nor does the way back of a loop in the first round.
@@ -134,7 +134,7 @@ func (s *structure) sortNodes(d *Diagram, incoming [][]int) (begins []bool) {
 
 // meet returns the closest node that dominates both; -1 if none does.
 //
-// Of two nodes the one that comes later in order cannot dominate the other, so it goes up until both are the same. All that it meets
+// The later of two nodes in order cannot dominate the earlier one, so meet goes up from the later one until both are the same. All nodes that it meets
 // on the way must be known, as findStructure sees to.
 func (s *structure) meet(a, b int) int {
 	for a != b {

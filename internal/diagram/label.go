@@ -10,7 +10,7 @@ import (
 )
 
 // maxLabel bounds a line of the label of an edge, in columns, and maxName that of a node.
-// What is longer ends in an ellipsis; titles and outlines have all of it. The bounds keep the boxes and labels of most definitions
+// A longer text ends in an ellipsis; titles and outlines have all of it. The bounds keep the boxes and labels of most definitions
 // narrow enough to stand beside each other.
 const (
 	maxLabel = 34
@@ -61,7 +61,7 @@ func detailOf(n *workflow.GraphNode) string {
 // marksOf returns what else a node does: how it joins, what it locks, and which nodes it
 // cancels.
 //
-// They stand below the id, a line each. What a run, a difference or a part adds is put before or behind them later.
+// They stand below the id, a line each. A run, a difference or a part puts its own lines before or behind them later.
 func marksOf(n *workflow.GraphNode) []string {
 	var out []string
 	if n.Join != workflow.JoinNone {
@@ -155,7 +155,7 @@ func timesText(n int) string {
 // conditionText says when a transition is taken: its tier, which is its priority, if there are
 // several, its outcome and its condition.
 //
-// Of two tiers with priorities 1 and 2, the second without a condition, the texts are "1: total > 100" and "2: else". With one tier there
+// For two tiers with priorities 1 and 2, the second without a condition, the texts are "1: total > 100" and "2: else". With one tier there
 // are no numbers, and a transition that is always taken on success says nothing.
 func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 	// tiers are those among which the transition is tried.
@@ -189,7 +189,7 @@ func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 
 // fanText says how many branches a transition makes, and in which group.
 //
-// ×3 → quotes ≤2 are three branches in the group quotes, of which at most two are at work at once.
+// ×3 → quotes ≤2 stands for three branches in the group quotes; at most two of them work at once.
 func fanText(t *workflow.GraphTransition) string {
 	var text string
 	switch {
@@ -211,7 +211,7 @@ func fanText(t *workflow.GraphTransition) string {
 
 // joinText says how many branches of which group a join waits for.
 //
-// Of a join of two branches of the group quotes it is "2 of quotes". The number counts branches, not tokens.
+// For a join of two branches of the group quotes it is "2 of quotes". The number counts branches, not tokens.
 func joinText(g *workflow.GroupSpec) string {
 	switch s := g.Sync.Strategy; {
 	case s.IsAll():
@@ -290,7 +290,7 @@ func (t Tally) worstStanding() (Standing, bool) {
 
 // countTexts returns the counts in words.
 //
-// Those are for titles and outlines: 3 done, 1 failed.
+// Titles and outlines show them: 3 done, 1 failed.
 func (t Tally) countTexts() []string {
 	var out []string
 	for _, s := range Reading {

@@ -42,7 +42,7 @@ func (d *Diagram) Mermaid() string {
 	return b.String()
 }
 
-// mermaidText joins lines. Whatever might mean something to Mermaid is written as a
+// mermaidText joins lines. Every character that might mean something to Mermaid is written as a
 // number.
 //
 // The numbers are entities of Mermaid, which begin with # where those of HTML begin with &#. The <br> between lines stays.

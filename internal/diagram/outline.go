@@ -13,7 +13,7 @@ type OutlineStyle struct {
 }
 
 // Outline returns the diagram as text: a node each line, in the order in which a run comes
-// to them. What can be reached only by one of several transitions is indented below it. An
+// to them. Nodes that can be reached only by one of several transitions are indented below it. An
 // arrow up leads back to a node above, one down on to a node below.
 //
 // Each node is told once. An edge that leads to a node which is told elsewhere is a line of its own, without what follows there. So an
@@ -60,7 +60,7 @@ func (w *outliner) tellBlock(v int, indent string) {
 
 // tellEdges tells the edges of v with what only they lead to, then where these meet.
 //
-// Of a diamond a -> b, a -> c, b -> d, c -> d it tells b and c indented below a, each with an arrow on to d, then d where a stands.
+// For a diamond a -> b, a -> c, b -> d, c -> d it tells b and c indented below a, each with an arrow on to d, then d where a stands.
 func (w *outliner) tellEdges(v int, indent string) {
 	inner, behind := w.splitBelow(v)
 	edges := w.nodes[v].outgoing

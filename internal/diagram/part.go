@@ -28,7 +28,7 @@ func (d *Diagram) Nodes() (ids []workflow.NodeID) {
 // transitions are left out. A diagram that has no more of either is returned as it is.
 //
 // It is for graphs that are too large to be drawn or read whole. d itself is not changed: nodes are copied, and outgoing and marks
-// of the copies are their own. Edges of which one end is left out are counted at the other and drawn nowhere.
+// of the copies are their own. An edge with one end left out is counted at the other end and drawn nowhere.
 func (d *Diagram) Part(most, edges int, chosen workflow.NodeID) *Diagram {
 	if len(d.nodes) <= most && len(d.edges) <= edges {
 		return d

@@ -34,7 +34,7 @@ func (s Standing) String() string { return standingWords[s] }
 
 // StandingOf returns the standing of a token with a status.
 //
-// What it does not name waits for something: time, an event, people, a child, a lock, a join, or its turn.
+// A status that it does not name waits for something: time, an event, people, a child, a lock, a join, or its turn.
 func StandingOf(s workflow.TokenStatus) Standing {
 	switch s {
 	case workflow.Failed, workflow.TimedOut:
@@ -59,7 +59,7 @@ func StandingOf(s workflow.TokenStatus) Standing {
 // It is an array, so that a copy is a copy and the zero value counts nothing.
 type Tally [Standings]int
 
-// TallyOf counts tokens by standing, of which it is told how many have which status.
+// TallyOf counts tokens by standing, given how many tokens have each status.
 func TallyOf(tokens map[workflow.TokenStatus]int) (t Tally) {
 	for status, n := range tokens {
 		t[StandingOf(status)] += n

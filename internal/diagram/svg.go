@@ -153,8 +153,8 @@ func path(points []layout.Point) string {
 // edgeClasses are what style sheets go by, here and in the pages of the inspector.
 var edgeClasses = [...]string{plain: "edge", onError: "edge error", fanOut: "edge fan out", fanIn: "edge fan in"}
 
-// paintEdge draws an edge with its label, and a title that says where it leads and when. Of one that is cut
-// nothing is drawn here: a stub stands for it.
+// paintEdge draws an edge with its label, and a title that says where it leads and when. An edge that is cut
+// is not drawn here: a stub stands for it.
 func (p *painter) paintEdge(i int) {
 	e, course := &p.edges[i], &p.drawing.Edges[i]
 	if course.Cut {

@@ -42,7 +42,7 @@ func (t *tangle) breakCycles() {
 		}
 		state[v] = done
 	}
-	// Nodes that nothing leads to come first. What is left are cycles that nothing leads to: their first node begins.
+	// Nodes to which nothing leads come first. The rest are cycles to which nothing leads: their first node begins.
 	for _, first := range []bool{true, false} {
 		for v := range n {
 			if state[v] == 0 && entered[v] != first {

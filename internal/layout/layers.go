@@ -12,7 +12,7 @@ import (
 // layers next to its own alone: up is in layer-1, down in layer+1. place is kept by the order (order.go), x by place.go and press.go;
 // before that they are 0. The numbers are of 32 bits since there may be many passages.
 type item struct {
-	node        int32 // -1 if it is none
+	node        int32 // -1 for an item that stands for no node
 	edge        int32 // whose passage or label it is; -1
 	left, right int   // how far it reaches from its centre, which is where edges come and go
 	height      int
@@ -22,7 +22,7 @@ type item struct {
 	x           int
 }
 
-// isPassage reports whether nothing but a line is here. An item of a label is none, as it may make its line bend.
+// isPassage reports whether nothing but a line is here. An item of a label is no passage, since its line may bend there.
 func (it *item) isPassage() bool { return it.node < 0 && it.edge >= 0 && it.height == 0 }
 
 // makeLayers makes the layers: one for each rank, and between two ranks as many as their
@@ -167,8 +167,8 @@ func (t *tangle) packLabels() *labelRows {
 
 // packOne returns the row below rank that has room for something of this width.
 //
-// Rows are filled one after the other: a label that does not fit opens a new row, and nothing goes back to a row before. One that is
-// wider than all gets a row of its own.
+// Rows are filled one after the other: a label that does not fit opens a new row, and nothing goes back to a row before. A label that is
+// wider than all rows gets a row of its own.
 func (t *tangle) packOne(l *labelRows, rank, width int) int {
 	width += 2*labelGap + t.options.EdgeGap
 	l.width[rank] += width

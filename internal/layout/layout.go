@@ -33,7 +33,7 @@ type Node struct {
 // An Edge leads from node to node, by their places in Graph.Nodes.
 type Edge struct {
 	From, To                int
-	LabelWidth, LabelHeight int // 0 by 0 is none
+	LabelWidth, LabelHeight int // 0 by 0 means no label
 }
 
 // Options say how much room there is. The zero value of each is the default.

@@ -39,7 +39,7 @@ type link struct{ above, below int32 }
 // findConflicts returns the links that cross one between two passages: long edges are to be
 // straight, so these do not line up.
 //
-// These are the conflicts of type 1 of Brandes and Köpf. Of two links between passages that cross, neither is in the result; lineUp takes
+// These are the conflicts of type 1 of Brandes and Köpf. Where two links between passages cross, neither is in the result; lineUp takes
 // the first of them. It walks each layer once: between two such links, at left and right above, other links may only be within.
 func (t *tangle) findConflicts() map[link]bool {
 	out := map[link]bool{}
@@ -129,7 +129,7 @@ func (b *blocks) lineUp(layer []int32) {
 		}
 		near = b.withoutBack(near)
 		slices.SortFunc(near, func(a, c int32) int { return int(b.items[a].place - b.items[c].place) })
-		// Of an even number of neighbours there are two in the middle, of which the one on the own side is tried first. Of an odd number
+		// An even number of neighbours has two in the middle, and the one on the own side is tried first. With an odd number
 		// both are the same.
 		middle := [2]int32{near[(len(near)-1)/2], near[len(near)/2]}
 		if !b.leftwards {
@@ -210,7 +210,7 @@ func (b *blocks) compact() {
 		}
 	}
 	// Back to the right, from the far side on: each block comes as close to those behind it as its distances let it, for short edges.
-	// What has nothing behind it stays.
+	// A block with nothing behind it stays.
 	for _, from := range slices.Backward(order) {
 		room := -1
 		for _, e := range edges[from] {

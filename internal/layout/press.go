@@ -17,7 +17,7 @@ func (t *tangle) pressTogether() {
 	if high-low <= t.options.MaxWidth {
 		return
 	}
-	// What is wider than the room is drawn to scale first, so that it keeps its shape.
+	// A drawing that is wider than the room is scaled first, so that it keeps its shape.
 	for id := range t.items {
 		it := &t.items[id]
 		it.x = it.left + (it.x-it.left)*t.options.MaxWidth/(high-low)

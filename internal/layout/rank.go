@@ -54,7 +54,7 @@ func (t *tangle) topologicalOrder() []int {
 //
 // Ranks are a linear program: as little length in sum as possible, each edge at least 1 long. Any spanning tree whose edges are tight is
 // one of its corners. A negative cut value says that the sum gets less if the tree edge is replaced by another one; when there
-// is none, the ranks are the best. Of each component inTree, treeEdge, tree and edges agree, and parent, low and lim hold the tree as it
+// is no such edge, the ranks are the best. For each component inTree, treeEdge, tree and edges agree, and parent, low and lim hold the tree as it
 // was numbered last. work counts what was looked at in all components.
 type simplex struct {
 	*tangle
@@ -236,7 +236,7 @@ func (s *simplex) initCutValues() {
 	}
 }
 
-// leavingEdge returns a tree edge with a negative cut value, -1 if there is none. It goes on
+// leavingEdge returns a tree edge with a negative cut value, -1 if no edge has one. It goes on
 // where the last search has ended, which spreads the exchanges.
 //
 // The place of the edge in edges stays in s.next, where exchange puts the edge that enters.
@@ -348,7 +348,7 @@ func (s *simplex) addUpwards(v, w, value int, forwards bool) int {
 
 // balanceRanks moves nodes that are as well elsewhere to the rank with the fewest.
 //
-// Those have as many edges in as out, so the sum of the lengths stays the same wherever they are between their neighbours. This
+// Such nodes have as many edges in as out, so the sum of the lengths stays the same wherever they are between their neighbours. The move
 // makes the drawing narrower. At most 64 ranks are looked at for each node.
 func (t *tangle) balanceRanks() {
 	last := 0
