@@ -51,6 +51,7 @@ func purgeDuring(t *testing.T, point string) {
 	run := workflow.Run{ID: "a", Definition: define(t, caller)}
 	require.NoError(t, e.Start(t.Context(), run, map[string]any{"n": 1}))
 	if point == "child.cancel" {
+		synctest.Wait() // the child has begun
 		require.NoError(t, e.Cancel(t.Context(), "a", ""))
 	}
 	<-reached
