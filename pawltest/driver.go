@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -77,8 +78,14 @@ const (
 )
 
 var (
-	errEndless = errors.New("the scenario does not come to an end")
+	errEndless   = errors.New("the scenario does not come to an end")
+	errEndOfTime = errors.New("virtual time ends at " + timeout.Literal.Format(time.RFC3339))
 )
+
+// endOfTime is the error of a scenario in which nothing happens before an instant that virtual time does not reach.
+func endOfTime(at time.Time) error {
+	return fmt.Errorf("%w, and nothing happens before %s", errEndOfTime, at.UTC().Format(time.RFC3339))
+}
 
 func newDriver(s *Scenario, p playing, folder string) *driver {
 	d := &driver{
@@ -121,6 +128,9 @@ func (d *driver) playToEnd() error {
 		at, err := d.nextInstant()
 		if err != nil || at.IsZero() {
 			return err
+		}
+		if at.After(timeout.Literal) {
+			return endOfTime(at)
 		}
 		d.sleepUntil(at)
 	}
@@ -266,6 +276,9 @@ func (d *driver) nextRest() (time.Time, error) {
 	}
 	if records != d.still {
 		d.still, d.rested = records, alarm.Add(rest)
+		if !alarm.After(timeout.Literal) && d.rested.After(timeout.Literal) {
+			d.rested = timeout.Literal
+		}
 	}
 	return d.rested, nil
 }

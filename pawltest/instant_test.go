@@ -118,3 +118,40 @@ func TestInstantsAreInOrder(t *testing.T) {
 		}
 	}
 }
+
+// The clock of a play ends in the year 2262: a scenario that needs a later instant is an error, and does not spin.
+func TestTheEndOfTime(t *testing.T) {
+	const definition = "definition: {name: d, start: s, nodes: [{id: s}, {id: a, wait: {for: 1700000h}}, {id: b, wait: {for: 1700000h}}], transitions: [{from: s, to: a}, {from: a, to: b}]}\n"
+	const short = "definition: {name: d, start: a, nodes: [{id: a, task: t}]}\n"
+	for name, test := range map[string]struct{ text, want string }{
+		"a timer":       {definition + "expect: {}", "virtual time ends at 2262-04-11T23:47:16Z, and nothing happens before 2387-"},
+		"a task":        {short + "mocks: {a: [{delay: 2400000h}]}\nexpect: {}", "nothing happens before 2273-"},
+		"an event":      {short + "mocks: {a: [{delay: 2500000h}]}\nevents: [{at: 2400000h, cancel: true}]\nexpect: {}", "nothing happens before 2273-"},
+		"a downtime":    {short + "mocks: {a: [{delay: 2s}]}\nevents: [{at: 1s, crash: true, downtime: 2400000h}]\nexpect: {}", "nothing happens before 2273-"},
+		"a wait before": {definition + "events: [{at: 1h, cancel: true}]\nexpect: {status: cancelled}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := Play(t, load(t, "scenario: far\n"+test.text+"\n"), Options{})
+			if test.want == "" {
+				require.True(t, r.Passed, r.String())
+				return
+			}
+			require.Contains(t, r.Error, test.want)
+		})
+	}
+}
+
+// A wait for an instant that is further ahead than a definition may say fails where an expression comes to it.
+func TestAWaitThatIsTooLong(t *testing.T) {
+	for until, want := range map[string]string{
+		"input.at":                          "{status: failed, error: {code: expression_error}}",
+		"timestamp(input.at)":               "{status: failed, error: {code: expression_error}}",
+		"now + duration('1753000h')":        "{status: failed, error: {code: expression_error}}",
+		"now + duration('1751000h')":        "{}",
+		"'2300-01-01T00:00:00Z'":            "{status: refused, error: {code: invalid_definition}}",
+		"timestamp('9999-12-31T00:00:00Z')": "{status: refused, error: {code: invalid_definition}}",
+	} {
+		r := Play(t, load(t, "scenario: far\ndefinition: {name: d, start: a, nodes: [{id: a, wait: {until: \""+until+"\"}}]}\ninput: {at: \"2300-01-01T00:00:00Z\"}\nexpect: "+want), Options{})
+		require.True(t, r.Passed, "%s: %s", until, r)
+	}
+}

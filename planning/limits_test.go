@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -90,4 +91,25 @@ nodes: [{id: a, task: work}]
 	decided, err = keep("old", time.Minute)
 	require.NoError(t, err)
 	require.Equal(t, 1, decided, "there is room")
+}
+
+// TestWaitsThatAreTooLong: a wait of more than 200 years fails, but for a record of a planner that let it begin.
+func TestWaitsThatAreTooLong(t *testing.T) {
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+nodes: [{id: a, wait: {until: input.at}}]
+`))
+	start := state.Start{Input: map[string]any{"at": dawn.Add(timeout.MaxWait + time.Millisecond).Format(time.RFC3339Nano)}}
+	plan, err := planning.Step(p.state, start, dawn)
+	require.NoError(t, err)
+	require.Contains(t, text(plan), "expression_error")
+	p.state.Rules = 2
+	plan, err = planning.Step(p.state, start, dawn)
+	require.NoError(t, err)
+	require.Contains(t, text(plan), "await-timer")
+	p.state.Rules = 0
+	plan, err = planning.Step(p.state, state.Start{Input: map[string]any{"at": dawn.Add(timeout.MaxWait).Format(time.RFC3339Nano)}}, dawn)
+	require.NoError(t, err)
+	require.Contains(t, text(plan), "await-timer")
 }

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -14,8 +15,14 @@ import (
 // message may be answered by other decisions, or by events that tell other things, so that a
 // replay which differs can say why. From 1 to 2 the same is decided, and events tell more
 // (decision.DetailedSince). From 2 to 3 cancels and CancelNodes also end tokens that wait for
-// their siblings, where they name the node that the join leads to.
+// their siblings, where they name the node that the join leads to; and a wait fails that would
+// last more than 200 years. What is planned again is planned by the rules of its record where
+// planLike is asked.
 const Version = 3
+
+// planLike returns the version by whose rules to plan: that of the record, where one is planned
+// again, so that it comes to the same.
+func (p *planner) planLike() int { return cmp.Or(p.s.Rules, Version) }
 
 // Step plans the answer of a run in state s to message m at instant now, which
 // is in UTC and whole milliseconds. The state's Epoch is that of the engine

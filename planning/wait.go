@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -63,6 +64,9 @@ func (p *planner) waitDue(n *workflow.GraphNode, v vars) (due time.Time, past bo
 			x, err := w.Until.EvalTime(v)
 			if err != nil {
 				return due, false, evalFailure(w.Until, err)
+			}
+			if p.planLike() >= 3 && x.Sub(p.now) > timeout.MaxWait {
+				return due, false, evalFailure(w.Until, fmt.Errorf("%s is more than 200 years ahead; for something that never comes, wait for an event", x.Format(time.RFC3339)))
 			}
 			at = timeout.Instant(x)
 			past = past || !at.After(p.now)

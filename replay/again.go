@@ -66,7 +66,7 @@ func orNone(text string) string {
 // the plan, so that the states of later records are those that were recorded even if this one differs.
 func PlanAgain(s *state.State, r decision.Record) (decision.Plan, *Difference) {
 	s.Epoch = r.Epoch
-	plan, _, err := planSafely(s, r.Message, r.At)
+	plan, _, err := planSafely(s, r.Message, r.At, r.Planner)
 	return plan, differenceOf(s, &r, plan, err)
 }
 
@@ -74,13 +74,16 @@ func PlanAgain(s *state.State, r decision.Record) (decision.Plan, *Difference) {
 //
 // Explain plans like the engine, and also returns the routes and the trace that say why. A state made
 // from records that another program wrote may break an invariant on which a planner panics; a checker
-// must report such a run and go on with the next one.
-func planSafely(s *state.State, m state.Message, now time.Time) (plan decision.Plan, routes []planning.Route, err error) {
+// must report such a run and go on with the next one. rules is the version of the planner that made the record, whose
+// rules count; 0 for the newest.
+func planSafely(s *state.State, m state.Message, now time.Time, rules int) (plan decision.Plan, routes []planning.Route, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the planner fails: %v", p)
 		}
+		s.Rules = 0
 	}()
+	s.Rules = rules
 	return planning.Explain(s, m, now)
 }
 

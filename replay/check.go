@@ -84,7 +84,7 @@ func (p *player) playRecord(r *decision.Record) (played, error) {
 	p.begin(r)
 	var out played
 	var err error
-	out.plan, out.routes, err = planSafely(p.state, r.Message, r.At)
+	out.plan, out.routes, err = planSafely(p.state, r.Message, r.At, r.Planner)
 	out.difference = differenceOf(p.state, r, out.plan, err)
 	return out, p.applyRecord(r)
 }

@@ -144,7 +144,7 @@ func later(a, b time.Time) time.Time {
 // the record that differs is applied; if the other definition refuses the message, its state stays,
 // and the record counts as refused.
 func (s *substitute) playAlike(r *decision.Record) {
-	plan, _, err := planSafely(s.is, r.Message, r.At)
+	plan, _, err := planSafely(s.is, r.Message, r.At, r.Planner)
 	s.out.Difference = differenceOf(s.is, r, plan, err)
 	if s.out.Difference == nil {
 		s.out.Records++
@@ -222,7 +222,7 @@ func (s *substitute) tokenAt(id workflow.TokenID) workflow.TokenID {
 
 // sendMessage plans a message for the other run. It reports whether that took it.
 func (s *substitute) sendMessage(m state.Message) bool {
-	plan, _, err := planSafely(s.is, m, s.now)
+	plan, _, err := planSafely(s.is, m, s.now, 0)
 	if err != nil {
 		s.out.Refused = append(s.out.Refused, messageText(s.is, m))
 		return false

@@ -195,7 +195,7 @@ func addArrivals(rec *Recording, wanted map[workflow.TokenID]**Arrival) error {
 // A planner that decides otherwise today gives reasons that may not fit; nothing checks that here,
 // Check does.
 func arrivalOf(s *state.State, r *decision.Record, t *state.Token) *Arrival {
-	plan, routes, err := planSafely(s, r.Message, r.At)
+	plan, routes, err := planSafely(s, r.Message, r.At, r.Planner)
 	if err != nil || t.Parent == 0 {
 		return nil
 	}

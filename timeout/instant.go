@@ -1,10 +1,21 @@
 package timeout
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Far is the last instant: the end of the year 9999, where RFC 3339 and the
 // timestamps of CEL end.
 var Far = time.Date(9999, time.December, 31, 23, 59, 59, 999_000_000, time.UTC)
+
+// MaxWait is the longest duration that a definition may have, and how far ahead the instant of a wait may be: 200 years.
+// Durations of Go end at 292 years.
+const MaxWait = 200 * 365 * 24 * time.Hour
+
+// Literal is the last instant that a definition may name: the last millisecond that an int64 of nanoseconds since 1970
+// can hold, which is when the clock of package time/synctest, and so virtual time, ends: 2262-04-11T23:47:16.854Z.
+var Literal = time.UnixMilli(math.MaxInt64 / int64(time.Millisecond)).UTC()
 
 // Instant returns t in UTC, cut down to whole milliseconds and without a
 // monotonic reading, so that equal instants are equal values. An instant after

@@ -117,3 +117,12 @@ func TestChoicesAreBounded(t *testing.T) {
 	require.Equal(t, ProblemTooLarge, de.Problems[0].Code)
 	require.Contains(t, de.Problems[0].Message, "257 names are more than 256")
 }
+
+// A definition that was valid before there was a bound of its waits is still read.
+func TestLongWaitsOfBefore(t *testing.T) {
+	d, err := ParseYAML([]byte("name: d\nstart: a\ntimeout: 2000000h\nnodes: [{id: a, wait: {until: \"timestamp('9999-12-31T00:00:00Z')\"}}]\n"))
+	require.NoError(t, err)
+	require.Error(t, d.Validate())
+	_, err = Boundless().Compile(d)
+	require.NoError(t, err)
+}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/timeout"
 )
 
 // checkDefinition checks what belongs to no node and no transition.
@@ -222,6 +224,21 @@ func (c *checker) checkAtLeast(s site, field string, n, least int) {
 func (c *checker) checkDuration(s site, field string, d time.Duration) {
 	if d < 0 {
 		c.reportProblem(s, field, ProblemOutOfRange, "%s is less than 0", d)
+	}
+	if d > timeout.MaxWait && !c.bounded.trusts() {
+		c.reportProblem(s, field, ProblemOutOfRange, "%s is more than %s, 200 years", d, timeout.MaxWait)
+	}
+}
+
+// checkInstant checks an expression that says until when to wait, where it reads nothing: what it comes to is known.
+func (c *checker) checkInstant(s site, field, source string) {
+	program := c.compiler.programs[source].program
+	if program == nil || len(program.References()) > 0 || c.bounded.trusts() {
+		return
+	}
+	if at, err := program.EvalTime(expr.Map{}); err == nil && at.After(timeout.Literal) {
+		c.reportProblem(s, field, ProblemOutOfRange, "%s is after %s, the last instant that a definition may name; for something that never comes, wait for an event",
+			at.Format(time.RFC3339), timeout.Literal.Format(time.RFC3339))
 	}
 }
 

@@ -170,6 +170,7 @@ func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 		c.reportProblem(s, field+".match", ProblemInvalidField, "match is for an event")
 	}
 	c.checkOptionalExpression(s, field+".until", w.Until, placeUntil)
+	c.checkInstant(s, field+".until", w.Until)
 	c.checkOptionalExpression(s, field+".match", w.Match, placeMatch)
 }
 

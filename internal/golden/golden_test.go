@@ -207,7 +207,7 @@ func journal(t *testing.T, d *store.Dir, h store.Head) (digest string, live map[
 		_, err = sum.Write(append(e.Message, e.Decisions...))
 		require.NoError(t, err)
 
-		s.Epoch = r.Epoch
+		s.Epoch, s.Rules = r.Epoch, r.Planner
 		plan, err := planning.Step(s, r.Message, r.At)
 		require.NoError(t, err, "%s, record %d", h.Run, r.Seq)
 		r.Decisions = plan.Decisions

@@ -111,7 +111,7 @@ func (m *model) take(r decision.Record) error {
 // plans checks that the planner says the same again, and that a run restored
 // from its rows would have been answered in the same way.
 func (m *model) plans(r decision.Record) error {
-	m.state.Epoch = r.Epoch
+	m.state.Epoch, m.state.Rules = r.Epoch, r.Planner
 	plan, err := planning.Step(m.state, r.Message, r.At)
 	if err != nil {
 		return fmt.Errorf("a committed %T is refused: %w", r.Message, err)
@@ -123,7 +123,7 @@ func (m *model) plans(r decision.Record) error {
 		return nil // it costs as much as the whole run
 	}
 	again := state.Restore(m.state.Graph, m.state.AllRows())
-	again.Epoch = r.Epoch
+	again.Epoch, again.Rules = r.Epoch, r.Planner
 	other, err := planning.Step(again, r.Message, r.At)
 	if err != nil || !same(plan.Decisions, other.Decisions) {
 		return fmt.Errorf("planned is\n%s\nplanned on the restored state (%s)\n%s", lines(plan.Decisions), fmt.Sprint(err), lines(other.Decisions))

@@ -24,7 +24,7 @@ func (s *State) PutRevision(r Revision) {
 		rows = rows.base
 	}
 	fresh := Restore(r.Graph, rows.AllRows())
-	fresh.Facts, fresh.Epoch = s.Facts, s.Epoch
+	fresh.Facts, fresh.Epoch, fresh.Rules = s.Facts, s.Epoch, s.Rules
 	fresh.Patches, fresh.Definition = r.Number-1, r.Graph.Hash
 	if s.base != nil {
 		*s = *fresh.Overlay()

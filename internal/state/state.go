@@ -63,6 +63,7 @@ type State struct {
 	Facts
 	Graph *workflow.Graph // the run's definition, compiled; shared by all its runs
 	Epoch workflow.Epoch  // of the engine that plans now; not part of the run's state
+	Rules int             // the version of the planner as which it plans; 0: the newest; likewise
 
 	// base and tokens to signals are looked up through the overlays: what an overlay does not hold itself, it finds
 	// in base.
@@ -117,7 +118,7 @@ func (s *State) Overlay() *State {
 	}
 	tokens, groups, branches, scopes := o.tokens.own, o.groups.own, o.branches.own, o.scopes
 	*o = State{
-		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, base: s,
+		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, Rules: s.Rules, base: s,
 		tokens: s.tokens.newOverlay(), groups: s.groups.newOverlay(), live: s.live,
 		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.newOverlay(), kept: s.kept, keptBytes: s.keptBytes,
 	}
