@@ -77,6 +77,7 @@ func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {
 	if text, err = Decisions.AppendAll(text, r.Decisions, values); err != nil {
 		return Encoded{}, text, fmt.Errorf("encode decisions of record %d: %w", r.Seq, err)
 	}
+	values.Settle()
 	own := text
 	if len(text) < largeText || cap(text)-len(text) > len(text)/4 {
 		own = pace.Append(make([]byte, 0, len(text)), text...)

@@ -21,14 +21,14 @@ import (
 
 // Bounds of the parts.
 const (
-	partBytes   = 512 << 10 // of one, and of a record that is not spilled
-	droppedOnce = 2         // parts in one transaction
-	readOnce    = 2         // parts for which the lock is held
+	partBytes   = 1 << 20 // of one, and of a record that is not spilled
+	droppedOnce = 1       // parts in one transaction
+	readOnce    = 1       // parts for which the lock is held
 )
 
 // partBits are the bits of a part's key that count the parts of one spill.
 //
-// A part is half a MB, so that a record of any size that a run may have finds numbers for its
+// A part is a MB, so that a record of any size that a run may have finds numbers for its
 // parts.
 const partBits = 20
 

@@ -90,7 +90,7 @@ func TestLargeRecordsAreCompressed(t *testing.T) {
 	d := openWith(t, path, Options{CountTenants: true})
 	o := startFor(t, d, "a", "a")
 	var tokens strings.Builder
-	for n := range 80_000 {
+	for n := range 160_000 {
 		fmt.Fprintf(&tokens, "token %d is at node work, in branch %d of group 1; ", n, n)
 	}
 	same := decision.SetData{Path: []string{"state", "x"}, Value: tokens.String()}

@@ -89,7 +89,7 @@ func TestPiecesOfTheLog(t *testing.T) {
 	o := start(t, d, "large")
 	o.do(state.Start{}, startRun(nil))
 	for range 4 {
-		o.do(state.Heartbeat{}, large(partBytes-1000))
+		o.do(state.Heartbeat{}, large(partBytes/2-1000))
 	}
 	o.do(state.Heartbeat{}, large(2*partBytes))
 	trim := func(spans []span) (left []span, parts []int64) {

@@ -56,6 +56,11 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 		return dst, nil
 	}
 	mark := len(dst)
+	if e.values != nil && f.shape.class.isValue() {
+		if hash := e.values.hashOf(v); hash != "" {
+			return append(append(append(dst, f.ref...), hash...), '"'), nil
+		}
+	}
 	dst = append(dst, f.inline...)
 	body := len(dst)
 	dst, err := e.appendShape(dst, f.shape, v)
@@ -69,7 +74,7 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 	// The value was written inline first, since its size is known only then. It is cut off
 	// again, and its hash takes its place.
 	case f.shape.class.isValue() && len(dst)-body > InlineLimit && e.values != nil:
-		hash := e.values.Add(dst[body:])
+		hash := e.values.addObject(v, dst[body:])
 		dst = append(dst[:mark], f.ref...)
 		dst = append(dst, hash...)
 		return append(dst, '"'), nil

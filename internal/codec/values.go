@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"iter"
+	"reflect"
 
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
@@ -34,8 +35,56 @@ const valueDepth = 4096
 // written the same each time; index finds a hash in it.
 type Values struct {
 	entries []entry
-	index   map[string]int // by hash
+	index   map[string]int      // by hash
+	objects map[identity]string // hashes of those that are in memory as the record is encoded
 }
+
+// An identity tells maps and lists in memory from each other.
+type identity struct {
+	at     uintptr
+	length int
+}
+
+// identityOf returns the identity of a map or a list; ok is false for anything else.
+func identityOf(v reflect.Value) (id identity, ok bool) {
+	if v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	switch v.Kind() {
+	case reflect.Map, reflect.Slice:
+		return identity{v.Pointer(), v.Len()}, true
+	default:
+		return identity{}, false
+	}
+}
+
+// addObject is Add for the encoding of v, which is the same memory wherever a record has it: the result in a message
+// is that in a decision. hashOf finds it there.
+func (vs *Values) addObject(v reflect.Value, raw []byte) (hash string) {
+	hash = vs.Add(raw)
+	if id, ok := identityOf(v); ok {
+		if vs.objects == nil {
+			vs.objects = map[identity]string{}
+		}
+		vs.objects[id] = hash
+	}
+	return hash
+}
+
+// hashOf returns the hash of a value that was added as an object already, "" if none was.
+func (vs *Values) hashOf(v reflect.Value) string {
+	if len(vs.objects) == 0 {
+		return ""
+	}
+	id, ok := identityOf(v)
+	if !ok {
+		return ""
+	}
+	return vs.objects[id]
+}
+
+// Settle ends the encoding of a record: values that are added from now on may lie where others have been.
+func (vs *Values) Settle() { vs.objects = nil }
 
 // An entry is one value: the bytes are a copy that nobody else holds.
 type entry struct {

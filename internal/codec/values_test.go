@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,4 +45,24 @@ func TestDecodeValue(t *testing.T) {
 	_, err = DecodeValue([]byte(`{`))
 	var e *value.Error
 	assert.ErrorAs(t, err, &e)
+}
+
+// A value that a record has twice as the same memory is encoded once; what lies there after the record counts as another one.
+func TestObjectsAreEncodedOnce(t *testing.T) {
+	var vs Values
+	m := map[string]any{"a": "b"}
+	var boxed any = m
+	require.Empty(t, vs.hashOf(reflect.ValueOf(m)))
+	hash := vs.addObject(reflect.ValueOf(&boxed).Elem(), []byte(`{"a":"b"}`))
+	require.Equal(t, hash, vs.hashOf(reflect.ValueOf(m)))
+	require.Equal(t, hash, vs.hashOf(reflect.ValueOf(&boxed).Elem()))
+	require.Empty(t, vs.hashOf(reflect.ValueOf(map[string]any{"a": "b"})))
+	require.Empty(t, vs.hashOf(reflect.ValueOf("b")))
+	list := []any{1, 2, 3}
+	whole := vs.addObject(reflect.ValueOf(list), []byte(`[1,2,3]`))
+	require.Equal(t, whole, vs.hashOf(reflect.ValueOf(list)))
+	require.Empty(t, vs.hashOf(reflect.ValueOf(list[:2])), "its beginning is another value")
+	vs.Settle()
+	require.Empty(t, vs.hashOf(reflect.ValueOf(m)))
+	require.Equal(t, 2, vs.Len())
 }

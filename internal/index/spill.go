@@ -19,9 +19,9 @@ import (
 const deflated = 0
 
 const (
-	deflateFrom = 64 << 10  // bytes of a text that is compressed; of fewer it is not worth it
-	deflateOnce = 64 << 10  // bytes that are compressed before others run
-	judgedFrom  = 256 << 10 // bytes after which a text that has not become half as large is left as it is
+	deflateFrom = 64 << 10 // bytes of a text that is compressed; of fewer it is not worth it
+	deflateOnce = 64 << 10 // bytes that are compressed before others run
+	judgedFrom  = 64 << 10 // bytes after which a text that has not become half as large is left as it is
 
 	// A text that is longer, or of which so few bytes would be left, is not compressed, and none that says so is read:
 	// what a spill makes whoever reads it do is in proportion to the bytes that it has.

@@ -154,21 +154,21 @@ const hexDigits = "0123456789abcdef"
 // for UTF-8 only if a byte above ASCII came, which nearly never happens in keys.
 func appendString(dst []byte, s string) []byte {
 	dst = append(withRoom(dst, len(s)+64), '"')
-	start, ascii := 0, true
-	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			ascii = ascii && c < utf8.RuneSelf
-			continue
+	allASCII := true
+	for rest := s; ; {
+		n, ascii := plainPrefix(rest)
+		allASCII = allASCII && ascii
+		dst = append(dst, rest[:n]...)
+		if n == len(rest) {
+			break
 		}
-		dst = append(dst, s[start:i]...)
-		dst = appendEscape(dst, c)
-		start = i + 1
+		dst = appendEscape(dst, rest[n])
+		rest = rest[n+1:]
 	}
-	if !ascii && !utf8.ValidString(s) {
+	if !allASCII && !utf8.ValidString(s) {
 		panic(fmt.Sprintf("value: string %.40q is not UTF-8", s))
 	}
-	return append(append(dst, s[start:]...), '"')
+	return append(dst, '"')
 }
 
 // appendEscape writes the shortest escape: two bytes for those that have a letter, else \u00

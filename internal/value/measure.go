@@ -93,13 +93,15 @@ func sizeInt(n int64) int {
 
 // sizeString counts the quotes, the bytes, and what escapes add.
 func sizeString(s string) int {
-	n := len(s) + len(`""`)
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
-			n += sizeEscape(c)
+	size := len(s) + len(`""`)
+	for {
+		n, _ := plainPrefix(s)
+		if n == len(s) {
+			return size
 		}
+		size += sizeEscape(s[n])
+		s = s[n+1:]
 	}
-	return n
 }
 
 // sizeEscape returns how many bytes an escape of c takes beyond the one of c.
