@@ -25,8 +25,14 @@ func TestChildrenArePurgedFirst(t *testing.T) {
 	publish(t, e, definition("middle", "leaf"))
 	_, err = e.Run(t.Context(), workflow.Run{ID: "top", Definition: definition("top", "middle")}, nil)
 	require.NoError(t, err)
-	runs, err := e.descendants(t.Context(), "top")
-	require.NoError(t, err)
-	require.Equal(t, []workflow.RunID{"top/1.1/1.1", "top/1.1", "top"}, runs)
+	top := doomed{root: "top"}
+	require.NoError(t, e.lookAtDoomed(t.Context(), []*doomed{&top}))
+	require.NoError(t, top.err)
+	runs, _ := lowestFirst([]*doomed{&top})
+	var ids []workflow.RunID
+	for _, m := range runs {
+		ids = append(ids, m.Head.Run)
+	}
+	require.Equal(t, []workflow.RunID{"top/1.1/1.1", "top/1.1", "top"}, ids)
 	require.NoError(t, e.Close(context.Background()))
 }

@@ -220,24 +220,36 @@ func (c *childMessenger) retryDelivery(child workflow.RunID) {
 	}
 }
 
-// concernsRuns reports whether a message, waiting or under way, concerns one of some
-// runs, as the child or as the parent. If so, moved is closed when a delivery ends.
-func (c *childMessenger) concernsRuns(runs map[workflow.RunID]bool) (moved <-chan struct{}, yes bool) {
+// concernedRoots returns those of some runs without a parent that a message concerns, waiting or under way: its child
+// or its parent is that run, or below it. If there are any, moved is closed when a delivery ends.
+func (c *childMessenger) concernedRoots(roots map[workflow.RunID]bool) (concerned map[workflow.RunID]bool, moved <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, false
+		return nil, nil
 	}
-	for child, q := range c.queues {
-		yes = yes || runs[child]
-		for _, x := range q.list {
-			yes = yes || runs[x.parent.Run] || x.want != nil && runs[x.want.Parent.Run]
+	concerned = map[workflow.RunID]bool{}
+	note := func(id workflow.RunID) {
+		if root := workflow.RunID(rootPrefix(id)); roots[root] {
+			concerned[root] = true
 		}
 	}
-	if yes && c.moved == nil {
+	for child, q := range c.queues {
+		note(child)
+		for _, x := range q.list {
+			note(x.parent.Run)
+			if x.want != nil {
+				note(x.want.Parent.Run)
+			}
+		}
+	}
+	if len(concerned) == 0 {
+		return nil, nil
+	}
+	if c.moved == nil {
 		c.moved = make(chan struct{})
 	}
-	return c.moved, yes
+	return concerned, c.moved
 }
 
 // signalMoved tells those who wait that a delivery has ended. The caller holds the

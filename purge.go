@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
@@ -34,41 +36,12 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
-	if err := e.checkPurgeable(ctx, id); err != nil {
+	d := doomed{root: id}
+	p := purging{engine: e, act: act, waits: true}
+	if err := p.purge(ctx, []*doomed{&d}); err != nil {
 		return err
 	}
-	runs, release, err := e.reserveDescendants(ctx, id)
-	if err != nil {
-		return err
-	}
-	return e.callUntil(ctx, func() error {
-		defer release()
-		for _, id := range runs {
-			if err := e.purgeRun(id); err != nil && !errors.Is(err, ErrRunNotFound) {
-				return fmt.Errorf("purge run %q: %w", string(id), closedError(err))
-			}
-		}
-		if act != (state.Act{}) {
-			e.options.Logger.Info("pawl: run purged", "run", string(id), "runs", len(runs), "by", act.By, "reason", act.Reason)
-		}
-		return nil
-	})
-}
-
-// checkPurgeable refuses a run that Purge does not take.
-func (e *Engine) checkPurgeable(ctx context.Context, id workflow.RunID) error {
-	h, err := e.dir.HeadUntil(ctx, id)
-	switch {
-	case errors.Is(err, ErrCorrupt): // a damaged run can be forgotten
-		return nil
-	case err != nil:
-		return closedError(err)
-	case !h.Status.Final():
-		return fmt.Errorf("%w: run %q", ErrNotEnded, string(id))
-	case h.Parent != "":
-		return fmt.Errorf("%w: run %q is a child of %q: purge the run %q", ErrInvalid, string(id), string(h.Parent), string(h.Root))
-	}
-	return nil
+	return d.err
 }
 
 // A PurgePreview says what Purge of a run would forget.
@@ -85,125 +58,282 @@ func (e *Engine) PreviewPurge(ctx context.Context, id workflow.RunID) (PurgePrev
 	if err := e.checkUsable(ctx); err != nil {
 		return out, err
 	}
-	if err := e.checkPurgeable(ctx, id); err != nil {
-		return out, err
+	d := doomed{root: id}
+	if err := e.lookAtDoomed(ctx, []*doomed{&d}); err != nil || d.err != nil {
+		return out, errors.Join(err, d.err)
 	}
-	runs, err := e.descendants(ctx, id)
-	if err != nil {
-		return out, err
-	}
-	out.Runs = len(runs)
-	for _, id := range runs {
-		size, err := e.dir.FileSize(ctx, id)
-		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrRunNotFound) {
-			return out, closedError(err)
-		}
-		out.Bytes += size
+	out.Runs = len(d.family)
+	for i := range d.family {
+		out.Bytes += d.family[i].FileSize()
 	}
 	return out, nil
 }
 
-// reserveDescendants returns an ended run with all runs below it, and keeps them from
-// getting actors until release is called. It waits until no message is on its way that
-// one of them is to get or that starts one of them: it would reach the run that has
-// the id next.
+const (
+	// purgedTogether is how many runs without a parent are purged together: they are found with one turn at the lock of
+	// commits, and deleted in one transaction, which is synced once.
+	purgedTogether = 64
+	// purgedOnce is how many runs one transaction deletes, with those below others. All other commits wait for it, some
+	// milliseconds.
+	purgedOnce = 64
+)
+
+// A purging is some runs without a parent, with all runs below them, that are purged together.
 //
-// It is a loop because the answer may change while it waits: reserving takes time, in which a
-// message that is on its way may start a further child. It ends when, with all runs reserved,
-// nothing is on its way and the runs are the same.
-func (e *Engine) reserveDescendants(ctx context.Context, root workflow.RunID) (runs []workflow.RunID, release func(), err error) {
+// All of them are reserved first: none gets an actor until it is gone. And no message may be on its way that one of them is
+// to get, or that starts one more of them: it would reach the run that has the id next. A purging that waits does so for both.
+// One that does not wait leaves out what it would have to wait for. It has reserved many runs, and others that do the same in
+// another order would wait for each other for ever.
+type purging struct {
+	engine *Engine
+	act    state.Act
+	waits  bool
+
+	held map[workflow.RunID]func() // reserved runs, and what gives each back
+	gone atomic.Int64              // how many of the runs without a parent are purged
+}
+
+// A doomed is a run that is to be purged, with what is below it.
+type doomed struct {
+	root   workflow.RunID
+	is     func(h *store.Head) bool // whether the run is still the one that was meant; nil: any is
+	family store.Family             // as it was found last
+	err    error                    // why it stays
+}
+
+// errLeftOut says that a purging would have had to wait.
+var errLeftOut = errors.New("it is to be purged by itself")
+
+// purge purges what can be, and leaves with each of the others why it stays.
+func (p *purging) purge(ctx context.Context, all []*doomed) error {
+	p.held = map[workflow.RunID]func(){}
+	if err := p.reserveAll(ctx, all); err != nil {
+		p.releaseRuns()
+		return err
+	}
+	return p.engine.callUntil(ctx, func() error {
+		defer p.releaseRuns()
+		return p.forgetFamilies(stillDoomed(all))
+	})
+}
+
+// stillDoomed returns those that have no reason to stay.
+func stillDoomed(all []*doomed) []*doomed {
+	return slices.DeleteFunc(slices.Clone(all), func(d *doomed) bool { return d.err != nil })
+}
+
+// reserveAll reserves all runs. While it waits for a message, none is reserved: the message may be for one of them.
+func (p *purging) reserveAll(ctx context.Context, all []*doomed) error {
 	for {
-		if runs, err = e.descendants(ctx, root); err != nil {
-			return nil, nil, err
+		moved, err := p.reserveQuiet(ctx, all)
+		if err != nil || moved == nil {
+			return err
 		}
-		if release, err = e.reserveAll(ctx, runs); err != nil {
-			return nil, nil, err
-		}
-		named := map[workflow.RunID]bool{}
-		for _, id := range runs {
-			named[id] = true
-		}
-		moved, yes := e.messenger.concernsRuns(named)
-		if !yes {
-			now, err := e.descendants(ctx, root)
-			if err == nil && len(now) == len(runs) {
-				return runs, release, nil
-			}
-			release() // a message has started one more
-			continue
-		}
-		release()
+		p.releaseRuns()
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
 
-// descendants returns the runs below a run, the lowest first, and the run itself
-// last.
-func (e *Engine) descendants(ctx context.Context, root workflow.RunID) ([]workflow.RunID, error) {
-	out := []workflow.RunID{root}
-	for i := 0; i < len(out); i++ {
-		for h, err := range e.dir.HeadsUntil(ctx, store.RunFilter{Parent: out[i]}) {
-			if err == nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				return nil, closedError(err)
-			}
-			if !h.Status.Final() {
-				return nil, fmt.Errorf("%w: run %q, a child of %q", ErrNotEnded, string(h.Run), string(h.Parent))
-			}
-			out = append(out, h.Run)
-		}
-	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
-	return out, nil
-}
-
-// reserveAll reserves all runs or none.
-func (e *Engine) reserveAll(ctx context.Context, runs []workflow.RunID) (release func(), err error) {
-	var held []func()
-	release = func() {
-		for _, r := range held {
-			r()
-		}
-	}
-	for i := len(runs) - 1; i >= 0; i-- { // the root first: nobody else reserves the others
-		r, err := e.registry.reserveRun(ctx, runs[i])
-		if err != nil {
-			release()
+// reserveQuiet reserves all runs, unless a message is on its way that concerns one of them: then it returns what is closed when one
+// has arrived.
+//
+// It is a loop because the answer may change while it waits: reserving takes time, in which a
+// message that is on its way may start a further child. It ends when a look finds no run that was not reserved
+// before it, while nothing was on its way.
+func (p *purging) reserveQuiet(ctx context.Context, all []*doomed) (moved <-chan struct{}, err error) {
+	if p.waits { // not for one that goes on
+		if err := p.engine.lookAtDoomed(ctx, all); err != nil {
 			return nil, err
 		}
-		held = append(held, r)
 	}
-	return release, nil
+	open := stillDoomed(all)
+	for _, d := range open { // the first of each family: nobody else reserves the others
+		if err := p.reserve(ctx, d, d.root); err != nil {
+			return nil, err
+		}
+	}
+	for open = stillDoomed(open); len(open) > 0; {
+		if moved := p.findMoving(open); moved != nil {
+			return moved, nil
+		}
+		open = stillDoomed(open)
+		if err := p.engine.lookAtDoomed(ctx, open); err != nil {
+			return nil, err
+		}
+		var grown []*doomed
+		for _, d := range stillDoomed(open) {
+			before := len(p.held)
+			for i := range d.family {
+				if err := p.reserve(ctx, d, d.family[i].Head.Run); err != nil {
+					return nil, err
+				}
+			}
+			if len(p.held) > before {
+				grown = append(grown, d)
+			}
+		}
+		open = stillDoomed(grown)
+	}
+	return nil, nil
 }
 
-// purgeRun forgets one run, which is reserved.
+// reserve reserves a run of a family, unless that was done.
+func (p *purging) reserve(ctx context.Context, d *doomed, id workflow.RunID) (err error) {
+	if p.held[id] != nil || d.err != nil {
+		return nil
+	}
+	release := (func())(nil)
+	if p.waits {
+		release, err = p.engine.registry.reserveRun(ctx, id)
+	} else if release = p.engine.registry.tryReserve(id); release == nil {
+		d.err = errLeftOut
+	}
+	if release != nil {
+		p.held[id] = release
+	}
+	return err
+}
+
+// releaseRuns gives all runs back.
+func (p *purging) releaseRuns() {
+	for _, r := range p.held {
+		r()
+	}
+	clear(p.held)
+}
+
+// findMoving leaves families out that a message on its way concerns. If they are to be waited for, it returns what is closed when one
+// has arrived.
+func (p *purging) findMoving(open []*doomed) (moved <-chan struct{}) {
+	roots := map[workflow.RunID]bool{}
+	for _, d := range open {
+		roots[d.root] = true
+	}
+	concerned, moved := p.engine.messenger.concernedRoots(roots)
+	if len(concerned) == 0 || p.waits {
+		return moved
+	}
+	for _, d := range open {
+		if concerned[d.root] {
+			d.err = errLeftOut
+		}
+	}
+	return nil
+}
+
+// lookAtDoomed finds runs that are to be purged with those below them, anew, and says of each why it stays, if it does.
+func (e *Engine) lookAtDoomed(ctx context.Context, all []*doomed) error {
+	roots := make([]workflow.RunID, len(all))
+	for i, d := range all {
+		roots[i] = d.root
+	}
+	families, err := e.dir.Families(ctx, roots)
+	if err != nil {
+		return closedError(err)
+	}
+	for i, d := range all {
+		d.family = families[i]
+		d.err = d.check()
+	}
+	return nil
+}
+
+// check says why a family that was found stays.
+func (d *doomed) check() error {
+	root := &d.family[0]
+	h := &root.Head
+	switch {
+	case root.Err != nil && (d.is != nil || !errors.Is(root.Err, ErrCorrupt)):
+		return closedError(root.Err)
+	case root.Err != nil: // a damaged run can be forgotten, by who names it
+	case d.is != nil && !d.is(h):
+		return ErrRunNotFound // it was purged meanwhile, and the id is of another one
+	case !h.Status.Final():
+		return fmt.Errorf("%w: run %q", ErrNotEnded, string(h.Run))
+	case h.Parent != "":
+		return fmt.Errorf("%w: run %q is a child of %q: purge the run %q", ErrInvalid, string(h.Run), string(h.Parent), string(h.Root))
+	}
+	for i := range d.family[1:] {
+		m := &d.family[1+i]
+		if m.Err != nil {
+			return closedError(m.Err)
+		}
+		if !m.Head.Status.Final() {
+			return fmt.Errorf("%w: run %q, a child of %q", ErrNotEnded, string(m.Head.Run), string(m.Head.Parent))
+		}
+	}
+	return nil
+}
+
+// forgetFamilies forgets families, which are reserved, some runs at a time.
+func (p *purging) forgetFamilies(all []*doomed) error {
+	runs, of := lowestFirst(all)
+	for from := 0; from < len(runs); from += purgedOnce {
+		to := min(from+purgedOnce, len(runs))
+		if err := p.forgetSome(runs[from:to], of[from:to]); err != nil {
+			return err
+		}
+	}
+	for _, d := range all {
+		if d.err != nil {
+			continue
+		}
+		p.gone.Add(1)
+		if p.act != (state.Act{}) {
+			p.engine.options.Logger.Info("pawl: run purged", "run", string(d.root), "runs", len(d.family), "by", p.act.By, "reason", p.act.Reason)
+		}
+	}
+	return nil
+}
+
+// lowestFirst returns the runs of some families in the order in which they are purged, and to which each belongs.
 //
-// A failed purge may have been committed: readers are told to list the runs, rather than to
+// Children come before the run above them: after a crash in between, that one is there still, by which alone they can be
+// purged.
+func lowestFirst(all []*doomed) (runs []store.Member, of []*doomed) {
+	for _, d := range all {
+		for _, m := range slices.Backward(d.family) {
+			runs, of = append(runs, m), append(of, d)
+		}
+	}
+	return runs, of
+}
+
+// forgetSome forgets runs in one transaction. of says to which family each belongs.
+//
+// A purge that failed may have been committed: readers are told to list the runs, rather than to
 // believe either.
-func (e *Engine) purgeRun(id workflow.RunID) error {
-	h, damage := e.dir.Head(id)
-	if damage == nil && !h.Status.Final() {
-		return ErrNotEnded
+func (p *purging) forgetSome(runs []store.Member, of []*doomed) error {
+	e := p.engine
+	damaged := make([]bool, len(runs))
+	for i := range runs {
+		damaged[i] = runs[i].Err != nil
 	}
-	if err := e.dir.Purge(id, onceKeyOf(id)); err != nil {
-		e.watches.loseAll() // it may be gone all the same
-		return err
+	if err := e.dir.PurgeAll(runs, onceKeyOf); err != nil {
+		e.watches.loseAll()
+		return closedError(err)
 	}
-	if damage == nil {
-		e.watches.tellPurge(&h, e.hook.Now())
-	} else {
+	now, known := e.hook.Now(), true
+	for i := range runs {
+		m := &runs[i]
+		if m.Err != nil && !errors.Is(m.Err, ErrRunNotFound) {
+			of[i].err = fmt.Errorf("purge run %q: %w", string(m.Head.Run), closedError(m.Err))
+		}
+		if m.Err != nil || damaged[i] {
+			known = false
+		} else {
+			e.watches.tellPurge(&m.Head, now)
+		}
+		e.purges.Add(1)
+		e.alarms.forgetRun(m.Head.Run)
+	}
+	if !known {
 		e.watches.loseAll()
 	}
-	e.purges.Add(1)
-	e.alarms.forgetRun(id)
 	return nil
 }
 

@@ -225,6 +225,16 @@ func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release f
 	return r.addBlock(id), nil
 }
 
+// tryReserve is reserveRun for who does not wait: it returns nil if the run has an actor, or is reserved.
+func (r *registry) tryReserve(id workflow.RunID) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.slots[id] != nil || r.blocked[id] != nil {
+		return nil
+	}
+	return r.addBlock(id)
+}
+
 // releaseActor undoes acquireActor.
 //
 // An actor that was refused its end, and that nobody holds any more, is nudged, so that it looks

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness/replays"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -72,4 +74,82 @@ func TestPurgeEnded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Runs are purged together, those of two families and those of one that has more runs than one transaction deletes: purging takes
+// a few transactions, not some for each run.
+func TestPurgeEndedTakesFewTransactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		e := openWith(t, hook, t.TempDir(), pawl.Options{})
+		publish(t, e, define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n"))
+		d := define(t, "name: top\nstart: a\nnodes: [{id: a}, {id: b, subworkflow: {name: leaf}}]\ntransitions: [{from: a, to: b, spawnCount: 2}]\n")
+		wide := define(t, "name: wide\nstart: a\nnodes: [{id: a}, {id: b, subworkflow: {name: leaf}}]\ntransitions: [{from: a, to: b, spawnCount: 150}]\n")
+		const families = 100
+		for i := range families {
+			_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: d}, nil)
+			require.NoError(t, err)
+		}
+		_, err := e.Run(t.Context(), workflow.Run{ID: "wide", Definition: wide}, nil)
+		require.NoError(t, err)
+		<-time.After(time.Hour)
+		transactions := 0
+		reset := hook.OnHit(func(point string) {
+			if point == "commit.done" {
+				transactions++
+			}
+		})
+		n, err := e.PurgeEnded(t.Context(), pawl.Retention{Age: time.Minute})
+		reset()
+		require.NoError(t, err)
+		require.Equal(t, families+1, n)
+		const runs = 3*families + 151
+		require.Less(t, transactions, runs/16, "of %d runs", runs)
+		for r, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+			require.NoError(t, err)
+			require.Fail(t, "a run is left", r.Run)
+		}
+	})
+}
+
+// What goes on in one family, or below it, keeps no other from being purged: it is waited for last.
+func TestPurgeEndedPassesOverWhatGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		reached, goOn := make(chan struct{}), make(chan struct{})
+		var first sync.Once
+		hook.OnHit(func(point string) {
+			if point == "child.ended" {
+				first.Do(func() { close(reached); <-goOn })
+			}
+		})
+		e := openWith(t, hook, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+		publish(t, e, define(t, callee))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, caller)}, map[string]any{"n": 1}))
+		<-reached // its child has ended, and is about to tell it
+		require.NoError(t, e.Cancel(t.Context(), "a", ""))
+		for i := range 3 {
+			_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("b", i)), Definition: define(t, oneTask)}, map[string]any{"n": 1})
+			require.NoError(t, err)
+		}
+		<-time.After(time.Minute)
+		purged := make(chan int, 1)
+		go func() {
+			n, err := e.PurgeEnded(t.Context(), pawl.Retention{Age: time.Second})
+			if err != nil {
+				t.Error(err)
+			}
+			purged <- n
+		}()
+		synctest.Wait()
+		require.Empty(t, purged)
+		var left []workflow.RunID
+		for r, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
+			require.NoError(t, err)
+			left = append(left, r.Run)
+		}
+		require.Equal(t, []workflow.RunID{"a", "a/1.1"}, left)
+		close(goOn)
+		require.Equal(t, 4, <-purged)
+	})
 }

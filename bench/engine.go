@@ -38,6 +38,8 @@ type Engine interface {
 	Info(ctx context.Context, id string) (Info, error)
 	// ListFailed lists the runs that have failed.
 	ListFailed(ctx context.Context) ([]string, error)
+	// Purge forgets the runs that ended before an instant, and returns how many those were.
+	Purge(ctx context.Context, before time.Time) (int, error)
 	// Close returns when everything is committed and filed.
 	Close(ctx context.Context) error
 }

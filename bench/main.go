@@ -57,7 +57,7 @@ func parseSettings(args []string) (settings, error) {
 	}
 	for _, w := range s.workloads() {
 		if !isWorkload(w) {
-			return s, fmt.Errorf("-only: there is no workload %q; they are W1 to W11", w)
+			return s, fmt.Errorf("-only: there is no workload %q; they are W1 to W12", w)
 		}
 	}
 	return s, nil

@@ -1,11 +1,14 @@
 package main
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // A metric is one figure of a workload: what a program measures, and what is to be
 // reached.
 type metric struct {
-	workload string // W1 to W11
+	workload string // W1 to W12
 	what     string
 	program  string
 	key      string // of the answer's values
@@ -75,6 +78,12 @@ var metrics = []metric{
 	{"W10", "from step to step of one chain, p99", "side-by-side", "p99", "ms", sizeOfSideBySide, false, goals{8, 8}, byProcessor},
 	{"W11", "written per step of a chain", "chain", "KB/step", "KB", sizeOfChain, false, goals{5, 5}, byNothing},
 	{"W11", "disk per ended run of one task", buildProgram, "KB/run", "KB", sizeOfEnded, false, goals{8, 8}, byNothing},
+	{"W12", "runs of a task, 64 at a time, those purged that ended a minute ago", "retention", "runs/s", "runs/s", sizeOfWindow, true, goals{}, byNothing},
+	{"W12", "that, to the same without purging", "retention", "to alone", "times", sizeOfWindow, true, goals{powerLoss: 0.9}, byNothing},
+	{"W12", "purged meanwhile", "retention", "purges/s", "runs/s", sizeOfWindow, true, goals{}, byNothing},
+	{"W12", "files at the end, to runs of the last minute", "retention", "files", "", sizeOfWindow, false, goals{powerLoss: 1.25}, byNothing},
+	{"W12", "purged with nobody beside", "retention", "purges/s alone", "runs/s", sizeOfWindow, true, goals{}, byNothing},
+	{"W12", "CPU of that, to CPU of running them", "retention", "CPU", "", sizeOfWindow, false, goals{powerLoss: 1}, byNothing},
 
 	{endedWorkload, "built, 64 at a time", buildProgram, "runs/s", "runs/s", sizeOfEnded, true, goals{}, byNothing},
 	{endedWorkload, "disk per run", buildProgram, "KB/run", "KB", sizeOfEnded, false, goals{8, 8}, byNothing},
@@ -96,6 +105,7 @@ func sizeOfStarts(s sizes) int      { return s.Starts }
 func sizeOfSleepers(s sizes) int    { return s.Sleepers }
 func sizeOfKilled(s sizes) int      { return s.Killed }
 func sizeOfEnded(s sizes) int       { return s.Ended }
+func sizeOfWindow(s sizes) int      { return int(s.Window / time.Second) }
 func sizeOfSideBySide(s sizes) int  { return s.SideBySide * s.SideLength }
 
 // isWorkload reports whether a figure of the table has this name.

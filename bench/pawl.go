@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
@@ -135,6 +136,10 @@ func (e *pawlEngine) ListFailed(ctx context.Context) ([]string, error) {
 		ids = append(ids, string(s.Run))
 	}
 	return ids, nil
+}
+
+func (e *pawlEngine) Purge(ctx context.Context, before time.Time) (int, error) {
+	return e.engine.PurgeBefore(ctx, before)
 }
 
 func (e *pawlEngine) Close(ctx context.Context) error { return e.engine.Close(ctx) }

@@ -29,16 +29,17 @@ type sizes struct {
 	EndedWait   int           // waiting runs beside them
 	SideBySide  int           // chains at a time
 	SideLength  int           // tasks of each
+	Window      time.Duration // for which runs that have ended are kept
 }
 
 var (
 	fullSizes = sizes{
 		Bare: 500 * time.Millisecond, Chain: 1000, ChainCount: 5, Fanout: 10_000, LargeFanout: 100_000, Runs: 1000, Starts: 1000,
-		Sleepers: 3000, IdleAfter: 4 * time.Second, Killed: 1000, Ended: 150_000, EndedWait: 1000, SideBySide: 64, SideLength: 200,
+		Sleepers: 3000, IdleAfter: 4 * time.Second, Killed: 1000, Ended: 150_000, EndedWait: 1000, SideBySide: 64, SideLength: 200, Window: time.Minute,
 	}
 	quickSizes = sizes{
 		Bare: 150 * time.Millisecond, Chain: 1000, ChainCount: 1, Fanout: 3000, LargeFanout: 12_000, Runs: 300, Starts: 200,
-		Sleepers: 300, IdleAfter: time.Second, Killed: 300, Ended: 2000, EndedWait: 100, SideBySide: 64, SideLength: 30,
+		Sleepers: 300, IdleAfter: time.Second, Killed: 300, Ended: 2000, EndedWait: 100, SideBySide: 64, SideLength: 30, Window: 2 * time.Second,
 	}
 )
 
@@ -54,6 +55,7 @@ var programs = map[string]func(context.Context, *sample) error{
 	"killed":       measureKilled,
 	"killed-life":  liveUntilKilled,
 	"side-by-side": measureSideBySide,
+	"retention":    measureRetention,
 	"ended-build":  buildEnded,
 	"ended-life":   openUntilKilled,
 	"ended":        measureEnded,

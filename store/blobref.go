@@ -10,7 +10,6 @@ const (
 	putRef = `INSERT INTO blob_refs (hash, num, artifact, crc) VALUES (?, ?, ?, ?)
 		ON CONFLICT (hash, num) DO UPDATE SET artifact = excluded.artifact, crc = excluded.crc WHERE excluded.artifact < artifact`
 	getRef        = `SELECT 1 FROM blob_refs WHERE hash = ? LIMIT 1`
-	dropRefs      = `DELETE FROM blob_refs WHERE num = ?`
 	dropArtifacts = `DELETE FROM blob_refs WHERE num = ? AND artifact = 1`
 )
 

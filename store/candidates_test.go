@@ -116,7 +116,8 @@ func TestListsAreServedByIndexes(t *testing.T) {
 		inStatus.up: {number, number, number}, inStatus.down: {number, number, number},
 		inWorkflow.up: {number, number, text}, inWorkflow.down: {number, number, text},
 		inTenant.up: {number, number, text}, inTenant.down: {number, number, text},
-		inLabel.up: {number, number, text, text}, inLabel.down: {number, number, text, text}, someOfLabel: {text, text, number}, dropLabels: {number},
+		inLabel.up: {number, number, text, text}, inLabel.down: {number, number, text, text}, someOfLabel: {text, text, number}, dropLabels: {"[1]"}, dropRefs: {"[1]"}, deleteRuns: {"[1]"},
+		getRunsOf: {"[1]"}, areParent: {"[1]"}, getChildren: {text, number, number}, dropKeys: {`[["a","b"]]`}, dropKeyRefs: {`[["a","b"]]`}, purgedSpills: {"[1]"}, dropPurged: {"[1]"},
 		inParent.up: {number, number, text}, inParent.down: {number, number, text},
 		nextPrefixed: {text, text, number}, nextEnded: {number, number, int64(math.MaxInt64), number},
 		endedUp: {number, number, number}, endedDown: {number, number, number}, getDue: {number, number, number, number}, getNextAlarm: {number, number},
@@ -125,12 +126,17 @@ func TestListsAreServedByIndexes(t *testing.T) {
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each("EXPLAIN QUERY PLAN "+query, func(r *sqlite.Row) error {
 				plan := r.Text(3)
-				require.False(t, strings.HasPrefix(plan, "SCAN") && query != inAll.up && query != inAll.down, "%s: %s", query, plan)
+				require.False(t, strings.HasPrefix(plan, "SCAN") && !isGiven(plan) && query != inAll.up && query != inAll.down, "%s: %s", query, plan)
 				require.NotContains(t, plan, "TEMP B-TREE", query)
 				return nil
 			}, args...)
 		}))
 	}
+}
+
+// isGiven reports whether a step of a plan goes through a list that was given with the query.
+func isGiven(plan string) bool {
+	return strings.Contains(plan, "VIRTUAL TABLE INDEX 1:") || plan == "SCAN CONSTANT ROW"
 }
 
 // A page of dead letters ends after so many that were looked at, whether or not they fit.

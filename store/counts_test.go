@@ -87,18 +87,15 @@ func TestCountsOfARunThatEndsBeforeItIsPurged(t *testing.T) {
 	d := runsOfAllKinds(t)
 	o := startOf(t, d, "late", defined(t, "late", ""))
 	o.do(state.Start{}, decision.StartRun{At: at(1)}, createToken(1, "start"))
-	stale, err := d.readRow("late")
+	stale, err := d.Families(t.Context(), []workflow.RunID{"late"})
 	require.NoError(t, err)
 	o.do(state.Cancel{}, decision.CancelRun{At: at(2), Failure: workflow.Failure{Code: "cancelled"}})
-	require.NoError(t, d.updateIndex(func(db *sqlite.Conn) error {
-		_, err := d.deleteRunRows(db, &stale, "")
-		return err
-	}))
+	noKeys := func(workflow.RunID) string { return "" }
+	require.NoError(t, d.PurgeAll(stale[0], noKeys))
+	require.NoError(t, stale[0][0].Err)
 	requireCounts(t, d)
-	require.ErrorIs(t, d.updateIndex(func(db *sqlite.Conn) error {
-		_, err := d.deleteRunRows(db, &stale, "")
-		return err
-	}), ErrNotEnded)
+	require.NoError(t, d.PurgeAll(stale[0], noKeys))
+	require.ErrorIs(t, stale[0][0].Err, ErrNotEnded)
 	requireCounts(t, d)
 }
 

@@ -41,7 +41,7 @@ func (d *Dir) Ended(newest bool) iter.Seq2[EndedRun, error] {
 		for looked := listRows; looked == listRows; {
 			var page []EndedRun
 			looked = 0
-			err := d.readRuns(context.Background(), func(db *sqlite.Conn) error {
+			err := d.readMovedRuns(context.Background(), (*redoRun).hasEnded, func(db *sqlite.Conn) error {
 				return db.Each(query, func(r *sqlite.Row) error {
 					looked++
 					at, num = r.Int64(0), r.Int64(1)

@@ -17,15 +17,11 @@ const (
 	fillOnce  = 250 // pages of one row
 )
 
-// eraseLog has the next checkpoint empty the log, in which deleted content stays until
-// then, and Close overwrite the free pages.
+// eraseSoon has the next checkpoint empty the log, in which deleted content stays until
+// then, and Close overwrite the free pages. The lock is held.
 //
-// Its callers have just deleted, in a transaction of their own, what nobody is to find any more.
-func (d *Dir) eraseLog() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.stale, d.erase = true, true
-}
+// The transaction under way deletes what nobody is to find any more. If it fails, nothing is lost by that.
+func (d *Dir) eraseSoon() { d.stale, d.erase = true, true }
 
 // overwriteFreePages fills the free pages of pawl.db with zeros: with a spill that no record
 // names, which is dropped again. The next Open drops what a crash leaves of it. Nobody else

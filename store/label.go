@@ -12,7 +12,6 @@ import (
 
 const (
 	putLabel    = `INSERT INTO labels (num, key, value, crc) VALUES (?, ?, ?, ?)`
-	dropLabels  = `DELETE FROM labels WHERE num = ?`
 	someOfLabel = `SELECT 1 FROM labels WHERE key = ?1 AND value = ?2 LIMIT ?3`
 	countLabel  = `SELECT count(*) FROM (` + someOfLabel + `)`
 )

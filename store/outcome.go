@@ -23,8 +23,6 @@ const (
 	getOutcomeID   = `SELECT id FROM outcomes WHERE key = ?`
 	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
 	dropRefsOf     = `DELETE FROM blob_refs WHERE num = (SELECT -id FROM outcomes WHERE key = ?)`
-	dropPrefix     = `DELETE FROM outcomes WHERE key >= ? AND key < ?`
-	dropPrefixRefs = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE key >= ? AND key < ?)`
 	dropOldOutcome = `DELETE FROM outcomes WHERE at < ?`
 	dropOldRefs    = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE at < ?)`
 )
@@ -92,8 +90,8 @@ func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
 
 // ForgetOutcome erases what is kept under a key, as Purge does.
 func (d *Dir) ForgetOutcome(key string) error {
-	defer d.eraseLog()
 	return d.updateIndex(func(db *sqlite.Conn) error {
+		d.eraseSoon()
 		if _, err := db.Exec(dropRefsOf, key); err != nil {
 			return err
 		}
@@ -102,27 +100,16 @@ func (d *Dir) ForgetOutcome(key string) error {
 	})
 }
 
-// dropOutcomes forgets what is kept under the keys that begin with a prefix of
-// ASCII.
-//
-// The last byte of the prefix, raised by one, ends the range of the keys.
-func dropOutcomes(db *sqlite.Conn, prefix string) error {
-	if prefix == "" {
-		return nil
-	}
-	end := prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
-	if _, err := db.Exec(dropPrefixRefs, prefix, end); err != nil {
-		return err
-	}
-	_, err := db.Exec(dropPrefix, prefix, end)
-	return err
+// endOfPrefix returns the first text behind all that begin with a prefix of ASCII: its last byte is raised by one.
+func endOfPrefix(prefix string) string {
+	return prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
 }
 
 // ForgetOutcomes forgets what has been kept since before an instant, and returns
 // how many outcomes that were.
 func (d *Dir) ForgetOutcomes(before time.Time) (n int, err error) {
-	defer d.eraseLog()
 	err = d.updateIndex(func(db *sqlite.Conn) error {
+		d.eraseSoon()
 		if _, err := db.Exec(dropOldRefs, before.UnixMilli()); err != nil {
 			return err
 		}

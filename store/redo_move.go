@@ -222,15 +222,19 @@ func (d *Dir) moveWithin(nums []int64, limit int) (rest []int64, err error) {
 
 // moveBehind moves everything that pawl.db lacks when it is called there, some records at a time: others commit
 // in between.
-func (d *Dir) moveBehind(ctx context.Context) error {
-	if !d.redo.on {
-		return nil
-	}
-	return d.moveSelected(ctx, func(*redoRun) bool { return true })
-}
+func (d *Dir) moveBehind(ctx context.Context) error { return d.moveSelected(ctx, (*redoRun).isBehind) }
+
+// isBehind selects every run that is behind.
+func (r *redoRun) isBehind() bool { return true }
+
+// hasEnded selects the runs that have ended.
+func (r *redoRun) hasEnded() bool { return r.status.Final() }
 
 // moveSelected moves what pawl.db lacks of the runs that are behind, and selected, when it is called.
 func (d *Dir) moveSelected(ctx context.Context, isSelected func(*redoRun) bool) error {
+	if !d.redo.on {
+		return nil
+	}
 	var nums []int64
 	err := d.readIndexUntil(ctx, func(*sqlite.Conn) error {
 		for num, r := range d.redo.behind {
@@ -250,7 +254,12 @@ func (d *Dir) moveSelected(ctx context.Context, isSelected func(*redoRun) bool) 
 // readRuns is readIndexUntil for who reads the rows of several runs, or rows by what they say: pawl.db has all
 // that was committed before. Where the disk has no room for that it is there as long as f reads.
 func (d *Dir) readRuns(ctx context.Context, f func(*sqlite.Conn) error) error {
-	err := d.moveBehind(ctx)
+	return d.readMovedRuns(ctx, (*redoRun).isBehind, f)
+}
+
+// readMovedRuns is readRuns for who needs no more than what was committed of the runs that are selected.
+func (d *Dir) readMovedRuns(ctx context.Context, isSelected func(*redoRun) bool, f func(*sqlite.Conn) error) error {
+	err := d.moveSelected(ctx, isSelected)
 	if errors.Is(err, ErrNoSpace) {
 		return d.readIndexUntil(ctx, func(db *sqlite.Conn) error { return d.readMoved(func() error { return f(db) }) })
 	}

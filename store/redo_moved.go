@@ -22,15 +22,21 @@ func (l *redoLog) noteStored(r *Run) {
 	}
 }
 
-// notePurgedRedo notes that the transaction under way deletes a run, also in the mark, which tells a row that was
+// noteGone notes that the transaction under way deletes a run.
+func (l *redoLog) noteGone(num int64) {
+	if l.on {
+		l.moved = append(l.moved, movedRun{run: &redoRun{num: num}, gone: true})
+	}
+}
+
+// notePurgedRedo notes that the transaction under way deletes runs, up to one with a number, in the mark, which tells a row that was
 // deleted from one that was lost.
-func (d *Dir) notePurgedRedo(db *sqlite.Conn, num int64) error {
+func (d *Dir) notePurgedRedo(db *sqlite.Conn, last int64) error {
 	l := &d.redo
 	if !l.on {
 		return nil
 	}
-	l.moved = append(l.moved, movedRun{run: &redoRun{num: num}, gone: true})
-	if l.purged = max(l.purged, num); !l.armed { // armRedo writes it
+	if l.purged = max(l.purged, last); !l.armed { // armRedo writes it
 		return nil
 	}
 	return index.KeepRedoMark(db, index.RedoMark{Life: uint64(d.epoch), Purged: l.purged})

@@ -327,21 +327,32 @@ func (c *replayer) noteStatements(tape []byte) error {
 		if len(s.Args) == 0 {
 			return nil
 		}
-		n, _ := s.Args[0].(int64)
 		switch s.Text {
 		case putPart:
+			n, _ := s.Args[0].(int64)
 			c.next.Spill = max(c.next.Spill, n>>partBits)
+		case deleteRuns:
+			return c.db.Each(listedRuns, c.noteGone, s.Args[0])
 		case deleteRun:
-			return c.db.Each(index.RunColumns+`WHERE num = ?`, func(x *sqlite.Row) error {
-				row := index.ScanRow(x)
-				for _, slot := range []index.Slot{1, 2} {
-					c.gone = append(c.gone, filepath.FromSlash(index.FileName(row.Run, row.Nonce, slot)))
-				}
-				return nil
-			}, n)
+			return c.db.Each(index.RunColumns+`WHERE num = ?`, c.noteGone, s.Args[0])
 		}
 		return nil
 	})
+}
+
+const (
+	listedRuns = index.RunColumns + `WHERE num IN (SELECT value FROM json_each(?))`
+	// deleteRun is what an earlier program deleted a run by.
+	deleteRun = `DELETE FROM runs WHERE num = ? AND status >= 4 RETURNING workflow, status, tenant, file_size, filed`
+)
+
+// noteGone notes the files of a run that is about to be deleted.
+func (c *replayer) noteGone(x *sqlite.Row) error {
+	row := index.ScanRow(x)
+	for _, slot := range []index.Slot{1, 2} {
+		c.gone = append(c.gone, filepath.FromSlash(index.FileName(row.Run, row.Nonce, slot)))
+	}
+	return nil
 }
 
 // commitReplayed commits the transaction under way.

@@ -67,7 +67,7 @@ func flagOf(mine bool, tapes [][]byte) (f tailFlag) {
 	return f
 }
 
-// purging is what the statements begin with behind which [Dir.eraseLog] is called.
+// purging is what the statements begin with in whose transactions [Dir.eraseSoon] is called.
 var purging = []string{"DELETE FROM runs ", "DELETE FROM outcomes "}
 
 // keepEntry keeps an entry that the log has.

@@ -269,4 +269,4 @@ func replayTape(db *sqlite.Conn, tape []byte) error {
 
 // isTrim reports whether a statement deletes records: the copy may have more of them,
 // because the original has brought files up to date since.
-func isTrim(text string) bool { return text == deleteLog }
+func isTrim(text string) bool { return text == deleteLog || text == dropPurged }

@@ -62,7 +62,7 @@ func TestTheMarkHoldsAfterACrash(t *testing.T) {
 					require.NoError(t, d.checkpointNow())
 				}
 				if i == 20 {
-					d.eraseLog() // the next checkpoint empties it
+					d.eraseNextTime() // the next checkpoint empties it
 				}
 				if i%5 == 0 {
 					_, marked := sinceMark(t, crashed(t, path))

@@ -116,19 +116,6 @@ func (l *redoLog) firstLacking(num int64) int64 {
 	return index.MaxSeq + 1
 }
 
-// trimLog drops the records of a run from the log, up to a sequence and all at once, and
-// returns the numbers of their spills.
-//
-// It is for a run that is purged, of which no row is left by which later pieces could be found.
-func trimLog(db *sqlite.Conn, num, last int64) (spills []int64, err error) {
-	first, end := index.LogKey(num, 0), index.LogKey(num, last)
-	err = db.Each(namedSpills, func(r *sqlite.Row) error { spills = append(spills, r.Int64(0)); return nil }, first, end)
-	if err == nil {
-		_, err = db.Exec(deleteLog, first, end)
-	}
-	return spills, err
-}
-
 // trimRest drops dead records, also those that could not be dropped before, and
 // returns their spills. Others commit in between. Records that cannot be dropped now
 // are dropped after a later flush, or by the next Open.

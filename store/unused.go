@@ -8,19 +8,20 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// A definition is unused if no run has it and none is published with it. That takes a look
-// at every run, so it is asked about those of purged runs only, and often enough only that
+// A definition is unused if no run has it and none is published with it. The names are looked at first, since they are few.
+// The runs take a look at each of them, so it is asked about definitions of purged runs only, and seldom enough that
 // a purge pays for a few runs. Nobody waits for the look: it takes some runs at a time, and
 // a run that begins meanwhile takes its definition off the list.
 
 const (
+	unusedFirst  = 16  // runs that are looked at first: a definition that is in use is seen among few of them
 	unusedOnce   = 256 // runs that are looked at without a commit in between
-	runsPerPurge = 64  // that one purge pays for
+	runsPerPurge = 16  // that the purge of one run pays for
 
 	getPurged = `SELECT hash FROM purged_definitions`
 	putPurged = `INSERT INTO purged_definitions (hash, crc) VALUES (?, ?) ON CONFLICT DO NOTHING`
 	dropAsked = `DELETE FROM purged_definitions WHERE hash = ?`
-	getRunsBy = index.RunColumns + `WHERE num > ? ORDER BY num LIMIT ?`
+	getRunsBy = index.StartColumns + `WHERE num > ? ORDER BY num LIMIT ?`
 	allNames  = `SELECT name, version, hash, crc FROM published`
 	dropOne   = `DELETE FROM definitions WHERE hash = ?`
 )
@@ -40,15 +41,15 @@ type unusedList struct {
 	runs    int             // that it looked at
 }
 
-// noteUnused remembers that a run with a definition was purged.
-func (ds *definitions) noteUnused(hash string) {
+// noteUnused remembers that so many runs with a definition were purged.
+func (ds *definitions) noteUnused(hash string, runs int) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if ds.unused.waiting == nil {
 		ds.unused.waiting = map[string]bool{}
 	}
 	ds.unused.waiting[hash] = true
-	ds.unused.purges++
+	ds.unused.purges += runs
 }
 
 // noteUsed takes a definition that is used off the list.
@@ -89,15 +90,18 @@ func (ds *definitions) endCollecting() {
 }
 
 // unusedHashes returns the definitions of which no use has been found yet.
-func (ds *definitions) unusedHashes(looked int) []string {
+func (ds *definitions) unusedHashes() []string {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
-	ds.unused.runs += looked
-	out := make([]string, 0, len(ds.unused.asked))
-	for hash := range ds.unused.asked {
-		out = append(out, hash)
-	}
-	return out
+	return slices.Collect(maps.Keys(ds.unused.asked))
+}
+
+// countLooked counts rows that the collection under way has looked at, and reports whether it asks about any definition still.
+func (ds *definitions) countLooked(rows int) (asks bool) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.unused.runs += rows
+	return len(ds.unused.asked) > 0
 }
 
 // settledHashes returns the definitions of which the collection tells whether they are
@@ -119,29 +123,41 @@ func (d *Dir) collectDefinitions(all bool) error {
 		return nil
 	}
 	defer d.definitions.endCollecting()
-	after := int64(0)
-	for looked := unusedOnce; looked == unusedOnce; {
-		looked = 0
+	if err := d.readIndex(d.notePublished); err != nil {
+		return err
+	}
+	after, looked, most := int64(0), 0, 0
+	for asks := d.definitions.countLooked(0); asks && looked == most; asks = d.definitions.countLooked(looked) {
+		looked, most = 0, min(max(4*most, unusedFirst), unusedOnce)
 		err := d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each(getRunsBy, func(r *sqlite.Row) error {
-				row := index.ScanRow(r)
-				if !row.Sound[index.RowStart] {
-					return &CorruptError{Run: row.Run, File: d.pathOf(indexFile), What: "its row in the index is damaged"}
+				num, id, hash, sound := index.ScanDefinition(r)
+				if !sound {
+					return &CorruptError{Run: id, File: d.pathOf(indexFile), What: "its row in the index is damaged"}
 				}
 				looked++
-				after = row.Num
-				d.definitions.noteUsed(row.Definition)
+				after = num
+				d.definitions.noteUsed(hash)
 				return nil
-			}, after, int64(unusedOnce))
+			}, after, int64(most))
 		})
 		if err != nil {
 			return err
 		}
-		if len(d.definitions.unusedHashes(looked)) == 0 {
-			break
-		}
 	}
 	return d.updateIndex(d.dropUnused)
+}
+
+// notePublished takes the definitions off the list with which a name is published.
+func (d *Dir) notePublished(db *sqlite.Conn) error {
+	hash := ""
+	take := d.publishedHash(&hash)
+	return db.Each(allNames, func(r *sqlite.Row) error {
+		err := take(r)
+		d.definitions.noteUsed(hash)
+		d.definitions.countLooked(1)
+		return err
+	})
 }
 
 // dropUnused deletes the definitions that no run has, unless they are published.
@@ -149,17 +165,10 @@ func (d *Dir) collectDefinitions(all bool) error {
 // It is executed within a transaction, so that no run can begin between the look and the
 // deletion.
 func (d *Dir) dropUnused(db *sqlite.Conn) error {
-	hash := ""
-	take := d.publishedHash(&hash)
-	err := db.Each(allNames, func(r *sqlite.Row) error {
-		err := take(r)
-		d.definitions.noteUsed(hash)
-		return err
-	})
-	if err != nil {
+	if err := d.notePublished(db); err != nil {
 		return &refusal{err}
 	}
-	for _, hash := range d.definitions.unusedHashes(0) {
+	for _, hash := range d.definitions.unusedHashes() {
 		d.definitions.markMissing(hash)
 		if _, err := db.Exec(dropOne, hash); err != nil {
 			return err
@@ -175,5 +184,5 @@ func (d *Dir) dropUnused(db *sqlite.Conn) error {
 
 // findUnusedAtOpen remembers the definitions that a crash may have left unused.
 func (d *Dir) findUnusedAtOpen() error {
-	return d.db.Each(getPurged, func(r *sqlite.Row) error { d.definitions.noteUnused(r.Text(0)); return nil })
+	return d.db.Each(getPurged, func(r *sqlite.Row) error { d.definitions.noteUnused(r.Text(0), 1); return nil })
 }

@@ -110,6 +110,16 @@ func ScanRow(r *sqlite.Row) Row {
 	return out
 }
 
+// StartColumns selects the columns that ScanDefinition reads, from all runs.
+const StartColumns = `SELECT num, id, workflow, version, definition, input_hash, parent, root, tenant, labels, nonce, started_at, forked_from, forked_record, start_crc FROM runs `
+
+// ScanDefinition reads of a row of StartColumns the number of the run, its id and the hash of its definition, and reports
+// whether they are sound.
+func ScanDefinition(r *sqlite.Row) (num int64, id workflow.RunID, hash string, sound bool) {
+	part := rowParts[RowStart]
+	return r.Int64(0), workflow.RunID(r.Text(1)), r.Text(4), CRCMatches(r, part.first, part.crc)
+}
+
 // FileColumns selects the columns that ScanFile reads, from the run with a number.
 const FileColumns = `SELECT num, slot, filed, filed_sum, file_hash, file_size, file_crc FROM runs WHERE num = ?`
 
