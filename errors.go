@@ -64,6 +64,8 @@ var (
 	// ErrConflict: the run's definition has another revision than the patch is
 	// for; read it again with Engine.Definition.
 	ErrConflict = workflow.ErrConflict
+	// ErrAgain: a Rerun would do again what has completed; see AgainError.
+	ErrAgain = errors.New("it would do again what has completed, which ForkOptions.Again allows")
 	// ErrSuspended: an internal fault suspended the run; see its Failure.
 	ErrSuspended = workflow.ErrSuspended
 	// ErrUnknown: a commit failed, so the message may or may not have been

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -29,6 +31,32 @@ type ForkOptions struct {
 	// Results are what some of these tasks come to at once, in place of being sent again: at
 	// most one for each. What does not fit the node is refused.
 	Results []workflow.ForkResult
+	// Again lets Rerun do again what cannot be kept: without it, Rerun refuses to send what has
+	// completed in the other run and does not follow from the node.
+	Again bool
+}
+
+// An AgainError says that a rerun would do again what has completed in the other run and does not follow from
+// the node: it is ErrAgain.
+type AgainError struct {
+	Run   workflow.RunID
+	Nodes []workflow.NodeID // whose tasks or children it would send again
+}
+
+// Error names the nodes.
+func (e *AgainError) Error() string {
+	return fmt.Sprintf("run %q: %v: %s", string(e.Run), ErrAgain, nodesText(e.Nodes))
+}
+
+// Unwrap returns ErrAgain.
+func (e *AgainError) Unwrap() error { return ErrAgain }
+
+func nodesText(nodes []workflow.NodeID) string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = string(n)
+	}
+	return strings.Join(names, ", ")
 }
 
 // A ForkError says why a run cannot be forked as of a record.
@@ -81,9 +109,13 @@ func (e *Engine) Fork(ctx context.Context, id, newID workflow.RunID, o ForkOptio
 
 // Rerun makes a new run that performs a node of another one again, and what follows it: a
 // fork as of the record that made the node's token, the last one there or the one that t
-// names. What the other run did before is not done again, unless it was out by then; so a
-// run that failed is continued. If the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
-// id, or none at the node), and those of Fork.
+// names. So a run that failed is continued. What the other run did before is not done again, and neither is what
+// has completed there since without following from that token, such as the other branches of a fan-out around
+// it: it completes in the fork as it has there. Rerun is refused, with an *AgainError, if some of that cannot be kept,
+// such as a branch that maxConcurrency holds back until the node is done; with Again of o that is sent
+// again. What was out in the other run and never completed there is sent again, as Fork does; see SentAgain.
+// If the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
+// id, or none at the node), ErrAgain, and those of Fork.
 func (e *Engine) Rerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) error {
 	if err := checkRerun(t, o); err != nil {
 		return err
@@ -128,7 +160,7 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 
 // prepareFork checks what Fork is given, and returns the message that makes the run.
 func (e *Engine) prepareFork(ctx context.Context, newID workflow.RunID, t Target, o ForkOptions) (m state.RunForked, err error) {
-	m = state.RunForked{Run: newID, From: workflow.ForkPoint{Run: t.Run, Record: o.At}, InFlight: o.InFlight, Node: t.Node, Token: t.Token}
+	m = state.RunForked{Run: newID, From: workflow.ForkPoint{Run: t.Run, Record: o.At}, InFlight: o.InFlight, Node: t.Node, Token: t.Token, Again: o.Again}
 	if m.Act, err = e.actOf(ctx); err != nil {
 		return m, err
 	}
@@ -212,6 +244,60 @@ func (e *Engine) forkedBefore(ctx context.Context, m *state.RunForked) (exists b
 	return true, fmt.Errorf("%w: run %q lacks the record that forked it", ErrCorrupt, string(m.Run))
 }
 
+// SentAgain returns the nodes whose tasks and child runs a fork has sent again as it was made, or will when it is
+// resumed: those that were out in the other run as of its record, or that Again has allowed. The node of a rerun
+// is not among them. It is empty of a run that is no fork. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+func (e *Engine) SentAgain(ctx context.Context, id workflow.RunID) (again []workflow.NodeID, err error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	source, err := e.dir.ReadForkSource(ctx, id)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	var first workflow.TokenID
+	var unkept []workflow.NodeID
+	_, err = source.Replay(source.Records, func(s *state.State, r *decision.Record) {
+		if m, ok := r.Message.(state.RunForked); ok && m.Run == id {
+			again = sentAgain(s, m, first, unkept)
+		}
+		if r.Seq < int64(len(source.Records)) {
+			if next := &source.Records[r.Seq]; isForkOf(next, id) {
+				s.Epoch, first = next.Epoch, s.NextToken
+				plan, _ := planning.Step(s, next.Message, next.At)
+				unkept = plan.Unkept
+			}
+		}
+	})
+	return again, closedError(err)
+}
+
+func isForkOf(r *decision.Record, id workflow.RunID) bool {
+	m, ok := r.Message.(state.RunForked)
+	return ok && m.Run == id
+}
+
+// sentAgain returns the nodes of what a fork has sent, given its state and the first token that it has made itself.
+func sentAgain(s *state.State, m state.RunForked, first workflow.TokenID, unkept []workflow.NodeID) (again []workflow.NodeID) {
+	add := func(n workflow.NodeID) {
+		if !slices.Contains(again, n) {
+			again = append(again, n)
+		}
+	}
+	for _, id := range s.LiveTokens() {
+		t := s.Token(id)
+		out := t.Status == workflow.Dispatched || t.Status == workflow.WaitingForChild || t.Held && t.Attempt > 0
+		if !out || m.Token == 0 && id >= first || m.Token != 0 && growsFrom(s, id, m.Token) {
+			continue
+		}
+		add(t.Node)
+	}
+	for _, n := range unkept {
+		add(n)
+	}
+	return again
+}
+
 // isSameFork reports whether a fork was asked for as it is now.
 func isSameFork(was, m *state.RunForked) bool {
 	if was.InFlight != m.InFlight || was.Node != m.Node && m.Node != "" || was.Token != m.Token && m.Token != 0 ||
@@ -235,6 +321,8 @@ type fork struct {
 	state   *state.State      // after them
 	blobs   []decision.Blob   // to which the last one refers
 	told    []decision.Told   // by the last one
+
+	unkept []workflow.NodeID // that have completed in the source, and are performed again to come to the node of a rerun
 }
 
 // planFork finds the record after which a run is forked, and decides what comes of it.
@@ -276,7 +364,82 @@ func placeFork(source *store.ForkSource, m state.RunForked, now time.Time) (*for
 	if at == last && !ended {
 		m.AsOf = now.UnixMilli()
 	}
-	return &fork{source: source, message: m, records: beginAs(source.Records[:at], head.Run)}, nil
+	f := &fork{source: source, message: m, records: beginAs(source.Records[:at], head.Run)}
+	if m.Token == 0 {
+		return f, nil
+	}
+	return f, f.keepEnds()
+}
+
+// keepEnds notes what has completed since the record of a rerun, and neither follows from its
+// token nor leads to it.
+func (f *fork) keepEnds() error {
+	at, first := f.message.From.Record, workflow.TokenID(0)
+	var ends []state.KeptEnd
+	s, err := f.source.Replay(f.source.Records, func(s *state.State, r *decision.Record) {
+		if r.Seq == at {
+			first = s.NextToken
+		}
+		if r.Seq >= at && r.Seq < int64(len(f.source.Records)) {
+			next := &f.source.Records[r.Seq]
+			s.Epoch = next.Epoch
+			ends = append(ends, planning.Ends(s, next.Message, next.At)...)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	again := map[workflow.TokenID]bool{} // that lead to the token, or follow from it
+	for id := f.message.Token; id >= first; {
+		if id = s.Token(id).Parent; id != 0 {
+			again[id] = true
+		}
+	}
+	named := map[workflow.TokenID]bool{}
+	for _, end := range ends {
+		t := s.Token(end.Token)
+		switch n := s.Graph.Node(t.Node); {
+		case again[t.ID]:
+			if sends := n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow; sends && !slices.Contains(f.unkept, t.Node) {
+				f.unkept = append(f.unkept, t.Node)
+			}
+			continue
+		case growsFrom(s, t.ID, f.message.Token):
+			continue
+		}
+		f.message.Kept = append(f.message.Kept, end)
+		for ; t.ID >= first && !named[t.ID]; t = s.Token(t.Parent) {
+			named[t.ID] = true
+		}
+	}
+	for id := first; id < s.NextToken; id++ {
+		if t := s.Token(id); named[id] {
+			f.message.Made = append(f.message.Made, state.KeptToken{Token: id, Parent: t.Parent, Node: t.Node})
+		}
+	}
+	return nil
+}
+
+// growsFrom reports whether a token is another, or has grown from it.
+func growsFrom(s *state.State, id, from workflow.TokenID) bool {
+	for id > from {
+		id = s.Token(id).Parent
+	}
+	return id == from
+}
+
+// checkKept refuses a fork that would do again what has completed, unless that is asked for.
+func (f *fork) checkKept(unkept []workflow.NodeID) error {
+	nodes := slices.Clone(f.unkept)
+	for _, n := range unkept {
+		if !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) == 0 || f.message.Again {
+		return nil
+	}
+	return &AgainError{Run: f.source.Head.Run, Nodes: nodes}
 }
 
 // beginAs returns records of a run for a fork of it: the first one says whose they are.
@@ -338,6 +501,9 @@ func (e *Engine) decideFork(f *fork, now time.Time) (err error) {
 	if err != nil {
 		return fmt.Errorf("fork run %q: %w", string(f.source.Head.Run), err)
 	}
+	if err := f.checkKept(plan.Unkept); err != nil {
+		return err
+	}
 	record := decision.Record{
 		Seq: int64(len(f.records)) + 1, At: now, Epoch: f.state.Epoch, Planner: planning.Version, Message: f.message, Decisions: plan.Decisions,
 	}
@@ -350,9 +516,12 @@ func (e *Engine) decideFork(f *fork, now time.Time) (err error) {
 
 // commitFork makes the fork durable, in one transaction, and tells of it.
 func (e *Engine) commitFork(ctx context.Context, f *fork) error {
-	given := make([]any, len(f.message.Results))
-	for i, r := range f.message.Results {
-		given[i] = r.Output
+	var given []any
+	for _, r := range f.message.Results {
+		given = append(given, r.Output)
+	}
+	for _, k := range f.message.Kept {
+		given = append(given, k.Output)
 	}
 	release, err := e.pinReferences(ctx, given, f.state.Artifacts...)
 	if err != nil {

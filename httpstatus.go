@@ -29,7 +29,7 @@ var statuses = []struct {
 	{statusNotFound, []error{ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing}},
 	{statusConflict, []error{
 		ErrRunExists, ErrPublished, ErrStale, ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted,
-		ErrGroupClosed, ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed,
+		ErrGroupClosed, ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed, ErrAgain,
 	}},
 	{statusInsufficient, []error{ErrNoSpace}},
 	{statusUnavailable, []error{ErrBusy, ErrClosed, ErrUnknown, ErrFailed, ErrFenced, ErrLocked, context.Canceled}},
@@ -46,7 +46,7 @@ var statuses = []struct {
 //	404  ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing
 //	409  the state of the run does not allow it: ErrRunExists, ErrPublished, ErrStale,
 //	     ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted, ErrGroupClosed,
-//	     ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed
+//	     ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed, ErrAgain
 //	413  *workflow.LimitError
 //	503  again later, here or elsewhere: ErrBusy, ErrClosed, ErrUnknown, ErrFailed,
 //	     ErrFenced, ErrLocked, a context that was cancelled

@@ -36,6 +36,15 @@ type Simulation struct {
 	state  *state.State
 	now    time.Time
 	steps  []SimulatedStep
+	again  []workflow.NodeID
+}
+
+// SentAgain returns what [Engine.SentAgain] would of a run that [Engine.SimulateFork] or SimulateRerun has made.
+func (s *Simulation) SentAgain() []workflow.NodeID {
+	if s == nil {
+		return nil
+	}
+	return slices.Clone(s.again)
 }
 
 // MaxSimulatedSteps bounds the steps of a simulation.

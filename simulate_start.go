@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -93,10 +94,19 @@ func (e *Engine) simulateForkOf(
 	h := source.Head
 	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = m.Run, "", "", f.message.From, int64(len(f.records))
 	sim := e.simulateFrom(s, h)
+	plan, err := planning.Step(s, f.message, now)
+	if err == nil {
+		err = f.checkKept(plan.Unkept)
+	}
+	if err != nil {
+		return nil, err
+	}
+	first := s.NextToken
 	sim.now = now // as of when it was placed: no time passes before the first step, as in Fork
 	if _, err := sim.beginWith(f.message); err != nil {
 		return nil, err
 	}
+	sim.again = sentAgain(sim.state, f.message, first, plan.Unkept)
 	records := f.records
 	for _, step := range sim.Steps() {
 		records = append(records, step.Record)

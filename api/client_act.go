@@ -69,7 +69,7 @@ func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dr
 }
 
 // Fork makes a new run of another one, as Engine.Fork and Engine.Rerun do.
-func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out pawl.RunSummary, err error) {
+func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out Forked, err error) {
 	q := aboutRun(id, "/forks")
 	q.method, q.body, q.acts = http.MethodPost, f, true
 	err = c.ask(ctx, q, &out)

@@ -77,6 +77,7 @@ var codes = []struct {
 	{pawl.ErrAlreadyVoted, "already_voted"},
 	{pawl.ErrGroupClosed, "group_closed"},
 	{pawl.ErrConflict, "conflict"},
+	{pawl.ErrAgain, "done_again"},
 	{pawl.ErrSuspended, "suspended"},
 	{pawl.ErrMaintenance, "maintenance"},
 	{pawl.ErrFollowed, "followed"},

@@ -18,8 +18,15 @@ type Fork struct {
 	Token    workflow.TokenID  `json:"token,omitzero"`    // one of its tokens
 	InFlight workflow.InFlight `json:"inFlight,omitzero"` // what becomes of tasks that were out: "" sends them again, park leaves them to an operator
 	Results  []ForkResult      `json:"results,omitzero"`  // what some of them come to
+	Again    bool              `json:"again,omitzero"`    // with Node or Token: what has completed and cannot be kept is done again
 	By       string            `json:"by,omitzero"`       // who forks the run
 	Reason   string            `json:"reason"`
+}
+
+// A Forked is a fork that was made, and what it has sent again: see pawl.Engine.SentAgain.
+type Forked struct {
+	pawl.RunSummary
+	SentAgain []workflow.NodeID `json:"sentAgain,omitzero"`
 }
 
 // A ForkResult is what a task that was out comes to in a fork.
@@ -54,7 +61,7 @@ func (c *call) forkRun() error {
 	}
 	ctx, cancel := context.WithTimeout(pawl.Because(pawl.As(context.WithoutCancel(c.r.Context()), f.By), f.Reason), commitTime)
 	defer cancel()
-	o := pawl.ForkOptions{At: f.At, InFlight: f.InFlight}
+	o := pawl.ForkOptions{At: f.At, InFlight: f.InFlight, Again: f.Again}
 	for _, r := range f.Results {
 		o.Results = append(o.Results, workflow.ForkResult{Token: r.Token, Node: r.Node, Output: valueOf(r.Output)})
 	}
@@ -84,5 +91,10 @@ func (c *call) forkRun() error {
 	if err != nil {
 		return err
 	}
-	return c.replyStatus(status, c.viewerOf(f.To).showSummary(&s))
+	sent, err := c.engine.SentAgain(ctx, f.To)
+	if err != nil {
+		return err
+	}
+	s.Outcome = c.viewerOf(f.To).showOutcome(s.Outcome)
+	return c.replyStatus(status, Forked{RunSummary: s, SentAgain: sent})
 }

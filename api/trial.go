@@ -74,13 +74,14 @@ func (c *call) replyToTrial(id workflow.RunID, try func() (*pawl.Simulation, err
 	}
 	s, v := copied.Summary(), c.viewerOf(id)
 	s.Outcome = v.showOutcome(s.Outcome)
-	return c.reply(Tried{RunSummary: s, Future: v.showFuture(copied)})
+	return c.reply(Tried{RunSummary: s, Future: v.showFuture(copied), SentAgain: copied.SentAgain()})
 }
 
 // A Tried is the run that a start or a fork would make, and what would be decided on the way.
 type Tried struct {
 	pawl.RunSummary
 	*Future
+	SentAgain []workflow.NodeID `json:"sentAgain,omitzero"` // of a fork: whose tasks and child runs would be sent again
 }
 
 // maxActs bounds the acts of a trial.

@@ -52,6 +52,10 @@ type Plan struct {
 	Decisions []Decision
 	Trace     []Note // why, if planning.Explain was asked; never applied
 	Blobs     []Blob // that the decisions refer to; put before they are committed
+
+	// Unkept are the nodes of the tokens, of those in RunForked.Kept, that could not complete: their nodes are
+	// performed again in the fork.
+	Unkept []workflow.NodeID
 }
 
 // A Note says why a plan is as it is: a condition with what it has read, a limit, the

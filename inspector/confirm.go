@@ -24,6 +24,7 @@ type effect struct {
 	Href    string
 	Target  string // as the form has it
 	Refused string
+	Again   []string // of a fork: nodes whose tasks and child runs it sends again
 	Events  []effectEvent
 	More    int
 	Nothing bool
@@ -255,6 +256,9 @@ func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
 	if err != nil {
 		e.Refused = err.Error()
 		return nil
+	}
+	for _, n := range sim.SentAgain() {
+		e.Again = append(e.Again, string(n))
 	}
 	p.addSteps(e, sim)
 	return nil

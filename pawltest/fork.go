@@ -21,6 +21,7 @@ type forkEvent struct {
 	Node     string        `yaml:"node"` // a rerun
 	InFlight string        `yaml:"inFlight"`
 	Results  []givenResult `yaml:"results"`
+	Again    bool          `yaml:"again"`
 	Run      string        `yaml:"run"`
 }
 
@@ -43,7 +44,7 @@ type standing struct {
 
 // forkRun makes a fork of a run.
 func (d *driver) forkRun(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *forkEvent) error {
-	o := pawl.ForkOptions{At: int64(e.Record), InFlight: workflow.InFlight(e.InFlight)}
+	o := pawl.ForkOptions{At: int64(e.Record), InFlight: workflow.InFlight(e.InFlight), Again: e.Again}
 	for _, r := range e.Results {
 		given := workflow.ForkResult{Node: workflow.NodeID(r.Node), Output: r.Output.orElse(map[string]any{})}
 		if r.Index != nil {

@@ -220,6 +220,9 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 	if branch != nil || f != nil {
 		return branch, f
 	}
+	if p.ends != nil {
+		*p.ends = append(*p.ends, state.KeptEnd{Token: t.ID, Output: c.output, Metadata: c.metadata, Artifacts: c.artifacts})
+	}
 	if q != p {
 		// Nothing can fail from here on but a limit of the run. What the fork wrote becomes
 		// the planner's own, and so do the branches and tokens that its cancelling has

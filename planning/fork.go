@@ -11,7 +11,8 @@ import (
 
 // forkRun turns the state, which is that of the forked run, into the state of the fork. Whatever waits
 // for time keeps the time that was left. Running tasks and children belong to the forked run: in the
-// fork each of them gets the result that the message gives, is sent again, or waits for an operator.
+// fork each of them gets the result that the message gives, completes as it has in the forked run (see
+// keep.go), is sent again, or waits for an operator.
 //
 // Say that task a is out with a result given and task b without: a completes, whatever
 // follows from that is decided, and b is sent, unless it is to be parked, under the epoch of
@@ -29,6 +30,7 @@ func (p *planner) forkRun(m state.RunForked) error {
 		if len(m.Results) > 0 {
 			return workflow.ErrSuspended
 		}
+		p.keepNothing(&m)
 		return nil // what is out is sent when the fork is resumed
 	}
 	// Noted before results are given, because what these set going is not to be sent a second
@@ -43,6 +45,7 @@ func (p *planner) forkRun(m state.RunForked) error {
 	if err != nil {
 		return err
 	}
+	out = append(out, p.keepEnds(&m, given)...)
 	for i, id := range given {
 		if err := p.giveResult(id, m.Results[i].Output); err != nil {
 			return err

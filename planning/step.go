@@ -61,7 +61,7 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	// A plan that has met no bound is the answer. One that has is thrown away whole: the run
 	// fails instead.
 	if p.budget.limit == nil {
-		return decision.Plan{Decisions: p.decisions, Trace: p.trace, Blobs: p.blobs}, nil
+		return decision.Plan{Decisions: p.decisions, Trace: p.trace, Blobs: p.blobs, Unkept: p.unkept}, nil
 	}
 	if routes != nil {
 		*routes = nil // what was taken is not committed
@@ -152,7 +152,9 @@ type planner struct {
 	blobs     []decision.Blob  // to which the decisions refer
 	budget    *budget          // shared by all forks
 	reach     reachCache
-	routes    *[]Route // that are taken; nil if nobody asks
+	routes    *[]Route          // that are taken; nil if nobody asks
+	ends      *[]state.KeptEnd  // of the nodes that complete; nil if nobody asks
+	unkept    []workflow.NodeID // see decision.Plan
 }
 
 // An entry is a token about to begin at its node. It is not a decision, since nothing of it

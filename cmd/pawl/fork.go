@@ -24,6 +24,7 @@ type forkCommand struct {
 	Node     string   `xor:"place" placeholder:"NODE" help:"Before this node, or this token, as t5, was performed last."`
 	InFlight string   `enum:"again,park" default:"again" help:"Tasks that were out: again sends them again, park leaves them to an operator."`
 	Result   []string `sep:"none" placeholder:"NODE=JSON" help:"What the task that was out at NODE, or of the token, as t5, has come to; it is not sent again."`
+	Again    bool     `help:"With --node: do again what has completed and cannot be kept. Without it, such a fork is refused."`
 	DryRun   bool     `help:"Say what the new run would be. Nothing is changed."`
 	By       string   `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason   string   `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
@@ -41,7 +42,7 @@ func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: c.Offline, dirFlag: c.dirFlag}
 	return a.withActor(ctx, con, func(e *reached) error {
-		f := api.Fork{To: workflow.RunID(c.To), At: at, By: a.By, Reason: c.Reason}
+		f := api.Fork{To: workflow.RunID(c.To), At: at, Again: c.Again, By: a.By, Reason: c.Reason}
 		if c.Node != "" {
 			at, err := e.targetIn(ctx, c.Run, api.Operation{}, c.Node)
 			if err != nil {
@@ -57,6 +58,9 @@ func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		if c.DryRun {
 			done, err := e.DryRunFork(ctx, workflow.RunID(c.Run), f)
+			if err == nil && !c.JSON {
+				con.printSentAgain(done.SentAgain)
+			}
 			return a.printTrial(con, e, f.To, done, err)
 		}
 		s, err := e.Fork(ctx, workflow.RunID(c.Run), f)
@@ -68,9 +72,22 @@ func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 			return nil
 		}
 		con.printLine("%s is %s after record %d", c.To, c.Run, s.ForkedFrom.Record)
+		con.printSentAgain(s.SentAgain)
 		con.printLine("%s", a.sourceText(e))
 		return nil
 	})
+}
+
+// printSentAgain names the nodes whose tasks and child runs are sent again, beside the one that is to be.
+func (con *console) printSentAgain(nodes []workflow.NodeID) {
+	if len(nodes) == 0 {
+		return
+	}
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = string(n)
+	}
+	con.printLine("sends again: %s", strings.Join(names, ", "))
 }
 
 // recordOf returns the record that --at names; 0 if it is not given.

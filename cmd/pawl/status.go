@@ -62,7 +62,7 @@ var statuses = []struct {
 	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished, pawl.ErrNoBase, blob.ErrMissing}},
 	{exitRefused, []error{
 		pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrStale, pawl.ErrEnded, pawl.ErrNotEnded, pawl.ErrNotLive, pawl.ErrAmbiguous,
-		errExhibit, errRefusedAct, pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy, pawl.ErrFollowed,
+		errExhibit, errRefusedAct, pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy, pawl.ErrFollowed, pawl.ErrAgain,
 	}},
 }
 
@@ -76,6 +76,7 @@ var hints = []struct {
 	{pawl.ErrRunNotFound, "pawl ls lists the runs"},
 	{pawl.ErrAmbiguous, "pawl tokens RUN lists the tokens: name one, as t5"},
 	{pawl.ErrNotLive, "pawl inbox lists what waits for people, pawl why RUN what the run waits for"},
+	{pawl.ErrAgain, "--again allows that; --result NODE=JSON gives what a task that was out has come to; nothing is made now"},
 	{pawl.ErrConflict, "pawl show RUN tells its revision"},
 	{pawl.ErrEnded, "pawl fork RUN NEW-RUN makes a run of one that has ended"},
 }

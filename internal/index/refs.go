@@ -102,11 +102,14 @@ func messagePayload(m state.Message) any {
 	}
 }
 
-// givenOutputs returns the results that are given in a fork.
+// givenOutputs returns the results that are given in a fork, or kept there.
 func givenOutputs(m state.RunForked) []any {
 	var out []any
 	for _, r := range m.Results {
 		out = append(out, r.Output)
+	}
+	for _, k := range m.Kept {
+		out = append(out, k.Output)
 	}
 	return out
 }

@@ -176,7 +176,24 @@ type (
 		Node     workflow.NodeID       `json:"node,omitzero"`  // of a rerun: where it begins, and
 		Token    workflow.TokenID      `json:"token,omitzero"` // with which token
 		Results  []workflow.ForkResult `json:"results,omitzero"`
+		Kept     []KeptEnd             `json:"kept,omitzero"`  // of a rerun: what other tokens had come to since
+		Made     []KeptToken           `json:"made,omitzero"`  // the tokens among those of Kept, and before them, that the state lacks
+		Again    bool                  `json:"again,omitzero"` // what cannot be kept may be done again
 		Act      Act                   `json:"act,omitzero"`
+	}
+	// A KeptEnd is how a token of a run that is forked completed its node, after the record of the fork: in the fork,
+	// the token that stands for it completes so again, and nothing is sent.
+	KeptEnd struct {
+		Token     workflow.TokenID    `json:"token"` // of the run that is forked
+		Output    any                 `json:"output,omitzero"`
+		Metadata  map[string]any      `json:"metadata,omitzero"`
+		Artifacts []workflow.Artifact `json:"artifacts,omitzero"`
+	}
+	// A KeptToken says from which token another one grew, by which the one in the fork is found that stands for it.
+	KeptToken struct {
+		Token  workflow.TokenID `json:"token"`
+		Parent workflow.TokenID `json:"parent"`
+		Node   workflow.NodeID  `json:"node"`
 	}
 	// Stall fails a run that has done nothing for a time and waits for nothing that comes by itself. The engine sends
 	// it, with Options.StallAfter. If the run has written further events since, it has moved and nothing happens.
