@@ -2,6 +2,8 @@ package pawl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -106,9 +108,20 @@ type RunSummary struct {
 	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
 	Parent     workflow.RunID     `json:"parent,omitzero"`     // of a child run; "" without
 	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
+	Trouble    string             `json:"trouble,omitzero"`    // why nothing more can be said of the run: its row in the index is damaged
 }
 
+// summaryOf returns what a list says of a run. Of one with an instant that nothing can show it says that, in place of the instants.
 func summaryOf(h *store.Head) RunSummary {
+	for _, at := range []time.Time{h.StartedAt, h.EndedAt, h.Alarm} {
+		if y := at.Year(); y < 1 || y > 9999 {
+			known := *h
+			known.StartedAt, known.EndedAt, known.Alarm = time.Time{}, time.Time{}, time.Time{}
+			out := summaryOf(&known)
+			out.Trouble = fmt.Sprintf("it has an instant of the year %d: there are those of the years 1 to 9999 only", y)
+			return out
+		}
+	}
 	return RunSummary{
 		Outcome: h.Outcome(), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Seq: h.Seq, Alarm: h.Alarm,
 		Labels: h.Labels, Parent: h.Parent, ForkedFrom: h.ForkedFrom,
@@ -122,7 +135,7 @@ type RunFilter = store.RunFilter
 // Runs lists runs in the order in which they came into the directory, by their start or
 // by Repair, from the index, page by page: it looks at some 250 runs at a time, and
 // commits go on in between. A run that is started meanwhile may be in the list or not.
-// An error ends the list: of a damaged row ErrCorrupt, of a Where that is wrong, or cannot be
+// A run of which nothing can be shown is in the list, with its Trouble, whether or not it fits. An error ends the list: of a Where that is wrong, or cannot be
 // evaluated for a run, a *WhereError, which comes with ErrInvalid; of a run of After that there is not
 // ErrRunNotFound; ErrClosed; that of ctx, also while no run fits.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
@@ -131,6 +144,12 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 	}
 	return func(yield func(RunSummary, error) bool) {
 		for h, err := range e.dir.HeadsUntil(ctx, f) {
+			if damage := (*CorruptError)(nil); errors.As(err, &damage) && damage.Run != "" {
+				if !yield(RunSummary{Outcome: workflow.Outcome{Run: damage.Run}, Trouble: damage.Error()}, nil) {
+					return
+				}
+				continue
+			}
 			if err != nil {
 				yield(RunSummary{}, invalidWhere(closedError(err)))
 				return

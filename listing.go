@@ -105,7 +105,11 @@ func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act fun
 		if err != nil {
 			return n, err
 		}
-		switch err := act(&l); {
+		err := troubleError(l.Run, l.Trouble)
+		if err == nil {
+			err = act(&l)
+		}
+		switch {
 		case err == nil:
 			n++
 		case errors.Is(err, ErrNotLive), errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):

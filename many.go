@@ -100,13 +100,25 @@ func (e *Engine) ActOnAll(ctx context.Context, f RunFilter, act func(*RunSummary
 		if err != nil {
 			return out, err
 		}
-		changed, err := act(&r)
+		changed, err := false, troubleError(r.Run, r.Trouble)
+		if err == nil {
+			changed, err = act(&r)
+		}
 		if err := out.addResult(r.Run, changed, err, ctx.Err() != nil); err != nil {
 			return out, fmt.Errorf("run %q: %w", string(r.Run), err)
 		}
 	}
 	out.Cursor = ""
 	return out, nil
+}
+
+// troubleError returns the error of what a list shows as damaged; nil of what is not. Nobody knows whether that fits a filter, so nothing
+// is done to it.
+func troubleError(run workflow.RunID, trouble string) error {
+	if trouble == "" {
+		return nil
+	}
+	return &CorruptError{Run: run, File: "pawl.db", What: trouble}
 }
 
 // addResult counts what has come of one run. It returns an error that concerns all of them; whose time was up, that of the call

@@ -37,8 +37,8 @@ type TokenRefusal struct {
 // left if the error says that it waits no longer, and the others are acted on. Errors that concern all end the
 // call, as those of ActOnAll do. Repeating it, from the Cursor of the report or from the beginning, is safe if act is.
 func (e *Engine) ActOnDeadLetters(ctx context.Context, f DeadLetterFilter, act func(*DeadLetter) (changed bool, err error)) (TokensReport, error) {
-	w := waitingTokens[DeadLetter]{from: Target{Run: f.After, Token: f.AfterToken}, limit: f.Limit, act: act, targetOf: func(l *DeadLetter) Target {
-		return Target{Run: l.Run, Token: l.Token}
+	w := waitingTokens[DeadLetter]{from: Target{Run: f.After, Token: f.AfterToken}, limit: f.Limit, act: act, targetOf: func(l *DeadLetter) (Target, error) {
+		return Target{Run: l.Run, Token: l.Token}, troubleError(l.Run, l.Trouble)
 	}}
 	f.Limit = 0 // one more is looked for, which says whether there is a cursor
 	w.list = e.DeadLetters(ctx, f)
@@ -48,8 +48,8 @@ func (e *Engine) ActOnDeadLetters(ctx context.Context, f DeadLetterFilter, act f
 // ActOnApprovals gives act every open approval that fits the filter, as ActOnDeadLetters does dead letters: act usually
 // calls Vote.
 func (e *Engine) ActOnApprovals(ctx context.Context, f ApprovalFilter, act func(*Approval) (changed bool, err error)) (TokensReport, error) {
-	w := waitingTokens[Approval]{from: Target{Run: f.After, Token: f.AfterToken}, limit: f.Limit, act: act, targetOf: func(a *Approval) Target {
-		return Target{Run: a.Run, Token: a.Token}
+	w := waitingTokens[Approval]{from: Target{Run: f.After, Token: f.AfterToken}, limit: f.Limit, act: act, targetOf: func(a *Approval) (Target, error) {
+		return Target{Run: a.Run, Token: a.Token}, troubleError(a.Run, a.Trouble)
 	}}
 	f.Limit = 0
 	w.list = e.Approvals(ctx, f)
@@ -62,7 +62,7 @@ type waitingTokens[T any] struct {
 	from     Target // after which the list begins
 	limit    int    // 0 is all
 	act      func(*T) (bool, error)
-	targetOf func(*T) Target
+	targetOf func(*T) (Target, error) // an error is of one that is shown as damaged
 }
 
 // actOnEach acts on one token after the other. It looks at one more than the limit, whose error is of what was not asked for.
@@ -84,8 +84,11 @@ func (w *waitingTokens[T]) actOnEach(ctx context.Context, e *Engine) (out Tokens
 		if err != nil {
 			return out, err
 		}
-		t := w.targetOf(&x)
-		changed, err := w.act(&x)
+		changed := false
+		t, err := w.targetOf(&x)
+		if err == nil {
+			changed, err = w.act(&x)
+		}
 		if err := out.addResult(t, changed, err, ctx.Err() != nil); err != nil {
 			return out, fmt.Errorf("run %q: %w", string(t.Run), err)
 		}

@@ -97,7 +97,13 @@ const largeText = 64 << 10
 // record is what was encoded, but for what a journal does not hold: the graph of a PatchRun,
 // which is compiled when it is applied, and the measure of a result, which the planner then
 // takes anew.
+//
+// It fails if the instant is outside of the years 1 to 9999: no engine writes one, and neither RFC 3339 nor JSON has a form for it.
+// An instant before that of the record before is none of that kind, since wall clocks are set back.
 func (e Encoded) Decode(lookup codec.Lookup) (Record, error) {
+	if y := e.At.Year(); y < 1 || y > 9999 {
+		return Record{}, fmt.Errorf("record %d is of the year %d: there are instants of the years 1 to 9999 only", e.Seq, y)
+	}
 	r := Record{Seq: e.Seq, At: e.At, Epoch: e.Epoch, Planner: e.Planner}
 	var err error
 	if r.Message, err = state.Messages.Decode(e.Message, lookup); err != nil {

@@ -38,6 +38,9 @@ func (p *page) rowOf(r *pawl.RunSummary) runRow {
 	if r.Failure != nil {
 		row.Failure = shortText(p.failureAt(r.Failure), 160)
 	}
+	if r.Trouble != "" {
+		row.Failure = shortText(r.Trouble, 160)
+	}
 	return row
 }
 

@@ -214,6 +214,9 @@ func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter) (rows [
 			Run: l.Run, Node: l.Node, Href: p.tokenLink(l.Run, l.Token), RunHref: p.runLink(l.Run), Workflow: l.Workflow, Task: l.Task,
 			Attempts: l.Attempts, Code: l.Failure.Code, Failure: p.textAt(l.Failure.Message, 240), Since: p.instantOf(l.At),
 		}
+		if l.Trouble != "" {
+			row.Failure = shortText(l.Trouble, 240)
+		}
 		if l.Input != nil { // by which tasks of one fan-out are told apart
 			row.Input = p.valueAt(l.Run, "input", l.Input, smallValue)
 		}
@@ -246,6 +249,9 @@ func (p *page) approvalRowOf(a *pawl.Approval) approvalRow {
 		target: targetText(a.Run, a.Token), Acts: p.inboxLinks(a.Run, a.Token, "approve", "reject"),
 		Run: a.Run, Node: a.Node, Href: p.tokenLink(a.Run, a.Token), RunHref: p.runLink(a.Run), Workflow: a.Workflow,
 		Message: p.textAt(a.Message, 400), Approved: a.Approved, Rejected: a.Rejected, Due: p.instantOf(a.Due),
+	}
+	if a.Trouble != "" {
+		row.Message = shortText(a.Trouble, 400)
 	}
 	if a.Input != nil {
 		row.Input = p.valueAt(a.Run, "input", a.Input, smallValue)

@@ -30,11 +30,12 @@ type Approval struct {
 	Workflow string           `json:"workflow"` // name of the run's definition
 	Token    workflow.TokenID `json:"token"`
 	Node     workflow.NodeID  `json:"node"`
-	Message  string           `json:"message"`        // what people are asked
-	Input    any              `json:"input,omitzero"` // of the node, a value of the JSON model; nil if it has none
-	Approved int              `json:"approved"`       // votes so far
-	Rejected int              `json:"rejected"`       // votes so far
-	Due      time.Time        `json:"due,omitzero"`   // it times out; zero if never
+	Message  string           `json:"message"`          // what people are asked
+	Input    any              `json:"input,omitzero"`   // of the node, a value of the JSON model; nil if it has none
+	Approved int              `json:"approved"`         // votes so far
+	Rejected int              `json:"rejected"`         // votes so far
+	Due      time.Time        `json:"due,omitzero"`     // it times out; zero if never
+	Trouble  string           `json:"trouble,omitzero"` // why nothing more can be said of it: its row is damaged
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
@@ -44,11 +45,12 @@ type DeadLetter struct {
 	Workflow string           `json:"workflow"` // name of the run's definition
 	Token    workflow.TokenID `json:"token"`
 	Node     workflow.NodeID  `json:"node"`
-	Task     string           `json:"task"`           // its type
-	Attempts int              `json:"attempts"`       // made so far
-	Failure  workflow.Failure `json:"failure"`        // of the last attempt
-	Input    any              `json:"input,omitzero"` // of the task, a value of the JSON model
-	At       time.Time        `json:"at"`             // since when it waits
+	Task     string           `json:"task"`             // its type
+	Attempts int              `json:"attempts"`         // made so far
+	Failure  workflow.Failure `json:"failure"`          // of the last attempt
+	Input    any              `json:"input,omitzero"`   // of the task, a value of the JSON model
+	At       time.Time        `json:"at"`               // since when it waits
+	Trouble  string           `json:"trouble,omitzero"` // why nothing more can be said of it: its row is damaged
 }
 
 // A DeadLetterFilter selects dead letters. The zero value of a field is any. After is the place that
@@ -170,7 +172,7 @@ func (d *Dir) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approva
 	})
 }
 
-// allApprovals yields every open approval behind one, without the filter. A row that cannot be read ends it with an error.
+// allApprovals yields every open approval behind one, without the filter. Of a row that is damaged it has the token, and what is wrong.
 func (d *Dir) allApprovals(ctx context.Context, from listStart) iter.Seq2[Approval, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		return db.Each(nextApprovals, row, after.num, after.token, int64(listRows))
@@ -186,8 +188,10 @@ func (d *Dir) allApprovals(ctx context.Context, from listStart) iter.Seq2[Approv
 				a.Message = t.first
 				a.Input, err = codec.DecodeValue([]byte(t.input))
 			}
-			if err != nil {
-				return d.listError(a.Run, "an approval", err)
+			if err = d.listError(a.Run, "an approval", err); errors.Is(err, ErrCorrupt) {
+				a = Approval{Run: a.Run, Workflow: a.Workflow, Token: a.Token, Node: a.Node, Trouble: err.Error()}
+			} else if err != nil {
+				return err
 			}
 			row(a)
 			return nil
@@ -224,8 +228,10 @@ func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[Dea
 				l.Failure = *failure
 				l.Input, err = codec.DecodeValue([]byte(t.input))
 			}
-			if err != nil {
-				return d.listError(l.Run, "a dead letter", err)
+			if err = d.listError(l.Run, "a dead letter", err); errors.Is(err, ErrCorrupt) {
+				l = DeadLetter{Run: l.Run, Workflow: l.Workflow, Token: l.Token, Node: l.Node, Trouble: err.Error()}
+			} else if err != nil {
+				return err
 			}
 			row(l)
 			return nil
@@ -252,7 +258,7 @@ func (s listStart) keyOf(ctx context.Context, d *Dir) (listKey, error) {
 		return listKey{}, nil
 	}
 	row, err := d.readRowUntil(ctx, s.run)
-	if err != nil {
+	if err != nil && (!errors.Is(err, ErrCorrupt) || row.Num == 0) { // a damaged row has its place all the same
 		return listKey{}, err
 	}
 	return listKey{row.Num, int64(s.token)}, nil
@@ -287,7 +293,7 @@ func (d *Dir) readListed(r *sqlite.Row, id workflow.RunID, first int) (listed, e
 
 // listError returns the error of a row in a list.
 func (d *Dir) listError(id workflow.RunID, what string, err error) error {
-	if errors.Is(err, ErrSealed) {
+	if err == nil || errors.Is(err, ErrSealed) {
 		return err
 	}
 	return &CorruptError{Run: id, File: d.pathOf(indexFile), What: what + " in the index is damaged", Err: err}

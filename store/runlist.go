@@ -84,7 +84,8 @@ const (
 // AllHeads yields the rows of all runs that fit the filter, in the order of their
 // starts, in pages: commits go on in between. If the run that it begins after does not exist, it
 // fails with ErrRunNotFound, and with a *WhereError if its condition cannot be compiled, or
-// evaluated for a run that is looked at.
+// evaluated for a run that is looked at. A row that is damaged is yielded with its run and a *CorruptError, whether or not it fits, and the
+// list goes on if the caller does; every other error is the last one.
 func (d *Dir) AllHeads(f RunFilter) iter.Seq2[Head, error] {
 	return d.HeadsUntil(context.Background(), f)
 }
@@ -115,6 +116,13 @@ func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error
 				if err == nil {
 					fits, err = l.takeRow(&rows[i])
 				}
+				if damage := (*CorruptError)(nil); errors.As(err, &damage) && damage.Run != "" {
+					l.listed++ // whether it fits is not known
+					if !yield(Head{Run: damage.Run}, err) || l.isFull() {
+						return
+					}
+					fits, err = false, nil
+				}
 				if err == nil && fits {
 					l.listed++
 					if !yield(rows[i].Head, nil) || l.isFull() {
@@ -139,7 +147,7 @@ func (d *Dir) HeadsUntil(ctx context.Context, f RunFilter) iter.Seq2[Head, error
 // beginAfter passes over the runs up to one of them.
 func (l *runList) beginAfter(ctx context.Context, id workflow.RunID) error {
 	row, err := l.d.readRowUntil(ctx, id)
-	if err != nil {
+	if err != nil && (!errors.Is(err, ErrCorrupt) || row.Num == 0) { // a damaged row has its place all the same
 		return err
 	}
 	l.last = row.Num

@@ -74,7 +74,7 @@ func (l *runList) compileWhere(context.Context) (err error) {
 // takeRow decodes a row of a page, and reports whether the condition of the filter holds for
 // it. What is large of a row is decoded only if it does.
 //
-// A row that is damaged is not passed over: its error is what the caller gets.
+// A row that is damaged is not passed over: its error is yielded with its run.
 func (l *runList) takeRow(r *index.Row) (bool, error) {
 	if l.where == nil || r.IsDamaged() {
 		return true, l.d.decodeRow(r)
