@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -104,6 +105,20 @@ var actKinds = map[string]actKind{
 	actElapse:  {fields: []string{"elapse"}, doAct: elapseTime},
 }
 
+// mostBody bounds the body of an act, by the largest of its fields.
+func (k *actKind) mostBody() int64 {
+	switch {
+	case k.ofDefine:
+		return maxBody
+	case slices.ContainsFunc(k.fields, func(name string) bool { return slices.Contains(valueFields, name) }):
+		return valueBody
+	}
+	return smallBody
+}
+
+// valueFields are the fields of acts that have values of any size, or long lists.
+var valueFields = []string{"payload", "item", "output", "data", "message", "nodes"}
+
 // valueOf returns a value of a body; nil if it has none.
 func valueOf(raw json.RawMessage) any {
 	if raw == nil {
@@ -119,8 +134,10 @@ func valueOf(raw json.RawMessage) any {
 // the checks is that of what costs little first: the body is read and decoded, then the target and
 // the name are checked, and only replyToAct asks the engine. Rights were checked by serveRoute.
 func actPerforms(do string) func(*call) error {
+	kind := actKinds[do]
+	most := kind.mostBody()
 	return func(c *call) error {
-		text, err := c.readBody()
+		text, err := c.readBody(most)
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ type Followed struct {
 // readBackup reads where a copy goes. The path must be absolute: the working directory of the
 // engine is nothing that the caller knows.
 func (c *call) readBackup() (b Backup, o pawl.FollowOptions, err error) {
-	text, err := c.readBody()
+	text, err := c.readBody(smallBody)
 	if err == nil {
 		err = decodeObject(text, &b)
 	}

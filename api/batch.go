@@ -149,11 +149,19 @@ func batchOf(r *pawl.ManyReport, dry bool) *Batch {
 // minute after which proxies commonly give up, so that the answer comes through with its cursor.
 const batchTime = 20 * time.Second
 
+// mostBatch bounds the body of a batch: only who may patch sends a definition.
+func (c *call) mostBatch() int64 {
+	if c.rights&Define != 0 {
+		return maxBody
+	}
+	return valueBody
+}
+
 // readBatchAct reads what is to be done, and in whose name. The right Define is checked here, not
 // by the route, since the body decides whether the batch is a patch. A Base is refused: the
 // revisions of many runs differ, and actOnOne takes that of each.
 func (c *call) readBatchAct() (*Operation, error) {
-	text, err := c.readBody()
+	text, err := c.readBody(c.mostBatch())
 	if err != nil {
 		return nil, err
 	}

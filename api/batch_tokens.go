@@ -94,7 +94,7 @@ func (c *call) doTokenBatch(q *query, may []string, each func(context.Context, i
 // readTokenAct reads what is to be done, and in whose name. A body that names a token or a node is
 // refused: the filter of the query chooses.
 func (c *call) readTokenAct(may []string) (*Operation, error) {
-	text, err := c.readBody()
+	text, err := c.readBody(valueBody)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (c *call) forkRun() error {
 	if q.err != nil {
 		return q.err
 	}
-	text, err := c.readBody()
+	text, err := c.readBody(smallBody)
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,9 @@ type route struct {
 type call struct {
 	*server
 	caller
-	w http.ResponseWriter
-	r *http.Request
+	w    http.ResponseWriter
+	r    *http.Request
+	load *crowd.Load // the body; nil until it is read
 }
 
 func newServer(s *server) http.Handler {
@@ -102,6 +103,9 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	}
 	if err == nil {
 		err = c.serveAdmitted(r)
+	}
+	if c.load != nil { // what was read and decoded is held until here
+		c.load.Leave()
 	}
 	if err != nil {
 		writeError(w, err)

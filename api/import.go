@@ -36,7 +36,7 @@ func (c *call) importRun() error {
 	if q.err != nil {
 		return q.err
 	}
-	text, err := c.readBody()
+	text, err := c.readBody(smallBody)
 	if err != nil {
 		return err
 	}

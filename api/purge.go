@@ -26,7 +26,7 @@ type Purged struct {
 // purgeRun forgets a run that has ended. The preview comes first in both cases: afterwards nobody
 // could say how much there was.
 func (c *call) purgeRun() error {
-	text, err := c.readBody()
+	text, err := c.readBody(smallBody)
 	if err != nil {
 		return err
 	}

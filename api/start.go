@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -35,7 +36,7 @@ func (c *call) startRun() error {
 	if q.err != nil {
 		return q.err
 	}
-	text, err := c.readBody()
+	text, err := c.readBody(maxBody)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (c *call) publishDefinition() error {
 	if q.err != nil {
 		return q.err
 	}
-	text, err := c.readBody()
+	text, err := c.readBody(maxBody)
 	if err != nil {
 		return err
 	}
@@ -134,20 +135,29 @@ func (c *call) publishDefinition() error {
 	return c.reply(out)
 }
 
-// maxBody bounds the body of a request, in bytes: a definition with its input.
-const maxBody = 16 << 20
+// The bounds of the body of a request, in bytes, by what is expected in it: small is a name and a reason, a value is one of the limits of
+// a run, such as an output or a payload, and all else is a definition with its input, or many acts.
+const (
+	smallBody = 64 << 10
+	valueBody = 2 << 20
+	maxBody   = 16 << 20
+)
 
 // readBody reads a body within its bounds of size and time. A body that is dribbled in would hold a
-// place of the crowd for as long as its sender likes, hence the deadline.
-func (c *call) readBody() ([]byte, error) {
+// place of the crowd for as long as its sender likes, hence the deadline. The bytes of all bodies have a bound together, and are held until
+// the request is answered.
+func (c *call) readBody(most int64) ([]byte, error) {
 	controller := http.NewResponseController(c.w)
 	_ = controller.SetReadDeadline(time.Now().Add(readTime)) // a host's server may not have it
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+	c.load = c.bounds.Bodies.Load(c.who)
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.load.Reader(c.r.Body), most))
 	_ = controller.SetReadDeadline(time.Time{}) // the end of the connection is read as well
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, refusef(http.StatusRequestEntityTooLarge, codeTooLarge, "the body has more than %d bytes", large.Limit)
+	case errors.As(err, new(*crowd.BusyError)):
+		return nil, err
 	case err != nil:
 		return nil, invalidf("the body could not be read: %v", err)
 	}

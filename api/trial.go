@@ -92,7 +92,7 @@ const maxActs = 1000
 // nodes stay dispatched. So "vote, then two hours later" sees what the vote has led to before time
 // passes.
 func (c *call) tryActs() error {
-	text, err := c.readBody()
+	text, err := c.readBody(maxBody)
 	if err != nil {
 		return err
 	}

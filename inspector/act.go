@@ -217,7 +217,9 @@ func (s *server) serveAct(p *page) error {
 		return s.askAct(p, f, nil)
 	case http.MethodPost:
 		// A form of two megabytes has room for a large patch, and no more.
-		p.r.Body = http.MaxBytesReader(p.w, p.r.Body, maxForm)
+		load := s.bounds.Bodies.Load(p.who)
+		defer load.Leave()
+		p.r.Body = http.MaxBytesReader(p.w, load.Reader(p.r.Body), maxForm)
 		if err := p.r.ParseForm(); err != nil {
 			return fmt.Errorf("%w: %w", errAct, err)
 		}

@@ -27,12 +27,14 @@ type Bounds struct {
 	Calls   *Crowd // requests, streams among them
 	Streams *Crowd
 	Replays *Crowd // requests for which runs are read as a whole, or all runs are looked at one by one
+	Bodies  *Crowd // pieces of bodies, see Load
 }
 
 // NewBounds returns the bounds of a surface of which nobody has anything yet. The rate is as NewPacer has it.
 func NewBounds(perSecond float64, burst int) *Bounds {
 	return &Bounds{
 		Pace: NewPacer(perSecond, burst), Calls: New(maxCalls, maxCallsOf, "requests"), Streams: New(maxStreams, maxStreamsOf, "streams"),
+		Bodies:  New(maxBodies, maxBodiesOf, "pieces of 64 KiB of bodies"),
 		Replays: New(maxReplays, maxReplaysOf, "requests that read whole runs, or look at all of them"),
 	}
 }
