@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -151,8 +152,10 @@ func checkRunID(id workflow.RunID) error {
 	return nil
 }
 
-// checkTenant returns an error that says what is wrong with the name of a tenant.
+// checkTenant returns an error that says what is wrong with the name of a tenant. Two names that look the same would have the limits of
+// two tenants: so a name is in the form NFKC of Unicode, which has no full-width letters, and has no blanks at its ends.
 func checkTenant(name string) error {
+	plain := strings.TrimSpace(norm.NFKC.String(name))
 	switch i := strings.IndexFunc(name, isInvisible); {
 	case len(name) > workflow.MaxTenant:
 		return fmt.Errorf("%w: the tenant has %d bytes, at most %d", ErrInvalid, len(name), workflow.MaxTenant)
@@ -161,6 +164,8 @@ func checkTenant(name string) error {
 	case i >= 0:
 		r, _ := utf8.DecodeRuneInString(name[i:])
 		return fmt.Errorf("%w: the tenant %+q holds %U, which nobody sees: another one would look the same", ErrInvalid, name, r)
+	case plain != name:
+		return fmt.Errorf("%w: the tenant %+q looks like %+q, which would be another one: give that", ErrInvalid, name, plain)
 	}
 	return nil
 }

@@ -61,3 +61,18 @@ func withInstants(t *testing.T, text string, at int64) string {
 	i := strings.Index(end, `"sha256":"`) + len(`"sha256":"`)
 	return body + end[:i] + fmt.Sprintf("%x", sha256.Sum256([]byte(body))) + end[i+64:] + "\n"
 }
+
+// Two names of tenants that look the same would have the limits of two: only one of them is one.
+func TestTenantsThatLookTheSame(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	def := define(t, "name: a\nstart: a\nnodes: [{id: a}]")
+	for _, tenant := range []string{"mallory ", " mallory", "mallory\u00a0", "ｍallory", "mallory\u2002", "ﬁn", "e\u0301"} {
+		err := e.Start(t.Context(), workflow.Run{ID: "a", Definition: def, Tenant: tenant}, nil)
+		require.ErrorIs(t, err, pawl.ErrInvalid, "%+q", tenant)
+		_, err = pawl.Open(t.Context(), t.TempDir(), pawl.Options{Tenants: map[string]pawl.TenantLimit{tenant: {Active: 1}}})
+		require.ErrorIs(t, err, pawl.ErrInvalid, "%+q", tenant)
+	}
+	for i, tenant := range []string{"mallory", "ümlaut", "客户 7", "*"} {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("ok", i)), Definition: def, Tenant: tenant}, nil))
+	}
+}

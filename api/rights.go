@@ -102,7 +102,8 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	r.Header.Set(byHeader, url.QueryEscape(who))
+	// Somebody without a name is somebody all the same, and has no files read or written.
+	r.Header[byHeader] = []string{url.QueryEscape(who)}
 	r.Header.Del(rightsHeader)
 	if reading {
 		r.Header.Set(rightsHeader, "read")
@@ -111,7 +112,7 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 
 // LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side
 // is a program of the same user and has all rights and Files, but for those that NarrowLocal has
-// taken. The headers are believed because the socket has mode 0600: who can write to it could do
+// taken, by its being there, whatever name it has: one that is empty is nobody's. The headers are believed because the socket has mode 0600: who can write to it could do
 // everything anyway. A request that comes through a program for somebody else has a name, and loses
 // Files: nobody has files read or written through the program of another.
 func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
@@ -124,7 +125,7 @@ func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 		return "", 0, refusef(http.StatusForbidden, codeForbidden, "%s or %s is no header of NarrowLocal", byHeader, rightsHeader)
 	case rights == "read":
 		return who, View | Values, nil
-	case r.Header.Get(byHeader) == "": // nobody asks through it
+	case r.Header[byHeader] == nil: // nobody asks through it
 		return who, All | Files, nil
 	default:
 		return who, All, nil

@@ -25,6 +25,9 @@ var ErrQueryFull = errors.New("the runs take more than 1 GiB as tables: ask fewe
 // maxQueryPages bounds the tables of a Query, in pages of 4 KiB.
 const maxQueryPages = 1 << 18
 
+// maxQueryValue bounds a value that a query makes, and a row, in bytes.
+const maxQueryValue = 64 << 20
+
 // A Query is a question in SQL to recorded runs. Its tables are in memory, and have rows only where the question reads
 // them. It belongs to one goroutine.
 // text has no semicolon at its end. in has the tables that the question reads, as SQLite's authorizer
@@ -51,7 +54,10 @@ func NewQuery(text string) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = checked.AllowQueries(func(table string) { q.in[table] = true })
+	err = checked.LimitLength(maxQueryValue)
+	if err == nil {
+		err = checked.AllowQueries(func(table string) { q.in[table] = true })
+	}
 	if err == nil {
 		err = checked.CheckQuery(q.text)
 	}
@@ -62,6 +68,9 @@ func NewQuery(text string) (*Query, error) {
 	q.db, err = sqlite.Open(sqlite.Memory, pragmas+QuerySchema)
 	if err != nil {
 		return nil, err
+	}
+	if err := q.db.LimitLength(maxQueryValue); err != nil {
+		return nil, errors.Join(err, q.Close())
 	}
 	return q, nil
 }

@@ -124,3 +124,16 @@ func TestQueryEnds(t *testing.T) {
 	require.ErrorIs(t, q.Answer(t.Context(), func([]string) error { return enough }, func([]any) error { return nil }), enough)
 	require.NoError(t, q.Close())
 }
+
+// What a function makes has a bound, whatever it is asked to make.
+func TestQueryValuesAreBounded(t *testing.T) {
+	for _, text := range []string{"select length(printf('%.*c', 900000000, 'x'))", "select length(zeroblob(900000000))", "select length(hex(zeroblob(60000000)))"} {
+		q, err := replay.NewQuery(text)
+		require.NoError(t, err)
+		err = q.Answer(t.Context(), func([]string) error { return nil }, func([]any) error { return nil })
+		require.ErrorContains(t, err, "too big", text)
+		require.NoError(t, q.Close())
+	}
+	_, rows := answerOf(t, "select length(printf('%.*c', 9000000, 'x'))")
+	require.Equal(t, [][]any{{int64(9000000)}}, rows)
+}

@@ -120,6 +120,8 @@ func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case errors.As(err, &large):
 		return poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the blob has more than %d bytes (Options.MaxBlob): store it elsewhere and send a resultRef", large.Limit)
+	case errors.Is(err, pawl.ErrInvalid): // a media type that no reference can have, which stays so
+		return invalidRequestf("%v", err)
 	case err != nil:
 		return poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be stored, try again: %v", err)
 	}

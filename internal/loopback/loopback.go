@@ -11,9 +11,12 @@ import (
 // IsLoopback says that a host, with or without a port, is this machine: localhost, or an
 // address such as 127.0.0.1.
 func IsLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
+	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		host = strings.Trim(address, "[]")
+	}
+	if strings.ContainsAny(port, "@/?#[]") { // such as in localhost:80@example.com; a port may have a name
+		return false
 	}
 	if strings.EqualFold(host, "localhost") {
 		return true

@@ -11,7 +11,7 @@ func TestIsLoopback(t *testing.T) {
 	for _, here := range []string{"localhost", "LOCALHOST:80", "127.0.0.1", "127.9.9.9:1", "[::1]:80", "[::1]", "::1", "[::ffff:127.0.0.1]:1"} {
 		require.True(t, IsLoopback(here), here)
 	}
-	for _, elsewhere := range []string{"", "localhost.example", "example.com:80", "10.0.0.1", "[2001:db8::1]:80", "127.0.0.1.example:80", "0.0.0.0:80"} {
+	for _, elsewhere := range []string{"", "localhost.example", "example.com:80", "10.0.0.1", "[2001:db8::1]:80", "127.0.0.1.example:80", "0.0.0.0:80", "localhost:80@evil", "127.0.0.1:80@evil.example", "localhost:80/x"} {
 		require.False(t, IsLoopback(elsewhere), elsewhere)
 	}
 }

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"modernc.org/sqlite"
@@ -29,6 +31,29 @@ func (c *Conn) AllowQueries(read func(table string)) error {
 		return sqlite.AuthorizerOK
 	})
 }
+
+// LimitLength bounds each value, and each row, in bytes: functions such as printf and zeroblob make values of any length, which would take
+// as much memory.
+//
+// The driver sets limits through package database/sql alone, so the connection is lent to a pool that never gets it back, and is closed
+// without it.
+func (c *Conn) LimitLength(most int) error {
+	pool := sql.OpenDB(lender{c.conn})
+	lent, err := pool.Conn(context.Background())
+	if err == nil {
+		_, err = sqlite.Limit(lent, lib.SQLITE_LIMIT_LENGTH, most)
+	}
+	return errors.Join(err, pool.Close())
+}
+
+// A lender hands out a connection that is open.
+type lender struct{ conn driver.Conn }
+
+// Connect implements driver.Connector.
+func (l lender) Connect(context.Context) (driver.Conn, error) { return l.conn, nil }
+
+// Driver implements driver.Connector.
+func (l lender) Driver() driver.Driver { return nil }
 
 // CheckQuery fails with ErrNotQuery if text is not one query, of a connection that only allows those, and with what
 // SQLite says of a query that is wrong.
