@@ -307,7 +307,7 @@ func TestSignalsAndBallotsAreRecordedWhole(t *testing.T) {
 	def := define(t, `{name: w, start: a, nodes: [{id: a, approval: {message: ok, quorum: 9}}]}`)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
 	signal := workflow.Signal{Name: "go", ID: "1", Payload: "p", Transient: true, TTL: time.Hour, Early: true}
-	ballot := workflow.Ballot{Token: 1, Node: "a", By: "ann", Approved: true, Comment: "c", Data: "d"}
+	ballot := workflow.Ballot{ID: "2", Token: 1, Node: "a", By: "ann", Approved: true, Comment: "c", Data: "d"}
 	require.NoError(t, e.Signal(t.Context(), "r", signal))
 	require.NoError(t, e.Vote(t.Context(), pawl.Target{Run: "r", Token: 1, Node: "a"}, ballot))
 	given := map[string]any{"Signal": signal, "Ballot": ballot}

@@ -82,6 +82,8 @@ type outTask struct {
 	pulse     pulse
 	begun     time.Time // when the executor, or a worker, got it
 	worker    string    // who performs it, if somebody has said so
+	pooled    bool      // it is given to workers, who say when one has it
+	queued    time.Time // when it came
 }
 
 // attemptOf returns what names an attempt.
@@ -161,7 +163,7 @@ func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 // queueTask queues an attempt that is not held. The caller holds the lock.
 func (d *dispatcher) queueTask(a actor.Dispatch) {
 	d.order++
-	t := &outTask{Dispatch: a, order: d.order}
+	t := &outTask{Dispatch: a, order: d.order, queued: time.Now()}
 	d.holdTask(t)
 	d.queue.addTask(t)
 }

@@ -67,12 +67,11 @@ func (d *dispatcher) noteWorker(key Key, name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.heldTask(key); t != nil {
-		t.worker, t.begun = name, time.Now()
+		t.worker, t.begun, t.pooled = name, time.Now(), true
 	}
 }
 
-// markTasks marks the tokens of a run whose tasks wait for the limit of their type, or of
-// their tenant, and those whose tasks are performed.
+// markTasks marks the tokens of a run whose tasks wait, with what for, and those whose tasks are performed.
 func (d *dispatcher) markTasks(tokens []Token) {
 	const atOnce = 500 // while tasks cannot begin
 	for some := range slices.Chunk(tokens, atOnce) {
@@ -85,19 +84,22 @@ func (d *dispatcher) markSome(tokens []Token) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	limited := len(d.queue.types) > 0 || len(d.queue.limits) > 0
+	var known *line
 	for i := range tokens {
 		t := d.heldTask(tokens[i].Key)
 		switch {
 		case t == nil:
+			continue
 		case t.place.In():
 			tokens[i].Limited = limited && d.queue.isLimited(t)
 		case t.isExecuted():
 			tokens[i].Executing, tokens[i].Since, tokens[i].Worker = true, t.begun, t.worker
 		}
+		tokens[i].Queued = d.queuedAs(t, &known)
 	}
 }
 
 // isExecuted reports whether a handler has the attempt, or a worker that has said so.
 func (t *outTask) isExecuted() bool {
-	return t.worker != "" || t.cancel != nil && !t.delivers
+	return t.worker != "" || t.cancel != nil && !t.delivers && !t.pooled
 }

@@ -134,7 +134,7 @@ func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any
 }
 
 // ReportWorker says who performs the attempt from now on, for Inspect to show; "" says that it
-// waits for somebody again. It is for executors that give tasks to workers, as package worker
+// waits for somebody, or does so again. It is for executors that give tasks to workers, as package worker
 // does, changes nothing else, and is forgotten when the engine closes.
 func (t Task) ReportWorker(name string) {
 	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {

@@ -26,10 +26,12 @@ type Token struct {
 	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type or its tenant, see Options.Types and Tenants
 	// Executing says that its task is performed now, by a handler of this process or by a worker that has
 	// said so, since when and, if that is known, by whom. False of a task that is queued, and of one whose result comes
-	// later, through Complete. It is what the engine sees as it is asked, and stands nowhere.
+	// later, through Complete. It is what the engine sees as it is asked, and stands nowhere. Queued says of a task that
+	// nobody performs yet what it waits for.
 	Executing bool              `json:"executing,omitzero"`
 	Since     time.Time         `json:"since,omitzero"`
 	Worker    string            `json:"worker,omitzero"`
+	Queued    *workflow.Queued  `json:"queued,omitzero"`
 	Details   any               `json:"details,omitzero"` // of its task's last heartbeat; nil if there were none
 	Failure   *workflow.Failure `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
 }

@@ -52,6 +52,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"FailedToken", reflect.TypeFor[replay.FailedToken]()},
 	{"FailedBelow", reflect.TypeFor[replay.FailedBelow]()},
 	{"Wait", reflect.TypeFor[pawl.Wait]()},
+	{"Queued", reflect.TypeFor[workflow.Queued]()},
 	{"Arrival", reflect.TypeFor[replay.Arrival]()},
 	{"Note", reflect.TypeFor[pawl.Note]()},
 	{"Reading", reflect.TypeFor[pawl.Reading]()},

@@ -182,6 +182,7 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	if p.closed {
 		return nil, pawl.ErrPending // the engine dispatches it again in its next life
 	}
+	t.ReportWorker("")
 	p.owners++
 	e := &entry{task: t, owner: p.owners, subject: p.names.task(t.Type, classOf(t.Priority), t.Key), text: text}
 	p.entries[t.Key] = e

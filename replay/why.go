@@ -61,6 +61,11 @@ type Wait struct {
 	Hopeless bool                 `json:"hopeless,omitzero"` // nothing that lives in the run can bring what it waits for
 	Failure  *workflow.Failure    `json:"failure,omitzero"`  // of its last attempt
 	Child    workflow.RunID       `json:"child,omitzero"`    // the child run that it waits for
+	Running  int                  `json:"running,omitzero"`  // of tasks that are out: how many are performed now, if an engine has been asked that has the run
+	Since    time.Time            `json:"since,omitzero"`    // when the first of those began
+	Worker   string               `json:"worker,omitzero"`   // who performs that; "" if nobody has said so
+	Waiting  int                  `json:"waiting,omitzero"`  // of tasks that are out: how many nobody performs yet
+	Queued   *workflow.Queued     `json:"queued,omitzero"`   // how the first of those waits
 	Came     *Arrival             `json:"came,omitzero"`     // nil if the run began with it
 	Try      []string             `json:"try,omitzero"`      // commands that would end the wait, to be typed; none if time or the run ends it
 }

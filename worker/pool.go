@@ -108,6 +108,7 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	if p.closed {
 		return nil, pawl.ErrPending // it is dispatched again when the engine is opened again
 	}
+	t.ReportWorker("") // before a worker has it
 	p.owners++
 	owner := p.owners
 	p.queue.addTask(t, owner, time.Now())

@@ -87,6 +87,13 @@ func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 			row[2] += " " + t.Worker
 		}
 	}
+	if q := t.Queued; q != nil {
+		row[2] = "queued: " + q.For
+		if q.Place > 0 {
+			row[2] += fmt.Sprintf(" %d/%d", q.Place, q.Of)
+		}
+		row[2] += " " + max(now.Sub(q.Since), 0).Round(time.Second).String()
+	}
 	if t.JoinAt != "" {
 		row[2] += " at " + string(t.JoinAt)
 	}

@@ -1,0 +1,147 @@
+package pawl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// maxPlaces is up to how many tasks that are held places in line are counted: that keeps tasks from beginning meanwhile.
+const maxPlaces = 10_000
+
+// A line has the tasks that wait, by the order in which they begin but for turns, and how many wait of each type with a limit
+// and of each tenant.
+type line struct {
+	places  map[*outTask]linePlace
+	all     int
+	lanes   map[*lane]int
+	tenants map[string]int
+}
+
+// A linePlace is the place of a task among all that wait, those of its type, and those of its tenant.
+type linePlace struct{ all, lane, tenant int }
+
+// lineUp returns the line of the tasks that wait; one without places if there are too many. The caller holds the lock.
+func (d *dispatcher) lineUp() *line {
+	n := &line{lanes: map[*lane]int{}, tenants: map[string]int{}, places: map[*outTask]linePlace{}}
+	if d.count > maxPlaces {
+		return n
+	}
+	var waiting []*outTask
+	for t := range d.allHeld {
+		if t.place.In() {
+			waiting = append(waiting, t)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *outTask) int {
+		return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(a.order, b.order))
+	})
+	n.all = len(waiting)
+	for i, t := range waiting {
+		l := d.queue.laneOf(t.Task)
+		n.lanes[l]++
+		n.tenants[t.Tenant]++
+		n.places[t] = linePlace{i + 1, n.lanes[l], n.tenants[t.Tenant]}
+	}
+	return n
+}
+
+// queuedAs says how a task waits that nobody performs; nil if somebody does, or it is out elsewhere. known is the line, which is
+// made where it is needed. The caller holds the lock.
+func (d *dispatcher) queuedAs(t *outTask, known **line) *workflow.Queued {
+	switch {
+	case t.awaitsWorker():
+		return &workflow.Queued{For: workflow.QueuedForWorker, Since: t.begun}
+	case !t.place.In():
+		return nil
+	case *known == nil:
+		*known = d.lineUp()
+	}
+	n, l, r := *known, d.queue.laneOf(t.Task), d.queue.runs[t.Run]
+	at, w := n.places[t], &workflow.Queued{For: workflow.QueuedForSlot, Since: t.queued}
+	w.Place, w.Of = at.all, n.all
+	switch {
+	case r.waiting >= d.queue.most:
+		w.For = workflow.QueuedForResults
+	case r.tenant.isFull():
+		w.For, w.Place, w.Of = workflow.QueuedForTenant, at.tenant, n.tenants[t.Tenant]
+	case l.isFull():
+		w.For, w.Place, w.Of = workflow.QueuedForType, at.lane, n.lanes[l]
+	case l.rate.NextEvent().After(d.queue.latest):
+		w.For, w.Place, w.Of = workflow.QueuedForRate, at.lane, n.lanes[l]
+	}
+	return w
+}
+
+// awaitsWorker reports whether an attempt is in a pool, and no worker has it.
+func (t *outTask) awaitsWorker() bool { return t.pooled && t.worker == "" }
+
+// A sameTasks names the tasks of a run that Why tells of together.
+type sameTasks struct {
+	node    workflow.NodeID
+	task    string
+	attempt int
+}
+
+// markWaits adds to waits for tasks that are out how many of them are performed, and how the others wait. Of tasks that nobody
+// performs it takes the advice away: to skip one helps nobody.
+func (d *dispatcher) markWaits(run workflow.RunID, waits []Wait) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	same := func(t *outTask) sameTasks { return sameTasks{t.Node.ID, t.Task, t.Attempt} }
+	of := map[sameTasks]*Wait{}
+	for i := range waits {
+		if t := d.newestAttempt(run, waits[i].Token); t != nil && waits[i].Status == workflow.Dispatched {
+			of[same(t)] = &waits[i]
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	var known *line
+	for t := range d.allHeld {
+		if t.Run != run || t.outdated || of[same(t)] == nil {
+			continue
+		}
+		w := of[same(t)]
+		if t.isExecuted() {
+			if w.Running++; w.Since.IsZero() || t.begun.Before(w.Since) {
+				w.Since, w.Worker = t.begun, t.worker
+			}
+		} else if q := d.queuedAs(t, &known); q != nil {
+			if w.Waiting++; w.Queued == nil || cmp.Or(cmp.Compare(q.Place, w.Queued.Place), q.Since.Compare(w.Queued.Since)) < 0 {
+				w.Queued = q
+			}
+		}
+	}
+	for _, w := range of {
+		w.For += standingText(w)
+		if w.Running == 0 && w.Waiting == w.Count {
+			w.Try = nil
+		}
+	}
+}
+
+// standingText says how the tasks of a wait stand, behind what it waits for.
+func standingText(w *Wait) (text string) {
+	if w.Running > 0 {
+		text = ": runs since " + w.Since.UTC().Format(time.RFC3339)
+		if w.Count > 1 {
+			text = fmt.Sprintf(": %d run, the first since %s", w.Running, w.Since.UTC().Format(time.RFC3339))
+		}
+		if w.Worker != "" {
+			text += " (" + w.Worker + ")"
+		}
+	}
+	switch {
+	case w.Waiting == 0:
+	case w.Count == 1:
+		text += ": " + w.Queued.String()
+	default:
+		text += fmt.Sprintf("; %d wait, the first is %v", w.Waiting, w.Queued)
+	}
+	return text
+}
