@@ -110,3 +110,23 @@ func TestAll(t *testing.T) {
 	_, err := replay.Open(filepath.Join(dir, "a.db"))
 	require.ErrorContains(t, err, "it is not a database")
 }
+
+// The file of a run has two names at times, and is read once.
+func TestAllReadsAFileWithTwoNamesOnce(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"linked-a.db": "1", "copied-a.db": "2", "copied-b.db": "2", "twoa.db": "3", "twob.db": "4", "oneb.db": "5"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	require.NoError(t, os.Link(filepath.Join(dir, "linked-a.db"), filepath.Join(dir, "linked-b.db")))
+	n := 0
+	for _, err := range replay.All(dir) {
+		require.ErrorContains(t, err, "it is not a database")
+		n++
+	}
+	require.Equal(t, 5, n)
+	for _, err := range replay.All(filepath.Join(dir, "linked-b.db")) {
+		require.ErrorContains(t, err, "it is not a database")
+		n++
+	}
+	require.Equal(t, 6, n, "one that is named is read")
+}

@@ -1,12 +1,14 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/runfile"
@@ -293,6 +295,9 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 		if err == nil && (e.IsDir() || name != path && filepath.Ext(name) != ".db" && filepath.Ext(name) != exportExt) {
 			return nil
 		}
+		if err == nil && name != path && isSecondName(name) {
+			return nil
+		}
 		if err == nil && isExport(name) {
 			if more = l.eachExported(name, yield); !more {
 				return fs.SkipAll
@@ -313,6 +318,26 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 		return nil
 	})
 	return more
+}
+
+// isSecondName reports whether a file is the one of a run whose first name stands beside it: an engine gives the files of
+// runs two names, of which the first ends with a.db, and stays. A copy of the directory has two files that are equal.
+func isSecondName(name string) bool {
+	stem, is := strings.CutSuffix(name, "b.db")
+	if !is {
+		return false
+	}
+	info, err := os.Stat(name)
+	first, missing := os.Stat(stem + "a.db")
+	if err != nil || missing != nil || info.Size() != first.Size() {
+		return false
+	}
+	if os.SameFile(info, first) {
+		return true
+	}
+	data, err := os.ReadFile(name)
+	other, missing := os.ReadFile(stem + "a.db")
+	return err == nil && missing == nil && bytes.Equal(data, other)
 }
 
 // isEngineDirectory reports whether a path is one: each has the file pawl.db. A link counts as well,

@@ -1,9 +1,12 @@
 package rescue
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,8 +23,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// verifyRun checks a run and adds its file to those that are named, and the one that its next flush writes: a flush that
-// a crash has cut off may have left that.
+// verifyRun checks a run and adds its file to those that are named.
 //
 // The state is made twice, in the two ways in which an engine could come to it: from the file
 // and the log behind it, as when a run is activated, and from the first record on. Both must be
@@ -30,13 +32,12 @@ import (
 func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.report.Runs++
 	r, err := in.Row(id)
-	// A run with records that are not flushed will write them to its other file.
-	if r.Seq > r.Flushed {
-		named[index.FileName(id, r.Nonce, r.Slot.Other())] = true
-	}
 	if r.File != "" {
 		named[r.File] = true
 		in.report.Files++
+	}
+	if r.Sound[index.RowStart] && r.Sound[index.RowFile] {
+		in.noteOtherFile(&r, named)
 	}
 	var snap *store.Snapshot
 	if err == nil {
@@ -71,6 +72,29 @@ func (in *inspection) verifyRun(id workflow.RunID, named map[string]bool) {
 	in.compareHead(snap, t)
 	in.compareLists(snap, t.state)
 	in.compareRefs(snap, t)
+}
+
+// noteOtherFile notes a second file of a run, unless it is the same as the one that the index names, which has two names then: see
+// [index.Slot].
+func (in *inspection) noteOtherFile(r *index.Row, named map[string]bool) {
+	other := index.FileName(r.Run, r.Nonce, r.Slot.Other())
+	info, err := fs.Lstat(in.FS(), other)
+	if err != nil || !info.Mode().IsRegular() {
+		return // it is not there, or is noted as something foreign
+	}
+	named[other] = true
+	if r.Slot == 2 {
+		if own, err := fs.Lstat(in.FS(), r.File); err == nil && os.SameFile(info, own) {
+			return
+		}
+		// A copy of the directory has them as two files.
+		if data, err := fs.ReadFile(in.FS(), other); err == nil {
+			if sum := sha256.Sum256(data); string(sum[:]) == string(r.FileHash) {
+				return
+			}
+		}
+	}
+	in.addNote(other, "the next Open removes it, or the next flush of the run writes over it", "two files of run %q: a crash has left this one, which the index does not name", r.Run)
 }
 
 // verifyStored checks what can be checked of a run that cannot be opened.

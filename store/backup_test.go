@@ -164,7 +164,7 @@ func TestBackupsOfABusyDirectory(t *testing.T) {
 		}
 		require.NoError(t, copied.Close())
 	}
-	files, err := filepath.Glob(filepath.Join(d.path, runsDir, "*", "*"))
+	files, err := filepath.Glob(filepath.Join(d.path, runsDir, "*", "*a.db"))
 	require.NoError(t, err)
 	require.Len(t, files, 4, "what was kept for the backups is gone: %v", files)
 }
@@ -194,9 +194,9 @@ func TestFilingWhileFilesAreKept(t *testing.T) {
 	require.Len(t, d.flusher.postponed, 1)
 	o.do(state.Heartbeat{Token: 1}) // commits go on
 	require.Equal(t, second, o.headFile())
-	d.flusher.releaseFiles(func(name string) {
-		require.Equal(t, first, name)
-		require.NoError(t, d.root.Remove(name))
+	d.flusher.releaseFiles(func(name, by string) {
+		require.Equal(t, []string{first, second}, []string{name, by})
+		require.NoError(t, d.dropRunFile(name, by))
 	})
 	require.NoError(t, <-done)
 	require.Equal(t, first, o.headFile())

@@ -122,9 +122,9 @@ func (b *baseBuilder) makeBase(ctx context.Context) (hash string, err error) {
 }
 
 // removeReleased removes an old file of a run that was kept for a copy.
-func (d *Dir) removeReleased(name string) {
+func (d *Dir) removeReleased(name, by string) {
 	d.hook.Hit("backup.remove")
-	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := d.dropRunFile(name, by); err != nil {
 		d.options.Logger.Warn("a run's old file is left behind", "file", d.pathOf(name), "error", err)
 	}
 }

@@ -30,6 +30,7 @@ func (d *Dir) Close() error {
 	d.close.Do(func() {
 		close(d.closing)
 		d.EndLog()
+		d.sweeping.Wait() // else a directory that was closed would keep what a crash has left
 		d.backing <- struct{}{}
 		d.flusher.stopWorkers()
 		if err := d.collectDefinitions(true); err != nil && d.Err() == nil {

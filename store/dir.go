@@ -120,8 +120,9 @@ type Dir struct {
 	log         commitLog
 	redo        redoLog
 	flusher     flusher
-	backing     chan struct{} // holds one while a backup is under way, and for good once closed
-	closing     chan struct{} // closed when Close begins
+	sweeping    sync.WaitGroup // the one that removes what a crash has left
+	backing     chan struct{}  // holds one while a backup is under way, and for good once closed
+	closing     chan struct{}  // closed when Close begins
 	close       sync.Once
 	closed      error
 }

@@ -41,8 +41,8 @@ type flushJob struct {
 //  3. synced, contents and names: likewise, but it would survive.
 //  4. the index names it, in one transaction with the first records that are dropped: from now on
 //     the run is loaded from the new file.
-//  5. the old file is removed: what a crash leaves of it is overwritten by the next flush, which
-//     writes to that slot.
+//  5. the old file is removed, or its name becomes a second one of the new file: what a crash leaves of
+//     it is put right by the next Open, and overwritten by the next flush, which writes to that slot.
 //
 // If 4 came before 3, a loss of power could leave an index that names a file which is empty, and
 // the log without its records. If 5 came before 4 is durable, it could leave one that names a
@@ -342,7 +342,7 @@ func (d *Dir) syncLogIfReplaced(jobs []*flushJob) error {
 }
 
 // removeOldFile removes the file that the new one replaces, unless an error says that
-// a loss of power might bring it back.
+// a loss of power might bring it back. See [Dir.replaceRunFile].
 //
 // An old file that is left costs space until the run is flushed or purged, and nothing else: so
 // this is no error of the job.
@@ -352,7 +352,7 @@ func (d *Dir) removeOldFile(j *flushJob, err error) error {
 		return nil
 	}
 	if err == nil {
-		err = d.removeRunFile(j.row.File)
+		err = d.replaceRunFile(j.row.File, j.name)
 	}
 	if err != nil {
 		d.options.Logger.Warn("a run's old file is left behind", "file", d.pathOf(j.row.File), "error", err)

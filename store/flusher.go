@@ -62,7 +62,8 @@ type flushRequest struct {
 type runFlushes struct {
 	row      index.Row // its constant columns: which run it is, and of which definition
 	requests []*flushRequest
-	busy     bool // a worker flushes the run
+	lent     int64 // the number of the run, if borrowRun has made this for it; row is known with the first request
+	busy     bool  // a worker flushes the run, or it is lent
 	queued   bool
 }
 
@@ -74,13 +75,13 @@ type flusher struct {
 	changed   *sync.Cond // whenever a run is queued or a job has ended
 	runs      map[workflow.RunID]*runFlushes
 	queue     []*runFlushes
-	due       time.Time       // when a worker takes what is queued, however little it is
-	timer     *time.Timer     // fires then
-	gather    int             // runs for which a worker does not wait for more
-	holdsUp   func() bool     // whether gatherFew are enough; nobody tells a worker when that changes, who then sees it by due
-	postponed []*runFlushes   // until the backup that is under way has ended
-	held      map[string]bool // files that a backup may still copy and nobody else needs; nil without one
-	large     bool            // a worker builds a large file
+	due       time.Time         // when a worker takes what is queued, however little it is
+	timer     *time.Timer       // fires then
+	gather    int               // runs for which a worker does not wait for more
+	holdsUp   func() bool       // whether gatherFew are enough; nobody tells a worker when that changes, who then sees it by due
+	postponed []*runFlushes     // until the backup that is under way has ended
+	held      map[string]string // files that a backup may still copy and nobody else needs, and what gets their names; nil without one
+	large     bool              // a worker builds a large file
 	stopped   bool
 	workers   sync.WaitGroup
 }
@@ -139,10 +140,13 @@ func (f *flusher) addRequest(row *index.Row, request *flushRequest) error {
 		return ErrClosed
 	}
 	r := f.runs[row.Run]
-	if r == nil || r.row.Num != row.Num {
-		head := index.Head{Run: row.Run, Workflow: row.Workflow, Version: row.Version, Definition: row.Definition, Tenant: row.Tenant}
-		r = &runFlushes{row: index.Row{Head: head, Num: row.Num, Nonce: row.Nonce}}
+	if r == nil || r.row.Num != row.Num && r.lent != row.Num {
+		r = &runFlushes{}
 		f.runs[row.Run] = r
+	}
+	if r.row.Num == 0 {
+		head := index.Head{Run: row.Run, Workflow: row.Workflow, Version: row.Version, Definition: row.Definition, Tenant: row.Tenant}
+		r.row = index.Row{Head: head, Num: row.Num, Nonce: row.Nonce}
 	}
 	r.requests = append(r.requests, request)
 	f.enqueueRun(r)

@@ -2,9 +2,10 @@ package store
 
 import (
 	"errors"
-	"io/fs"
 	"maps"
-	"slices"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // While a backup is under way, the files that its copy of the index names must
@@ -22,7 +23,7 @@ var errPostponed = errors.New("postponed until the backup has ended")
 func (f *flusher) holdFiles() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held = map[string]bool{}
+	f.held = map[string]string{}
 }
 
 // releaseFiles removes the files that were to be removed meanwhile, and queues the
@@ -30,18 +31,20 @@ func (f *flusher) holdFiles() {
 //
 // The files are removed without the lock, since that may take a while, and files may be added
 // meanwhile, so it looks again until there are none.
-func (f *flusher) releaseFiles(remove func(name string)) {
+func (f *flusher) releaseFiles(remove func(name, by string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.held) > 0 {
-		names := slices.Collect(maps.Keys(f.held))
+		held := maps.Clone(f.held)
 		f.mu.Unlock()
-		for _, name := range names {
-			remove(name)
+		for name, by := range held {
+			remove(name, by)
 		}
 		f.mu.Lock()
-		for _, name := range names {
-			delete(f.held, name)
+		for name, by := range held {
+			if f.held[name] == by { // else the run was purged meanwhile
+				delete(f.held, name)
+			}
 		}
 	}
 	f.held = nil
@@ -56,18 +59,19 @@ func (f *flusher) releaseFiles(remove func(name string)) {
 func (f *flusher) isHeld(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.held[name]
+	_, is := f.held[name]
+	return is
 }
 
 // holdBack reports whether a backup keeps a file from being removed now. If so,
-// releaseFiles removes it.
-func (f *flusher) holdBack(name string) bool {
+// releaseFiles removes it, or gives its name to another one.
+func (f *flusher) holdBack(name, by string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.held == nil {
 		return false
 	}
-	f.held[name] = true
+	f.held[name] = by
 	return true
 }
 
@@ -88,14 +92,30 @@ func (f *flusher) postponeJob(j *flushJob) {
 
 // removeRunFile removes a file of a run that nothing names any more, or leaves that to
 // the backup that is under way.
-//
-// That it is gone already is no error: the removal may be a repetition after a crash.
-func (d *Dir) removeRunFile(name string) error {
-	if d.flusher.holdBack(name) {
+func (d *Dir) removeRunFile(name string) error { return d.replaceRunFile(name, "") }
+
+// borrowRun keeps workers from the files of a run until returnRun. It returns nil if one has them, or is to.
+func (f *flusher) borrowRun(row *index.Row) *runFlushes {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.runs[row.Run] != nil {
 		return nil
 	}
-	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	r := &runFlushes{lent: row.Num, busy: true}
+	f.runs[row.Run] = r
+	return r
+}
+
+// returnRun lets workers have a run again. What has come meanwhile is queued.
+func (f *flusher) returnRun(id workflow.RunID, r *runFlushes) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r.busy = false
+	switch {
+	case len(r.requests) > 0:
+		f.enqueueRun(r)
+	case f.runs[id] == r:
+		delete(f.runs, id)
 	}
-	return nil
+	f.changed.Broadcast()
 }

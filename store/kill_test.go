@@ -31,6 +31,10 @@ func isChild() bool {
 		migrateInChild(path)
 		return true
 	}
+	if path := os.Getenv("PAWL_STORE_PURGE"); path != "" {
+		purgeInChild(path)
+		return true
+	}
 	return false
 }
 

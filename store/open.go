@@ -71,6 +71,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
 	d.warnOfAccess()
 	d.committer.startLoop(d)
 	d.flusher.startWorkers(d)
+	d.startSweep()
 	return d, nil
 }
 

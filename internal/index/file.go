@@ -25,7 +25,8 @@ const (
 )
 
 // A Slot is one of the two names between which a run's file alternates, so that
-// a file in use is never written over.
+// a file in use is never written over. While the second is in use, the first is another name of
+// the same file, for whoever reads files of runs.
 type Slot uint8
 
 // Other returns the slot of the next file.
@@ -40,7 +41,17 @@ func (s Slot) Other() Slot {
 // but its hash is in it, so any id is safe. The nonce is never used twice: a
 // run that is purged and started again has other names.
 func FileName(id workflow.RunID, nonce uint64, s Slot) string {
+	return FileNameOf(FileHash(id), nonce, s)
+}
+
+// FileHash returns what the name of a run's file has of the hash of its id.
+func FileHash(id workflow.RunID) [16]byte {
 	sum := sha256.Sum256([]byte(id))
-	hash := hex.EncodeToString(sum[:16])
-	return path.Join(RunsDir, hash[:2], fmt.Sprintf("%s-%016x%c.db", hash, nonce, " ab"[s]))
+	return [16]byte(sum[:16])
+}
+
+// FileNameOf is FileName for the hash of an id.
+func FileNameOf(hash [16]byte, nonce uint64, s Slot) string {
+	text := hex.EncodeToString(hash[:])
+	return path.Join(RunsDir, text[:2], fmt.Sprintf("%s-%016x%c.db", text, nonce, " ab"[s]))
 }
