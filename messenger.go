@@ -164,7 +164,7 @@ func (c *childMessenger) deliverMessages() {
 		}
 		err := c.deliverMessage(child, x)
 		if err != nil && c.engine.ctx.Err() == nil {
-			c.engine.options.Logger.Warn("pawl: parent and child cannot speak now", "child", string(child), "error", err)
+			c.engine.logApart(child, err)
 		}
 		c.messageDone(child, err)
 	}

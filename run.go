@@ -143,7 +143,6 @@ func (e *Engine) wakeRun(id workflow.RunID) {
 		e.alarms.leaveAsleep(id)
 		e.options.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
 	default:
-		wait := e.alarms.retryLater(id)
-		e.options.Logger.Warn("pawl: a run cannot be woken now", "run", string(id), "again", wait, "error", err)
+		e.logAsleep(id, e.alarms.retryLater(id), err)
 	}
 }

@@ -74,6 +74,45 @@ func (f *faultLog) isDue(now time.Time) bool {
 	return true
 }
 
+// repeatPause is the time between two lines of the log that say the same of many runs.
+const repeatPause = time.Second
+
+// A repeatLog knows when the log was told last of something that comes to many runs at once, where the disk is
+// full or there are no descriptors, and how often it has come since. The next line tells the number. The zero value is that of a log
+// that was told nothing.
+type repeatLog struct {
+	mu   sync.Mutex
+	told time.Time
+	n    int
+}
+
+// countOne counts one, and returns of how many the log is to be told now; 0 if of none.
+func (l *repeatLog) countOne(now time.Time) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.n++
+	if since := now.Sub(l.told); !l.told.IsZero() && since >= 0 && since < repeatPause {
+		return 0
+	}
+	n := l.n
+	l.told, l.n = now, 0
+	return n
+}
+
+// logAsleep tells the logger that a run cannot be woken now, and will be tried again after a while.
+func (e *Engine) logAsleep(id workflow.RunID, again time.Duration, err error) {
+	if n := e.asleep.countOne(time.Now()); n > 0 {
+		e.options.Logger.Warn("pawl: runs cannot be woken now", "times", n, "run", string(id), "again", again, "error", err)
+	}
+}
+
+// logApart tells the logger that a parent and its child cannot speak now.
+func (e *Engine) logApart(child workflow.RunID, err error) {
+	if n := e.apart.countOne(time.Now()); n > 0 {
+		e.options.Logger.Warn("pawl: parents and children cannot speak now", "times", n, "child", string(child), "error", err)
+	}
+}
+
 // logFault tells the logger what an actor can tell no caller.
 func (e *Engine) logFault(id workflow.RunID, err error) {
 	switch {

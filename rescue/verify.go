@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/blob"
@@ -345,7 +346,9 @@ func (in *inspection) noteOthers() {
 		switch name := e.Name(); {
 		case known[name]:
 		case name == index.TmpDir:
-			if left, err := fs.ReadDir(in.FS(), index.TmpDir); err == nil && len(left) > 0 {
+			left, err := fs.ReadDir(in.FS(), index.TmpDir)
+			left = slices.DeleteFunc(left, func(e fs.DirEntry) bool { return e.Name() == index.ReserveFile })
+			if err == nil && len(left) > 0 {
 				in.addNote(name, "the next Open removes them", "%s that were being built", countText(int64(len(left)), "file"))
 			}
 		default:

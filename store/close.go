@@ -90,6 +90,7 @@ func (d *Dir) closeIndex() error {
 	d.hook.Hit("close.release")
 	if alive && err == nil {
 		err = typedError(d.sealIndex())
+		d.makeReserve() // of what a purge has given back
 	}
 	return errors.Join(err, d.closeHandles())
 }

@@ -50,6 +50,7 @@ type Options struct {
 	LockWait      time.Duration  // how long Open waits for who has the directory; 0: a second, negative: not at all
 	GivesWay      bool           // Open lets an engine without it that waits go first, and AwaitEngine tells of one
 
+	scarce   bool    // the disk is full: the reserve is given up
 	building bool    // the directory is a copy that is being made
 	remote   *remote // of OpenRemote; nil otherwise
 }
@@ -95,23 +96,25 @@ type Dir struct {
 	file os.FileInfo // of the pawl.db that db has open
 	dead error       // why nothing works any more
 
-	damaged bool         // pawl.db was checked, and is
-	stale   bool         // the log has content that was deleted
-	older   bool         // while it is opened: the file pawl.db is of an older format
-	erase   bool         // free pages have, or may have
-	commits atomic.Int64 // transactions of this life
-	counts  runCounts    // of the runs
-	tenants tenantBytes
-	tape    sqlite.Tape // of the transaction under way; the committer's
-	tapes   tapes       // of those that whoever follows the directory has not got yet
-	outbox  *eventOutbox
-	remote  *remote       // nil if commits count when the directory has them
-	logAway bool          // it has a log, which is not here
-	was     lockRecord    // while it is opened: what the last engine has left
-	found   []uint32      // while it is opened: the sums of the pages of pawl.db
-	mark    mark          // the last one; the committer's
-	sums    *os.File      // that holds it; nil if no marks are made
-	failed  chan struct{} // closed when dead is ErrFailed
+	damaged bool // pawl.db was checked, and is
+	stale   bool // the log has content that was deleted
+	// reserveGiven: Open has given up the reserve of the disk
+	reserveGiven bool
+	older        bool         // while it is opened: the file pawl.db is of an older format
+	erase        bool         // free pages have, or may have
+	commits      atomic.Int64 // transactions of this life
+	counts       runCounts    // of the runs
+	tenants      tenantBytes
+	tape         sqlite.Tape // of the transaction under way; the committer's
+	tapes        tapes       // of those that whoever follows the directory has not got yet
+	outbox       *eventOutbox
+	remote       *remote       // nil if commits count when the directory has them
+	logAway      bool          // it has a log, which is not here
+	was          lockRecord    // while it is opened: what the last engine has left
+	found        []uint32      // while it is opened: the sums of the pages of pawl.db
+	mark         mark          // the last one; the committer's
+	sums         *os.File      // that holds it; nil if no marks are made
+	failed       chan struct{} // closed when dead is ErrFailed
 
 	definitions definitions
 	garbage     garbage

@@ -158,7 +158,7 @@ func syncPath(path string) error {
 // prepareFolders makes the folders and removes files that were being built.
 //
 // What lies in tmp/ is of an earlier life: files of runs that were being built, copies of pawl.db
-// for a base, and files that only took room.
+// for a base, and files that only took room. The reserve stays, see reserve.go.
 func (d *Dir) prepareFolders() error {
 	if err := d.clearTmp(); err != nil {
 		return err
@@ -167,12 +167,4 @@ func (d *Dir) prepareFolders() error {
 		return err
 	}
 	return d.syncDir(".")
-}
-
-// clearTmp makes an empty folder for files that are being built.
-func (d *Dir) clearTmp() error {
-	if err := d.root.RemoveAll(tmpDir); err != nil {
-		return err
-	}
-	return d.root.Mkdir(tmpDir, 0o700)
 }

@@ -65,8 +65,15 @@ func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
 		o.Logger.Warn("the index looks damaged and is opened once more", "directory", path, "error", err)
 		d, err = tryOpen(ctx, path, o)
 	}
+	if errors.Is(typedError(err), ErrNoSpace) && o.GivesWay {
+		o.scarce = true
+		d, err = tryOpen(ctx, path, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
+	}
+	if !d.reserveGiven {
+		d.makeReserve()
 	}
 	d.warnOfAccess()
 	d.committer.startLoop(d)
@@ -107,7 +114,11 @@ func tryOpen(ctx context.Context, path string, o Options) (*Dir, error) {
 // of its own. It is looked for before each step, and the opening fails with ErrLocked.
 func (d *Dir) openSteps(ctx context.Context) error {
 	lock := func() error { return d.lockDirectory(ctx) }
-	steps := []func() error{lock, d.connectIndex, d.findLogPlace, d.checkMarkAndFormat, d.prepareFolders, d.beginEpoch}
+	room := func() error { return nil }
+	if d.options.scarce {
+		room = d.dropReserve
+	}
+	steps := []func() error{lock, room, d.connectIndex, d.findLogPlace, d.checkMarkAndFormat, d.prepareFolders, d.beginEpoch}
 	for _, step := range steps {
 		d.hook.Hit("open.step")
 		if d.owned != nil {

@@ -30,7 +30,5 @@ func TestSpare(t *testing.T) {
 	require.NoError(t, unix.Fstat(int(f.Fd()), &s))
 	require.Zero(t, s.Blocks, "what is refused takes nothing, not even for a moment: others write to the same disk")
 	require.NoError(t, errors.Join(f.Close(), os.Remove(f.Name())))
-	left, err := os.ReadDir(d.pathOf("tmp"))
-	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, temporary(t, d))
 }

@@ -75,9 +75,7 @@ func TestMaterialize(t *testing.T) {
 	s, err := d.State("r1")
 	require.NoError(t, err)
 	require.Equal(t, o.state.AllRows(), s.AllRows())
-	entries, err := os.ReadDir(filepath.Join(path, tmpDir))
-	require.NoError(t, err)
-	require.Empty(t, entries)
+	require.Empty(t, temporary(t, d))
 }
 
 func TestFileIsUpdated(t *testing.T) {

@@ -18,8 +18,9 @@ const (
 	TailFile       = "pawl.db-tail" // the last entries of the log outside of the directory, if it has one
 	OldTailFile    = "pawl.db-tail.old"
 	LockFile       = "LOCK"
-	RunsDir        = "runs" // of the files of runs
-	TmpDir         = "tmp"  // of files that are being built
+	RunsDir        = "runs"    // of the files of runs
+	TmpDir         = "tmp"     // of files that are being built
+	ReserveFile    = "reserve" // there: room for who opens the directory on a disk that is full
 	BlobsDir       = "blobs"
 	UnfinishedFile = "UNFINISHED" // in a copy, until all else is in it
 )

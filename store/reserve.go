@@ -1,0 +1,93 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/pawl-run/pawl/internal/index"
+)
+
+// A directory keeps some room of the disk for itself, in a file with nothing in it. On a disk that is full nobody can
+// open a directory: SQLite needs some room to read pawl.db, and a commit needs some in its log. So nothing could be purged,
+// where somebody who purges is what would help. Who opens the directory for maintenance, and finds no room,
+// gives the reserve up. Close makes it again where there is room by then, as does each Open.
+//
+// An engine that goes on does not get it: its runs would use it up within moments.
+
+const (
+	// reserveFile lies in the folder that each Open empties of everything else: in no copy of the directory, and of no
+	// use to anybody.
+	reserveFile = tmpDir + "/" + index.ReserveFile
+	// reserveBytes is more than an opening and a closing take, and enough for some purges in between, each of which gives
+	// more back than it takes.
+	reserveBytes = 256 << 10
+)
+
+// makeReserve makes the reserve, if it is not there. Without room for it there is none.
+func (d *Dir) makeReserve() {
+	if d.options.building {
+		return
+	}
+	if _, err := d.root.Lstat(reserveFile); !errors.Is(err, fs.ErrNotExist) {
+		return // it is there, or cannot be looked for, and then not be made either
+	}
+	f, err := d.root.OpenFile(reserveFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if err != nil {
+		return // there is no room for so much as a name
+	}
+	if err := errors.Join(fillReserve(f), f.Close()); err != nil {
+		_ = d.root.Remove(reserveFile) // it is not whole, and the next Open looks again
+	}
+}
+
+// fillReserve gives a file its blocks on the disk.
+func fillReserve(f *os.File) error {
+	err := allocateBlocks(f, reserveBytes)
+	info, failed := f.Stat()
+	if err == nil && failed == nil && info.Size() == reserveBytes {
+		return nil
+	}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	_, err = f.Write(make([]byte, reserveBytes)) // where blocks cannot be asked for
+	return err
+}
+
+// dropReserve gives the reserve up, and fails with ErrNoSpace if there is none.
+func (d *Dir) dropReserve() error {
+	info, err := d.root.Lstat(reserveFile)
+	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		err = d.root.Remove(reserveFile)
+		d.reserveGiven = err == nil
+		return err
+	}
+	return fmt.Errorf("%w, and nothing is kept in reserve: make some KiB of room elsewhere on this disk", ErrNoSpace)
+}
+
+// clearTmp makes an empty folder for files that are being built, but for the reserve.
+func (d *Dir) clearTmp() error {
+	if info, err := d.root.Lstat(tmpDir); err != nil || !info.IsDir() {
+		if err := d.root.RemoveAll(tmpDir); err != nil { // a link may lead anywhere
+			return err
+		}
+		return d.root.Mkdir(tmpDir, 0o700)
+	}
+	entries, err := d.listFolder(tmpDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(tmpDir, e.Name())
+		if name == reserveFile && e.Type().IsRegular() {
+			continue
+		}
+		if err := d.root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

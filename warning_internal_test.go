@@ -1,0 +1,37 @@
+package pawl
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// What comes to many runs at once is a line of the log a second, with how often it came since the one before.
+func TestManyRunsAreOneLineASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		e := &Engine{options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		for range 3 {
+			for i := range 60 {
+				id := workflow.RunID(fmt.Sprint("r", i))
+				e.logAsleep(id, time.Minute, ErrNoSpace)
+				e.logApart(id, ErrNoSpace)
+			}
+			<-time.After(repeatPause)
+		}
+		e.logAsleep("last", time.Minute, ErrNoSpace)
+		text := log.String()
+		require.Equal(t, 4, strings.Count(text, "runs cannot be woken now"), text)
+		require.Equal(t, 3, strings.Count(text, "parents and children cannot speak now"), text)
+		require.Equal(t, 2, strings.Count(text, `runs cannot be woken now" times=1 run=r0`)+strings.Count(text, `runs cannot be woken now" times=60 run=last`), text)
+		require.Equal(t, 4, strings.Count(text, "times=60 run=r0")+strings.Count(text, "times=60 child=r0"), text)
+	})
+}
