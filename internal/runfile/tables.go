@@ -56,6 +56,13 @@ type object struct {
 	table *table // nil for a view
 }
 
+// hint stands behind the first line of the schema of each file, for whoever asks SQLite for it. The comments of file.sql
+// would take ten pages, of the fourteen that a small file has.
+const hint = " -- docs/format.md of pawl explains the tables"
+
+// noRows stands behind a view in place of a table.
+const noRows = " -- no rows"
+
 // objects has the schema of a file: what is in file.sql, without its comments.
 var objects = parseSchema(fileSchema)
 
@@ -75,6 +82,9 @@ func parseSchema(text string) (out []object) {
 		}
 		// The first line is CREATE TABLE or CREATE VIEW, and the name.
 		words := strings.Fields(lines[0])
+		if len(out) == 0 {
+			lines[0] += hint
+		}
 		o := object{Object: image.Object{Type: strings.ToLower(words[1]), Name: words[2], SQL: strings.Join(lines, "\n")}}
 		for _, t := range allTables {
 			if t.name == o.Name {
@@ -95,5 +105,5 @@ func emptyView(name string, columns []string) string {
 			names, nulls = append(names, word), append(nulls, "0")
 		}
 	}
-	return "CREATE VIEW " + name + " (" + strings.Join(names, ", ") + ") AS SELECT " + strings.Join(nulls, ", ") + " WHERE 0"
+	return "CREATE VIEW " + name + " (" + strings.Join(names, ", ") + ") AS SELECT " + strings.Join(nulls, ", ") + " WHERE 0" + noRows
 }
