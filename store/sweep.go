@@ -31,6 +31,12 @@ import (
 // at every row.
 const maxSwept = 1 << 18
 
+const (
+	// sweptOnce is how many rows are looked at without a commit in between.
+	sweptOnce = 256
+	sweptRuns = index.RunColumns + `WHERE num > ? ORDER BY num LIMIT ?`
+)
+
 // A sweptFile is what the name of a run's file says.
 type sweptFile struct {
 	nonce uint64
@@ -158,14 +164,14 @@ func (d *Dir) sweepFound(found []sweptFile) error {
 func (d *Dir) rowsAfter(num int64) (rows []index.Row, err error) {
 	err = d.readIndex(func(db *sqlite.Conn) error {
 		rows = rows[:0]
-		return db.Each(getRunsBy, func(r *sqlite.Row) error {
+		return db.Each(sweptRuns, func(r *sqlite.Row) error {
 			row := index.ScanRow(r)
 			if !row.Sound[index.RowStart] {
 				return &CorruptError{Run: row.Run, File: d.pathOf(indexFile), What: "its row in the index is damaged"}
 			}
 			rows = append(rows, index.Row{Head: index.Head{Run: row.Run}, Num: row.Num, Nonce: row.Nonce, Slot: row.Slot, Sound: row.Sound})
 			return nil
-		}, num, int64(unusedOnce))
+		}, num, int64(sweptOnce))
 	})
 	return rows, err
 }

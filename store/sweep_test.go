@@ -101,7 +101,7 @@ func TestPurgedFilesAfterAKill(t *testing.T) {
 		data, err := os.ReadFile(name)
 		require.NoError(t, err)
 		for i := range purgedRuns {
-			require.NotContains(t, string(data), fmt.Sprintf("%s%d\"", secret, i), name)
+			require.False(t, bytes.Contains(data, fmt.Appendf(nil, "%s%d\"", secret, i)), name)
 		}
 	}
 	require.NotEmpty(t, left, "r20 is still there")
