@@ -41,7 +41,7 @@ const stepPages = 128 << 10 / index.PageSize
 // deleted. Backups are made one at a time. A backup that fails, or ends early because
 // ctx does or with ErrClosed, leaves nothing under the name; a crash leaves a folder
 // beside it with the name and .partial- in it, which Open refuses: it holds a file
-// UNFINISHED until everything else is there and durable.
+// UNFINISHED until everything else is there and durable. The next backup takes nothing over from that.
 //
 // Of the moment at which the copy of pawl.db is complete the backup has every commit; each file
 // that the copy names is held until it is copied. A backup of a remote directory has no log: it

@@ -1,37 +1,150 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
+// copiers is how many files of runs a backup copies at once. Most are small: what they take is the time of the file system. More are
+// hardly quicker, and commits wait longer beside them.
+const copiers = 4
+
+// A fileCopier copies files of runs into the folder of a backup. A few goroutines do, which end before copyFiles returns.
+type fileCopier struct {
+	*backup
+	building string
+	rows     chan *index.Row
+	ended    sync.WaitGroup
+	stop     context.CancelCauseFunc // with the first error
+
+	mu      sync.Mutex
+	damaged []damagedRow
+}
+
+// A damagedRow is what is wrong with the run that has a number.
+type damagedRow struct {
+	num int64
+	err error
+}
+
 // copyFiles copies the file of each run in the copied index. Damage of a row or of a file is noted in the report,
 // and does not keep the others from being backed up; a damaged file is left out.
+//
+// Files are made durable all at once, behind the last one, where the system can do that: nothing says yet that they are there.
 func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if err := os.Mkdir(filepath.Join(building, runsDir), 0o700); err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c := &fileCopier{backup: b, building: building, rows: make(chan *index.Row), stop: stop}
+	for range copiers {
+		c.ended.Go(c.copyRows)
+	}
+	err := c.handRows(ctx, copied)
+	close(c.rows)
+	c.ended.Wait()
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	slices.SortStableFunc(c.damaged, func(x, y damagedRow) int { return cmp.Compare(x.num, y.num) })
+	for _, d := range c.damaged {
+		b.info.Damaged = append(b.info.Damaged, d.err)
+	}
+	if err == nil && canSyncAll {
+		err = syncBelow(building)
+	}
+	return err
+}
+
+// syncBelow makes everything in a folder durable.
+func syncBelow(folder string) error {
+	dir, err := os.Open(folder)
+	if err == nil {
+		err = errors.Join(syncAll(dir), dir.Close())
+	}
+	return err
+}
+
+// handRows hands the rows of runs that have a file to the copiers, and makes the folders of these files.
+func (c *fileCopier) handRows(ctx context.Context, copied *sqlite.Conn) error {
+	made := map[string]bool{}
 	return copied.Each(allRows, func(r *sqlite.Row) error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
 		row := index.ScanRow(r)
-		b.info.Runs++
-		if err := b.dir.decodeRow(&row); err != nil {
-			b.info.Damaged = append(b.info.Damaged, err)
+		c.info.Runs++
+		if err := c.dir.decodeRow(&row); err != nil {
+			c.noteDamage(row.Num, err)
 		}
 		if row.File == "" {
-			return nil
+			return context.Cause(ctx)
 		}
-		return b.copyFile(&row, building)
+		if folder := path.Dir(row.File); !made[folder] {
+			if err := os.MkdirAll(filepath.Join(c.building, filepath.FromSlash(folder)), 0o700); err != nil {
+				return err
+			}
+			made[folder] = true
+		}
+		select {
+		case c.rows <- &row:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	})
+}
+
+// copyRows copies the files of rows as they come.
+func (c *fileCopier) copyRows() {
+	for row := range c.rows {
+		if err := c.copyFile(row); err != nil {
+			c.stop(err)
+		}
+	}
+}
+
+func (c *fileCopier) noteDamage(num int64, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.damaged = append(c.damaged, damagedRow{num, err})
+}
+
+// copyFile copies the file of a run, if it is what the index says.
+//
+// What was copied of a damaged file is removed, so that the backup lacks it, and says so.
+func (c *fileCopier) copyFile(r *index.Row) error {
+	to := filepath.Join(c.building, filepath.FromSlash(r.File))
+	err := c.dir.copyRunFile(r, func() (*os.File, error) {
+		return os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	})
+	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
+		c.noteDamage(r.Num, err)
+		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err == nil && !canSyncAll {
+		err = syncPath(to)
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.info.Files++
+	c.dir.hook.Hit("backup.file")
+	return nil
 }
 
 // checkTables takes note of rows that have changed, in the tables but that of the runs.
@@ -51,32 +164,6 @@ func (b *backup) checkTables(copied *sqlite.Conn) error {
 		}
 	}
 	return nil
-}
-
-// copyFile copies the file of a run, if it is what the index says.
-//
-// What was copied of a damaged file is removed, so that the backup lacks it, and says so.
-func (b *backup) copyFile(r *index.Row, building string) error {
-	to := filepath.Join(building, filepath.FromSlash(r.File))
-	err := b.dir.copyRunFile(r, func() (*os.File, error) {
-		if err := os.Mkdir(filepath.Dir(to), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		return os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	})
-	if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
-		b.info.Damaged = append(b.info.Damaged, err)
-		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	b.info.Files++
-	b.dir.hook.Hit("backup.file")
-	return syncPath(to)
 }
 
 // blobsDir is the folder of the blobs, which package pawl opens.
