@@ -61,8 +61,13 @@ var programs = map[string]func(context.Context, *sample) error{
 	"ended":        measureEnded,
 }
 
-// measureBare inserts 300 bytes a commit.
+// measureBare inserts 300 bytes a commit, and at PowerLoss measures what the disk can sync before that.
 func measureBare(_ context.Context, s *sample) error {
+	if s.PowerLoss {
+		if err := s.measureSyncs(); err != nil {
+			return err
+		}
+	}
 	path := filepath.Join(s.Dir, "bare.db")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return err
@@ -88,6 +93,30 @@ func measureBare(_ context.Context, s *sample) error {
 	})
 	s.values["commits/s"] = float64(commits) / took.seconds()
 	return errors.Join(err, db.Close())
+}
+
+// measureSyncs writes 500 bytes at a time into a file of zeros, each durable before the next: the limit of whoever waits for a
+// commit before the next one. The bare loop is none, since its file grows.
+func (s *sample) measureSyncs() error {
+	f, err := os.Create(filepath.Join(s.Dir, "syncs"))
+	if err != nil {
+		return err
+	}
+	const size = 8 << 20
+	if _, err = f.Write(make([]byte, size)); err == nil {
+		err = f.Sync()
+	}
+	record, syncs := make([]byte, 500), int64(0)
+	took, measured := s.measureSpan(func() error {
+		for end := time.Now().Add(s.Sizes.Bare / 2); err == nil && time.Now().Before(end); syncs++ {
+			if _, err = f.WriteAt(record, syncs*512%(size-512)); err == nil {
+				err = syncData(f)
+			}
+		}
+		return err
+	})
+	s.values["syncs/s"] = float64(syncs) / took.seconds()
+	return errors.Join(measured, f.Close())
 }
 
 // completeRun runs a chain from its start to its end and checks it.
