@@ -77,6 +77,9 @@ func (d *driver) castVote(ctx context.Context, engine *pawl.Engine, run workflow
 	if err != nil {
 		return err
 	}
+	if v.Token != 0 {
+		t = pawl.Target{Run: run, Token: workflow.TokenID(v.Token)}
+	}
 	return engine.Vote(ctx, t, workflow.Ballot{ID: v.ID, By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
 }
 

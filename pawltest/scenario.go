@@ -148,6 +148,7 @@ type signalEvent struct {
 type voteEvent struct {
 	Node     string   `yaml:"node"`
 	ID       string   `yaml:"id"`
+	Token    int64    `yaml:"token"`
 	Index    *int     `yaml:"index"`
 	Run      string   `yaml:"run"`
 	By       string   `yaml:"by"`

@@ -49,7 +49,9 @@ type Finding struct {
 	Node       workflow.NodeID       `json:"node,omitempty"`
 	Transition workflow.TransitionID `json:"transition,omitempty"`
 	Warning    bool                  `json:"warning,omitempty"`  // it may be meant so
-	Scenario   string                `json:"scenario,omitempty"` // the shortest run that shows it, as a scenario file; "" if it needs none
+	Scenario   string                `json:"scenario,omitempty"` // the shortest run that shows it, as a scenario file; a fault has one
+
+	source string // of the expression that fails; "" if it is about something else
 }
 
 // String returns the finding in one line.
@@ -139,6 +141,7 @@ func Check(d *workflow.Definition, o Options) (Report, error) {
 	x.explore()
 	c.checkExplored(x)
 	c.checkCycles()
+	x.addScenarios()
 	if !o.StallAfter {
 		c.checkTimeouts()
 	}

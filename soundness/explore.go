@@ -2,8 +2,8 @@ package soundness
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -53,6 +53,8 @@ type explorer struct {
 	taken    map[workflow.TransitionID]bool // in some run
 	wasTrue  map[workflow.TransitionID]bool // conditions that were asked: whether they were true for one of the values
 	ended    map[workflow.NodeID]bool       // nodes that completed in some run
+	endedAt  map[workflow.NodeID]int        // the first state behind that
+	failed   map[string]*found              // the first failure of each expression that does not fit its schemas
 	fired    map[string]bool                // joins, by group or node, that fired as they should
 	waited   map[string]int                 // the first state in which a token waits there
 	leftover map[string]int                 // ends with which tokens were left at joins
@@ -96,7 +98,7 @@ func newExplorer(c *checker) (*explorer, error) {
 // moveBetween uses one for a single step, so that the facts of the search stay as they are.
 func emptyExplorer(c *checker, g *workflow.Graph) *explorer {
 	return &explorer{
-		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{},
+		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{}, endedAt: map[workflow.NodeID]int{}, failed: map[string]*found{},
 		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{},
 	}
 }
@@ -195,8 +197,7 @@ func (x *explorer) expand(i int) {
 }
 
 // tryStep makes the moves of the first list of which one works, and reports whether one did. If
-// none does, because of what is told, the right value was not found; because of something else,
-// an earlier value was wrong, or the run fails whatever it is told.
+// none does, the right value was not found, of what is told or of what was told before.
 //
 // A step is one thing that can happen, such as the completion of a task; its lists are the
 // values with which it may happen. All values of a list are tried, for each may lead elsewhere;
@@ -213,11 +214,15 @@ func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 			return true
 		}
 	}
-	// A refusal matters only if the value is to blame: then there may be states behind this
-	// move that were never seen, and the report must not be called complete. A step without a
-	// node, such as an alarm, has no value.
-	if len(step) > 0 && len(step[0]) > 0 && step[0][0].node != "" && asksForTold.MatchString(x.failing) {
+	// Whatever the failing expression reads, an earlier value may be to blame, which it may read by way of state: there
+	// may be states behind this move that were never seen, and the report must not be called complete.
+	switch {
+	case x.failing == "" || len(step) == 0 || len(step[0]) == 0: // the planner does not take it here
+	case x.check.values.failsForInput(x.failing): // other inputs are tried as well
+	case step[0][0].node != "":
 		x.check.addBound("at node %q no value was found with which its expressions, and those behind it, can be evaluated; give it an outputSchema", string(step[0][0].node))
+	default:
+		x.check.addBound("no value was found with which what follows when time passes, or a group is closed, can be evaluated: %s", value.Shorten(x.failing, 200))
 	}
 	return false
 }
@@ -247,6 +252,7 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 	// nothing of it is noted.
 	for _, d := range plan.Decisions {
 		if x.failing = failureWithValue(d); x.failing != "" {
+			x.noteFailed(i, f, m, now, plan.Decisions)
 			return false
 		}
 	}
@@ -279,13 +285,47 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 			x.taken[id] = true
 		}
 	}
-	x.keepState(i, next)
+	at := x.keepState(i, next)
+	for _, r := range routes {
+		if _, known := x.endedAt[r.Node]; !known {
+			x.endedAt[r.Node] = at
+		}
+	}
 	return true
 }
 
-// asksForTold matches the message of a failure of an expression that asks for what was told, or
-// of a schema of it.
-var asksForTold = regexp.MustCompile(`\b(result|payload|merge)\b`)
+// noteFailed keeps the first run in which an expression fails that was found not to fit its schemas.
+func (x *explorer) noteFailed(i int, f *found, m move, now time.Time, decisions []decision.Decision) {
+	for _, g := range x.check.findings {
+		if g.source == "" || x.failed[g.source] != nil || !strings.HasPrefix(x.failing, g.source+": ") {
+			continue
+		}
+		next := &found{state: state.Restore(f.state.Graph, f.state.AllRows()), now: now, from: i, by: m, depth: f.depth + 1}
+		record := &decision.Record{Seq: int64(next.depth), At: now, Epoch: epoch, Message: m.message}
+		for _, d := range decisions {
+			decision.Apply(next.state, d, record)
+		}
+		x.failed[g.source] = next
+	}
+}
+
+// addScenarios adds a run to findings that were made without one: in which the expression fails, or in which the node completes and
+// an earlier tier is taken. A fault that no run shows is a warning: perhaps none comes to where it is.
+func (x *explorer) addScenarios() {
+	for i := range x.check.findings {
+		g := &x.check.findings[i]
+		at, ended := x.endedAt[g.Node]
+		switch f := x.failed[g.source]; {
+		case g.Scenario != "" || g.Warning:
+		case g.source != "" && f != nil:
+			g.Scenario = x.scenarioOf(append(x.pathTo(f.from), f), g.Code, string(g.Node))
+		case g.Code == ShadowedTier && ended:
+			g.Scenario = x.scenarioTo(x.endFrom(at), g.Code, string(g.Node))
+		default:
+			g.Warning, g.Message = true, g.Message+"; no run was found that shows it"
+		}
+	}
+}
 
 // failureWithValue returns the message of a decision which says that an expression, a schema or
 // the output could not do with a value: the search has made up a wrong one. It is "" for others.
@@ -316,12 +356,12 @@ func isSignal(m state.Message) bool { _, ok := m.(state.Signal); return ok }
 
 func takesSignal(d decision.Decision) bool { _, ok := d.(decision.TakeSignal); return ok }
 
-// keepState keeps a state unless one of its form is there.
+// keepState keeps a state unless one of its form is there, and returns which it is.
 //
 // Three things are done for a known state as well, because the move to it is new: the limit,
 // the tokens that were left over, and the edge from the state before it, of which checkEnds
 // makes its graph.
-func (x *explorer) keepState(from int, next *found) {
+func (x *explorer) keepState(from int, next *found) (at int) {
 	s := next.state
 	if s.Failure != nil && s.Failure.Code == workflow.CodeLimit {
 		x.limited = true
@@ -342,6 +382,7 @@ func (x *explorer) keepState(from int, next *found) {
 	if from >= 0 && !slices.Contains(x.states[from].leads, at) {
 		x.states[from].leads = append(x.states[from].leads, at)
 	}
+	return at
 }
 
 // keptInput returns the fields of the input that can change where tokens go.

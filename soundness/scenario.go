@@ -23,7 +23,8 @@ type script struct {
 	calls   map[workflow.NodeID][]*call // of each node, in the order in which they were handed out, which is the order in which the scenario's mocks are used
 	pending map[workflow.TokenID]*call  // those without an answer so far
 	events  []string
-	now     time.Duration // of the scenario
+	now     time.Duration               // of the scenario
+	late    map[time.Time]time.Duration // how far behind the search the scenario is at what is due, by when that is in the search
 }
 
 // A call is one attempt of a task.
@@ -38,10 +39,13 @@ const never = 10_000 * time.Hour
 
 // scenarioTo writes the shortest run to a state as a scenario, which expects that state.
 //
-// A run that has not ended at this state would leave the scenario waiting: it is cancelled a
-// second later.
+// A run that has not ended at this state would leave the scenario waiting: it is cancelled at once, before anything else happens.
 func (x *explorer) scenarioTo(at int, code, place string) string {
-	path := x.pathTo(at)
+	return x.scenarioOf(x.pathTo(at), code, place)
+}
+
+// scenarioOf writes a run as a scenario, which expects how it stands at its end.
+func (x *explorer) scenarioOf(path []*found, code, place string) string {
 	s := scriptOf(path)
 	last := path[len(path)-1].state
 	expect := fmt.Sprintf("  status: %v\n", last.Status)
@@ -49,7 +53,6 @@ func (x *explorer) scenarioTo(at int, code, place string) string {
 		expect += fmt.Sprintf("  error: {code: %s}\n", quoted(last.Failure.Code))
 	}
 	if !last.Status.Final() { // the run is not over: it is ended from outside
-		s.now += time.Second
 		s.events = append(s.events, fmt.Sprintf("  - {at: %v, cancel: true}", s.now))
 		expect = "  status: cancelled\n"
 	}
@@ -79,7 +82,6 @@ func (x *explorer) loopFrom(at int, place string) string {
 		path, at = append(path, f), next
 	}
 	s := scriptOf(path)
-	s.now += time.Second
 	s.events = append(s.events, fmt.Sprintf("  - {at: %v, cancel: true}", s.now))
 	return x.writeScenario(fmt.Sprintf("%s at %s", EndlessLoop, place), path[0].by.input, s, "  status: cancelled\n")
 }
@@ -90,7 +92,9 @@ func (x *explorer) loopFrom(at int, place string) string {
 // make now.
 func (x *explorer) moveBetween(to int, run *found) *found {
 	probe := emptyExplorer(x.check, x.graph)
-	probe.states = []*found{run}
+	own := *run // the moves that are tried lead to states of the probe
+	own.leads = nil
+	probe.states = []*found{&own}
 	probe.expand(0)
 	want := formOf(x.states[to].state, x.check.values.keeps)
 	for _, f := range probe.states[1:] {
@@ -101,15 +105,16 @@ func (x *explorer) moveBetween(to int, run *found) *found {
 	return nil
 }
 
-// scriptOf makes a script of a run. A move is a second behind the one before it, so that they
-// come in their order; an alarm comes when it comes.
+// scriptOf makes a script of a run. A move is a millisecond behind the one before it, so that they
+// come in their order, and before the next timer, for which the search takes no time; an alarm comes when it comes.
 func scriptOf(path []*found) *script {
-	s := &script{calls: map[workflow.NodeID][]*call{}, pending: map[workflow.TokenID]*call{}}
+	s := &script{calls: map[workflow.NodeID][]*call{}, pending: map[workflow.TokenID]*call{}, late: map[time.Time]time.Duration{}}
 	for i, f := range path {
 		if i > 0 {
 			s.addMove(path[i-1], f)
 		}
 		s.addCalls(f.state)
+		s.addTimers(f)
 	}
 	// A task that was never answered in the run must not answer in the scenario.
 	for _, calls := range s.calls {
@@ -124,13 +129,13 @@ func scriptOf(path []*found) *script {
 
 // addMove notes the move from one state to the next.
 func (s *script) addMove(before, after *found) {
-	// Time has passed: the move was an alarm, and nothing is told. The scenario only has to be
-	// later than the alarm, so that what follows comes behind it.
+	// Time has passed: the move was an alarm, and nothing is told. In the scenario it comes later, as what has made the
+	// timer did.
 	if waited := after.now.Sub(before.now); waited > 0 {
-		s.now = max(s.now+time.Millisecond, after.now.Sub(dawn))
+		s.now = max(s.now, after.now.Sub(dawn)+s.late[after.now])
 		return
 	}
-	s.now += time.Second
+	s.now += time.Millisecond
 	switch m := after.by.message.(type) {
 	case state.TaskCompleted:
 		s.answer(m.Token, "output: "+jsonText(m.Output))
@@ -139,11 +144,22 @@ func (s *script) addMove(before, after *found) {
 	case state.Signal:
 		s.events = append(s.events, fmt.Sprintf("  - {at: %v, signal: {name: %s, payload: %s, ttl: 0s}}", s.now, quoted(m.Name), jsonText(m.Payload)))
 	case state.Ballot:
-		s.events = append(s.events, fmt.Sprintf("  - {at: %v, vote: {node: %s, by: %s, approved: %t}}", s.now, quoted(string(after.by.node)), m.By, m.Approved))
+		s.events = append(s.events, fmt.Sprintf("  - {at: %v, vote: {%s, by: %s, approved: %t}}", s.now, voteTarget(before.state, m.Token, after.by.node), m.By, m.Approved))
 	case state.CloseGroup:
 		s.events = append(s.events, fmt.Sprintf("  - {at: %v, closeGroup: {group: %s}}", s.now, quoted(m.Group)))
 	default: // a child: its definition is not known here
 	}
+}
+
+// voteTarget says whose approval a vote is on: that at its node, or, where several are open there, that of the token.
+func voteTarget(st *state.State, id workflow.TokenID, node workflow.NodeID) string {
+	text := "node: " + quoted(string(node))
+	for _, other := range st.LiveTokens() {
+		if t := st.Token(other); other != id && t.Node == node && t.Status == workflow.WaitingForApproval {
+			return fmt.Sprintf("%s, token: %d", text, id)
+		}
+	}
+	return text
 }
 
 // answer ends the call of a token. The delay is counted from when the call began, so that the
@@ -153,6 +169,20 @@ func (s *script) answer(id workflow.TokenID, text string) {
 		c.delay, c.text = s.now-c.since, text
 		delete(s.pending, id)
 	}
+}
+
+// addTimers notes how late the timers are that a state has.
+func (s *script) addTimers(f *found) {
+	behind := s.now - f.now.Sub(dawn)
+	note := func(at time.Time) {
+		if _, known := s.late[at]; !known && !at.IsZero() {
+			s.late[at] = behind
+		}
+	}
+	for _, id := range f.state.LiveTokens() {
+		note(f.state.Token(id).Alarm())
+	}
+	note(f.state.Alarm())
 }
 
 // addCalls notes the tasks that were handed out, in the order of their tokens.

@@ -78,7 +78,7 @@ func (c *checker) checkType(n *workflow.GraphNode, t workflow.TransitionID, fiel
 		return
 	}
 	c.addFinding(Finding{
-		Code: ExpressionType, Node: n.ID, Transition: t,
+		Code: ExpressionType, Node: n.ID, Transition: t, source: p.Source(),
 		Message: fmt.Sprintf("%s: %s does not fit the schemas: %s", field, p.Source(), firstLine(last.Error())),
 	})
 }
@@ -137,6 +137,23 @@ func lastSampleOf(schema any) any {
 		return pool[len(pool)-1]
 	}
 	return nil
+}
+
+// forbids reports whether a schema says that a field is never there: a value that has it is refused.
+func forbids(schema any, path []string) bool {
+	for _, key := range path {
+		m, ok := schema.(map[string]any)
+		if !ok {
+			return false
+		}
+		properties, has := m["properties"].(map[string]any)
+		next, listed := properties[key]
+		if !listed {
+			return m["type"] != nil && m["type"] != "object" || has && m["additionalProperties"] == false
+		}
+		schema = next
+	}
+	return false
 }
 
 // isOpenAt reports whether a schema does not say what a field is: it has no type there, or it

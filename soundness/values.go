@@ -2,6 +2,7 @@ package soundness
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,6 +26,86 @@ type use struct {
 	object  bool            // it must be an object, which is merged
 	names   []string        // it chooses one of these
 	whole   bool            // without a program: it takes the whole result
+	path    []string        // of a mapping, or of what branches are merged into: the target, key by key
+	within  within          // where in the target the value is
+}
+
+// A within says where a value is in the target that it is written to.
+type within int
+
+const (
+	isTarget  within = iota // it is what is there
+	isElement               // it is an element of a list
+	isField                 // it is a field, by the key of a branch
+)
+
+// withinOf returns where in its target a strategy puts the value of a branch.
+func withinOf(s merge.Strategy) within {
+	switch s {
+	case merge.Append, merge.Collect:
+		return isElement
+	case merge.Keyed:
+		return isField
+	}
+	return isTarget
+}
+
+// copies reports whether a use takes what it reads as it is, and puts it elsewhere.
+func (u *use) copies() bool {
+	if len(u.path) == 0 {
+		return false
+	}
+	refs := u.refs()
+	return u.whole || len(refs) == 1 && strings.TrimSpace(u.program.Source()) == strings.Join(refs[0], ".")
+}
+
+// beyond returns the keys behind the target of u that a reader asks of the value which u puts there: none, where it takes the whole
+// value. There may be several of a list, in which the reader looks by an index, which is no key of a reference.
+func (u *use) beyond(reader *use, ref []string) (keys [][]string) {
+	if len(ref) < len(u.path) || !slices.Equal(ref[:len(u.path)], u.path) {
+		return nil
+	}
+	rest := ref[len(u.path):]
+	switch {
+	case u.within == isTarget:
+		return [][]string{rest}
+	case u.within == isField && len(rest) > 0:
+		return [][]string{rest[1:]}
+	case reader.program == nil || len(rest) > 0:
+		return nil
+	}
+	fields := regexp.MustCompile(regexp.QuoteMeta(strings.Join(ref, ".")) + `\[[^\]]*\]((?:\.\w+)*)`)
+	for _, m := range fields.FindAllStringSubmatch(reader.program.Source(), -1) {
+		keys = append(keys, strings.Split(m[1], ".")[1:])
+	}
+	return keys
+}
+
+// A reading is a reference to what a node has just been given, its result, by way of whatever it was copied to in between.
+type reading struct {
+	use *use
+	ref []string
+}
+
+// maxCopies bounds how many copies of a value are followed.
+const maxCopies = 8
+
+// readingsOf returns what a use reads by a reference: that itself, and where it was copied from.
+func (v *values) readingsOf(u *use, ref []string) []reading {
+	out := []reading{{u, ref}}
+	for i := 0; i < len(out) && i < maxCopies; i++ {
+		at := out[i]
+		for j := range v.uses {
+			from := &v.uses[j]
+			if !from.copies() {
+				continue
+			}
+			for _, keys := range from.beyond(u, at.ref) {
+				out = append(out, reading{from, slices.Concat(from.refs()[0], keys)})
+			}
+		}
+	}
+	return out
 }
 
 // refs returns what the expression asks for.
@@ -76,7 +157,11 @@ func (v *values) add(u use) {
 // are evaluated while the token moves, when the result is still this node's.
 func (v *values) addNodeUses(n *workflow.GraphNode) {
 	for _, m := range n.Output {
-		v.add(use{program: m.Program, target: targetOf(m.Path), node: n.ID})
+		mapping := use{program: m.Program, target: targetOf(m.Path), node: n.ID, path: m.Path.Segments}
+		if m.Path.Append {
+			mapping.within = isElement
+		}
+		v.add(mapping)
 	}
 	v.add(use{program: n.Choice, control: true, names: n.Choices()})
 	for _, w := range n.Waits {
@@ -88,7 +173,10 @@ func (v *values) addNodeUses(n *workflow.GraphNode) {
 		v.add(use{program: t.Collection, control: true, list: true, node: n.ID})
 		if t.Joins != nil && t.Synchronization.Merge != nil {
 			object := t.Synchronization.Merge.Strategy == string(merge.Object)
-			v.add(use{program: t.Source, whole: t.Source == nil, target: targetOf(t.Joins.Target), node: n.ID, control: object, object: object})
+			v.add(use{
+				program: t.Source, whole: t.Source == nil, target: targetOf(t.Joins.Target), node: n.ID, control: object, object: object,
+				path: t.Joins.Target.Segments, within: withinOf(merge.Strategy(t.Synchronization.Merge.Strategy)),
+			})
 		}
 		to := v.graph.Node(t.To)
 		for _, m := range to.Input {
@@ -152,10 +240,75 @@ func (v *values) keeps(section, field string) bool {
 	return v.relevant[section] || field != "" && v.relevant[section+"."+field]
 }
 
+// failsForInput reports whether a failure tells of an expression that reads nothing but fields of the input of which all values
+// are tried that matter, and what is made of them: what comes with a fitting one is seen in other runs.
+func (v *values) failsForInput(failing string) bool {
+	for i := range v.uses {
+		u := &v.uses[i]
+		if u.program != nil && strings.HasPrefix(failing, u.program.Source()+": ") {
+			return !slices.ContainsFunc(u.refs(), func(ref []string) bool { return !v.comesFromInput(ref, map[string]bool{}) })
+		}
+	}
+	return false
+}
+
+// comesFromInput reports whether a reference reads a field of the input, or of state that is made from such ones.
+func (v *values) comesFromInput(ref []string, seen map[string]bool) bool {
+	name := strings.Join(ref[:min(len(ref), 2)], ".")
+	switch ref[0] {
+	case "run", "now", "active", "count", "branch", "index":
+		return true
+	case "input", workflow.SectionState, workflow.SectionOutput:
+	default:
+		return false
+	}
+	if seen[name] || !v.keeps(ref[0], strings.Join(ref[1:min(len(ref), 2)], "")) {
+		return seen[name]
+	}
+	seen[name] = true
+	for i := range v.uses {
+		u := &v.uses[i]
+		if u.target == name && slices.ContainsFunc(u.refs(), func(r []string) bool { return !v.comesFromInput(r, seen) }) {
+			return false
+		}
+	}
+	return true
+}
+
 // A slot is a field of what is given, with the values to try.
 type slot struct {
-	path []string
-	pool []any
+	path   []string
+	pool   []any
+	copied bool // whoever reads it only copies it
+}
+
+func addToSlot(into map[string]*slot, path []string, pool []any, copied bool) {
+	key := strings.Join(path, "\x00")
+	s := into[key]
+	if s == nil {
+		s = &slot{path: path, copied: true}
+		into[key] = s
+	}
+	s.pool, s.copied = append(s.pool, pool...), s.copied && copied
+}
+
+// dropCopies drops what is only copied, where somebody reads a part of it: the parts make the whole.
+func dropCopies(matters, rest map[string]*slot) {
+	for _, of := range []map[string]*slot{matters, rest} {
+		maps.DeleteFunc(of, func(_ string, s *slot) bool {
+			return s.copied && (hasPart(matters, s.path) || hasPart(rest, s.path))
+		})
+	}
+}
+
+// hasPart reports whether there is a slot within a path.
+func hasPart(slots map[string]*slot, path []string) bool {
+	for _, s := range slots {
+		if len(s.path) > len(path) && slices.Equal(s.path[:len(path)], path) {
+			return true
+		}
+	}
+	return false
 }
 
 // absent is the value of a field that is not there.
@@ -212,22 +365,19 @@ func (v *values) assignments(name string, schema any, pathOf func(*use, []string
 	matters, rest := map[string]*slot{}, map[string]*slot{}
 	for i := range v.uses {
 		u := &v.uses[i]
+		into := rest
+		if v.isRelevant(u) {
+			into = matters
+		}
 		for _, ref := range u.refs() {
-			path, ok := pathOf(u, ref)
-			if !ok {
-				continue
+			for _, r := range v.readingsOf(u, ref) {
+				if path, ok := pathOf(r.use, r.ref); ok && !forbids(schema, path) {
+					addToSlot(into, path, v.poolOf(u, ref), u.copies())
+				}
 			}
-			into := rest
-			if v.isRelevant(u) {
-				into = matters
-			}
-			key := strings.Join(path, "\x00")
-			if into[key] == nil {
-				into[key] = &slot{path: path}
-			}
-			into[key].pool = append(into[key].pool, v.poolOf(u, ref)...)
 		}
 	}
+	dropCopies(matters, rest)
 	slots := sortedSlots(matters)
 	for i := range slots {
 		slots[i].pool = distinct(append(slots[i].pool, schemaPool(schemaAt(schema, slots[i].path))...))
