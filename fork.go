@@ -263,7 +263,7 @@ func (e *Engine) SentAgain(ctx context.Context, id workflow.RunID) (again []work
 		}
 		if r.Seq < int64(len(source.Records)) {
 			if next := &source.Records[r.Seq]; isForkOf(next, id) {
-				s.Epoch, first = next.Epoch, s.NextToken
+				s.Epoch, s.Rules, first = next.Epoch, next.Planner, s.NextToken
 				plan, _ := planning.Step(s, next.Message, next.At)
 				unkept = plan.Unkept
 			}
@@ -382,7 +382,7 @@ func (f *fork) keepEnds() error {
 		}
 		if r.Seq >= at && r.Seq < int64(len(f.source.Records)) {
 			next := &f.source.Records[r.Seq]
-			s.Epoch = next.Epoch
+			s.Epoch, s.Rules = next.Epoch, next.Planner
 			ends = append(ends, planning.Ends(s, next.Message, next.At)...)
 		}
 	})

@@ -78,7 +78,7 @@ func (v *viewer) showFailure(f *workflow.Failure) *workflow.Failure {
 		return f
 	}
 	out := *f
-	out.Message = ""
+	out.Message, out.Cause = "", v.showFailure(f.Cause)
 	return &out
 }
 

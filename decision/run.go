@@ -108,7 +108,13 @@ func (d FailRun) evolveState(s *state.State) {
 }
 
 func (d FailRun) toldEvents(s *state.State) []Event {
-	return []Event{runEnd(s, workflow.EventWorkflowFailed, FailureValue(&d.Failure))}
+	data := FailureValue(&d.Failure)
+	if c := d.Failure.Cause; c != nil {
+		cause := FailureValue(c)
+		cause["node"], cause["token"] = string(c.Node), int64(c.Token)
+		data["cause"] = cause
+	}
+	return []Event{runEnd(s, workflow.EventWorkflowFailed, data)}
 }
 
 func (FailRun) withdrawnTokens(s *state.State) []workflow.TokenID { return allRunning(s) }

@@ -64,7 +64,7 @@ func (p *page) textAt(text string, most int) string {
 	return shortText(text, most)
 }
 
-// failureAt returns a failure in a line: its code alone for those who do not see texts.
+// failureAt returns a failure in a line: its code alone, and that of its cause, for those who do not see texts.
 //
 // It is "" without a failure. Codes are written by the authors of definitions and handlers to tell failures apart, and count as no values.
 func (p *page) failureAt(f *workflow.Failure) string {
@@ -72,7 +72,7 @@ func (p *page) failureAt(f *workflow.Failure) string {
 		return ""
 	}
 	if !p.seesTexts() {
-		return f.Code
+		return f.Short()
 	}
 	return shortText(f.Error(), 400)
 }

@@ -80,6 +80,9 @@ func failureFields(f *workflow.Failure) map[string]any {
 	if f.By != "" {
 		out["by"] = f.By
 	}
+	if f.Cause != nil {
+		out["cause"] = failureFields(f.Cause)
+	}
 	return out
 }
 

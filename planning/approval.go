@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -32,16 +33,21 @@ func (p *planner) beginApproval(t *state.Token, n *workflow.GraphNode, v vars) {
 
 // evalMessage evaluates what the people of an approval are asked.
 func (p *planner) evalMessage(n *workflow.GraphNode, v vars) (string, *workflow.Failure) {
-	x, f := v.evalProgram(n.Message)
+	return v.evalText(n.Message, "what people are asked", "the message of an approval")
+}
+
+// evalText evaluates an expression of a text, of what is said in words, for a message.
+func (v vars) evalText(program *expr.Program, what, of string) (string, *workflow.Failure) {
+	x, f := v.evalProgram(program)
 	if f != nil {
 		return "", f
 	}
 	text, ok := x.(string)
 	switch {
 	case !ok:
-		return "", &workflow.Failure{Code: workflow.CodeExpression, Permanent: true, Message: n.Message.Source() + ": what people are asked is a text: use string(...)"}
+		return "", &workflow.Failure{Code: workflow.CodeExpression, Permanent: true, Message: program.Source() + ": " + what + " is a text: use string(...)"}
 	case len(text) > workflow.MaxQuestion:
-		f := limitFailure("messageBytes", workflow.MaxQuestion, "bytes of the message of an approval")
+		f := limitFailure("messageBytes", workflow.MaxQuestion, "bytes of "+of)
 		return "", &f
 	}
 	return text, nil

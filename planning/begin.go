@@ -172,10 +172,15 @@ func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
 		p.failAttempt(t, f, false)
 		return
 	}
+	failure, f := q.endFailure(t, n, v)
+	if f != nil {
+		p.failAttempt(t, f, false)
+		return
+	}
 	p.adoptFork(q)
 	p.decide(decision.CompleteToken{Token: t.ID, Output: keptOutput(n, v.result)})
-	if n.End.Fail != "" {
-		p.failRun(workflow.Failure{Code: n.End.Fail, Message: n.End.Message, Permanent: true, Node: n.ID, Token: t.ID})
+	if failure != nil {
+		p.failRun(*failure)
 		return
 	}
 	p.completeRun()

@@ -36,7 +36,7 @@ func (p *planner) cancelNodes(m state.CancelNodes) error {
 // ended by choice, as it would have by routing; so has one that had arrived, if the nodes name
 // the one that its join leads to.
 func (p *planner) cancelTokens(d decision.CancelTokens) bool {
-	d.AtJoins = true
+	d.AtJoins = p.planLike() >= 3
 	ids := decision.TokensCancelled(p.s, d)
 	if len(ids) == 0 {
 		return false

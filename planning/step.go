@@ -15,8 +15,9 @@ import (
 // message may be answered by other decisions, or by events that tell other things, so that a
 // replay which differs can say why. From 1 to 2 the same is decided, and events tell more
 // (decision.DetailedSince). From 2 to 3 cancels and CancelNodes also end tokens that wait for
-// their siblings, where they name the node that the join leads to; and a wait fails that would
-// last more than 200 years. What is planned again is planned by the rules of its record where
+// their siblings, where they name the node that the join leads to; a wait fails that would
+// last more than 200 years; and a failure at an end node has the cause that was caught on the
+// way there. What is planned again is planned by the rules of its record where
 // planLike is asked.
 const Version = 3
 

@@ -221,9 +221,14 @@ type WaitSpec struct {
 // An EndSpec ends the run at once and cancels what is left: as completed, or as failed with a code. A run without
 // such a node ends when nothing is left to do in it.
 type EndSpec struct {
-	Fail    string // code; empty completes the run
-	Message string // with Fail
+	Fail        string // code; empty completes the run, unless CodeExpr is set
+	CodeExpr    string // in place of Fail: expression of a text, the code
+	Message     string // with Fail or CodeExpr
+	MessageExpr string // in place of Message: expression of a text
 }
+
+// Fails reports whether the run fails at the node.
+func (s *EndSpec) Fails() bool { return s.Fail != "" || s.CodeExpr != "" }
 
 // A RetrySpec is a durable retry policy: exponential backoff, as in Temporal and gRPC. A retry is a further attempt
 // of the same token, with the same input. The delay is a function of the run, the token and the attempt: a replay

@@ -17,6 +17,10 @@ type Failure struct {
 	Attempts  int     `json:"attempts,omitzero"`  // made when it was raised
 	Node      NodeID  `json:"node,omitzero"`      // where it was raised
 	Token     TokenID `json:"token,omitzero"`     // whose it was
+
+	// Cause is the failure that led a run to the end node at which it failed, by the error transition that caught it:
+	// nil if none did. It has no cause of its own, unless it is that of a child run.
+	Cause *Failure `json:"cause,omitzero"`
 }
 
 // Error returns code, who cancelled, place and message in one line.
@@ -28,10 +32,25 @@ func (f *Failure) Error() string {
 	if f.Node != "" {
 		where += fmt.Sprintf(" at node %q (%v)", string(f.Node), f.Token)
 	}
-	if f.Message == "" {
-		return f.Code + where
+	text := f.Code + where
+	if f.Message != "" {
+		text += ": " + f.Message
 	}
-	return f.Code + where + ": " + f.Message
+	if f.Cause != nil {
+		text += ", because " + f.Cause.Error()
+	}
+	return text
+}
+
+// Short returns the code and, in short, the cause: "not_fulfilled, because ship failed: no_address".
+func (f *Failure) Short() string {
+	if f.Cause == nil {
+		return f.Code
+	}
+	if f.Cause.Node == "" {
+		return f.Code + ", because of " + f.Cause.Short()
+	}
+	return f.Code + ", because " + string(f.Cause.Node) + " failed: " + f.Cause.Short()
 }
 
 // The codes that the engine itself raises. Tasks may use any other.

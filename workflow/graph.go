@@ -66,7 +66,8 @@ type GraphNode struct {
 	Success     [][]*GraphTransition // tiers tried when it completes
 	Failure     [][]*GraphTransition // tiers tried when it fails
 	Choice      *expr.Program        // which of its task types or subworkflows it is, if an expression chooses
-	Message     *expr.Program        // what the people of an approval are asked, if it is an expression
+	Message     *expr.Program        // what the people of an approval are asked, or what is said of a failure at an end, if it is an expression
+	Code        *expr.Program        // of the failure at an end, if it is an expression
 	AsksResult  bool                 // what is evaluated as it is entered asks for result
 	KeepsResult bool                 // its input or choice asks for result, and may be evaluated anew when its task was parked
 	KeepsEnd    bool                 // some expression asks for nodes.ID

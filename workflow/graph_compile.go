@@ -106,6 +106,9 @@ func (b *builder) addNodes() {
 		if gn.Approval = n.Approval.withDefaults(); gn.Approval != nil {
 			gn.Message = b.compileProgram(n.Approval.MessageExpr)
 		}
+		if n.End != nil {
+			gn.Code, gn.Message = b.compileProgram(n.End.CodeExpr), b.compileProgram(n.End.MessageExpr)
+		}
 		if n.Wait != nil {
 			gn.Waits = b.compileWaits(n.Wait)
 			gn.Until = gn.Waits[0].Until
@@ -167,5 +170,5 @@ func asksResult(n *GraphNode) bool {
 			return true
 		}
 	}
-	return asks(n.Message) || asks(n.Choice) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
+	return asks(n.Message) || asks(n.Code) || asks(n.Choice) || slices.ContainsFunc(n.Input, func(m Mapping) bool { return asks(m.Program) })
 }

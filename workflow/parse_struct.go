@@ -227,11 +227,14 @@ func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN 
 	return none
 }
 
-// endForm is the form of complete, or {fail: CODE, message: TEXT}. A completion has no code and needs no object.
+// endForm is the form of complete, or {fail: CODE, message: TEXT}, each of which may be an expression. A completion has no code and needs no object.
 func endForm(to **EndSpec) form {
-	// Both fields are texts and not expressions.
+	// The checker says which of them exclude each other.
 	failure := func(s *EndSpec) []field {
-		return []field{{"fail", nameForm(&s.Fail)}, {"message", textForm(&s.Message)}}
+		return []field{
+			{"fail", nameForm(&s.Fail)}, {"codeExpr", expressionForm(&s.CodeExpr)},
+			{"message", textForm(&s.Message)}, {"messageExpr", expressionForm(&s.MessageExpr)},
+		}
 	}
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -241,7 +244,7 @@ func endForm(to **EndSpec) form {
 			case e.Kind != document.Object:
 				p.reportType(e, "complete or {fail: CODE, message: TEXT}")
 			default:
-				if p.readFields(e, failure(*to)); e.Member("fail") == nil {
+				if p.readFields(e, failure(*to)); e.Member("fail") == nil && e.Member("codeExpr") == nil {
 					p.reportProblem(ProblemMissing, "a failure has a code: {fail: CODE}")
 				}
 			}

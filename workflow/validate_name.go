@@ -14,6 +14,9 @@ import (
 // fits wherever an id does.
 const MaxName = 255
 
+// NameProblem says what is wrong with a name, an id or a code that a run has made; "" is nothing.
+func NameProblem(s string) string { return nameProblem(s) }
+
 // nameProblem says what is wrong with a name, an id or a code; "" is nothing. Names come into paths of events, URLs
 // and lists that people read. Everything else is free, spaces within a name too.
 func nameProblem(s string) string {

@@ -75,14 +75,27 @@ func (c *checker) checkKinds(s site, n *Node) {
 		c.checkWait(s, n.Wait)
 	}
 	if e := n.End; e != nil {
-		c.checkOptionalName(s, "end.fail", e.Fail)
-		if e.Fail == "" && e.Message != "" {
-			c.reportProblem(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
-		}
-		// A run that fails with the code state.code is hard to tell from one that fails with what is there.
-		c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words")
-		c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words")
+		c.checkEnd(s, e)
 	}
+}
+
+// checkEnd checks with what a run fails at an end node. A run that fails with the code state.code is hard to tell from
+// one that fails with what is there.
+func (c *checker) checkEnd(s site, e *EndSpec) {
+	c.checkOptionalName(s, "end.fail", e.Fail)
+	if !e.Fails() && e.Message+e.MessageExpr != "" {
+		c.reportProblem(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
+	}
+	if e.Fail != "" && e.CodeExpr != "" {
+		c.reportProblem(s, "end.codeExpr", ProblemConflict, "only one of fail and codeExpr")
+	}
+	if e.Message != "" && e.MessageExpr != "" {
+		c.reportProblem(s, "end.messageExpr", ProblemConflict, "only one of message and messageExpr")
+	}
+	c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words; say codeExpr for an expression")
+	c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words; say messageExpr for an expression")
+	c.checkOptionalExpression(s, "end.codeExpr", e.CodeExpr, placeMapping)
+	c.checkOptionalExpression(s, "end.messageExpr", e.MessageExpr, placeMapping)
 }
 
 // A choice is an expression that chooses one of the names of a list.

@@ -208,6 +208,9 @@ func failureText(f *workflow.Failure) string {
 	if f.Message != "" {
 		text += ", " + f.Message
 	}
+	if f.Cause != nil {
+		text += ", because " + failureText(f.Cause)
+	}
 	return text
 }
 

@@ -53,6 +53,9 @@ func detailOf(n *workflow.GraphNode) string {
 		if n.End.Fail != "" {
 			return "fails " + n.End.Fail
 		}
+		if n.Code != nil {
+			return "fails " + n.Code.Source()
+		}
 	case workflow.KindGateway:
 	}
 	return ""

@@ -152,6 +152,7 @@ var functions = []function{
 	{"workflow.DefaultLimits", workflow.DefaultLimits},
 	{"workflow.JoinMOfN", workflow.JoinMOfN},
 	{"workflow.MOfN", workflow.MOfN},
+	{"workflow.NameProblem", workflow.NameProblem},
 	{"workflow.Parse", workflow.Parse},
 	{"workflow.ParseElement", workflow.ParseElement},
 	{"workflow.ParseJSON", workflow.ParseJSON},
