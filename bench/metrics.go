@@ -59,7 +59,7 @@ const (
 // metrics are the rows of the table, in its order.
 var metrics = []metric{
 	{"W1", "chain, one step after the other", "chain", "steps/s", "steps/s", sizeOfChain, true, goals{6_000, 12_000}, byDisk},
-	{"W1", "its limit at PowerLoss: 500 bytes into zeros, synced", bareProgram, "syncs/s", "syncs/s", sizeOfOne, true, goals{}, byNothing},
+	{"W1", "its limit at PowerLoss: 500 bytes into zeros, synced", "syncs", "syncs/s", "syncs/s", sizeOfOne, true, goals{}, byNothing},
 	{"W2", "fan-out, joined, results collected", "fanout", "branches/s", "branches/s", sizeOfFanout, true, goals{30_000, 35_000}, byProcessor},
 	{"W2", "a large fan-out", "large-fanout", "branches/s", "branches/s", sizeOfLargeFanout, true, goals{}, byNothing},
 	{"W2", "its time per branch, to that of the other", "large-fanout", "growth", "times", sizeOfLargeFanout, false, goals{1.3, 1.3}, byNothing},
