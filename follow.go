@@ -131,11 +131,27 @@ func (e *Engine) FollowFolder(ctx context.Context, folder string, o FollowOption
 	return errors.Join(e.Follow(ctx, o), bases.Close())
 }
 
+// isBackup reports whether a folder is an engine directory, as a backup is one, and no copy that follows one.
+func isBackup(folder string) bool {
+	_, followed := os.Stat(filepath.Join(folder, followedLog))
+	_, index := os.Stat(filepath.Join(folder, "pawl.db"))
+	return followed != nil && index == nil
+}
+
 // RestoreFolder is Restore from a folder of [Engine.FollowFolder], as of a moment or, if that is
 // zero, the last one. c is the codec of the engine, nil if it had none. The folder is only read.
+//
+// The folder may also be a backup of [Engine.Backup], which is of one moment: at must be zero then. It is copied; look at the copy with
+// package rescue before it is opened.
 func RestoreFolder(ctx context.Context, folder, into string, at time.Time, c Codec) (RestoreInfo, error) {
 	if ctx == nil || folder == "" || into == "" {
 		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a folder and a directory", ErrInvalid)
+	}
+	if isBackup(folder) {
+		if !at.IsZero() {
+			return RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", ErrInvalid, folder)
+		}
+		return store.RestoreBackup(ctx, folder, into, c)
 	}
 	for _, name := range []string{followedLog, followedBases} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {

@@ -90,7 +90,7 @@ func (d *Dir) loadOutbox() error {
 		o.count, o.bytes = r.Int64(1), r.Int64(2)
 		return nil
 	})
-	if err == nil && o.count > 0 && d.options.Outbox == 0 {
+	if err == nil && o.count > 0 && d.options.Outbox == 0 && !d.options.LogAway { // who only looks publishes nothing
 		d.options.Logger.Warn("events wait to be published, and nobody publishes them", "directory", d.path, "events", o.count)
 	}
 	return err

@@ -77,7 +77,7 @@ type deed struct {
 func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
 	var refused, unknown []error
 	for i, d := range deeds {
-		err := f.doDeed(ctx, con, e, d)
+		err := f.doDeed(ctx, con, e, d, i >= shownFutures)
 		switch {
 		case err == nil:
 			continue
@@ -92,6 +92,9 @@ func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...
 		} else {
 			refused = append(refused, err)
 		}
+	}
+	if f.DryRun && !f.JSON && len(deeds) > 1 {
+		con.printLine("nothing is changed; it would be done to %d of %d", len(deeds)-len(refused)-len(unknown), len(deeds))
 	}
 	if !f.JSON {
 		con.printLine("%s", f.sourceText(e))
@@ -121,7 +124,11 @@ type doneDeed struct {
 	Node  workflow.NodeID  `json:"node,omitzero"`
 }
 
-func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) error {
+// shownFutures bounds the deeds of a dry run of which every decision is written; of the others a line each says what would become of the
+// run.
+const shownFutures = 5
+
+func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, brief bool) error {
 	d.act.By, d.act.Reason = f.By, f.Reason
 	do := e.Do
 	if f.DryRun {
@@ -135,6 +142,8 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed) 
 		return err
 	case f.JSON:
 		con.writeLine(true, doneDeed{done, d.act.Token, d.act.Node})
+	case f.DryRun && brief && len(done.Future.Steps) > 0:
+		con.printLine("%s: %s; then it would be %s", d.run, d.said, done.Future.Outcome.Status)
 	case f.DryRun:
 		con.printFuture(d.run, done.Future)
 	default:
@@ -301,6 +310,9 @@ func (f *filterFlag) chosenRuns(ctx context.Context, e *reached) (ids []workflow
 		filter.Status = []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended}
 	}
 	for run, err := range e.Runs(ctx, filter) {
+		if err == nil && run.Trouble != "" { // nobody knows whether it fits
+			err = fmt.Errorf("run %q: %w: %s: name the others", string(run.Run), pawl.ErrCorrupt, run.Trouble)
+		}
 		if err != nil {
 			return nil, err
 		}

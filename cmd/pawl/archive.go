@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -37,7 +39,7 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 		var sum purgeSum
-		var runs []pawl.RunSummary
+		var runs []archivedRun
 		err = con.whileWorking("looking at what has ended", func() (err error) {
 			runs, err = c.findArchived(ctx, con, e, ids, &sum)
 			return err
@@ -50,13 +52,9 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 				return err
 			}
 		}
-		size, err := con.createWhole(c.To, func(w io.Writer) error {
-			for i := range runs {
-				if err := e.Export(ctx, runs[i].Run, w, pawl.ExportOptions{Blobs: c.Blobs}); err != nil {
-					return err
-				}
-			}
-			return nil
+		size, err := con.createWhole(c.To, func(f *os.File) (err error) {
+			runs, err = c.writeArchived(ctx, con, e, runs, f, &sum)
+			return err
 		}, func(path string) error { return checkArchive(path, sum.all) })
 		if err != nil {
 			return err
@@ -64,10 +62,10 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 		if !c.JSON {
 			con.printLine("%s: %s, %s", c.To, pluralText(sum.all, "run"), bytesText(size))
 		}
-		sum = purgeSum{refused: sum.refused}
+		sum = purgeSum{refused: sum.refused, unread: sum.unread}
 		err = con.whileWorking("purging what is archived", func() error {
 			for i := range runs {
-				if err := c.forgetArchived(ctx, con, e, &runs[i], &sum); err != nil && ctx.Err() != nil {
+				if err := c.forgetArchived(ctx, con, e, &runs[i].RunSummary, &sum); err != nil && ctx.Err() != nil {
 					return err
 				}
 			}
@@ -80,10 +78,38 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
+// An archivedRun is one that is written and then forgotten, with what is below it.
+type archivedRun struct {
+	pawl.RunSummary
+	family api.Purged
+}
+
+// writeArchived writes the runs, and returns those that are written: one that cannot be read is named, and is neither in the file nor
+// forgotten.
+func (c *archiveCommand) writeArchived(ctx context.Context, con *console, e *reached, runs []archivedRun, f *os.File, sum *purgeSum) (out []archivedRun, err error) {
+	var ids []workflow.RunID
+	for i := range runs {
+		ids = append(ids, runs[i].Run)
+	}
+	var wrong troubled
+	written, err := e.writeEach(ctx, con, ids, f, &wrong, func(id workflow.RunID, w io.Writer) error {
+		return e.Export(ctx, id, w, pawl.ExportOptions{Blobs: c.Blobs})
+	})
+	for _, run := range runs {
+		if slices.Contains(written, run.Run) {
+			out = append(out, run)
+			continue
+		}
+		sum.unread++
+		sum.roots, sum.all, sum.bytes = sum.roots-1, sum.all-run.family.Runs, sum.bytes-run.family.Bytes
+	}
+	return out, err
+}
+
 // findArchived returns the runs that can be forgotten, and says which cannot. It asks the engine
 // what each purge would do, so that a run below which something goes on is refused now, and is not
 // in the file.
-func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reached, ids []workflow.RunID, sum *purgeSum) (runs []pawl.RunSummary, err error) {
+func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reached, ids []workflow.RunID, sum *purgeSum) (runs []archivedRun, err error) {
 	for _, id := range ids {
 		seen, err := e.PreviewPurge(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
 		var run pawl.RunSummary
@@ -98,7 +124,7 @@ func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reac
 			fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(id)), err)
 			continue
 		}
-		runs = append(runs, run)
+		runs = append(runs, archivedRun{run, seen})
 		sum.roots, sum.all, sum.bytes = sum.roots+1, sum.all+seen.Runs, sum.bytes+seen.Bytes
 	}
 	return runs, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/rescue"
 )
 
 var backupVerb = verb{
@@ -92,14 +93,14 @@ func (c *backupCommand) followEngine(ctx context.Context, con *console, e *reach
 
 var restoreVerb = verb{
 	name:    "restore",
-	help:    "Make an engine directory of a copy that pawl backup --follow has kept.",
-	example: []string{"pawl restore /mnt/other/orders data", "pawl restore /mnt/other/orders data --at 2026-11-22T03:00:00Z"},
+	help:    "Make an engine directory of what pawl backup has made, or pawl backup --follow has kept.",
+	example: []string{"pawl restore /backups/2026-11-22 data", "pawl restore /mnt/other/orders data", "pawl restore /mnt/other/orders data --at 2026-11-22T03:00:00Z"},
 	command: func() command { return new(restoreCommand) },
 }
 
-// A restoreCommand makes a directory of a copy that has followed one.
+// A restoreCommand makes a directory of a copy: a backup, or one that has followed the original.
 type restoreCommand struct {
-	From string    `arg:"" help:"The folder of the copy. It is only read."`
+	From string    `arg:"" help:"The folder of the backup or of the copy. It is only read."`
 	Into string    `arg:"" help:"The new directory. It must not exist, or be empty."`
 	At   time.Time `placeholder:"TIME" help:"As of when, as 2026-11-22T03:00:00Z; the last moment that there is otherwise."`
 	UTC  bool      `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
@@ -119,19 +120,51 @@ func (c *restoreCommand) runCommand(ctx context.Context, con *console) error {
 		info, err = pawl.RestoreFolder(ctx, c.From, c.Into, c.At, keys)
 		return err
 	})
+	if err == nil && info.Base.IsZero() {
+		err = con.verifyRestored(c.Into, keys, &info)
+	}
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		con.writeLine(true, info)
+	} else if info.Base.IsZero() {
+		con.printLine("%s: %s, as the backup has them", c.Into, pluralText(info.Runs, "run"))
 	} else {
 		con.printLine("%s: %s as of %s", c.Into, pluralText(info.Runs, "run"), dirFlag{UTC: c.UTC}.zoneOf(info.At).Format(time.DateTime))
+	}
+	if !c.JSON {
 		for _, what := range info.Damaged {
-			con.printLine("damaged, and not in it: %s", printableText(what))
+			con.printLine("%s%s", damagedText(&info), printableText(what))
 		}
 	}
 	if len(info.Damaged) > 0 {
 		return errNo
 	}
 	return nil
+}
+
+// damagedText says what a restored directory makes of what is damaged: a copy that has followed another leaves it out.
+func damagedText(info *pawl.RestoreInfo) string {
+	if info.Base.IsZero() {
+		return "damaged, see pawl repair: "
+	}
+	return "damaged, and not in it: "
+}
+
+// verifyRestored looks at the copy of a backup as pawl verify does.
+func (con *console) verifyRestored(dir string, keys pawl.Codec, info *pawl.RestoreInfo) error {
+	return con.whileWorking("verifying "+dir, func() error {
+		report, err := rescue.VerifySealed(dir, keys)
+		if err != nil {
+			return err
+		}
+		info.Runs = report.Runs
+		for _, f := range report.Findings {
+			if f.Damage {
+				info.Damaged = append(info.Damaged, f.String())
+			}
+		}
+		return nil
+	})
 }

@@ -40,13 +40,10 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		size, err := con.createWhole(c.To, func(w io.Writer) error {
-			for _, id := range ids {
-				if err := c.writeExport(ctx, e, id, w); err != nil {
-					return err
-				}
-			}
-			return nil
+		wrong := troubled{}
+		size, err := con.createWhole(c.To, func(f *os.File) error {
+			ids, err = e.writeEach(ctx, con, ids, f, &wrong, func(id workflow.RunID, w io.Writer) error { return c.writeExport(ctx, e, id, w) })
+			return err
 		}, checkExported)
 		if err != nil {
 			return err
@@ -61,8 +58,62 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 			con.writeLine(true, exportedFile{c.To, ids, size})
 		}
 		con.sayFiles(e, c.JSON)
-		return nil
+		return wrong.saysNo()
 	})
+}
+
+// writeEach writes runs one after the other, and returns those that are written. One of several that cannot be read is named, and nothing
+// of it is left in the file; if it is the only one, or there is no other, its error is that of the command.
+func (e *reached) writeEach(
+	ctx context.Context, con *console, ids []workflow.RunID, f *os.File, wrong *troubled, write func(workflow.RunID, io.Writer) error,
+) (written []workflow.RunID, err error) {
+	for _, id := range ids {
+		at, err := f.Seek(0, io.SeekCurrent)
+		if err != nil {
+			return nil, err
+		}
+		to := &ownErrors{to: f}
+		err = write(id, to)
+		if err == nil {
+			written = append(written, id)
+			continue
+		}
+		// An engine breaks the connection where it finds the damage, as the answer has begun by then: it tells what is wrong to whoever asks why.
+		if _, why := e.Why(ctx, id); errors.Is(why, pawl.ErrCorrupt) {
+			err = why
+		} else if to.err == nil && errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("%w: it cannot be read to its end: %w", pawl.ErrCorrupt, err)
+		}
+		if len(ids) == 1 || to.err != nil {
+			return nil, err
+		}
+		if err := wrong.note(ctx, con, id, err); err != nil {
+			return nil, err
+		}
+		if err := f.Truncate(at); err != nil {
+			return nil, err
+		}
+		if _, err := f.Seek(at, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	if len(written) == 0 {
+		return nil, errNo
+	}
+	return written, nil
+}
+
+// An ownErrors remembers the error of writing, which is of no run.
+type ownErrors struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *ownErrors) Write(text []byte) (int, error) {
+	n, err := w.to.Write(text)
+	w.err = err
+	return n, err
 }
 
 // An exportedFile is a line of JSON.
@@ -138,7 +189,7 @@ func checkExported(path string) error {
 
 // createWhole makes a file that is durable and whole if it is there under its name, which must be free, and
 // returns its size. check reads it before it gets the name.
-func (con *console) createWhole(path string, write func(io.Writer) error, check func(path string) error) (size int64, err error) {
+func (con *console) createWhole(path string, write func(*os.File) error, check func(path string) error) (size int64, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return 0, takenError(path)
 	}

@@ -16,7 +16,7 @@ func TestCreateWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.pawl")
 	broken := errors.New("broken")
-	write := func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }
+	write := func(w *os.File) error { _, err := io.WriteString(w, "text"); return err }
 	check := func(name string) error {
 		require.NoFileExists(t, path, "it has no name before it was read")
 		text, err := os.ReadFile(name)
@@ -24,7 +24,7 @@ func TestCreateWhole(t *testing.T) {
 		require.Equal(t, "text", string(text))
 		return nil
 	}
-	_, err := new(console).createWhole(path, func(w io.Writer) error { return errors.Join(write(w), broken) }, check)
+	_, err := new(console).createWhole(path, func(w *os.File) error { return errors.Join(write(w), broken) }, check)
 	require.ErrorIs(t, err, broken)
 	_, err = new(console).createWhole(path, write, func(string) error { return broken })
 	require.ErrorIs(t, err, broken)
@@ -45,7 +45,7 @@ func TestCreateWhole(t *testing.T) {
 func TestCreateWholeReplacesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.pawl")
-	write := func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }
+	write := func(w *os.File) error { _, err := io.WriteString(w, "text"); return err }
 	_, err := new(console).createWhole(path, write, func(string) error { return os.WriteFile(path, []byte("another"), 0o600) })
 	require.ErrorContains(t, err, "is there already")
 	noLink := func(from, to string) error {

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/pawl-run/pawl"
@@ -22,6 +26,7 @@ type importCommand struct {
 	To       string `arg:"" name:"new-run" help:"The id of the new run."`
 	At       *int64 `placeholder:"N" help:"After this record; the last one after which the run had not ended, if this is not given."`
 	InFlight string `enum:"again,park" default:"again" help:"Tasks that were out: again sends them again, park leaves them to an operator."`
+	Create   bool   `help:"Make the directory, if there is none."`
 	DryRun   bool   `help:"Say what the new run would be. Nothing is changed."`
 	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason   string `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
@@ -42,7 +47,12 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	return a.withActor(ctx, con, func(e *reached) error {
+	if c.Create {
+		if err := c.createDirectory(ctx); err != nil {
+			return err
+		}
+	}
+	err = a.withActor(ctx, con, func(e *reached) error {
 		m := api.Import{From: from, To: workflow.RunID(c.To), At: at, By: a.By, Reason: c.Reason}
 		if c.InFlight == "park" {
 			m.InFlight = workflow.InFlightPark
@@ -75,4 +85,27 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		return nil
 	})
+	if _, missing := os.Stat(filepath.Join(c.Dir, "pawl.db")); errors.Is(err, fs.ErrNotExist) && missing != nil {
+		return fmt.Errorf("%w: --create makes it", err)
+	}
+	return err
+}
+
+// createDirectory makes an engine directory without runs, where there is none: no other command makes one, as a program does when it opens it.
+func (c *importCommand) createDirectory(ctx context.Context) error {
+	if c.DryRun {
+		return errors.New("--create makes a directory, and --dry-run changes nothing: leave one of them out")
+	}
+	if _, err := os.Stat(filepath.Join(c.Dir, "pawl.db")); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	keys, err := c.codec()
+	if err != nil {
+		return err
+	}
+	engine, err := pawl.Open(ctx, c.Dir, pawl.Options{Maintenance: true, Codec: keys})
+	if err != nil {
+		return err
+	}
+	return engine.Close(context.WithoutCancel(ctx))
 }

@@ -36,7 +36,13 @@ type inboxItem struct {
 // patch or a fork.
 func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
-		rows, now := [][]string{{"RUN", "TOKEN", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now()
+		rows, now, wrong := [][]string{{"RUN", "TOKEN", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now(), troubled{}
+		noteTrouble := func(run workflow.RunID, trouble string) error {
+			if trouble == "" {
+				return nil
+			}
+			return wrong.note(ctx, con, run, fmt.Errorf("%w: %s", pawl.ErrCorrupt, trouble))
+		}
 		add := func(item inboxItem, row ...string) {
 			if c.JSON {
 				con.writeLine(true, item)
@@ -45,6 +51,9 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 			}
 		}
 		for a, err := range e.Approvals(ctx, pawl.ApprovalFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Where: c.Where}) {
+			if err == nil {
+				err = noteTrouble(a.Run, a.Trouble)
+			}
 			if err != nil {
 				return err
 			}
@@ -56,12 +65,18 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 			add(inboxItem{Approval: &a}, string(a.Run), fmt.Sprintf("t%d", a.Token), string(a.Node), votes, due, a.Message)
 		}
 		for l, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Where: c.Where}) {
+			if err == nil {
+				err = noteTrouble(l.Run, l.Trouble)
+			}
 			if err != nil {
 				return err
 			}
 			add(inboxItem{DeadLetter: &l}, string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), "retry or skip", "", failureText(&l.Failure))
 		}
 		for run, err := range e.Runs(ctx, pawl.IncidentFilter(pawl.RunFilter{Workflow: c.Workflow, Where: c.Where})) {
+			if err == nil {
+				err = noteTrouble(run.Run, run.Trouble)
+			}
 			if err != nil {
 				return err
 			}
@@ -71,12 +86,12 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 			}
 		}
 		if c.JSON {
-			return nil
+			return wrong.saysNo()
 		}
 		if len(rows) > 1 {
 			con.printTable(rows)
 		}
 		con.printLine("%s for people · %s", pluralText(len(rows)-1, "thing"), e.source)
-		return nil
+		return wrong.saysNo()
 	})
 }

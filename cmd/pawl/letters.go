@@ -56,6 +56,9 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act api.Opera
 		if err != nil {
 			return nil, err
 		}
+		if l.Trouble != "" {
+			return nil, fmt.Errorf("run %q: %w: %s: name the others", string(l.Run), pawl.ErrCorrupt, l.Trouble)
+		}
 		one := act
 		one.Token = l.Token
 		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})

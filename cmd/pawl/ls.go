@@ -82,7 +82,7 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 // listRuns writes the runs as they are now.
 func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pawl.RunFilter) error {
 	rows := [][]string{{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}}
-	now := con.Now()
+	now, wrong := con.Now(), troubled{}
 	for run, err := range e.Runs(ctx, f) {
 		if err != nil {
 			return err
@@ -91,11 +91,15 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
 			continue
 		}
-		if err != nil {
+		if err = wrong.note(ctx, con, run.Run, err); err != nil {
 			return err
 		}
 		if c.JSON {
 			con.writeLine(true, listedRun{run, places})
+			continue
+		}
+		if run.Trouble != "" {
+			rows = append(rows, []string{string(run.Run), run.Workflow, "damaged", run.Trouble, "", ""})
 			continue
 		}
 		since := run.StartedAt
@@ -106,12 +110,12 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		rows = append(rows, []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), spanText(now.Sub(since)), nextText(run.Alarm, now)})
 	}
 	if c.JSON {
-		return nil
+		return wrong.saysNo()
 	}
 	if len(rows) > 1 {
 		con.printTable(rows)
 	}
-	return con.printTotal(ctx, e, len(rows)-1)
+	return errors.Join(con.printTotal(ctx, e, len(rows)-1), wrong.saysNo())
 }
 
 // printTotal says how many runs there are, besides those that are listed, and who has said so.
@@ -137,6 +141,9 @@ type listedRun struct {
 // placesOf returns the nodes where tokens of a run live. It is one question for each run that goes on, besides the list:
 // --limit bounds them.
 func placesOf(ctx context.Context, e *reached, run *pawl.RunSummary) ([]pawl.NodeOverview, error) {
+	if run.Trouble != "" {
+		return nil, fmt.Errorf("%w: %s", pawl.ErrCorrupt, run.Trouble)
+	}
 	if run.Status.Final() {
 		return nil, nil
 	}

@@ -45,7 +45,7 @@ func (c *lsCommand) watchRuns(ctx context.Context, con *console, e *reached, f p
 			return ignoreInterrupt(ctx, err)
 		}
 		con.beginScreen(again)
-		err := c.listRuns(ctx, con, e, f)
+		err := passOver(errNo, c.listRuns(ctx, con, e, f))
 		if err == nil {
 			err = pauseFor(ctx, watchPause)
 		}
@@ -60,7 +60,7 @@ func (c *lsCommand) watchRuns(ctx context.Context, con *console, e *reached, f p
 func (c *lsCommand) writeChanges(ctx context.Context, con *console, e *reached, f pawl.RunFilter, changes iter.Seq2[pawl.RunChange, error]) error {
 	for change, err := range changes {
 		if err == nil && change.Lost {
-			err = c.listRuns(ctx, con, e, f)
+			err = passOver(errNo, c.listRuns(ctx, con, e, f)) // what cannot be read is named
 		} else if err == nil {
 			err = c.writeChanged(ctx, con, e, f, &change)
 		}
@@ -85,12 +85,13 @@ func (c *lsCommand) writeChanged(ctx context.Context, con *console, e *reached, 
 			continue // its id begins likewise
 		}
 		places, err := placesOf(ctx, e, &run)
-		if err == nil {
-			con.writeLine(true, listedRun{run, places})
-		} else if !errors.Is(err, pawl.ErrRunNotFound) {
-			return err
+		if errors.Is(err, pawl.ErrRunNotFound) {
+			return nil
 		}
-		return nil
+		if err = new(troubled).note(ctx, con, run.Run, err); err == nil {
+			con.writeLine(true, listedRun{run, places})
+		}
+		return err
 	}
 	return nil
 }
@@ -115,4 +116,12 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// passOver returns an error, or nil if it is the one that is passed over.
+func passOver(known, err error) error {
+	if errors.Is(err, known) {
+		return nil
+	}
+	return err
 }

@@ -37,6 +37,7 @@ type purgeSum struct {
 	bytes      int64
 	refused    int
 	unknown    int
+	unread     int // named already
 }
 
 func (s *purgeSum) String() string {
@@ -130,6 +131,8 @@ func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what str
 		return fmt.Errorf("of %s nobody knows: %w", pluralText(sum.unknown, "run"), pawl.ErrUnknown)
 	case sum.refused > 0:
 		return fmt.Errorf("%s stay: %w", pluralText(sum.refused, "run"), pawl.ErrNotEnded)
+	case sum.unread > 0:
+		return errNo
 	}
 	return nil
 }
@@ -178,6 +181,10 @@ func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached
 	for r, err := range e.Runs(ctx, f) {
 		if err != nil {
 			return nil, err
+		}
+		if r.Trouble != "" { // nobody knows whether it has ended
+			fmt.Fprintf(con.Errs, "pawl: %s: it is left as it is: %s\n", printableText(string(r.Run)), printableText(r.Trouble))
+			continue
 		}
 		runs = append(runs, endedRun{r.Run, r.Workflow, r.EndedAt})
 	}

@@ -179,7 +179,11 @@ func damageDirectory(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	d, err := store.Open(dir, store.Options{})
 	ts.Check(err)
-	h, err := d.Head("b")
+	run := workflow.RunID("b")
+	if len(args) > 1 {
+		run = workflow.RunID(args[1])
+	}
+	h, err := d.Head(run)
 	ts.Check(err)
 	ts.Check(d.Close())
 	path := filepath.Join(dir, h.File)
@@ -187,6 +191,9 @@ func damageDirectory(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	data[len(data)-300] ^= 4
 	ts.Check(os.WriteFile(path, data, 0o600))
+	if len(args) > 1 {
+		return
+	}
 	blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "??", "*"))
 	ts.Check(err)
 	ts.Check(os.Remove(blobs[0]))

@@ -62,7 +62,7 @@ func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, act
 		if !c.JSON {
 			con.printLine("%s:", answer)
 		}
-		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), act, ""}); err != nil {
+		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), act, ""}, false); err != nil {
 			return err
 		}
 	}
