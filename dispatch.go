@@ -84,6 +84,7 @@ type outTask struct {
 	worker    string    // who performs it, if somebody has said so
 	pooled    bool      // it is given to workers, who say when one has it
 	queued    time.Time // when it came
+	performed time.Time // when somebody began to perform it; zero if nobody has
 }
 
 // attemptOf returns what names an attempt.
@@ -163,7 +164,7 @@ func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 // queueTask queues an attempt that is not held. The caller holds the lock.
 func (d *dispatcher) queueTask(a actor.Dispatch) {
 	d.order++
-	t := &outTask{Dispatch: a, order: d.order, queued: time.Now()}
+	t := &outTask{Dispatch: a, order: d.order, queued: d.engine.hook.Now()}
 	d.holdTask(t)
 	d.queue.addTask(t)
 }
@@ -222,7 +223,7 @@ func (d *dispatcher) beginNext() *outTask {
 	d.running++
 	d.group.Add(1)
 	t.ctx, t.cancel = context.WithCancelCause(d.ctx)
-	t.begun = now
+	t.begun, t.performed = now, d.engine.hook.Now()
 	return t
 }
 
@@ -295,8 +296,8 @@ func (d *dispatcher) pinBlob(key Key, hash string) {
 
 // taskReturned gives the slot of an attempt to the next one, before its result is
 // delivered. That result counts as waiting only then: else a dispatcher of one slot
-// would pass over its run even if that is the one whose turn it is.
-func (d *dispatcher) taskReturned(t *outTask) {
+// would pass over its run even if that is the one whose turn it is. It returns when somebody began to perform the attempt.
+func (d *dispatcher) taskReturned(t *outTask) (performed time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.running--
@@ -305,6 +306,7 @@ func (d *dispatcher) taskReturned(t *outTask) {
 	t.delivers = true
 	d.fillSlots()
 	d.queue.resultReturned(t)
+	return t.performed
 }
 
 // taskFinished forgets an attempt whose result waits no longer, unless it comes later,

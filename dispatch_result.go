@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -68,6 +69,37 @@ func taskCompleted(output any) (state.TaskCompleted, error) {
 		return m, fmt.Errorf("the result is not JSON: %w", err)
 	}
 	return m, nil
+}
+
+// withBegan adds to what is said of an attempt when somebody began to perform it; zero is not known. It comes with the result:
+// a commit of its own would cost each task one more.
+func withBegan(m state.Message, at time.Time) state.Message {
+	if at.IsZero() {
+		return m
+	}
+	switch m := m.(type) {
+	case state.TaskCompleted:
+		m.Began = at.UnixMilli()
+		return m
+	case state.TaskFailed:
+		m.Began = at.UnixMilli()
+		return m
+	case state.TaskSnoozed:
+		m.Began = at.UnixMilli()
+		return m
+	default:
+		return m
+	}
+}
+
+// performedSince returns when somebody began to perform an attempt; zero if it is not held, or nobody has.
+func (d *dispatcher) performedSince(a taskkey.Attempt) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.heldAttempt(a); t != nil {
+		return t.performed
+	}
+	return time.Time{}
 }
 
 // resultBackoff is the pause between two deliveries of a result.

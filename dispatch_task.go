@@ -61,9 +61,9 @@ func (d *dispatcher) runTask(t *outTask) (next *outTask) {
 		}
 		// The slot is free before the result is delivered, which may take as long as the run's
 		// commits take.
-		d.taskReturned(t)
+		performed := d.taskReturned(t)
 		if m != nil {
-			m = d.withDetails(attemptOf(&t.Dispatch), m)
+			m = withBegan(d.withDetails(attemptOf(&t.Dispatch), m), performed)
 			pending = d.handResult(t, m)
 		}
 		alive = returns
@@ -107,6 +107,6 @@ func (e *Engine) executorTask(t *outTask) Task {
 		Key: t.key, EffectKey: string(t.Run) + "/" + string(t.Node.ID) + "/" + strconv.FormatInt(int64(t.Token), 10),
 		Run: t.Run, Root: t.Root, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
 		Priority: t.Node.Priority, Order: t.order,
-		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, services: engineServices{e},
+		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, DispatchedAt: t.queued, BeganAt: t.performed, services: engineServices{e},
 	}
 }

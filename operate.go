@@ -53,7 +53,7 @@ func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
 		return err
 	}
 	defer release()
-	return e.reportResult(ctx, a.Run, m)
+	return e.reportResult(ctx, a.Run, withBegan(m, e.dispatcher.performedSince(a)))
 }
 
 // Fail delivers the error of an attempt, as Execute would have returned it: a Snooze
@@ -71,7 +71,7 @@ func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
 		return err
 	}
 	failed := state.TaskFailed{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Act: act}
-	return e.reportResult(ctx, a.Run, e.dispatcher.withDetails(a, attemptError(failed, cause)))
+	return e.reportResult(ctx, a.Run, withBegan(e.dispatcher.withDetails(a, attemptError(failed, cause)), e.dispatcher.performedSince(a)))
 }
 
 // reportResult delivers what an executor says. A run that does not exist makes the

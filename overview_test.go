@@ -104,7 +104,7 @@ func BenchmarkOverview(b *testing.B) {
 func unobserved(tokens []pawl.Token) []pawl.Token {
 	out := slices.Clone(tokens)
 	for i := range out {
-		out[i].Executing, out[i].Since, out[i].Worker = false, time.Time{}, ""
+		out[i].Executing, out[i].Since, out[i].Worker, out[i].Queued = false, time.Time{}, "", nil
 	}
 	return out
 }

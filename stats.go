@@ -68,6 +68,9 @@ func (d *dispatcher) noteWorker(key Key, name string) {
 	defer d.mu.Unlock()
 	if t := d.heldTask(key); t != nil {
 		t.worker, t.begun, t.pooled = name, time.Now(), true
+		if t.performed = d.engine.hook.Now(); name == "" {
+			t.performed = time.Time{}
+		}
 	}
 }
 

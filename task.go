@@ -50,6 +50,10 @@ type Task struct {
 	Details   any       // of the last heartbeat that had some, of this attempt or one before; nil if none had
 	Order     int64     // of dispatch: a task with a lower one was dispatched earlier in this life of the engine; 0 in another process
 
+	// DispatchedAt is when the attempt was dispatched, in this life of the engine and by this run: it waits from then on for
+	// a slot and the limits. BeganAt is when the executor was called. Both are zero in another process.
+	DispatchedAt, BeganAt time.Time
+
 	services TaskServices // nil: those of an engine that was never opened
 }
 

@@ -120,11 +120,21 @@ func (v *viewer) readStays() ([]*stay, error) {
 	if err != nil {
 		return nil, err
 	}
+	sum, err := v.s.engine.Summary(v.ctx, v.id)
+	if err != nil {
+		return nil, err
+	}
+	from := sum.ForkedFrom // up to that record it is the journal of the other run
 	var stays []*stay
 	known := map[workflow.TokenID]*stay{}
 	for m, err := range replay.Moves(rec) {
 		if err != nil {
 			return nil, err
+		}
+		if from.Record > 0 && m.Seq == from.Record+1 {
+			for _, st := range stays {
+				st.sendAgain(m.At)
+			}
 		}
 		for _, t := range m.Tokens {
 			st := known[t.Token]
@@ -144,6 +154,14 @@ func (v *viewer) readStays() ([]*stay, error) {
 		}
 	}
 	return stays, nil
+}
+
+// sendAgain lets a task that is out begin anew: a fork dispatches by itself what was out in the other run.
+func (st *stay) sendAgain(at time.Time) {
+	if last := len(st.parts) - 1; st.parts[last].status == workflow.Dispatched {
+		st.parts[last].to = at
+		st.parts = append(st.parts, stayPart{status: workflow.Dispatched, from: at})
+	}
 }
 
 // viewTimeline shows when which token was where.
@@ -274,11 +292,22 @@ func (v *viewer) nodeLanes(stays []*stay, axis timeAxis) (lanes []lane) {
 		lanes[i].Most = most
 		lanes[i].More = "1 token"
 		if lanes[i].Total > 1 {
-			lanes[i].More = groupDigits(lanes[i].Total) + " tokens, at most " + groupDigits(most) + " at once"
+			lanes[i].More = groupDigits(lanes[i].Total) + " tokens, at most " + mostText(slices.Max(ran[:]), most)
 		}
 		lanes[i].Area = []area{{"waiting", areaPath(lived, most)}, {"running", areaPath(ran, most)}}
 	}
 	return lanes
+}
+
+// mostText says how many tokens of a node ran at once, at most, and how many there were with those that were held back or waited.
+func mostText(ran, most int) string {
+	switch {
+	case ran == 0:
+		return groupDigits(most) + " at once"
+	case ran >= most:
+		return groupDigits(ran) + " ran at once"
+	}
+	return groupDigits(ran) + " ran at once, " + groupDigits(most) + " with those held back"
 }
 
 // wholeLife returns the part of a stay in which the token was alive.

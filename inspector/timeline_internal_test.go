@@ -28,13 +28,30 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 	for i := range 3 { // of which none has ended, in the last piece of the time
 		stays = append(stays, stayOf(402+i, "late", stayPart{status: workflow.Dispatched, from: at(1000 + i)}))
 	}
+	for i := range 100 { // five at once, by maxConcurrency, and the others held back until then
+		from := i / 5 * 50
+		stays = append(stays, stayOf(405+i, "held",
+			stayPart{status: workflow.Pending, from: at(0), to: at(from)}, stayPart{status: workflow.Dispatched, from: at(from), to: at(from + 50)}, stayPart{status: workflow.Completed, from: at(from + 50)}))
+	}
 	v := &viewer{page: newServerForTest().newPage(httptest.NewRecorder(), httptest.NewRequest("GET", "/run/r", nil)), id: "r"}
 	lanes := v.nodeLanes(stays, timeAxis{begin, 1002 * time.Millisecond})
-	require.Equal(t, "400 tokens, at most 20 at once", lanes[0].More)
+	require.Equal(t, "400 tokens, at most 20 ran at once", lanes[0].More)
 	require.Equal(t, "1 token", lanes[1].More)
 	require.Equal(t, "M0 24H0V2H5V24H1000V24Z", lanes[1].Area[0].Path, "it is shown, though it took no time")
-	require.Equal(t, "3 tokens, at most 3 at once", lanes[2].More)
+	require.Equal(t, "3 tokens, at most 3 ran at once", lanes[2].More)
 	require.Equal(t, "M0 24H0V24H995V2H1000V24Z", lanes[2].Area[1].Path)
+	require.Equal(t, "100 tokens, at most 5 ran at once, 100 with those held back", lanes[3].More)
+}
+
+// A fork dispatches what was out in the other run itself: what ran there is no part of its own attempt.
+func TestAForkBeginsWhatIsOut(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 11, 1, 12, 0, s, 0, time.UTC) }
+	out := &stay{parts: []stayPart{{status: workflow.Pending, from: at(0), to: at(1)}, {status: workflow.Dispatched, from: at(1)}}}
+	done := &stay{parts: []stayPart{{status: workflow.Completed, from: at(1)}}}
+	out.sendAgain(at(50))
+	done.sendAgain(at(50))
+	require.Equal(t, []stayPart{{status: workflow.Pending, from: at(0), to: at(1)}, {status: workflow.Dispatched, from: at(1), to: at(50)}, {status: workflow.Dispatched, from: at(50)}}, out.parts)
+	require.Len(t, done.parts, 1)
 }
 
 // A bar says what came of an attempt by class, shape and word: one that has failed is not told as one that runs. The words are those that

@@ -79,10 +79,13 @@ CREATE TABLE attempts (
   attempt INTEGER NOT NULL, -- from 1
   node    TEXT NOT NULL,
   task    TEXT NOT NULL,    -- its type
-  began   TEXT NOT NULL,    -- when it was sent first
+  dispatched TEXT NOT NULL, -- when it was sent first; in a fork, when that sent it
+  began   TEXT,             -- when a handler or a worker began to perform it; NULL if nobody knows, and while it runs
   sent    INTEGER NOT NULL, -- how often: again after a crash
   ended   TEXT,             -- NULL also if it was cancelled with its group or its run
-  elapsed INTEGER,
+  queue_ms INTEGER,         -- from dispatched to began
+  work_ms  INTEGER,         -- from began to ended
+  elapsed INTEGER,          -- from dispatched to ended
   outcome TEXT NOT NULL,    -- running, completed, failed, retrying, snoozed, parked, timed_out or cancelled
   code    TEXT,
   message TEXT,

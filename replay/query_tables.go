@@ -17,7 +17,7 @@ const (
 	insertRecord  = `INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertEvent   = `INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertToken   = `INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	insertAttempt = `INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertAttempt = `INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertBranch  = `INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
@@ -40,8 +40,10 @@ type attempt struct {
 	number int64
 	node   workflow.NodeID
 	task   string
-	began  time.Time
-	sent   int64
+	sent   int64 // how often it was dispatched
+
+	dispatched time.Time // first; in a fork, when that dispatched it
+	began      time.Time // when somebody began to perform it; zero if nobody knows
 }
 
 // addTables adds the rows of a run to the tables that the question reads.
@@ -84,6 +86,14 @@ func (w *tableWriter) addRecord(r *decision.Record) error {
 		if err := w.insert(insertRecord, r.Seq, timeValue(r.At), state.MessageName(r.Message), messageText(w.state, r.Message), positive(int64(token)), node,
 			filled(act.By), filled(act.Reason), string(value.Encode(lines)), int64(r.Planner)); err != nil {
 			return err
+		}
+	}
+	if a := w.open[state.TokenOf(r.Message)]; a != nil {
+		a.began = state.BeganOf(r.Message)
+	}
+	if _, forks := r.Message.(state.RunForked); forks { // what was out in the other run the fork dispatches itself
+		for _, a := range w.open {
+			a.dispatched = r.At
 		}
 	}
 	var events []decision.Event
@@ -138,7 +148,7 @@ func (w *tableWriter) followAttempt(e *decision.Event) error {
 			return nil
 		}
 		task, _ := e.Data["task"].(string)
-		w.open[e.Token] = &attempt{number, e.Node, task, e.At, 1}
+		w.open[e.Token] = &attempt{number: number, node: e.Node, task: task, sent: 1, dispatched: e.At}
 		return nil
 	}
 	outcome := attemptOutcomes[e.Type]
@@ -158,8 +168,8 @@ func (w *tableWriter) followAttempt(e *decision.Event) error {
 // addAttempt adds the row of an attempt. ended is zero while it runs, and also if its group or its run
 // ended around it, which has no event of its own; then there is no elapsed time either.
 func (w *tableWriter) addAttempt(id workflow.TokenID, a *attempt, ended time.Time, outcome, code, message string) error {
-	return w.insert(insertAttempt, int64(id), a.number, string(a.node), a.task, timeValue(a.began), a.sent, timeValue(ended), span(a.began, ended),
-		outcome, filled(code), filled(message))
+	return w.insert(insertAttempt, int64(id), a.number, string(a.node), a.task, timeValue(a.dispatched), timeValue(a.began), a.sent, timeValue(ended),
+		span(a.dispatched, a.began), span(a.began, ended), span(a.dispatched, ended), outcome, filled(code), filled(message))
 }
 
 // addEnd adds the rows that tell how the run stands after its last record.

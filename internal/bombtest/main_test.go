@@ -140,7 +140,7 @@ func (w *world) digest(id workflow.RunID) string {
 	require.NoError(w.t, err)
 	for i := range snap.Tokens {
 		token := &snap.Tokens[i]
-		token.Executing, token.Since, token.Worker = false, time.Time{}, ""
+		token.Executing, token.Since, token.Worker, token.Queued = false, time.Time{}, "", nil
 	}
 	h := sha256.New()
 	raw, err := json.Marshal(snap)

@@ -119,7 +119,7 @@ func snapshotText(s pawl.Snapshot) string {
 	for i := range s.Tokens {
 		shown := s.Tokens[i]
 		shown.Key = nameOf(shown.Key)
-		shown.Executing, shown.Since, shown.Worker = false, time.Time{}, "" // which no journal has
+		shown.Executing, shown.Since, shown.Worker, shown.Queued = false, time.Time{}, "", nil // which no journal has
 		b.WriteString(tokenText(shown))
 	}
 	for i := range s.Groups {

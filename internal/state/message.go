@@ -38,6 +38,7 @@ type (
 		Output    any                 `json:"output,omitzero"`
 		Metadata  map[string]any      `json:"metadata,omitzero"`  // kept on the event
 		Artifacts []workflow.Artifact `json:"artifacts,omitzero"` // names and blobs
+		Began     int64               `json:"began,omitzero"`     // when somebody began to perform it, in milliseconds since the Unix epoch; 0 if nobody knows
 		Measure   value.Measure       `json:"-"`                  // of the output; zero in a message from a journal
 		Act       Act                 `json:"act,omitzero"`
 	}
@@ -51,6 +52,7 @@ type (
 		RetryAfter time.Duration    `json:"retryAfter,omitzero"` // in place of the policy's delay
 		Details    any              `json:"details,omitzero"`    // of its last heartbeat, if they were not told before
 		Metadata   map[string]any   `json:"metadata,omitzero"`   // kept on the event
+		Began      int64            `json:"began,omitzero"`      // as in TaskCompleted
 		Act        Act              `json:"act,omitzero"`
 	}
 	// TaskSnoozed reports that an attempt asks to be called again after a time. It does not use up an attempt's
@@ -61,6 +63,7 @@ type (
 		Epoch   workflow.Epoch   `json:"epoch"`
 		After   time.Duration    `json:"after"`
 		Details any              `json:"details,omitzero"` // of its last heartbeat, if they were not told before
+		Began   int64            `json:"began,omitzero"`   // as in TaskCompleted
 		Act     Act              `json:"act,omitzero"`
 	}
 	// Heartbeat reports that an attempt is alive.
@@ -256,3 +259,21 @@ var messageVariants = [...]Message{
 
 // Messages encodes messages for the journal.
 var Messages = codec.New(messageVariants[:]...)
+
+// BeganOf returns when somebody began to perform the attempt that a message is about; zero if it does not say so.
+func BeganOf(m Message) time.Time {
+	began := int64(0)
+	switch m := m.(type) {
+	case TaskCompleted:
+		began = m.Began
+	case TaskFailed:
+		began = m.Began
+	case TaskSnoozed:
+		began = m.Began
+	default:
+	}
+	if began == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(began).UTC()
+}

@@ -1,0 +1,71 @@
+package pawl_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// askedInSQL asks the recording of a run in SQL.
+func askedInSQL(t *testing.T, e *pawl.Engine, id workflow.RunID, text string) (rows [][]any) {
+	rec, err := e.Recording(t.Context(), id)
+	require.NoError(t, err)
+	defer rec.Close()
+	q, err := replay.NewQuery(text)
+	require.NoError(t, err)
+	require.NoError(t, q.Add(rec))
+	require.NoError(t, q.Answer(t.Context(), func([]string) error { return nil }, func(values []any) error {
+		rows = append(rows, append([]any{}, values...))
+		return nil
+	}))
+	require.NoError(t, q.Close())
+	return rows
+}
+
+// The result of a task brings along when somebody began to perform it: of each attempt it can be told how long it was queued and
+// how long it was worked at, also in a fork, which dispatches anew what was out in the other run.
+func TestAttemptsKnowWhenTheyBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		var waited []time.Duration
+		e := open(t, t.TempDir(), pawl.Options{Concurrency: 1, Executor: pawl.Handlers{
+			"work": func(ctx context.Context, task pawl.Task) (any, error) {
+				waited = append(waited, task.BeganAt.Sub(task.DispatchedAt))
+				<-time.After(3 * time.Second)
+				return nil, nil
+			},
+			"hold": func(ctx context.Context, task pawl.Task) (any, error) {
+				if task.Run == "r" {
+					<-hold
+				}
+				<-time.After(time.Second)
+				return nil, nil
+			},
+		}})
+		def := define(t, `
+name: w
+start: s
+nodes: [{id: s}, {id: a, task: work}, {id: b, task: work}, {id: c, task: hold}]
+transitions: [{from: s, to: a}, {from: s, to: b}, {from: b, to: c}]
+`)
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+		<-time.After(time.Minute)
+		const text = `SELECT node, queue_ms, work_ms, elapsed FROM attempts WHERE outcome = 'completed' ORDER BY token`
+		require.Equal(t, [][]any{{"a", int64(0), int64(3000), int64(3000)}, {"b", int64(3000), int64(3000), int64(6000)}}, askedInSQL(t, e, "r", text))
+		require.Equal(t, []time.Duration{0, 3 * time.Second}, waited)
+		require.NoError(t, e.Fork(t.Context(), "r", "fork", pawl.ForkOptions{}))
+		<-time.After(time.Minute)
+		close(hold)
+		require.NoError(t, wait(t, e, "r").Err())
+		require.NoError(t, wait(t, e, "fork").Err())
+		require.Equal(t, [][]any{{"c", int64(0), int64(115000), int64(115000)}}, askedInSQL(t, e, "r", text)[2:])
+		require.Equal(t, [][]any{{"c", int64(61000), int64(1000), int64(62000)}}, askedInSQL(t, e, "fork", text)[2:])
+	})
+}
