@@ -19,9 +19,8 @@ import (
 // still have to tell each other. Blobs that only these runs refer to are left to
 // CollectBlobs.
 //
-// Close overwrites what was forgotten. Until then copies stay in the log, until its next
-// checkpoint after some 16 MB of commits, and in free pages of pawl.db, until they are used
-// again. A definition that no run has any more and that is not published goes with later
+// Copies of what was forgotten stay in the logs and in free pages of pawl.db for some ten seconds, and are erased then, or by
+// Close. A definition that no run has any more and that is not published goes with later
 // purges, or Close. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge its
 // root), the cause of ctx.
 //

@@ -44,6 +44,7 @@ func (d *Dir) longLog() int {
 // has left in the log.
 type checkpointer struct {
 	frames    int            // of the log, about
+	made      int64          // how many were made, or tried
 	preparing bool           // a goroutine prepares a checkpoint
 	running   sync.WaitGroup // that goroutine
 }
@@ -141,6 +142,7 @@ func (d *Dir) checkpointIfLong() {
 // again. The lock is held.
 func (d *Dir) makeCheckpoint(sums *logSums) {
 	d.checkpoints.frames, d.log.size = 0, 0
+	d.checkpoints.made++
 	move := func() error { return d.checkpointAndMark(d.checkpointText(), sums) }
 	err := error(nil)
 	if d.stale {

@@ -19,7 +19,7 @@ import (
 // no room in pawl.db is in the redo log, whence the next Open takes it.
 //
 // The order is that of who needs whom. Whoever copies the directory is told to end, and a backup
-// that is under way is waited for; the flusher ends next, since it commits; then nobody commits
+// that is under way is waited for; the eraser and the flusher end next, since they commit; free pages are given back, for a while; then nobody commits
 // any more but who is in the queue, and the committer ends; the follower gets the last
 // transactions; and pawl.db is closed when nobody uses it. A second Close waits for the first one
 // and returns the same.
@@ -32,9 +32,13 @@ func (d *Dir) Close() error {
 		d.EndLog()
 		d.sweeping.Wait() // else a directory that was closed would keep what a crash has left
 		d.backing <- struct{}{}
+		d.eraser.running.Wait()
 		d.flusher.stopWorkers()
 		if err := d.collectDefinitions(true); err != nil && d.Err() == nil {
 			d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
+		}
+		if err := d.clearAtClose(); err != nil && d.Err() == nil {
+			d.options.Logger.Warn("free pages are not given back, and may hold what was purged", "file", d.pathOf(indexFile), "error", err)
 		}
 		d.committer.stopLoop()
 		d.waitForCommits()
@@ -75,13 +79,8 @@ func (d *Dir) closeIndex() error {
 		}
 	}
 	d.dead = ErrClosed
-	if alive && d.erase {
-		if err := d.overwriteFreePages(); err != nil {
-			d.options.Logger.Warn("free pages, which may hold what was purged, are not overwritten", "file", d.pathOf(indexFile), "error", err)
-		}
-		if d.remote != nil || d.logAway {
-			(&logTail{dir: d}).erase()
-		}
+	if alive && d.eraseTail && (d.remote != nil || d.logAway) {
+		(&logTail{dir: d}).erase()
 	}
 	if alive {
 		err = d.checkpointLog()

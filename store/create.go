@@ -40,6 +40,7 @@ func (d *Dir) checkIndex() error {
 		}
 	}
 	d.erase = was.state != stateClosed // what the last engine purged before it died
+	d.eraseTail = d.erase
 	log, err := d.hasName(indexWAL)
 	if err == nil && log && was.epoch == 0 {
 		err = d.rewriteFiles()

@@ -58,9 +58,9 @@ type Options struct {
 // A Dir is an open engine directory. It may be used by many goroutines.
 //
 // A Dir lives from Open to Close, and what follows belongs to one such life: the epoch, the
-// counts, the numbers that are given. Three kinds of goroutines use it besides its callers: the
-// committer, the workers of the flusher, and the one that prepares a checkpoint; a remote
-// directory has a fourth, which makes bases. Each ends in Close.
+// counts, the numbers that are given. Four kinds of goroutines use it besides its callers: the
+// committer, the workers of the flusher, the one that prepares a checkpoint, and the eraser; a remote
+// directory has a fifth, which makes bases. Each ends in Close.
 //
 // The fields fall into those that Open sets and nobody changes (path to markKey), those that have
 // a lock of their own (counters, garbage, flusher, outbox), and those that the lock mu guards:
@@ -100,8 +100,11 @@ type Dir struct {
 	stale   bool // the log has content that was deleted
 	// reserveGiven: Open has given up the reserve of the disk
 	reserveGiven bool
-	older        bool         // while it is opened: the file pawl.db is of an older format
-	erase        bool         // free pages have, or may have
+	older        bool // while it is opened: the file pawl.db is of an older format
+	erase        bool // free pages have, or may have
+	eraseTail    bool // the tail of the log has what was deleted in this life
+	vacuums      bool // pawl.db gives free pages back; Open sets it
+	eraser       eraser
 	commits      atomic.Int64 // transactions of this life
 	counts       runCounts    // of the runs
 	tenants      tenantBytes
@@ -159,7 +162,7 @@ func (d *Dir) dropGarbageAtOpen() error {
 			return d.indexError(err)
 		}
 	}
-	for _, find := range []func() error{d.findUnusedAtOpen, d.loadCounts, d.loadTenantBytes, d.loadOutbox} {
+	for _, find := range []func() error{d.findUnusedAtOpen, d.loadCounts, d.loadTenantBytes, d.loadOutbox, d.loadVacuum} {
 		if err := find(); err != nil {
 			return d.indexError(err)
 		}

@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -196,4 +199,145 @@ func (d *Dir) eraseNextTime() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.eraseSoon()
+}
+
+// A purge erases while the directory stays open, in a bounded time: nothing of the run stands in any file, neither in the logs nor in free
+// pages, also where pages cannot be given back.
+func TestPurgeErasesWhileTheDirectoryIsOpen(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		for name, size := range map[string]int{"small": 1, "pages": 500, "parts": 40_000} {
+			t.Run(fmt.Sprintf("%s, old %v", name, old), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					path := t.TempDir()
+					if old {
+						makeOldIndex(t, path)
+					}
+					d := open(t, path)
+					require.Equal(t, !old, d.vacuums)
+					defer func() { require.NoError(t, d.Close()) }()
+					for i := range 6 {
+						text := "public"
+						if i%2 == 1 {
+							text = secretOf
+						}
+						o := startOf(t, d, workflow.RunID(fmt.Sprint("r", i)), defined(t, fmt.Sprint("of-", i), text))
+						o.five(map[string]any{"card": strings.Repeat(text, size)})
+						if i < 4 {
+							require.NoError(t, o.file())
+						}
+					}
+					require.NotEmpty(t, where(t, path, secretOf))
+					for _, id := range []workflow.RunID{"r1", "r3", "r5"} {
+						require.NoError(t, d.Purge(id, ""))
+					}
+					require.NotEmpty(t, where(t, path, secretOf))
+					<-time.After(eraseAfter)
+					synctest.Wait()
+					require.Empty(t, where(t, path, secretOf))
+					require.False(t, d.hasDeleted())
+					load(t, d, "r4")
+					require.NoError(t, d.Purge("r0", ""))
+					<-time.After(eraseAfter / 2)
+					require.True(t, d.hasDeleted(), "not at once")
+					<-time.After(eraseAfter)
+					synctest.Wait()
+					require.False(t, d.hasDeleted(), "each purge has its turn")
+				})
+			})
+		}
+	}
+}
+
+// makeOldIndex makes a pawl.db as it was made before pages could be given back.
+func makeOldIndex(t *testing.T, path string) {
+	require.NoError(t, open(t, path).Close())
+	db, err := sqlite.Open(filepath.Join(path, indexFile), `PRAGMA auto_vacuum=NONE; VACUUM; PRAGMA wal_checkpoint(TRUNCATE)`)
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	require.NoError(t, os.Remove(filepath.Join(path, lockName)))
+}
+
+// Close gives back the pages of many runs that were purged, and of a pawl.db that was made before it could be done as well, which is
+// then as a new one.
+func TestCloseMakesTheIndexSmall(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		t.Run(fmt.Sprintf("old %v", old), func(t *testing.T) {
+			path := t.TempDir()
+			if old {
+				makeOldIndex(t, path)
+			}
+			d := openWith(t, path, Options{Durability: ProcessCrash})
+			var ids []workflow.RunID
+			for i := range 600 {
+				id := workflow.RunID(fmt.Sprint("r", i))
+				o := start(t, d, id)
+				o.five(map[string]any{"card": strings.Repeat("x", 2000)})
+				ids = append(ids, id)
+			}
+			require.NoError(t, d.Close())
+			before := sizeOfIndex(t, path)
+			require.Greater(t, before, int64(2<<20))
+			d = openWith(t, path, Options{Durability: ProcessCrash})
+			families, err := d.Families(t.Context(), ids[:len(ids)-5])
+			require.NoError(t, err)
+			require.NoError(t, d.PurgeAll(slices.Concat(families...), func(workflow.RunID) string { return "" }))
+			require.NoError(t, d.Close())
+			require.Less(t, sizeOfIndex(t, path), before/8)
+			d = openWith(t, path, Options{})
+			require.True(t, d.vacuums)
+			load(t, d, ids[len(ids)-1])
+			found := ""
+			require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
+				return db.Each(`PRAGMA integrity_check`, func(r *sqlite.Row) error { found += r.Text(0); return nil })
+			}))
+			require.Equal(t, "ok", found)
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+func sizeOfIndex(t *testing.T, path string) int64 {
+	info, err := os.Stat(filepath.Join(path, indexFile))
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// A backup is whole although pages are given back while it copies pawl.db.
+func TestABackupWhilePagesAreGivenBack(t *testing.T) {
+	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
+	for i := range 300 {
+		start(t, d, workflow.RunID(fmt.Sprint("r", i))).five(map[string]any{"card": strings.Repeat("x", 2000)})
+	}
+	copying, erased := 0, false
+	reset := d.hook.OnHit(func(point string) {
+		if point != "backup.pages" {
+			return
+		}
+		if copying++; copying != 2 {
+			return
+		}
+		var ids []workflow.RunID
+		for i := range 290 {
+			ids = append(ids, workflow.RunID(fmt.Sprint("r", i)))
+		}
+		families, err := d.Families(t.Context(), ids)
+		require.NoError(t, err)
+		require.NoError(t, d.PurgeAll(slices.Concat(families...), func(workflow.RunID) string { return "" }))
+		require.NoError(t, d.eraseDeleted())
+		erased = true
+	})
+	defer reset()
+	into := filepath.Join(t.TempDir(), "copy")
+	_, err := d.Backup(t.Context(), into, nil)
+	require.NoError(t, err)
+	require.True(t, erased)
+	require.NoError(t, d.Close())
+	c := open(t, into)
+	load(t, c, "r299")
+	require.NoError(t, c.readIndex(func(db *sqlite.Conn) error {
+		wrong, err := index.CheckIntegrity(db)
+		require.Empty(t, wrong)
+		return err
+	}))
+	require.NoError(t, c.Close())
 }

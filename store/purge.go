@@ -33,7 +33,7 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 // PurgeAll erases runs that have ended, and were found by Families: their rows, their records and their files, and the
 // outcomes that are kept under keys that begin with what keys says of a run, unless that is "". A definition goes too, if no
 // other run has it and it is not published; that may wait for later purges, or for Close. The logs, and pages of pawl.db that
-// became free, keep what is erased until the next checkpoint, until the pages are used again, or until Close. PurgeAll waits for
+// became free, keep what is erased for eraseAfter and as long as it takes to erase it, or until Close. PurgeAll waits for
 // flushes of the runs.
 //
 // A run that stays has an Err behind it, ErrNotEnded also if it is not there any more, and so has one whose file could not be

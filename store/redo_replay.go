@@ -180,3 +180,20 @@ func (in *Inspection) replayRedo(m lockRecord) {
 		in.distrustIndex(indexFile, in.dir.indexError(err))
 	}
 }
+
+// inTransaction runs statements as one transaction.
+//
+// It is for Open, when nobody else commits yet.
+func (d *Dir) inTransaction(run func() error) error {
+	if _, err := d.db.Exec(begin); err != nil {
+		return err
+	}
+	err := run()
+	if err == nil {
+		_, err = d.db.Exec(commit)
+	}
+	if err != nil {
+		_, _ = d.db.Exec(rollback) // err is what the caller has to know
+	}
+	return err
+}

@@ -137,7 +137,7 @@ func (d *Dir) catchUp() error {
 	c := replayer{db: d.db, place: r.place, former: r.former, removed: map[string]bool{}, salvage: r.anew != nil, keep: func(e *logEntry, data []byte) {
 		flag := flagOf(e.epoch == d.epoch, e.changes)
 		if flag&tailPurge != 0 {
-			d.stale, d.erase = true, true
+			d.eraseSoon()
 		}
 		r.tail.keepEntry(data, flag)
 	}}

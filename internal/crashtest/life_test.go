@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/harness/witness"
@@ -58,7 +59,8 @@ func liveOnce(ctx context.Context, hook *testhook.Hook, dir string, w work, numb
 	hook.SetRedoBytes(8_000) // the regions of the redo log take turns
 	hook.SetGatherRuns(4)    // files are made while there is work
 	if w.first > 0 {
-		hook.SetLogFrames(4) // one behind a purge
+		hook.SetLogFrames(4)                 // one behind a purge
+		hook.SetEraseAfter(time.Millisecond) // what was purged
 	}
 	if w.parts > 0 {
 		hook.SetPartBytes(w.parts)

@@ -31,6 +31,17 @@ func (h *Hook) MaxNap(usual time.Duration) time.Duration {
 // jumps, as in virtual time, a long nap spares a test the wakes between two instants.
 func (h *Hook) SetMaxNap(d time.Duration) { h.nap.Store(int64(d)) }
 
+// EraseAfter returns how long what was deleted stays before it is erased: usual, unless a test has set another time.
+func (h *Hook) EraseAfter(usual time.Duration) time.Duration {
+	if h == nil {
+		return usual
+	}
+	return time.Duration(positiveOr(h.eraseAfter.Load(), int64(usual)))
+}
+
+// SetEraseAfter sets what EraseAfter returns, 0 restores the usual time.
+func (h *Hook) SetEraseAfter(d time.Duration) { h.eraseAfter.Store(int64(d)) }
+
 // Until returns how long it is by the wall clock to an instant, which may be past.
 func (h *Hook) Until(at time.Time) time.Duration { return at.Sub(h.Now()) }
 

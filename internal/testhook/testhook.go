@@ -13,7 +13,7 @@ import (
 // A Hook is what one engine tells, and asks, while it works. The zero value tells
 // nobody anything and changes nothing. The engine calls the methods Hit, Turn, Ask,
 // HoldAlarm, AlarmRang, Stage, Migration, ReadParts, Now, Until, MaxNap, PartBytes, TrimRecords, StandByBytes,
-// TailBytes, LogFrames, RedoBytes, FlushWorkers, GatherRuns and FenceWith,
+// TailBytes, LogFrames, RedoBytes, EraseAfter, FlushWorkers, GatherRuns and FenceWith,
 // which a nil Hook has as well; tests call the others, at any time.
 type Hook struct {
 	hit          atomic.Pointer[func(point string)]
@@ -33,6 +33,7 @@ type Hook struct {
 	gather       atomic.Int64
 	logFrames    atomic.Int64
 	redoBytes    atomic.Int64
+	eraseAfter   atomic.Int64
 	nap          atomic.Int64
 }
 
