@@ -132,7 +132,10 @@ func (a *alarms) watchAlarms() {
 			return
 		}
 		nap, err := a.fireDue()
-		if err != nil && !errors.Is(err, store.ErrClosed) { // also while the engine closes: what the disk says is to be known
+		switch {
+		case errors.Is(err, ErrFailed):
+			a.engine.logFailure(err)
+		case err != nil && !errors.Is(err, store.ErrClosed): // also while the engine closes: what the disk says is to be known
 			a.engine.options.Logger.Error("pawl: alarms", "error", err)
 		}
 		timer.Reset(nap)

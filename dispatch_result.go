@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -248,7 +249,7 @@ func (e *Engine) isAnswered(ctx context.Context, run workflow.RunID, err error) 
 	case errors.Is(err, ErrUnknown): // whatever the cause: sent again, it counts once
 		return false, false
 	case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
-		e.options.Logger.Warn("pawl: a result could not be delivered", "run", string(run), "error", err)
+		e.logOfRun(slog.LevelWarn, "pawl: results could not be delivered", run, err)
 		return false, true
 	}
 	return false, false

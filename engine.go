@@ -163,8 +163,6 @@ type Engine struct {
 	purges     atomic.Uint64    // runs that were purged in this life
 	stalls     *stallDetector   // nil without StallAfter
 	warned     warningLog       // whose warnings the logger has
-	asleep     repeatLog        // what the logger has of runs that cannot be woken
-	apart      repeatLog        // and of parents and children that cannot speak
 	faults     faultLog         // what the logger has of faults that repeat
 	digests    knownDefinitions // that came before
 	once       turns            // of the keys of Once

@@ -333,6 +333,13 @@ func (r *registry) actorIDs() []workflow.RunID {
 	return slices.Sorted(maps.Keys(r.slots))
 }
 
+// countActive returns how many runs are active.
+func (r *registry) countActive() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.slots)
+}
+
 // refuseActors makes acquireActor fail from now on.
 //
 // Close calls it before it waits for actors: none is added behind its back.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/pawl-run/pawl/actor"
@@ -93,9 +94,11 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 // A run that broke is tried again after a pause, by the alarms, since nobody else may ever ask
 // for it.
 func (e *Engine) actorEnded(a *actor.Actor, err error) {
+	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
+		e.logOfRun(slog.LevelError, "pawl: the actors of runs have ended", a.ID, err)
+	}
 	e.registry.actorEnded(a)
 	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
-		e.options.Logger.Error("pawl: a run's actor ended", "run", string(a.ID), "error", err)
 		e.alarms.retryLater(a.ID) // not before a while
 	}
 	if !a.Outcome().Status.Final() { // a run that has ended waits for no instant

@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -148,7 +149,7 @@ func (s *stallDetector) scanRuns() {
 		head, found, err := s.engine.dir.HeadAndState(context.Background(), q.Run)
 		switch {
 		case err != nil:
-			s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be looked at", "run", string(q.Run), "error", err)
+			s.engine.logOfRun(slog.LevelWarn, "pawl: single runs that make no progress cannot be looked at", q.Run, err)
 		case head.Seq != q.Seq: // it has moved since it was found
 		case planning.Waits(found):
 			waits[q.Run] = q.Seq
@@ -160,7 +161,7 @@ func (s *stallDetector) scanRuns() {
 			}
 			err = s.engine.askRun(s.engine.ctx, q.Run, state.Stall{Events: found.Events, Idle: idle})
 			if err != nil && s.engine.ctx.Err() == nil {
-				s.engine.options.Logger.Warn("pawl: a run that makes no progress cannot be failed", "run", string(q.Run), "error", err)
+				s.engine.logOfRun(slog.LevelWarn, "pawl: runs that make no progress cannot be failed", q.Run, err)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -56,11 +57,25 @@ func (e *Engine) logWarnings(d *workflow.Definition, g, own *workflow.Graph) {
 // fullDiskPause is the time between two lines of the log that say that the disk is full.
 const fullDiskPause = time.Minute
 
-// A faultLog knows when the log was told last that the disk is full, which every run
-// notices again and again.
+// A faultLog knows what the logger was told of faults that many runs notice.
 type faultLog struct {
-	mu   sync.Mutex
-	full time.Time
+	mu      sync.Mutex
+	full    time.Time             // when it was told last that the disk is full
+	failed  bool                  // it was told that the engine has failed
+	repeats map[string]*repeatLog // of other faults, by the text of the line
+}
+
+// repeatOf returns what the logger was told in lines of one text.
+func (f *faultLog) repeatOf(text string) *repeatLog {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.repeats == nil {
+		f.repeats = map[string]*repeatLog{}
+	}
+	if f.repeats[text] == nil {
+		f.repeats[text] = &repeatLog{}
+	}
+	return f.repeats[text]
 }
 
 // isDue reports whether the log is to be told that the disk is full.
@@ -99,18 +114,39 @@ func (l *repeatLog) countOne(now time.Time) int {
 	return n
 }
 
+// logOfRun tells the logger of a fault that many runs may meet at once: one of the texts of this package, once a second with how often it
+// came. An engine that has failed fails all its runs, and is told of once.
+func (e *Engine) logOfRun(level slog.Level, text string, id workflow.RunID, err error, args ...any) {
+	if errors.Is(err, ErrFailed) {
+		e.logFailure(err)
+		return
+	}
+	if n := e.faults.repeatOf(text).countOne(time.Now()); n > 0 {
+		e.options.Logger.Log(context.Background(), level, text, append([]any{"times", n, "run", string(id), "error", err}, args...)...)
+	}
+}
+
+// logFailure tells the logger, once, that the engine has failed, and how many runs were active.
+func (e *Engine) logFailure(err error) {
+	f := &e.faults
+	f.mu.Lock()
+	told := f.failed
+	f.failed = true
+	f.mu.Unlock()
+	if !told {
+		e.options.Logger.Error("pawl: the engine has failed, and its runs stand still: close it, and open the directory again, here or where its log was taken",
+			"active", e.registry.countActive(), "error", err)
+	}
+}
+
 // logAsleep tells the logger that a run cannot be woken now, and will be tried again after a while.
 func (e *Engine) logAsleep(id workflow.RunID, again time.Duration, err error) {
-	if n := e.asleep.countOne(time.Now()); n > 0 {
-		e.options.Logger.Warn("pawl: runs cannot be woken now", "times", n, "run", string(id), "again", again, "error", err)
-	}
+	e.logOfRun(slog.LevelWarn, "pawl: runs cannot be woken now", id, err, "again", again)
 }
 
 // logApart tells the logger that a parent and its child cannot speak now.
 func (e *Engine) logApart(child workflow.RunID, err error) {
-	if n := e.apart.countOne(time.Now()); n > 0 {
-		e.options.Logger.Warn("pawl: parents and children cannot speak now", "times", n, "child", string(child), "error", err)
-	}
+	e.logOfRun(slog.LevelWarn, "pawl: parents and children cannot speak now", child, err)
 }
 
 // logFault tells the logger what an actor can tell no caller.
@@ -122,7 +158,7 @@ func (e *Engine) logFault(id workflow.RunID, err error) {
 			e.options.Logger.Error("pawl: the disk is full: make room. Runs wait for it, this one and perhaps others, and nothing is lost", "run", string(id), "error", err)
 		}
 	default:
-		e.options.Logger.Error("pawl: fault", "run", string(id), "error", err)
+		e.logOfRun(slog.LevelError, "pawl: fault", id, err)
 	}
 }
 

@@ -2,10 +2,15 @@ package pawl_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -129,6 +134,59 @@ func TestTheDefaultLoggerTellsOfAFullDisk(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 	require.Equal(t, 1, strings.Count(log.String(), "the disk is full: make room"), log.String())
 	require.NotContains(t, log.String(), "pawl: fault")
+}
+
+// When an engine fails, as after a take-over, the log is told of it once, and of how many runs were active.
+func TestTheLogIsToldOnceOfAFailedEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newSharedPlace(t)
+		var log bytes.Buffer
+		o := p.options(nil, nil)
+		o.Logger, o.IdleAfter = slog.New(slog.NewTextHandler(&log, nil)), time.Hour
+		a, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "first"), o)
+		require.NoError(t, err)
+		def := define(t, "name: w\nstart: go\nnodes: [{id: go, wait: {event: go}}]\n")
+		const runs = 20
+		for i := range runs {
+			require.NoError(t, a.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil))
+		}
+		synctest.Wait()
+		b, err := pawl.Open(t.Context(), filepath.Join(t.TempDir(), "second"), p.options(nil, nil))
+		require.NoError(t, err)
+		for i := range runs {
+			require.Error(t, a.Signal(t.Context(), workflow.RunID(fmt.Sprint("run-", i)), workflow.Signal{Name: "go"}))
+		}
+		<-time.After(time.Hour) // in which alarms and retries would say it again
+		require.NoError(t, a.Close(t.Context()))
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], "the engine has failed")
+		require.Contains(t, lines[0], fmt.Sprint("active=", runs))
+		require.NoError(t, b.Close(t.Context()))
+	})
+}
+
+// A fault that many runs meet is a line a second, and not one for each run.
+func TestTheLogIsToldOfManyRunsInOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		hook := &testhook.Hook{}
+		defer hook.OnStage(func(stage string) error {
+			if stage == "moving" {
+				return nil
+			}
+			return errors.New("the disk says no")
+		})()
+		e := openWith(t, hook, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for i := range 30 {
+			_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: define(t, oneTask)}, map[string]int{"n": 1})
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "the disk says no"), log.String())
+		<-time.After(2 * time.Second)
+		require.NoError(t, e.Close(t.Context()))
+	})
 }
 
 // A definition is checked once when it is compiled, and Publish and Start look at it no further: what they allocate is

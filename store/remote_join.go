@@ -159,12 +159,21 @@ func (d *Dir) catchUp() error {
 	}
 	r.since.Add(c.total) // so that lives which are short leave no long log
 	r.replayed += c.bytesRead
-	for name := range c.removed { // of runs that were purged elsewhere
+	d.removePurged(c.removed)
+	return d.indexError(err)
+}
+
+// removePurged removes the files of runs that were purged elsewhere.
+func (d *Dir) removePurged(names map[string]bool) {
+	last, failed, left := "", error(nil), 0
+	for name := range names {
 		if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.options.Logger.Warn("the file of a run that was purged is left behind", "file", d.pathOf(name), "error", err)
+			last, failed, left = name, err, left+1
 		}
 	}
-	return d.indexError(err)
+	if left > 0 {
+		d.options.Logger.Warn("files of runs that were purged are left behind", "files", left, "file", d.pathOf(last), "error", failed)
+	}
 }
 
 // A replayer executes the entries of a log in a pawl.db.

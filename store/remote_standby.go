@@ -116,13 +116,19 @@ func (d *Dir) flushLogged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var last workflow.RunID
+	var failed error // of the last one: the log gets a line for all
+	left := 0
 	for _, id := range ids {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if err := d.flushRun(id); err != nil {
-			d.options.Logger.Warn("a run cannot be flushed yet", "run", string(id), "error", err)
+			last, failed, left = id, err, left+1
 		}
+	}
+	if left > 0 {
+		d.options.Logger.Warn("runs cannot be flushed yet", "directory", d.path, "runs", left, "run", string(last), "error", failed)
 	}
 	return nil
 }
