@@ -122,7 +122,7 @@ func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 }
 
 // Attach says which engine gets the results. It is called once the engine is open, and again for one that is opened later: from then on
-// the pool answers workers, until the engine has failed, or is closed. Before and after it publishes nothing new, and workers keep
+// the pool answers workers, until the engine has failed, or is closed. Then it publishes nothing any more, and workers keep
 // what they have until a pool answers them, of this process or of another one that has the engine now.
 func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
 
