@@ -47,13 +47,20 @@ func TestJudge(t *testing.T) {
 	r := readResult([]byte(text))
 	require.Equal(t, result{executions: 2400, found: 12}, r)
 	r.processor = 2 * time.Second
-	require.NoError(t, target{}.judge(r))
+	require.NoError(t, target{}.judge(r, 4*time.Second))
 	r.processor = 3 * time.Second
-	require.ErrorContains(t, target{}.judge(r), "it made 800 executions a second, fewer than 1000")
-	require.NoError(t, target{slow: "each input is a database"}.judge(r))
-	r = result{executions: 100, processor: time.Second}
-	require.NoError(t, target{}.judge(r), "it had no time yet")
-	require.EqualError(t, target{slow: "each input is a database"}.judge(readResult([]byte("PASS\n"))), "it executed nothing")
+	require.ErrorContains(t, target{}.judge(r, 4*time.Second), "it made 800 executions a second, fewer than 1000")
+	require.NoError(t, target{slow: "each input is a database"}.judge(r, 4*time.Second))
+	require.NoError(t, target{}.judge(r, 10*time.Second), "others had the processor")
+	require.EqualError(t, target{slow: "each input is a database"}.judge(readResult([]byte("PASS\n")), 4*time.Second), "it executed nothing")
+}
+
+// A worker that does not stop in time has found nothing.
+func TestLate(t *testing.T) {
+	late := "fuzz: elapsed: 10m8s, execs: 453122 (0/sec), new interesting: 230 (total: 290)\n--- FAIL: FuzzRecord (608.07s)\n    context deadline exceeded\nFAIL\n"
+	require.True(t, isLate([]byte(late)))
+	require.False(t, isLate([]byte(late+"    Failing input written to testdata/fuzz/FuzzRecord/2049dbe5248f847b\n")))
+	require.False(t, isLate([]byte("--- FAIL: FuzzRecord (6.49s)\n    fuzz_test.go:29: too slow: context deadline exceeded\n")))
 }
 
 // What is chosen is what a name says, or what reads bytes of others.

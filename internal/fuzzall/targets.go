@@ -4,6 +4,9 @@ package main
 // fewer. A target below that spends its time with something else than its inputs.
 const least = 1000
 
+// wholeEngine is why targets are slow whose test program has the whole engine in it.
+const wholeEngine = "Go looks through the counters of its whole program after each input, which are 200,000 and more with an engine or a store in it"
+
 // A target is a fuzz target of this module.
 type target struct {
 	pkg, name string
@@ -17,9 +20,9 @@ var targets = []target{
 	{pkg: "./blob", name: "FuzzRefs"},
 	{pkg: "./decision", name: "FuzzMessage", foreign: true},
 	{pkg: "./decision", name: "FuzzRecord", foreign: true},
-	{pkg: "./handler", name: "FuzzExecInput"},
-	{pkg: "./handler", name: "FuzzHTTPInput"},
-	{pkg: "./handler", name: "FuzzTransformInput"},
+	{pkg: "./handler", name: "FuzzExecInput", slow: wholeEngine},
+	{pkg: "./handler", name: "FuzzHTTPInput", slow: wholeEngine},
+	{pkg: "./handler", name: "FuzzTransformInput", slow: wholeEngine},
 	{pkg: "./internal/codec", name: "FuzzDecode", foreign: true},
 	{pkg: "./internal/expr", name: "FuzzCompileEval", slow: "each input is compiled and evaluated twice, up to a cost of 20,000"},
 	{pkg: "./internal/image", name: "FuzzImage", foreign: true},
@@ -32,12 +35,12 @@ var targets = []target{
 	{pkg: "./internal/value", name: "FuzzParsePath"},
 	{pkg: "./pawltest", name: "FuzzLoad", foreign: true},
 	{pkg: "./planning", name: "FuzzPatched", slow: "each patch that fits makes a graph, which is compiled twice"},
-	{pkg: "./store", name: "FuzzAdvance", foreign: true},
+	{pkg: "./store", name: "FuzzAdvance", foreign: true, slow: wholeEngine},
 	{pkg: "./store", name: "FuzzDatabase", foreign: true, slow: "each input is a database, which is copied, opened and verified"},
-	{pkg: "./store", name: "FuzzLeafRows", foreign: true},
-	{pkg: "./store", name: "FuzzLockRecord"},
+	{pkg: "./store", name: "FuzzLeafRows", foreign: true, slow: wholeEngine},
+	{pkg: "./store", name: "FuzzLockRecord", slow: wholeEngine},
 	{pkg: "./store", name: "FuzzLog", foreign: true, slow: "each input is written into a database and a run is loaded from it"},
-	{pkg: "./store", name: "FuzzRunID"},
+	{pkg: "./store", name: "FuzzRunID", slow: wholeEngine},
 	{pkg: "./worker", name: "FuzzProtocol", foreign: true, slow: "each input is a request to a pool of its own"},
 	{pkg: "./workflow", name: "FuzzParseJSON", foreign: true},
 	{pkg: "./workflow", name: "FuzzParseYAML", foreign: true},
