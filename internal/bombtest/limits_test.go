@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A bound is a limit that a node or the run meets by itself. What its runs do
-// goes with n; they are within the limit up to n = most.
+// A bound is a limit that a node or the run meets by itself. The work of its runs
+// grows with n; they are within the limit up to n = most.
 type bound struct {
 	name   string
 	limits string // of the definition; "" has the default

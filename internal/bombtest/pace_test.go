@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// long are computations of which a definition or a value says how long they take.
+// long are computations that take as long as a definition or a value says.
 func long(t *testing.T) map[string]func() {
 	l := make([]any, 200_000)
 	for i := range l {

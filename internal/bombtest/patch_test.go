@@ -14,7 +14,7 @@ import (
 )
 
 // live is a definition whose runs stand in the middle of everything: a task, an
-// approval, a wait, a join over transitions, a group of which one has arrived.
+// approval, a wait, a join over transitions, a group with one branch arrived.
 const live = `
 name: live
 start: s

@@ -67,8 +67,8 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 	switch {
 	case err != nil:
 		return dst, err
-	// A struct of which nothing was written is zero, and so is left out. That is found out by
-	// writing it, which is cheaper than comparing it.
+	// A struct that has written no field is zero, and so is left out. Writing it to find that
+	// out is cheaper than comparing it.
 	case f.shape.class == classStruct && len(dst) == body+len("{}"):
 		return dst[:mark], nil
 	// The value was written inline first, since its size is known only then. It is cut off
@@ -175,7 +175,7 @@ func (e *encoder) appendSlice(dst []byte, elem *shape, v reflect.Value) ([]byte,
 	return append(dst, ']'), nil
 }
 
-// withRoom returns dst with room for the next of many elements, of which done are behind the first begun bytes.
+// withRoom returns dst with room for the next of many elements; done of them stand behind the first begun bytes already.
 //
 // The slice would otherwise be doubled in one copy of megabytes; see package pace. Once there are some elements, the
 // others are likely to be as long: a fan-out makes thousands of decisions that are.

@@ -67,7 +67,7 @@ func (u *Union[T]) Kind(v T) string {
 // variant, or a field holds what JSON cannot (text that is not UTF-8, NaN, a
 // value outside the engine's model). Then dst is returned as it was.
 //
-// What values has collected before an error stays there; a caller whose record cannot be
+// After an error values keeps all that it has collected; a caller whose record cannot be
 // encoded gives up both.
 func (u *Union[T]) Append(dst []byte, v T, values *Values) ([]byte, error) {
 	mark := len(dst)
@@ -101,7 +101,7 @@ func (u *Union[T]) AppendAll(dst []byte, vs []T, values *Values) ([]byte, error)
 	return append(dst, ']'), nil
 }
 
-// appendVariant appends one variant: the kind, then the fields, each of which brings its comma.
+// appendVariant appends one variant: the kind, then the fields, each with its comma.
 func (u *Union[T]) appendVariant(dst []byte, v T, e *encoder) ([]byte, *Error) {
 	found := u.byType[reflect.TypeOf(v)]
 	if found == nil {

@@ -18,11 +18,11 @@ import (
 func backupOf(dir string, life int) string { return filepath.Join(dir, fmt.Sprintf("backup-%d", life)) }
 
 // checkBackups looks at the backups that a trial has, finished or not, and removes
-// them. Those with a name are whole: they are in order, hold every run that had
-// ended before, and of the others what they had committed at some time. The
-// others are refused, unless nothing is in them, or everything. It returns what is
-// wrong. A backup that the last of so many lives was told of must be there; those of
-// lives before were looked at when those had ended.
+// them. A backup with a name is whole: it is in order, holds every run that had
+// ended before, and every other run as it was committed at some time. A backup
+// without a name is refused, unless nothing is in it, or everything. It returns what
+// is wrong. A backup that the last of so many lives was told of must be there; the
+// backups of earlier lives were looked at when these had ended.
 func checkBackups(dir string, w work, lines []witness.Entry, lives int, now witness.Snapshot) (wrong []string) {
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	done := map[string]bool{} // backups that were acknowledged

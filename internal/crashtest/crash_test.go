@@ -55,7 +55,7 @@ func TestKills(t *testing.T) {
 	require.Equal(t, before, descriptors(t), "open descriptors")
 }
 
-// newSuite returns a suite of works, or of the one that a flag names, each of which was done without a crash.
+// newSuite returns a suite of works, or of the one that a flag names, after each was done without a crash.
 func newSuite(t *testing.T, list []work) *suite {
 	s := &suite{
 		t: t, dir: workspace(t), list: list, counts: map[string]map[string]int{}, wants: map[string]map[string]string{},
@@ -334,7 +334,7 @@ func (s *suite) count(k kill) {
 	s.kills[k.point]++
 }
 
-// end takes note of a trial. What went wrong is kept for inspection.
+// end takes note of a trial. A trial that went wrong is kept for inspection.
 func (s *suite) end(p plan, t *trial, killed int) {
 	lines, err := witness.ReadLedger(filepath.Join(t.Dir, "ledger"))
 	s.mu.Lock()

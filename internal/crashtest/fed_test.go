@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A broker is a Feed that keeps its messages in a file of the trial. Of some it has the message, and the
-// answer is lost.
+// A broker is a Feed that keeps its messages in a file of the trial. It keeps some messages and loses
+// the answer.
 type broker struct {
 	mu   sync.Mutex
 	file *os.File

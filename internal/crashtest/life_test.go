@@ -138,7 +138,7 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 	return l.fork(ctx, engine)
 }
 
-// fork makes the forks, one after the other, each of which ends.
+// fork makes the forks one after the other, and each of them ends.
 func (l *life) fork(ctx context.Context, engine *pawl.Engine) error {
 	for _, f := range l.forks {
 		if err := engine.Fork(ctx, f.of, f.id, pawl.ForkOptions{At: f.at}); err != nil {

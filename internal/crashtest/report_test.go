@@ -49,8 +49,8 @@ func (s *suite) hits(point string) (n int) {
 	return n
 }
 
-// failpoints returns the names of all failpoints in the source of the module. Those of its command are none of an
-// engine's: a test of the command kills it there.
+// failpoints returns the names of all failpoints in the source of the module. The failpoints of its command
+// belong to no engine: a test of the command kills it there.
 func failpoints(t *testing.T) []string {
 	names := map[string]bool{}
 	root := filepath.Join("..", "..")

@@ -71,7 +71,7 @@ func (t *trial) child(env string) error {
 	return nil
 }
 
-// finish lets the runs end in this process, and checks how they ended. Those that
+// finish lets the runs end in this process, and checks how they ended. Runs that
 // were under way go on by themselves, the others are started again.
 func (t *trial) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

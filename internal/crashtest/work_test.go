@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A work is what the processes of one trial do: some runs, each of which ends
-// the same way however often they die.
+// A work is what the processes of one trial do: some runs that each end the same
+// way however often the processes die.
 type work struct {
 	name    string
 	runs    []witness.Job

@@ -30,7 +30,7 @@ type Bounds struct {
 	Bodies  *Crowd // pieces of bodies, see Load
 }
 
-// NewBounds returns the bounds of a surface of which nobody has anything yet. The rate is as NewPacer has it.
+// NewBounds returns the bounds of a surface that nobody uses yet. The rate is as NewPacer has it.
 func NewBounds(perSecond float64, burst int) *Bounds {
 	return &Bounds{
 		Pace: NewPacer(perSecond, burst), Calls: New(maxCalls, maxCallsOf, "requests"), Streams: New(maxStreams, maxStreamsOf, "streams"),
@@ -66,7 +66,7 @@ type Crowd struct {
 	what   string // they are
 }
 
-// New returns a crowd of at most so many, of which one caller with a name has at most mostOf. what says in the plural what they are.
+// New returns a crowd with places for most, and for mostOf of one caller with a name. what names in the plural what they are.
 func New(most, mostOf int, what string) *Crowd {
 	return &Crowd{places: fair.NewPlaces[string](most), most: most, mostOf: mostOf, what: what}
 }

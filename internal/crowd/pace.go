@@ -15,7 +15,7 @@ const (
 	defaultBurst     = 2000
 )
 
-// maxPaced bounds the callers whose requests are counted one by one. Those beyond it count
+// maxPaced bounds the callers whose requests are counted one by one. Callers beyond it count
 // together, until some of the others pause. The names come from the host, and a host may take them
 // from something that callers choose: without a bound each new name would cost memory for good.
 const maxPaced = 4096

@@ -159,7 +159,7 @@ func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id wor
 }
 
 // TestDamagedIndex changes pawl.db, of an engine that has closed and of ones that
-// have not, one of which has commits in the redo log. What is read afterwards must be an error or what was there.
+// have not; one of these has commits in the redo log. A read afterwards must give an error or what was there.
 func TestDamagedIndex(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	cold, ahead := tell(t, s.cold), newSceneOf(t, harness.Workspace(t), redoFile)
@@ -221,8 +221,8 @@ func (y *tally) compareIndex(name string, h, full truth) string {
 	return verdict
 }
 
-// compareRuns compares the runs that could be read with those that were there, all
-// of which must have been found if the list of them was whole.
+// compareRuns compares the runs that could be read with those that were there. If
+// the list of runs was whole, all of these must have been found.
 func (y *tally) compareRuns(name string, h, full truth, whole bool) string {
 	verdict := "correct"
 	for id, was := range full.runs {

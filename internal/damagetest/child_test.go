@@ -261,8 +261,8 @@ func (l *life) each(ids []workflow.RunID, do func(workflow.RunID) error) error {
 	return nil
 }
 
-// takeTurns fills both regions of the redo log, again and again. What is in it moves, because somebody
-// lists runs or a region is needed, and other transactions come behind that.
+// takeTurns fills both regions of the redo log, again and again. The commits in it move when somebody
+// lists runs or a region is needed, and other transactions come behind them.
 func (l *life) takeTurns(ids []workflow.RunID) error {
 	for n := range 30 {
 		if err := l.append(ids[n%7%len(ids)], 20*(n%5)); err != nil {

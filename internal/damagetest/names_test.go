@@ -19,8 +19,8 @@ import (
 
 const socket = "socket, or as good as that"
 
-// What may stand at a name in the place of a file or a folder. The file itself
-// was moved away.
+// stands are the things that may stand at a name in the place of a file or a
+// folder. The file itself was moved away.
 var stands = map[string]func(path, moved string) error{
 	"symbolic link":            func(path, moved string) error { return os.Symlink(moved, path) },
 	"symbolic link to nothing": func(path, moved string) error { return os.Symlink(moved+"-not", path) },

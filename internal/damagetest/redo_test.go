@@ -141,8 +141,8 @@ func (l *redoLayout) hasSameHeader(data []byte) bool {
 	return is(0, redoStart) && is(redoRegions, 12) && is(redoRegions+redoSector, 12)
 }
 
-// judgeRedo opens a directory whose redo log was harmed. Of all that was synced nothing may be gone without a word,
-// unless all of it from one frame on is: that is what a loss of power in the middle of one leaves, or an older file.
+// judgeRedo opens a directory whose redo log was harmed. Nothing that was synced may be gone without a word,
+// unless everything from one frame on is gone: a loss of power in the middle of a frame leaves that, or an older file.
 func (s *redoScene) judgeRedo(t *testing.T, y *tally, l *redoLayout, i int, name, dir string) {
 	data := readFile(t, dir, redoFile)
 	n, later := l.whole(data)

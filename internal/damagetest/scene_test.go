@@ -77,8 +77,8 @@ type ack struct {
 	seqs   seqs
 }
 
-// A scene is what some engines have left in a directory, at three moments. What the second one commits is in the
-// write-ahead log, or, but for the starts of runs, in the redo log.
+// A scene is what some engines have left in a directory, at three moments. The commits of the second engine are
+// in the write-ahead log, or, but for the starts of runs, in the redo log.
 type scene struct {
 	log   string // that one
 	ids   []workflow.RunID

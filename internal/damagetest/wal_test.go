@@ -93,7 +93,7 @@ func (c cut) of(log []byte, rng *rand.Rand) []byte {
 	return out
 }
 
-// drop clears about half of the sectors of data, of which the first is shorter.
+// drop clears about half of the sectors of data. The first sector is shorter.
 func drop(data []byte, first, sector int, rng *rand.Rand) {
 	for n := first; len(data) > 0; n = sector {
 		n = min(n, len(data))
@@ -105,9 +105,9 @@ func drop(data []byte, first, sector int, rng *rand.Rand) {
 }
 
 // TestTornLog cuts a log at every byte of its last three frames and at drawn
-// places. What was acknowledged before the cut must be there, and all of it one
-// state between two acknowledgements; only a log that lacks what was synced may
-// be refused.
+// places. Everything acknowledged before the cut must be there, and be one state
+// between two acknowledgements; only a log that lacks something synced may be
+// refused.
 func TestTornLog(t *testing.T) {
 	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.plus, indexWAL)
@@ -338,9 +338,9 @@ func (y *tally) unchanged(t testing.TB, name string, before map[string]string, d
 	}
 }
 
-// sampled has Verify and Repair look at the directories, something of which was
-// refused, of every third round. A round goes through all kinds of harm, so that
-// each kind is looked at.
+// sampled has Verify and Repair look at every third round's directories in which
+// something was refused. A round goes through all kinds of harm, so that each kind
+// is looked at.
 func (y *tally) sampled(t testing.TB, round int, dir string, full ...truth) {
 	if round%3 == 0 {
 		y.inspect(t, dir, full)
@@ -348,9 +348,9 @@ func (y *tally) sampled(t testing.TB, round int, dir string, full ...truth) {
 }
 
 // inspect checks that Verify names damage in a directory, and that Repair makes a
-// sound one of first records, and that neither changes anything. What is restored
-// was in one of some directories: a log that was put in the place of ours brings
-// its own runs, which is reported.
+// sound one of first records, and that neither changes anything. Every restored
+// run was in one of some directories: a log that was put in the place of ours
+// brings its own runs, which is reported.
 func (y *tally) inspect(t testing.TB, dir string, full []truth) {
 	before := harness.Contents(t, dir)
 	r, err := rescue.Verify(dir)

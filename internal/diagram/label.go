@@ -212,7 +212,7 @@ func fanText(t *workflow.GraphTransition) string {
 	return text
 }
 
-// joinText says how many branches of which group a join waits for.
+// joinText says which group a join waits for, and how many of its branches.
 //
 // For a join of two branches of the group quotes it is "2 of quotes". The number counts branches, not tokens.
 func joinText(g *workflow.GroupSpec) string {

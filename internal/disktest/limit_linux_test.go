@@ -225,7 +225,7 @@ func takeDescriptors() (out []*os.File) {
 	}
 }
 
-// Descriptors run out under hundreds of runs, most of which sleep: calls fail or
+// Descriptors run out under hundreds of runs, most of them asleep: calls fail or
 // wait, nothing is lost, and everything goes on when there are descriptors again.
 func TestNoDescriptors(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ func TestOnceOnAFullDisk(t *testing.T) {
 	}
 }
 
-// Who waits no longer leaves the outcome in the engine's hands: the next caller gets it, and makes no effect.
+// A caller that stops waiting leaves the outcome in the engine's hands: the next caller gets it, and makes no effect.
 func TestOnceIsLeftOnAFullDisk(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

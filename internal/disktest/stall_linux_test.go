@@ -171,7 +171,7 @@ func (o order) close(ctx context.Context) (any, error) {
 }
 
 // The disk does not answer at all while an engine closes: Close returns when its
-// context is done, a little later, and says so. What was acknowledged is there.
+// context is done, a little later, and says so. Everything acknowledged is there.
 func TestStalledClose(t *testing.T) {
 	t.Parallel()
 	for range harness.Figure(1, 1, 10) {

@@ -181,9 +181,9 @@ func (c call) harmless() bool {
 
 // maxHarmless is how often nobody may be told of a fault of one call in a sweep of
 // faults. A host opens an engine once and closes it once, or, where it goes on after
-// a crash, finds what that left as well. Each of those makes a harmless call of one
-// kind at a name once at most. A kind of call of which every fault is swallowed is
-// found by this.
+// a crash, also finds what the crash left. Each of these makes a harmless call of one
+// kind at a name once at most. So the bound reveals a kind of call whose faults are
+// all swallowed.
 const maxHarmless = 2
 
 // begin makes the directory of a trial: a new one, or that of a host that was
@@ -303,7 +303,7 @@ func (s *sweep) note(t *trial, i *injection, r report) {
 const atOnce = 2
 
 // run does a trial with each fault. A child that is killed is replaced.
-// Of one kind of call at one name, maxHarmless faults may come to nobody's knowledge.
+// Up to maxHarmless faults of one kind of call at one name may stay unknown to everybody.
 func (s *sweep) run(faults []fault) {
 	before := maps.Clone(s.silent)
 	queue := make(chan fault)

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/internal/harness/witness"
 )
 
-// A work is some runs, each of which ends the same way whatever the disk does.
+// A work is some runs that each end the same way whatever the disk does.
 type work struct {
 	name   string
 	runs   []witness.Job

@@ -2,8 +2,9 @@
 // line and column. Definitions and scenarios are read from it.
 //
 // The tree says what is written and judges nothing: a key may be there twice,
-// and a number keeps its text. Who walks over the tree reports such problems, all
-// at once and each at its place. Only a text that has no tree is refused here.
+// and a number keeps its text. The code that walks over the tree reports such
+// problems, all at once and each at its place. Only a text that has no tree is
+// refused here.
 //
 // The package is pure: no clock, no I/O, no randomness.
 package document

@@ -75,7 +75,7 @@ func (e *Element) Member(key string) *Element {
 	return nil
 }
 
-// StringAt returns the text of the string at key, "" if there is none.
+// StringAt returns the text of the string at key, "" if there is no string.
 func (e *Element) StringAt(key string) string {
 	if v := e.Member(key); v != nil && v.Kind == String {
 		return v.Text

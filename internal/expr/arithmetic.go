@@ -75,8 +75,8 @@ func evalMultiply(_ meter, a, b ref.Val) ref.Val {
 	return noOverload
 }
 
-// evalDivide evaluates a / b. Of ints it is the integral part, 7 / 2 is 3; dividing a double by
-// zero gives an infinity, which no result can be, but which may be compared.
+// evalDivide evaluates a / b. For ints it is the integral part, 7 / 2 is 3; dividing a double by
+// zero gives an infinity, which may be compared but cannot be a result.
 func evalDivide(_ meter, a, b ref.Val) ref.Val {
 	if x, y, ok := bothDoubles(a, b); ok {
 		return newDouble(x / y)

@@ -144,7 +144,7 @@ func TestBombsEndInAnError(t *testing.T) {
 			}
 		}
 		t.Logf("%-24s %8s %v", name, took.Round(time.Millisecond), err)
-		// Each takes well below 200 ms on an idle core. What is unbounded takes
+		// Each takes well below 200 ms on an idle core. An unbounded one takes
 		// for ever, and this machine may be busy and the race detector on.
 		assert.Less(t, took, 20*time.Second, name)
 	}

@@ -34,10 +34,10 @@ func (c *converter) countBytes(bytes int) *Error {
 	return nil
 }
 
-// convertValue converts v, which is inside depth containers. What was built by the
-// expression may hold the same part many times, so that every visit counts.
+// convertValue converts v, which is inside depth containers. A value that the expression
+// has built may hold the same part many times, so that every visit counts.
 //
-// A list [x, x] of which x is a list [y, y], and so on, has 2^n leaves after n steps of work;
+// A list [x, x] where x is a list [y, y], and so on, has 2^n leaves after n steps of work;
 // without a count of visits their conversion would never end.
 func (c *converter) convertValue(v ref.Val, depth int) (any, *Error) {
 	if c.nodes++; c.nodes > c.limits.Cost {
@@ -77,7 +77,7 @@ func (c *converter) convertValue(v ref.Val, depth int) (any, *Error) {
 	}
 }
 
-// convertNumber takes a number by the number rule; err says why there is none.
+// convertNumber takes a number by the number rule; err says why it is no number.
 func (c *converter) convertNumber(n any, err error) (any, *Error) {
 	if err != nil {
 		return nil, newError(CodeExpression, "result: %s", strings.TrimPrefix(err.Error(), "$: "))

@@ -26,9 +26,9 @@ const (
 
 // replaced are the operators of the standard library that are declared anew.
 //
-// Those of the standard library are typed: int + double has no overload there: the checker
-// would refuse it, and, of values that are dyn, the evaluation. The declarations below have the
-// mixed overloads.
+// The standard library declares them for single types: it has no overload for int + double, so
+// the checker would refuse that, or, if the values are dyn, the evaluation. The declarations
+// below have the mixed overloads.
 var replaced = []string{
 	operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo,
 	operators.Equals, operators.NotEquals,

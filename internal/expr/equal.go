@@ -152,8 +152,8 @@ func intersectingLists(m meter, a, b traits.Lister) bool {
 
 // evalDistinct keeps the first of equal elements.
 //
-// It compares each element with all that are kept so far: n^2 comparisons at worst, each of
-// which is charged.
+// It compares each element with all that are kept so far: n^2 comparisons at worst, and each
+// is charged.
 func evalDistinct(m meter, a ref.Val) ref.Val {
 	from, ok := a.(traits.Lister)
 	if !ok {

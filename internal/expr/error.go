@@ -38,8 +38,8 @@ const (
 
 // An Error says why an expression could not be compiled or evaluated.
 //
-// Messages come from the library in part. What users often do wrong is put into their words by
-// explainSyntax and explainVariable.
+// Messages come from the library in part. For frequent mistakes, explainSyntax and
+// explainVariable put them into the words of users.
 type Error struct {
 	Code    string
 	Message string

@@ -84,8 +84,8 @@ func lastWord(source string) string {
 	return words[len(words)-1]
 }
 
-// explainVariable says which variable or function was probably meant by a name that
-// is none; id is that of its identifier in root.
+// explainVariable says which variable or function was probably meant by an unknown
+// name; id is that of its identifier in root.
 //
 // A name before a dot may be a namespace, such as math: then its functions are proposed. If
 // nothing is near, the list of all variables helps more than a guess.
@@ -128,7 +128,7 @@ func explainFunction(name string, variables []string) string {
 }
 
 // functionOf returns the function that is called on the identifier with the given id,
-// "" if there is none.
+// "" if no function is.
 //
 // The checker reports an unknown namespace as an unknown variable, since it looks at the
 // identifier first.

@@ -104,7 +104,7 @@ type Program struct {
 }
 
 // Compile compiles source, in which the given variables may be used. An error
-// is an *Error with its place. Those who compile many expressions with the same
+// is an *Error with its place. Callers that compile many expressions with the same
 // variables use a Compiler.
 func Compile(source string, variables []string, lim Limits) (*Program, error) {
 	return NewCompiler(lim).Compile(source, variables)
@@ -113,7 +113,7 @@ func Compile(source string, variables []string, lim Limits) (*Program, error) {
 // Source returns the text of the expression.
 func (p *Program) Source() string { return p.source }
 
-// References returns which parts of which variables the expression may read:
+// References returns the parts of variables that the expression may read:
 // chains such as ["nodes", "quote", "output"], a variable and the constant keys
 // that are selected from it. Where a key is computed the chain ends. Chains are
 // sorted, and none is there twice. The caller does not change them.
@@ -121,7 +121,7 @@ func (p *Program) References() [][]string { return p.references }
 
 // Eval evaluates the expression. The result is a model value: views are made
 // plain, a timestamp is a string in RFC 3339, a duration a string which
-// time.ParseDuration takes. What has no such form (bytes, types, optionals,
+// time.ParseDuration takes. A value without such a form (bytes, types, optionals,
 // keys that are not strings, numbers outside the model) is an error.
 //
 // An error is an *Error with CodeExpression or CodeLimit.

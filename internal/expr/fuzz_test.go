@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// Whatever the source: no panic, and two evaluations are equal. A result is a
-// value of the model.
+// No source causes a panic, and two evaluations are equal. A result is a value of
+// the model.
 func FuzzCompileEval(f *testing.F) {
 	for _, seed := range macros {
 		f.Add(seed)

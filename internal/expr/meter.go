@@ -105,8 +105,8 @@ func meterCalls(i interpreter.InterpretableV2) (interpreter.InterpretableV2, err
 
 // operationOf returns the package's own operation, or that of the library.
 //
-// What it looks up is looked up here, and not at each evaluation: the price, the
-// implementation, and whether a time zone has to be checked.
+// It looks up the price, the implementation, and whether a time zone has to be checked,
+// so that no evaluation has to.
 func operationOf(c interpreter.InterpretableCall) operation {
 	if c.Function() == matchesFunction {
 		return matchOperation(c.Args())

@@ -95,7 +95,7 @@ func TestKeysOfEveryTypeHaveAnOrder(t *testing.T) {
 	}
 }
 
-// What an evaluation costs depends on the values alone, neither on how they are
+// The cost of an evaluation depends on the values alone, neither on how they are
 // represented nor on the random order of the library's maps.
 func TestCostIsDeterministic(t *testing.T) {
 	plain := expr.Map{"m": wideMap(), "l": []any{wideMap(), wideMap()}}

@@ -80,8 +80,8 @@ func (r *rewriter) wrapInCall(function string, e ast.Expr) {
 	if e.Kind() == ast.LiteralKind && isKey(e.AsLiteral()) {
 		return
 	}
-	// What e was moves into a new expression, which gets e's place in the source for errors; e
-	// becomes the call. Whoever holds e thereby holds the call.
+	// The content of e moves into a new expression, which gets e's place in the source for
+	// errors; e becomes the call. So code that holds e holds the call.
 	r.next++
 	inner := r.factory.NewUnspecifiedExpr(r.next)
 	inner.SetKindCase(e)

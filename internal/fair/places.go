@@ -9,7 +9,7 @@ type Places[F comparable] struct {
 // NewPlaces returns so many places.
 func NewPlaces[F comparable](most int) Places[F] { return Places[F]{most: most, of: map[F]int{}} }
 
-// Take takes a place for a family that may have so many, which Free gives back; false if there is none.
+// Take takes a place for a family that may have so many, or returns false if no place is left. Free gives it back.
 func (p *Places[F]) Take(family F, mostOf int) bool { return p.TakeMany(family, 1, mostOf) }
 
 // TakeMany takes n places for a family that may have so many, which FreeMany gives back; false if there are not so many, and then none is

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever is taken and given back: a family that has fewer places than it may have gets one while
-// there are any, and nothing is remembered of who has none.
+// However places are taken and given back, a family that has fewer than it may have gets one while
+// there are any, and nothing is remembered of a family without places.
 func TestPlaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most, mostOf = 6, 3

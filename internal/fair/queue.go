@@ -27,7 +27,7 @@ func (q *Queue[F, V]) Push(family F, v V) {
 	q.n++
 }
 
-// Pop takes the next value out. ok is false if there is none.
+// Pop takes the next value out. ok is false if the queue is empty.
 func (q *Queue[F, V]) Pop() (v V, ok bool) {
 	if q.n == 0 {
 		return v, false

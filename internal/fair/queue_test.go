@@ -24,8 +24,8 @@ func TestFamiliesTakeTurns(t *testing.T) {
 	require.Equal(t, 996, q.Len())
 }
 
-// Whatever is pushed and popped: each value comes out once, those of a family in
-// order, and between two of one family each other that waits has its turn.
+// However values are pushed and popped, each comes out once, the values of a family
+// in order, and between two of one family each other family that waits has its turn.
 func TestQueue(t *testing.T) {
 	type value struct{ family, n int }
 	rapid.Check(t, func(t *rapid.T) {

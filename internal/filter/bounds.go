@@ -58,8 +58,8 @@ func (b *Bounds) narrow(e *expr.Equality) *Error {
 	return nil
 }
 
-// Narrow sets a bound, of which "" is none; if there is another one already, none says that
-// nothing fits both.
+// Narrow sets a bound to text, unless that is "". If another text is set already, none becomes
+// true: nothing fits both.
 func Narrow[T ~string](bound *T, text T, none *bool) {
 	if text == "" {
 		return
@@ -81,8 +81,8 @@ func (b *Bounds) narrowStatus(e *expr.Equality) *Error {
 	return nil
 }
 
-// IntersectStatus returns the statuses that are in both, of which an empty list has all, and
-// whether there are none.
+// IntersectStatus returns the statuses that are in both lists, and whether there are no such
+// statuses. An empty list stands for all.
 func IntersectStatus(a, b []workflow.RunStatus, none bool) ([]workflow.RunStatus, bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return slices.Concat(a, b), none

@@ -155,7 +155,7 @@ func Parse(text string) (*Where, error) {
 	w := &Where{program: program, reads: func(name string) bool {
 		return slices.ContainsFunc(chains, func(chain []string) bool { return chain[0] == name })
 	}}
-	// What every run gives is a bool, or is none of any.
+	// If one run's result is a bool, every run's is.
 	example := Run{StartedAt: time.Unix(0, 0), EndedAt: time.Unix(1, 0)}
 	if v, err := program.Eval(&example); err == nil {
 		if _, ok := v.(bool); !ok {
@@ -170,7 +170,7 @@ func Parse(text string) (*Where, error) {
 	return w, nil
 }
 
-// shownResult returns what a condition gives that is none, for its error.
+// shownResult returns, for the error, the result of an expression that is no condition.
 func shownResult(v any) string {
 	switch v := v.(type) {
 	case nil:

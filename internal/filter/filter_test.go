@@ -103,7 +103,7 @@ func TestWrongConditions(t *testing.T) {
 	}
 }
 
-// What cannot be evaluated for a run names it.
+// The error of a condition that cannot be evaluated for a run names the run.
 func TestErrorsOfARun(t *testing.T) {
 	for where, says := range map[string]string{
 		`ended > started`:   `for run "order-8": no such overload: _>_; ended is null until a run has ended: write ended != null && ...`,

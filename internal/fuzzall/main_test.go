@@ -63,7 +63,7 @@ func TestLate(t *testing.T) {
 	require.False(t, isLate([]byte("--- FAIL: FuzzRecord (6.49s)\n    fuzz_test.go:29: too slow: context deadline exceeded\n")))
 }
 
-// What is chosen is what a name says, or what reads bytes of others.
+// A name chooses its targets, and foreign chooses the targets that read bytes of others.
 func TestChoose(t *testing.T) {
 	require.Equal(t, targets, choose(options{}))
 	require.Len(t, choose(options{names: []string{"FuzzRead"}}), 2)

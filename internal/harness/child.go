@@ -29,8 +29,8 @@ func Main(m *testing.M, variable string, child func(value string) error) {
 }
 
 // Environment returns the environment of a child: that of this process and the
-// variables, which are of the form NAME=VALUE. What this process is itself told by
-// variables of ours, which begin with PAWL_, is left out, but for the level.
+// variables, which are of the form NAME=VALUE. Variables of ours, which begin with
+// PAWL_ and are meant for this process, are left out, but for the level.
 func Environment(variables ...string) []string {
 	var out []string
 	for _, v := range os.Environ() {

@@ -27,8 +27,8 @@ func Workspace(t testing.TB) string {
 }
 
 // CopyLive copies the directory of an engine that goes on, as the death of its process would leave it. A file that
-// is moved meanwhile from where the engine makes it is left out, or is where it was moved to. Whoever calls it keeps the
-// engine from committing. It may be called by any goroutine.
+// is moved meanwhile from where the engine makes it is left out, or is where it was moved to. The caller keeps the engine
+// from committing. It may be called by any goroutine.
 func CopyLive(to, from string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != from {

@@ -76,7 +76,7 @@ func TestCopyLive(t *testing.T) {
 	require.Equal(t, Contents(t, from), Contents(t, to))
 }
 
-// The variable sets the level, without it the tests are quick, and a name that is none
+// The variable sets the level, without it the tests are quick, and a name of no level
 // is refused.
 func TestLevels(t *testing.T) {
 	gate := Gate

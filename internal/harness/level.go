@@ -13,7 +13,7 @@ const levelVariable = "PAWL_TEST"
 // case or a seed.
 type Level int
 
-// The levels, each of which does what the one before it does, and more of it.
+// The levels. Each does what the one before it does, and more of it.
 const (
 	Quick   Level = iota // every kind of fault and every scenario once: the default
 	Gate                 // samples that a change must pass, and times that are measured

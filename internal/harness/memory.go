@@ -12,8 +12,8 @@ import (
 
 // VerifyTestMain is for TestMain of a package whose tests sync files. They run with
 // their temporary directories in memory, if there is any that is fit for it and
-// TMPDIR names no other place, and no goroutine may be left. What engines without a logger
-// tell of the faults that are injected is discarded.
+// TMPDIR names no other place, and no goroutine may be left. The reports of engines
+// without a logger about injected faults are discarded.
 func VerifyTestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	remove := useMemory()

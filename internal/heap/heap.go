@@ -12,8 +12,8 @@ type Place struct{ at int } // 1 is the first
 // In says that the element is in the heap.
 func (p Place) In() bool { return p.at > 0 }
 
-// A Heap holds elements, of which the first is known. Put, Remove and Pop take
-// O(log n) comparisons.
+// A Heap holds elements and knows the first one. Put, Remove and Pop take O(log n)
+// comparisons.
 type Heap[T any] struct{ elements elements[T] }
 
 // New returns an empty heap: before says which of two elements comes first, place

@@ -23,7 +23,7 @@ type Op struct {
 // A Kind says what an Op does.
 type Kind string
 
-// What there is to do.
+// The kinds of operations.
 const (
 	Created      Kind = "created"
 	MadeDir      Kind = "made"
@@ -116,8 +116,8 @@ func NewDisk(path string) *Disk {
 	return d
 }
 
-// findFolder returns the directory of a path, as it is now, and the name in it. A path
-// of which nothing is known has no directory.
+// findFolder returns the directory of a path, as it is now, and the name in it. An unknown
+// path has no directory.
 func (d *Disk) findFolder(path string) (dir *node, name string) {
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, d.path), "/")
 	dir = d.root
@@ -206,7 +206,7 @@ type Loss struct {
 	Names string // of folders: one of KeptNames
 	Bytes string // of files: one of KeptBytes
 	Until int    // of order: operations from this one on are lost
-	Unit  int64  // of which a write is torn into, in bytes
+	Unit  int64  // of the pieces that a write is torn into, in bytes
 	Rand  *rand.Rand
 }
 

@@ -39,7 +39,7 @@ type call struct {
 	covers int // operations that had returned by then
 }
 
-// NewTracer returns a tracer of what is below root, whose operations follow on some. What is written to a file called ledger is Acknowledged.
+// NewTracer returns a tracer of what is below root, whose operations follow on some. A write to a file called ledger is Acknowledged.
 func NewTracer(root, ledger string, ops []Op) *Tracer {
 	return &Tracer{root: root, ledger: ledger, ops: ops, entered: map[int]call{}}
 }

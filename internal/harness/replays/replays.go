@@ -47,9 +47,9 @@ func CheckBelow(folder string) (runs int, differences error) {
 const index = "pawl.db"
 
 // Check plans the runs of an engine directory again, the first hundred of them. It returns
-// how many there were, and an error for those that decide something else. What cannot be
-// read, because an engine has the directory open, because a test has damaged it or because it is
-// sealed, is passed over: others look after that.
+// how many there were, and an error for those that decide something else. It passes over
+// everything that cannot be read because an engine has the directory open, a test has damaged
+// it or it is sealed: other checks look after that.
 func Check(dir string) (runs int, differences error) {
 	for rec, err := range replay.All(dir) {
 		if err == nil {

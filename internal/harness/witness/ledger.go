@@ -20,7 +20,7 @@ type Ledger struct {
 // A What says what a line of a ledger is about.
 type What string
 
-// What a ledger knows of.
+// The kinds of lines of a ledger.
 const (
 	Started   What = "started"   // Start has returned nil
 	Begins    What = "begins"    // a task was handed to the executor

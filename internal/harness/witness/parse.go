@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// MustParse returns the definition that a text in YAML is. It panics where the
-// text, which a test has written, is none.
+// MustParse returns the definition in a YAML text, which a test has written. It
+// panics if the text is no definition.
 func MustParse(text string) *workflow.Definition {
 	d, err := workflow.ParseYAML([]byte(text))
 	if err != nil {
