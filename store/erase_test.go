@@ -109,6 +109,7 @@ func TestUnusedDefinitionsAreCollected(t *testing.T) {
 	}
 	require.True(t, hasDefinition(t, d, shared.Hash))
 	require.False(t, hasDefinition(t, d, lone.Hash))
+	require.False(t, d.definitions.unused.waiting[lone.Hash], "what was deleted is not looked for again among all runs")
 	require.True(t, hasDefinition(t, d, published.Hash))
 	begin("l", lone)
 	require.True(t, hasDefinition(t, d, lone.Hash), "it is written down once more")
@@ -157,7 +158,7 @@ func TestARunThatBeginsDuringACollectionKeepsItsDefinition(t *testing.T) {
 	require.True(t, d.definitions.beginCollecting(true))
 	begin("r2") // behind the look at the runs
 	require.NoError(t, d.updateIndex(d.dropUnused))
-	d.definitions.endCollecting()
+	d.definitions.endCollecting(nil)
 	require.True(t, hasDefinition(t, d, g.Hash))
 	load(t, d, "r2")
 }

@@ -77,11 +77,15 @@ func (ds *definitions) beginCollecting(all bool) bool {
 	return true
 }
 
-// endCollecting ends a collection. What may still be unused is asked about again.
-func (ds *definitions) endCollecting() {
+// endCollecting ends a collection. If it failed, what may still be unused is asked about again; otherwise that is deleted.
+func (ds *definitions) endCollecting(err error) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	s := &ds.unused
+	if err == nil {
+		s.asked = nil
+		return
+	}
 	if s.waiting == nil {
 		s.waiting = map[string]bool{}
 	}
@@ -118,11 +122,11 @@ func (ds *definitions) settledHashes() []string {
 //
 // Purge calls it, and Close with all. A run whose row is damaged might have any definition, so
 // that nothing is deleted then.
-func (d *Dir) collectDefinitions(all bool) error {
+func (d *Dir) collectDefinitions(all bool) (err error) {
 	if !d.definitions.beginCollecting(all) {
 		return nil
 	}
-	defer d.definitions.endCollecting()
+	defer func() { d.definitions.endCollecting(err) }()
 	if err := d.readIndex(d.notePublished); err != nil {
 		return err
 	}
