@@ -41,7 +41,7 @@ func TestATaskThatIsSentAgainWhileItsResultIsRefused(t *testing.T) {
 			return 1, nil
 		}
 		log := slog.New(onWarn{slog.DiscardHandler, func(text string) {
-			if text == "pawl: a result could not be delivered" && len(resumed) == 0 {
+			if text == "pawl: results could not be delivered" && len(resumed) == 0 {
 				restore()
 				resumed = append(resumed, e.Resume(context.Background(), "r"))
 			}

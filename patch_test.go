@@ -94,7 +94,7 @@ func TestPatchIsKept(t *testing.T) {
 // revisions returns, for every run's file, how many definitions it has and the
 // number of the last, in order.
 func revisions(t *testing.T, dir string) (out []string) {
-	paths, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*.db"))
+	paths, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*a.db"))
 	require.NoError(t, err)
 	for _, path := range paths {
 		db, err := sql.Open("sqlite", path)

@@ -59,12 +59,12 @@ var bugs = []bug{
 	},
 	{
 		"after a restart an alarm has its full time again", "actor/actor.go",
-		"a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), a.hook.MaxNap(timeout.MaxNap)))", "a.alarm.Reset(timeout.MaxNap)",
+		"a.alarm.Reset(min(max(wait, a.commitPause), a.hook.MaxNap(timeout.MaxNap)))", "a.alarm.Reset(timeout.MaxNap)",
 		"./actor", "TestAlarmsAreOnTime",
 	},
 	{
 		"an alarm sleeps until it is due, whatever the clock does meanwhile", "actor/actor.go",
-		"a.alarm.Reset(min(max(a.hook.Until(at), a.commitPause), a.hook.MaxNap(timeout.MaxNap)))", "a.alarm.Reset(max(a.hook.Until(at), a.commitPause))",
+		"a.alarm.Reset(min(max(wait, a.commitPause), a.hook.MaxNap(timeout.MaxNap)))", "a.alarm.Reset(max(wait, a.commitPause))",
 		"./internal/ownertest", "TestClockJumps",
 	},
 	{
