@@ -368,7 +368,8 @@ func placeFork(source *store.ForkSource, m state.RunForked, now time.Time) (*for
 	if m.Token == 0 {
 		return f, nil
 	}
-	return f, f.keepEnds()
+	err := f.keepEnds()
+	return f, err
 }
 
 // keepEnds notes what has completed since the record of a rerun, and neither follows from its

@@ -179,7 +179,7 @@ func TestOwnerWithoutItsDirectory(t *testing.T) {
 		<-time.After(5 * time.Second)
 
 		x.slow = slow
-		a = comeBack(false)
+		comeBack(false)
 		<-time.After(time.Second)
 		require.Equal(t, []string{"a"}, x.serving(), "it is not behind")
 
@@ -194,7 +194,7 @@ func TestOwnerWithoutItsDirectory(t *testing.T) {
 		require.NoError(t, b.Close(t.Context()))
 		delete(x.nodes, "b")
 		x.slow = 0
-		a = x.open(dir, "a", "", term, nil)
+		x.open(dir, "a", "", term, nil)
 		<-time.After(time.Second)
 		require.Equal(t, []string{"a"}, x.serving())
 		x.slow = slow

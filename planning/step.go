@@ -111,11 +111,12 @@ func admitEnded(s *state.State, m state.Message) error {
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, false)
 	case state.TaskSnoozed, state.Heartbeat:
 		return workflow.ErrStale
+	default:
+		if repeatsCall(s, m) {
+			return nil
+		}
+		return workflow.ErrEnded
 	}
-	if repeatsCall(s, m) {
-		return nil
-	}
-	return workflow.ErrEnded
 }
 
 // repeatsCall reports whether a message has come before, by the id that its sender gave it.

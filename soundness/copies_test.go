@@ -43,7 +43,7 @@ transitions:
 			if name == "keyed" {
 				strategy = "keyed_by_branch"
 			}
-			text := "name: kept\nstart: f\nnodes: [{id: f}, " + test.nodes + "]" + strings.Replace(test.rest, "STRATEGY", strategy, -1)
+			text := "name: kept\nstart: f\nnodes: [{id: f}, " + test.nodes + "]" + strings.ReplaceAll(test.rest, "STRATEGY", strategy)
 			d, err := workflow.ParseYAML([]byte(text))
 			require.NoError(t, err)
 			r, err := soundness.Check(d, soundness.Options{StallAfter: true})

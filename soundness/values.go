@@ -46,6 +46,7 @@ func withinOf(s merge.Strategy) within {
 		return isElement
 	case merge.Keyed:
 		return isField
+	case merge.Object, merge.Last:
 	}
 	return isTarget
 }

@@ -127,11 +127,8 @@ func commandOf(arguments []string) string {
 	if len(arguments) == 0 || filepath.Base(arguments[0]) != "pawl" {
 		return ""
 	}
-	for _, word := range arguments[1:] {
-		if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" && word != "" {
-			return "pawl " + word
-		}
-		break
+	if len(arguments) > 1 && arguments[1] != "" && strings.Trim(arguments[1], "abcdefghijklmnopqrstuvwxyz") == "" {
+		return "pawl " + arguments[1]
 	}
 	return "pawl"
 }

@@ -73,7 +73,7 @@ func (g *lockGate) isShut() bool {
 	if f != nil {
 		_ = releaseLock(f) // it was only locked
 	}
-	return err == unix.EWOULDBLOCK
+	return errors.Is(err, unix.EWOULDBLOCK)
 }
 
 // flock opens the folder and takes a lock of it, without waiting.
@@ -115,10 +115,10 @@ func isFileAt(path string, file os.FileInfo) (bool, error) {
 // flockFile takes a lock of a kind, or fails at once with a LockedError that names who has it.
 func flockFile(f *os.File, how int) error {
 	err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case err == unix.EWOULDBLOCK:
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return lockHolder(f)
 	}
 	return fmt.Errorf("lock %s: %w", f.Name(), err)

@@ -91,7 +91,7 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
 			continue
 		}
-		if err = wrong.note(ctx, con, run.Run, err); err != nil {
+		if err := wrong.note(ctx, con, run.Run, err); err != nil {
 			return err
 		}
 		if c.JSON {

@@ -249,7 +249,7 @@ var holes = []bug{
 		"./examples/untrusted", "TestRunsThatEndAtABound",
 	},
 	{
-		"one caller has any number of whole runs in memory", "api/crowd.go",
+		"one caller has any number of whole runs in memory", "internal/crowd/crowd.go",
 		"maxReplaysOf = 8\n", "maxReplaysOf = 4096\n",
 		"./api", "TestReadersOfWholeRunsAreBounded",
 	},
