@@ -46,10 +46,11 @@ func TestPoolsOfNodes(t *testing.T) {
 				x.links[name] = startRelay(t, at.Host)
 				x.open(name)
 			}
-			for range 2 {
-				stop := work(t, &pawlnats.Worker{Conn: connect(t, server), Capacity: 8}, pawl.Handlers{"work": number})
-				defer stop()
+			startWorker := func() (stop func()) {
+				return work(t, &pawlnats.Worker{Conn: connect(t, server), Capacity: 8}, pawl.Handlers{"work": number})
 			}
+			defer startWorker()()
+			defer startWorker()()
 			def, started := define(t, fanOut), []workflow.RunID{}
 			for i := range 60 {
 				if i%12 == 11 {

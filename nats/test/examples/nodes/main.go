@@ -62,6 +62,13 @@ func run(ctx context.Context, stdout io.Writer) (err error) {
 	}
 	working, stop := context.WithCancel(ctx)
 	defer stop()
+	var endings []func() // of the workers
+	defer func() {
+		stop()
+		for _, end := range endings {
+			end()
+		}
+	}()
 	for _, name := range []string{"dan", "eve"} {
 		conn, err := nats.Connect(f.url, nats.MaxReconnects(-1))
 		if err != nil {
@@ -69,7 +76,7 @@ func run(ctx context.Context, stdout io.Writer) (err error) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- work(working, conn, name) }()
-		defer func() { stop(); err = errors.Join(err, <-ended); conn.Close() }()
+		endings = append(endings, func() { err = errors.Join(err, <-ended); conn.Close() })
 	}
 	return f.takeOrders(ctx, stdout)
 }
