@@ -34,10 +34,10 @@ func (d *Dir) Close() error {
 		d.backing <- struct{}{}
 		d.eraser.running.Wait()
 		d.flusher.stopWorkers()
-		if err := d.collectDefinitions(true); err != nil && d.Err() == nil {
+		if err := d.collectDefinitions(true); err != nil {
 			d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
 		}
-		if err := d.clearAtClose(); err != nil && d.Err() == nil {
+		if err := d.clearAtClose(); err != nil { // Close itself tells nobody of what has failed before it
 			d.options.Logger.Warn("free pages are not given back, and may hold what was purged", "file", d.pathOf(indexFile), "error", err)
 		}
 		d.committer.stopLoop()

@@ -99,11 +99,11 @@ func (d *Dir) eraseLoop() {
 		}
 		begin := time.Now()
 		err := d.eraseDeleted()
-		if d.Err() != nil {
-			return
-		}
 		if err != nil && !errors.Is(err, errClosing) {
 			d.options.Logger.Warn("what was purged is not erased yet", "file", d.pathOf(indexFile), "error", err)
+		}
+		if d.Err() != nil {
+			return
 		}
 		if d.hasDeleted() {
 			d.wakeEraser()

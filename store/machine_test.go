@@ -94,7 +94,10 @@ func (m *machine) open() {
 }
 
 // Crash goes on with what a crash would leave.
-func (m *machine) Crash(*rapid.T) { m.moveTo(crashed(m.t, m.path)) }
+func (m *machine) Crash(*rapid.T) {
+	m.dir.sweeping.Wait() // it removes files, which are copied here
+	m.moveTo(crashed(m.t, m.path))
+}
 
 // Interrupt goes on with what a crash in the middle of a flush would leave.
 func (m *machine) Interrupt(t *rapid.T) {

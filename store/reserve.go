@@ -31,16 +31,25 @@ func (d *Dir) makeReserve() {
 	if d.options.building {
 		return
 	}
-	if _, err := d.root.Lstat(reserveFile); !errors.Is(err, fs.ErrNotExist) {
-		return // it is there, or cannot be looked for, and then not be made either
+	_, err := d.root.Lstat(reserveFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.writeReserve()
 	}
+	if err != nil {
+		d.options.Logger.Warn("nothing is kept in reserve for commands on a full disk", "file", d.pathOf(reserveFile), "error", err)
+	}
+}
+
+// writeReserve writes the file of the reserve, or leaves none.
+func (d *Dir) writeReserve() error {
 	f, err := d.root.OpenFile(reserveFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
 	if err != nil {
-		return // there is no room for so much as a name
+		return err
 	}
-	if err := errors.Join(fillReserve(f), f.Close()); err != nil {
-		_ = d.root.Remove(reserveFile) // it is not whole, and the next Open looks again
+	if err = errors.Join(fillReserve(f), f.Close()); err != nil {
+		err = errors.Join(err, d.root.Remove(reserveFile)) // it is not whole, and the next Open looks again
 	}
+	return err
 }
 
 // fillReserve gives a file its blocks on the disk.
@@ -65,12 +74,19 @@ func (d *Dir) dropReserve() error {
 		d.reserveGiven = err == nil
 		return err
 	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return fmt.Errorf("%w, and nothing is kept in reserve: make some KiB of room elsewhere on this disk", ErrNoSpace)
 }
 
 // clearTmp makes an empty folder for files that are being built, but for the reserve.
 func (d *Dir) clearTmp() error {
-	if info, err := d.root.Lstat(tmpDir); err != nil || !info.IsDir() {
+	info, err := d.root.Lstat(tmpDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil || !info.IsDir() {
 		if err := d.root.RemoveAll(tmpDir); err != nil { // a link may lead anywhere
 			return err
 		}
