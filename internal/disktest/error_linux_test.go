@@ -151,7 +151,7 @@ func killsInCheckpoints() (out []fault) {
 		out = append(out, fault{classes: []class{c}, path: "pawl.db", n: n, span: 1, verdict: verdict{kill: true, torn: torn}})
 	}
 	kill(syncs, 1, false)
-	for n := 1; n <= 600; n += harness.Figure(300, 300, 30) {
+	for n := 1; n <= 20; n += harness.Figure(10, 10, 2) {
 		kill(writes, n, false)
 		kill(writes, n+1, true)
 	}

@@ -16,13 +16,10 @@ func openMemory(pragma, schema string, page, id, version int) (*Conn, error) {
 	return Open(Memory, fmt.Sprintf(memoryPragmas, page, pragma, id, version)+schema)
 }
 
-// givesBack has SQLite keep of every page which other one names it, so that PRAGMA incremental_vacuum can give free pages back. It comes
-// before anything is written, and behind the size of the pages, which it fixes.
-const givesBack = `PRAGMA auto_vacuum=INCREMENTAL;`
-
-// NewDatabase returns the bytes of an empty database, which can give free pages back to the file system.
+// NewDatabase returns the bytes of an empty database. It has no map of its pages, by which SQLite could give free ones back: a read of
+// that map that fails would be told as damage.
 func NewDatabase(schema string, page, id, version int) ([]byte, error) {
-	c, err := openMemory(givesBack, schema, page, id, version)
+	c, err := openMemory("", schema, page, id, version)
 	if err != nil {
 		return nil, err
 	}
