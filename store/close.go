@@ -34,12 +34,7 @@ func (d *Dir) Close() error {
 		d.backing <- struct{}{}
 		d.eraser.running.Wait()
 		d.flusher.stopWorkers()
-		if err := d.collectDefinitions(true); err != nil {
-			d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
-		}
-		if err := d.clearAtClose(); err != nil { // Close itself tells nobody of what has failed before it
-			d.options.Logger.Warn("free pages are not given back, and may hold what was purged", "file", d.pathOf(indexFile), "error", err)
-		}
+		d.tidyAtClose()
 		d.committer.stopLoop()
 		d.waitForCommits()
 		d.checkpoints.running.Wait()
@@ -49,6 +44,18 @@ func (d *Dir) Close() error {
 		d.closed = d.closeIndex()
 	})
 	return d.closed
+}
+
+// tidyAtClose deletes definitions that are not used, and gives free pages back. Close succeeds without it, so that the log is told of
+// what fails, unless that is the failure of the Dir itself.
+func (d *Dir) tidyAtClose() {
+	warn := func(message string, err error) {
+		if err != nil && d.Err() == nil {
+			d.options.Logger.Warn(message, "file", d.pathOf(indexFile), "error", err)
+		}
+	}
+	warn("unused definitions are not deleted yet", d.collectDefinitions(true))
+	warn("free pages are not given back, and may hold what was purged", d.clearAtClose())
 }
 
 // waitForCommits returns when nobody commits by itself any more, who may have begun before the committer was stopped, and
