@@ -10,12 +10,11 @@ import (
 // and [MaxAllSubschemas]. The methods do what the functions of the same names do, which
 // have the default bounds.
 //
-// What a definition costs to be read and checked grows with its size: up to about 200 times
-// its bytes of memory while YAML is read, half of that for JSON; up to 6 ms of a processor for each KiB
-// of expressions, and 40 times their size for as long as it is remembered; 0.1 ms and 1 KiB for
-// each part of a JSON Schema that is a schema itself. A host that
-// takes definitions from people it does not trust sets lower bounds, and reads their texts
-// with the methods here.
+// The cost of reading and checking a definition grows with its size: up to about 200 times its bytes of memory
+// while YAML is read, half of that for JSON; up to 6 ms of a processor for each KiB of expressions, and 40 times
+// their size for as long as it is remembered; 0.1 ms and 1 KiB for each part of a JSON Schema that is a schema
+// itself. A host that takes definitions from people it does not trust sets lower bounds, and reads their texts with
+// the methods here.
 type Bounds struct {
 	Nodes       int
 	Transitions int // with those that needs is short for

@@ -30,7 +30,7 @@ func TestBounds(t *testing.T) {
 	require.ErrorContains(t, err, "too_large")
 }
 
-// What needs is short for is in the graph, and not in the definition.
+// The graph has the transitions that needs stands for; the definition does not.
 func TestNeeds(t *testing.T) {
 	d := &Definition{Name: "x", Mode: ModeDAG, Nodes: []Node{{ID: "a"}, {ID: "b", Needs: []NodeID{"a", "a"}}}}
 	g, err := Compile(d)
@@ -80,7 +80,7 @@ func TestLargeDefinition(t *testing.T) {
 	require.Equal(t, g.Hash, hash)
 }
 
-// What is beyond the bound of expressions is not compiled, however much it is.
+// Expressions beyond the bound are not compiled, however many there are.
 func TestExpressionsAreBoundedTogether(t *testing.T) {
 	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
 	for i := range 40 {

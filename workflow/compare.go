@@ -29,8 +29,8 @@ type DefinitionChange struct {
 	Fields     []FieldChange `json:"fields,omitzero"` // of what is changed, by name
 }
 
-// A FieldChange is a field that differs, as the JSON of a definition has it. What has its default is not in there. A
-// part of a field that differs is not pointed out: merge as a whole is the field synchronization.
+// A FieldChange is a field that differs, as the JSON of a definition has it. That JSON leaves out a field with its
+// default. The part of a field that differs is not pointed out: a changed merge shows as the field synchronization.
 type FieldChange struct {
 	Field  string          `json:"field"`
 	Before json.RawMessage `json:"before,omitzero"` // nil: it had its default
@@ -54,7 +54,8 @@ func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 	var out, removed []DefinitionChange
 	// The definition itself comes first, then what there is now, in its order, and at last what is gone.
 	own := changedFields(was.own, is.own)
-	// What is added or removed moves others without changing their order: only those that are in both are compared.
+	// An added or removed transition moves others without changing their order: only the transitions that are in both
+	// are compared.
 	if a, b := commonIDs(was.order, is.transitions), commonIDs(is.order, was.transitions); !slices.Equal(a, b) {
 		own = append(own, FieldChange{"order of transitions", listJSON(a), listJSON(b)})
 	}

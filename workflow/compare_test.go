@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What differs is told by id and field; order counts where it decides, and defaults that are written out do not.
+// Differences are told by id and field; order counts where it decides, and defaults that are written out do not.
 func TestCompareDefinitions(t *testing.T) {
 	parse := func(text string) *workflow.Definition {
 		d, err := workflow.ParseYAML([]byte(text))

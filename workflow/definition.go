@@ -26,7 +26,7 @@ type Definition struct {
 	Input       InputSpec                  // what Start accepts
 	State       StateSpec                  // the run's own data
 	Output      OutputSpec                 // the run's result
-	Timeout     time.Duration              // of the whole run; 0 is none
+	Timeout     time.Duration              // of the whole run; 0: no timeout
 	Limits      Limits                     // lowers the engine's limits
 	Signals     []string                   // further names of signals that are taken, beside those that nodes wait for
 	Groups      map[string]Synchronization // by sibling group: what its synchronizing transitions have in common; SiblingGroup is left out
@@ -44,9 +44,9 @@ type InputSpec struct {
 	Schema any // JSON Schema 2020-12 as a value; nil accepts anything
 }
 
-// A StateSpec says how a run's state begins and what it may hold. A node that writes what does not fit fails with
-// schema_error, and nothing of what it wrote at once is kept. What the schema requires of the whole need not hold
-// before the run completes.
+// A StateSpec says how a run's state begins and what it may hold. A node whose write does not fit fails with
+// schema_error, and nothing that it wrote at once is kept. Requirements of the schema on the state as a whole need
+// not hold before the run completes.
 type StateSpec struct {
 	Schema  any            // JSON Schema 2020-12: checked per written property, and whole at completion
 	Initial map[string]any // the first value of state
@@ -60,9 +60,9 @@ type OutputSpec struct {
 }
 
 // Limits lowers bounds of the engine for runs of one definition. Zero means the engine's default, see
-// [DefaultLimits]. They lower what the engine allows and cannot raise it. What a caller sends beyond one is refused;
-// an expression, a value or a foreach beyond one fails its node, which a transition may catch; too many tokens fail
-// the run.
+// [DefaultLimits]. They lower the limits of the engine and cannot raise them. A caller's value beyond a limit is
+// refused; an expression, a value or a foreach beyond a limit fails its node, which a transition may catch; too many
+// tokens fail the run.
 type Limits struct {
 	Foreach          int    // elements of one foreach
 	LiveTokens       int    // tokens alive at once
@@ -122,8 +122,8 @@ const (
 	KindEnd         Kind = "end"
 )
 
-// Kind returns the kind of n. Of a node with several, which is invalid, it returns the first in the order of the
-// fields. It is found from the fields each time: a definition in Go need not say twice what a node is.
+// Kind returns the kind of n. For a node with several, which is invalid, it returns the first in the order of the
+// fields. Kind looks at the fields each time: a definition in Go need not say twice what a node is.
 func (n *Node) Kind() Kind {
 	switch {
 	case n.Task != "" || n.TaskExpr != "":
@@ -140,8 +140,8 @@ func (n *Node) Kind() Kind {
 	return KindGateway
 }
 
-// TaskTypes returns the task types that n may have performed; none if it is no task. Whoever wants to know whether
-// all of them have a handler asks this of each node.
+// TaskTypes returns the task types that n may have performed; none if it is no task. To check that all of them have a
+// handler, call it for each node.
 func (n *Node) TaskTypes() []string {
 	if n.Task != "" {
 		return []string{n.Task}
@@ -211,7 +211,7 @@ type ApprovalSpec struct {
 // restarts and rings once, however late. A signal that came before anybody waited is taken at once, the oldest first;
 // one for which Match is false stays for others.
 type WaitSpec struct {
-	For   time.Duration // a durable timer, from entry; 0 is none
+	For   time.Duration // a durable timer, from entry; 0: no timer
 	Until string        // expression: a timestamp; one in the past, or now, is at once
 	Event string        // name of a signal
 	Match string        // with Event: expression over payload
@@ -254,7 +254,7 @@ type Transition struct {
 	Condition       string   // expression; empty is true
 	Outcome         On       // success (default), error or always
 	Errors          []string // codes, with Outcome error or always; none fits any
-	SpawnCount      int      // makes this many branches; 0 is none
+	SpawnCount      int      // makes this many branches; 0: none
 	Foreach         *Foreach // makes a branch per element
 	SiblingGroup    string   // names the group that these branches form
 	MaxConcurrency  int      // branches of the group that run at once; 0 is no bound
@@ -287,7 +287,7 @@ type Synchronization struct {
 	Strategy     Strategy
 	Remaining    Remaining
 	Tolerate     Tolerance     // zero: no failures with All, the shortfall rule alone with Any and MOfN
-	Timeout      time.Duration // from the first arrival; 0 is none
+	Timeout      time.Duration // from the first arrival; 0: no timeout
 	OnTimeout    JoinTimeout
 	OnShortfall  Shortfall
 	Merge        *Merge // nil: nothing crosses

@@ -29,7 +29,7 @@ const (
 // them, its time not running.
 type Remaining string
 
-// What becomes of stragglers. The empty value is RemainingCancel.
+// The fates of stragglers. The empty value is RemainingCancel.
 const (
 	RemainingCancel Remaining = "cancel"
 	RemainingIgnore Remaining = "ignore"
@@ -73,7 +73,7 @@ const (
 // on around it and does not end. An expression or a schema that fails is not parked.
 type Exhausted string
 
-// What an exhausted task does. The empty value is ExhaustedFail.
+// The outcomes of an exhausted task. The empty value is ExhaustedFail.
 const (
 	ExhaustedFail Exhausted = "fail"
 	ExhaustedPark Exhausted = "park" // wait for an operator, as a dead letter
@@ -83,7 +83,7 @@ const (
 // run that is forked still has them, so that the fork must not take their results for its own.
 type InFlight string
 
-// What becomes of tasks that were out. The empty value is InFlightAgain.
+// The fates of tasks that were out. The empty value is InFlightAgain.
 const (
 	InFlightAgain InFlight = ""     // tasks are sent again, under keys of the fork, and child runs start anew
 	InFlightPark  InFlight = "park" // they wait for an operator, as dead letters
@@ -104,8 +104,7 @@ const (
 // which may complete the run. With fail the node has failed with the code unmatched.
 type Unmatched string
 
-// What an unmatched token does. The empty value is UnmatchedEnd, of which Check warns
-// where that may happen unnoticed.
+// The outcomes of an unmatched token. The empty value is UnmatchedEnd; Check warns where that may happen unnoticed.
 const (
 	UnmatchedEnd  Unmatched = "end"
 	UnmatchedFail Unmatched = "fail"
@@ -223,8 +222,8 @@ var (
 // node of a dag runs once.
 func JoinMOfN(n int) Join { return Join{kind: joinMOfN, n: n} }
 
-// Quorum returns the number of JoinMOfN, 1 for JoinAny and 0 for the others. 0 stands for all, of which only a dag
-// asks.
+// Quorum returns the number of JoinMOfN, 1 for JoinAny and 0 for the others. 0 stands for all, and only a dag asks
+// for that.
 func (j Join) Quorum() int {
 	switch j.kind {
 	case joinAny:

@@ -62,7 +62,7 @@ type GraphNode struct {
 	Reach       []NodeSet            // join: synchronize: by incoming transition, a bit for each node from which it can be reached
 	Schema      *Schema              // of its result
 	Retry       timeout.Retry        // its attempts and delays, with the defaults filled in
-	Approval    *ApprovalSpec        // with the defaults filled in; nil if it is none
+	Approval    *ApprovalSpec        // with the defaults filled in; nil for other kinds
 	Success     [][]*GraphTransition // tiers tried when it completes
 	Failure     [][]*GraphTransition // tiers tried when it fails
 	Choice      *expr.Program        // which of its task types or subworkflows it is, if an expression chooses
@@ -125,20 +125,19 @@ type GroupSpec struct {
 	Sync     *Synchronization   // of the first of Joins, with the defaults filled in; nil without
 	To       NodeID             // where Joins lead
 	Target   value.Path         // of the merge, if Sync.Merge has a target
-	MergedIn string             // the input field of To that is the whole merged value; "" if there is none
+	MergedIn string             // the input field of To that is the whole merged value; "" without one
 	Errors   value.Path         // of the tolerated failures, if Sync.Errors is set
 }
 
 // Compile validates d and returns its graph, which holds a copy of d with its
-// defaults filled in. The error is a *DefinitionError. What d refers to must
-// not be modified afterwards.
+// defaults filled in. The error is a *DefinitionError. The data that d refers to must not be modified afterwards.
 func Compile(d *Definition) (*Graph, error) { return Bounds{}.Compile(d) }
 
 // compileGraph is [Bounds.Compile]. A definition is completed, checked and only then compiled, so that the builder
 // need not look for problems. The checker has compiled each expression once, and the builder takes the programs from
 // it.
 func (b Bounds) compileGraph(d *Definition) (*Graph, error) {
-	// The graph keeps the completed copy. What it shares with d must not change any more.
+	// The graph keeps the completed copy. The parts that it shares with d must not change any more.
 	d = d.completed()
 	c := newChecker(d)
 	c.bounded = b.withDefaults()

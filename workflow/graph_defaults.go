@@ -7,9 +7,9 @@ import "cmp"
 // itself keeps its text and its hash.
 
 // withDefaults returns a copy of y in which every rule is spelled out, except that a quorum without Tolerate has
-// none: it is decided by its shortfall. Of all branches none may fail unless the definition says so. With any and
-// mOfN the others may make up for one that fails: it counts only when so many have failed that the quorum cannot be
-// met.
+// none: it is decided by its shortfall. With all, no branch may fail unless the definition says so. With any and
+// mOfN other branches may make up for one that fails: failures count only when so many branches have failed that
+// the quorum cannot be met.
 func (y *Synchronization) withDefaults() *Synchronization {
 	out := *y
 	out.Remaining = cmp.Or(y.Remaining, RemainingCancel)

@@ -7,9 +7,8 @@ import (
 	"github.com/pawl-run/pawl/internal/document"
 )
 
-// What is said once of a group, in groups, is short for saying it on each transition
-// that synchronizes the group: a definition is completed with it before it is
-// checked, hashed or compiled, and has no groups from then on.
+// Settings of a group, in groups, are short for the same settings on each transition that synchronizes the group: a
+// definition is completed with them before it is checked, hashed or compiled, and has no groups from then on.
 
 // groupFormat is the format of the settings of a group. The name of the group is the key under which they stand.
 func groupFormat(y *Synchronization) []field {
@@ -142,7 +141,7 @@ func spreadField[T comparable](s *spreader, field string, own, group, def T) T {
 func (s *spreader) allPlaces() places {
 	out := slices.Clone(s.own)
 	for _, p := range s.group {
-		// What the transition says itself keeps its own place.
+		// A setting of the transition itself keeps its own place.
 		if rest, ok := strings.CutPrefix(p.field, s.at); ok && !s.own.have(ofSynchronization+rest) {
 			out = append(out, place{ofSynchronization + rest, p.line, p.column})
 		}

@@ -46,12 +46,10 @@ const LimitSchemaCost = "schemaCost"
 // LimitSignalBytes names, in a [LimitError], the bytes of the signals that a run keeps.
 const LimitSignalBytes = "signalBytes"
 
-// What the expressions of one message may cost together: PlanCosts times the
-// limit of one of them, and DecisionCost more for each decision that it comes
-// to. That is 10 million units, about a second at the very most, and 25 million
-// more for a fan-out of 100,000. Every evaluation counts EvaluationCost beside its
-// own cost, its result as much beside its size, and a loop CountCost for each loop count that
-// it hands on.
+// The bound of the cost of all expressions of one message: PlanCosts times the limit of one expression, and
+// DecisionCost more for each decision that the message leads to. That is 10 million units, about a second at the
+// very most, and 25 million more for a fan-out of 100,000. Every evaluation counts EvaluationCost beside its own
+// cost, its result as much beside its size, and a loop CountCost for each loop count that it hands on.
 const (
 	PlanCosts      = 10
 	DecisionCost   = 250

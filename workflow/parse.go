@@ -21,8 +21,8 @@ func Parse(data []byte) (*Definition, error) {
 // twice, and values of another type than the field's are refused. The error is
 // a *DefinitionError, which names every problem with its place.
 //
-// What a text says is not checked here: see [Definition.Validate], whose
-// problems name the places in the text as well.
+// The meaning of a text is not checked here: see [Definition.Validate], whose problems name the places in
+// the text as well.
 func ParseJSON(data []byte) (*Definition, error) { return Bounds{}.ParseJSON(data) }
 
 // ParseYAML reads a definition from one document of YAML 1.2; see [ParseJSON].

@@ -8,9 +8,9 @@ import (
 )
 
 // completed returns a copy of d with its version, the ids of its transitions, the settings of its groups on those
-// that synchronize them, and its schemas and first state in the form of the JSON model. The copy shares with d what
-// did not change; d is not modified. That of nil is empty. Whatever is checked, hashed, compiled, compared or
-// published is a completed definition, so that it makes no difference how much of it was written out. To complete it
+// that synchronize them, and its schemas and first state in the form of the JSON model. The copy shares the unchanged
+// parts with d; d is not modified. The copy of nil is empty. Only completed definitions are checked, hashed,
+// compiled, compared and published, so that it makes no difference how much of one was written out. To complete it
 // twice changes nothing.
 func (d *Definition) completed() *Definition {
 	if d == nil {

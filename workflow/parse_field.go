@@ -92,8 +92,8 @@ func joinValues[T ~string](values []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// omitDefault returns v, or nil if it is the default. A field with its default must not be in the canonical form, of
-// which the hash is made.
+// omitDefault returns v, or nil if it is the default. A field with its default must not be in the canonical form,
+// which is hashed.
 func omitDefault[T comparable](def, v T) any {
 	if v == def {
 		return nil
@@ -116,7 +116,7 @@ func integerForm(to *int) form {
 
 // positiveForm is the form of an int, int64 or uint64 from 1. In Go, 0 stands for the default; in a text it would be
 // misread, and is refused. def is the value that stands for the same as 0, such as 1 for a quorum, and is left out
-// like it; 0 if there is none.
+// like it; 0 if there is no such value.
 func positiveForm[T int | int64 | uint64](to *T, def T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
@@ -223,7 +223,7 @@ func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 				p.notePlace()
 				m[key] = p.readExpression(e)
 			})
-			// A nil map says that there is none.
+			// A nil map says that the field is absent.
 			if len(m) > 0 || mayBeEmpty {
 				*to = m
 			}
@@ -259,8 +259,8 @@ func namesForm[T ~string](to *[]T) form {
 	}
 }
 
-// schemaForm is the form of a JSON Schema. true and false are schemas too. What is in it is taken as it is, and
-// checked with the definition.
+// schemaForm is the form of a JSON Schema. true and false are schemas too. The schema is taken as it is, and checked
+// with the definition.
 func schemaForm(to *any) form {
 	return form{
 		read: func(p *parser, e *document.Element) {

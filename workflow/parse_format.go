@@ -59,8 +59,8 @@ func inputFormat(s *InputSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}}
 }
 
-// stateFormat is the format of state. An empty first value is none: state is an object from the beginning. What is
-// written to it later is checked against the schema by its properties.
+// stateFormat is the format of state. An empty first value counts as absent: state is an object from the beginning.
+// Later writes to it are checked against the schema by its properties.
 func stateFormat(s *StateSpec) []field {
 	return []field{{"schema", schemaForm(&s.Schema)}, {"initial", objectForm(&s.Initial)}}
 }
@@ -163,7 +163,7 @@ const atOnce = "now"
 func delayForm(s *WaitSpec) form {
 	c := durationForm(&s.For, 0)
 	c.read = func(p *parser, e *document.Element) {
-		// What could not be read is 0 too, and must not become a timer.
+		// A duration that could not be read is 0 too, and must not become a timer.
 		n := len(p.problems)
 		if s.For = p.readDuration(e, true); s.For > 0 || len(p.problems) > n {
 			return

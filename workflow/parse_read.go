@@ -62,7 +62,7 @@ type parser struct {
 
 // reportProblem adds a problem at the place in hand.
 func (p *parser) reportProblem(code, format string, args ...any) {
-	// What comes after is not told.
+	// Further problems are not told.
 	if len(p.problems) == maxProblems {
 		return
 	}
@@ -221,7 +221,7 @@ func (p *parser) readExpression(e *document.Element) string {
 	return ""
 }
 
-// readInteger returns an integer that fits into an int; 1.0 is one, 1.5 is none.
+// readInteger returns an integer that fits into an int; 1.0 is an integer, 1.5 is not.
 func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 	v, err := e.Number()
 	if err != nil {
@@ -236,7 +236,7 @@ func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 	return n, true
 }
 
-// readNumber returns a number, NaN for what is none.
+// readNumber returns a number, NaN for anything else.
 func (p *parser) readNumber(e *document.Element) float64 {
 	v, err := e.Number()
 	if err != nil {
@@ -268,7 +268,7 @@ func (p *parser) readDuration(e *document.Element, zero bool) time.Duration {
 	case d == 0 && !zero:
 		p.reportProblem(ProblemOutOfRange, "%s where a duration above 0 is needed", e.Text)
 	}
-	// What was refused is read as 0.
+	// A refused duration is read as 0.
 	return max(d, 0)
 }
 

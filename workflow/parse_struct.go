@@ -62,7 +62,7 @@ func listForm[T any](to *[]T, format func(*T) []field) form {
 	}
 }
 
-// writeFields writes all fields of one struct. What has its default is nil and left out.
+// writeFields writes all fields of one struct. A field with its default is nil and left out.
 func writeFields(fields []field) map[string]any {
 	out := map[string]any{}
 	for _, f := range fields {
@@ -93,8 +93,8 @@ func nodesForm(d *Definition) form {
 	return c
 }
 
-// transitionsForm is the form of the transitions. Those without an id have the one that they will get, and problems
-// name them by it.
+// transitionsForm is the form of the transitions. A transition without an id has the one that it will get, and
+// problems name it by that.
 func transitionsForm(d *Definition) form {
 	c := listForm(&d.Transitions, transitionFormat)
 	c.read = func(p *parser, e *document.Element) {
@@ -227,7 +227,8 @@ func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN 
 	return none
 }
 
-// endForm is the form of complete, or {fail: CODE, message: TEXT}, each of which may be an expression. A completion has no code and needs no object.
+// endForm is the form of complete, or {fail: CODE, message: TEXT}, where CODE and TEXT may be expressions. A completion has no code and needs no
+// object.
 func endForm(to **EndSpec) form {
 	// The checker says which of them exclude each other.
 	failure := func(s *EndSpec) []field {

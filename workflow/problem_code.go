@@ -1,7 +1,7 @@
 package workflow
 
-// The codes of a Problem that parsing reports. A code is part of the API: programs go by it. Those that are warnings
-// say so; with any other a definition is invalid.
+// The codes of a Problem that parsing reports. A code is part of the API: programs go by it. The code of a warning
+// says that it is one; with any other a definition is invalid.
 const (
 	ProblemSyntax       = "syntax"        // the text is not JSON or YAML
 	ProblemTooLarge     = "too_large"     // the definition is beyond a limit of the engine

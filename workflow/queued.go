@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What a task waits for that is dispatched and that nobody performs yet.
+// The reasons why a dispatched task waits while nobody performs it yet.
 const (
 	QueuedForSlot    = "slot"    // the engine performs as many tasks as it may at once: Options.Concurrency
 	QueuedForType    = "type"    // as many tasks of its type are performed as may be: Options.Types

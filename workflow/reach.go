@@ -39,7 +39,7 @@ func (b *builder) findReach() {
 }
 
 // maxNestable is how many groups that may be fanned out again within themselves
-// ReachWithin tells apart. Of further ones it takes it that they are.
+// ReachWithin tells apart. It assumes that further groups may be fanned out again.
 const maxNestable = 4
 
 // A NodeSet has a bit for each node of a definition, by [GraphNode.Index]. The bit of node i is bit i%64 of word
@@ -108,8 +108,8 @@ func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string)
 	}
 	for _, name := range nestable { // once it is fanned out, its joins lead back into the branch
 		other := func(s string) bool { return s == name }
-		// Whoever stands inside that inner fan-out may take the joins of this name, so for them it encloses nothing:
-		// the sets are found without it, and the nodes that fan out into them belong to the branch.
+		// A token inside that inner fan-out may take the joins of this name, so for it the group encloses nothing:
+		// the sets are found without the group, and the nodes that fan out into them belong to the branch.
 		within := g.reachInBranch(n, i, slices.DeleteFunc(slices.Clone(enclosing), other), slices.DeleteFunc(slices.Clone(nestable), other))
 		for _, t := range g.Groups[name].Spawners {
 			if t.To != n.ID && within.Has(g.Node(t.To)) && !leaves(t) {
@@ -172,5 +172,5 @@ func (c *checker) checkReach() {
 	}
 }
 
-// JoinsAll reports whether tokens wait at some node for all its incoming transitions. Those of a dag never do.
+// JoinsAll reports whether tokens wait at some node for all its incoming transitions. It is false for a dag.
 func (g *Graph) JoinsAll() bool { return g.joinsAll }

@@ -41,7 +41,7 @@ type ForkPoint struct {
 
 // A ForkResult is what a task that was out comes to in a fork, in which it is not sent again.
 type ForkResult struct {
-	Token  TokenID `json:"token,omitzero"` // whose task it is, or
+	Token  TokenID `json:"token,omitzero"` // the token of the task, or
 	Node   NodeID  `json:"node,omitzero"`  // the node, where one task is out
 	Output any     `json:"output,omitzero"`
 }
@@ -98,7 +98,7 @@ func (p Pins) Of(s *SubworkflowSpec) string {
 // number is in pawl.db: a new status comes behind the others.
 type RunStatus uint8
 
-// The statuses of a run. Those from RunCompleted on are final.
+// The statuses of a run. RunCompleted and the ones after it are final.
 const (
 	RunCreated RunStatus = iota // no message yet
 	RunRunning
@@ -160,7 +160,7 @@ var runMoveNames = [...]string{"start", "pause", "suspend", "resume", "complete"
 func (m RunMove) String() string { return runMoveNames[m] }
 
 // runMoves is the run's state machine: where each move leads from each status.
-// What is not listed cannot happen.
+// Moves that are not listed cannot happen.
 var runMoves = [...]map[RunMove]RunStatus{
 	RunCreated: {MoveStart: RunRunning},
 	RunRunning: {

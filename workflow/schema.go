@@ -37,7 +37,7 @@ func (noLoader) Load(url string) (any, error) {
 
 // CompileSchema compiles a schema given as a value; nil gives nil. The error says what is wrong with it: it is no
 // schema, refers to something else, or is beyond a bound. It has at most some 40,000 values, fewer if they are deep,
-// and [MaxSubschemas] subschemas, of which at most [MaxAppliedSchemas] apply to one value where each $ref counts as
+// and [MaxSubschemas] subschemas; at most [MaxAppliedSchemas] of them apply to one value, where each $ref counts as
 // often as it is followed; nothing in it applies to a value because it applies to that value; its patterns are
 // bounded as those of expressions are; and it has neither $dynamicRef nor $recursiveRef. The bounds are there for
 // definitions of strangers: without them a schema of a few KB can take the memory of the host, or a check hours.

@@ -107,7 +107,7 @@ func (p *schemaPaths) follow(root *jsonschema.Schema) error {
 	seen := map[*jsonschema.Schema]bool{root: true}
 	for queue := []*jsonschema.Schema{root}; len(queue) > 0; queue = queue[1:] {
 		s := queue[0]
-		// What these lead to depends on the way to them, so that it cannot be counted before.
+		// The targets of these depend on the way to them, so that they cannot be counted before.
 		if s.DynamicRef != nil || s.RecursiveRef != nil {
 			return fmt.Errorf("at %s: $dynamicRef and $recursiveRef are not supported: use $ref", s.Location)
 		}
@@ -117,7 +117,7 @@ func (p *schemaPaths) follow(root *jsonschema.Schema) error {
 		// Drafts before 2020-12 have keywords that only the library knows.
 		p.older = p.older || s.DraftVersion < 2020
 		p.unevaluated = p.unevaluated || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
-		// What a schema applies to children is looked at too, with a count of its own.
+		// The schemas for children are looked at too, with a count of their own.
 		for _, part := range append(partsForValue(s), partsForChildren(s)...) {
 			if !seen[part] {
 				seen[part] = true
@@ -137,7 +137,7 @@ func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
 	case ok:
 		return 0, fmt.Errorf("at %s: it refers to itself for one and the same value", s.Location)
 	}
-	// Whoever meets this on the way down has found a circle.
+	// A walk that meets this mark on the way down has found a circle.
 	p.applied[s] = 0
 	// The bound is looked at with each part, so that the sum cannot overflow.
 	sum := 1

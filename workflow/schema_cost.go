@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-run/pawl/internal/expr"
 )
 
-// What parts of a check cost, in units of about 100 ns.
+// The costs of parts of a check, in units of about 100 ns.
 const (
 	partCost   = 5  // to apply one schema to one value
 	numberCost = 10 // to read a number as a fraction, or to compare two
@@ -47,7 +47,7 @@ func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 	if s.Bool != nil || s.Types != nil && !fitsTypes(s.Types, v) {
 		return
 	}
-	// What follows is paid for by the kind of the value: most keywords concern one kind only.
+	// The following keywords are paid for by the kind of the value: most of them concern one kind only.
 	m.payForConstants(s, v)
 	switch v := v.(type) {
 	case map[string]any:
@@ -85,7 +85,7 @@ func (m *schemaMeter) enterContainer() bool {
 		m.left, m.tooDeep = -1, true
 		return false
 	}
-	// Whoever has entered leaves with depth--.
+	// The caller leaves with depth--.
 	m.depth++
 	return true
 }
@@ -138,7 +138,7 @@ func (m *schemaMeter) payForConstants(s *jsonschema.Schema, v any) {
 	}
 }
 
-// costOfEquality returns what it costs to compare a value with a constant. Those of different kinds, and texts of
+// costOfEquality returns what it costs to compare a value with a constant. Values of different kinds, and texts of
 // different lengths, are told apart at once. A list or an object of the same length is compared to the end, as far as
 // the cost goes.
 func (m *schemaMeter) costOfEquality(v, constant any) int {
@@ -321,7 +321,8 @@ func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, 
 	}
 }
 
-// payForProperty pays for one property. One that no other part of s has asked for is one more.
+// payForProperty pays for one property. If no other keyword of s names the property, the schema of further properties
+// applies to it as well.
 func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
 	// A property may be named and match patterns as well: all of them apply.
 	part, known := s.Properties[name]
@@ -329,7 +330,7 @@ func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
 		m.apply(part, v, 0)
 	}
 	for pattern, part := range s.PatternProperties {
-		// The library matches a name, and so does whoever walks here.
+		// The library matches a name, and so does the walk here.
 		if m.left -= 2 * costOfMatch(pattern, len(name)); m.left < 0 {
 			return
 		}

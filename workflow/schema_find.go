@@ -30,7 +30,7 @@ type violation struct {
 	kind jsonschema.ErrorKind // without err
 }
 
-// toError returns the violation as a *SchemaError. Of an error of the library only the reason is taken: its place is
+// toError returns the violation as a *SchemaError. An error of the library contributes only its reason: its place is
 // within the part that was checked.
 func (v *violation) toError() error {
 	if v == nil {
@@ -167,7 +167,7 @@ func ownAssertions(s *jsonschema.Schema) *jsonschema.Schema {
 	own.PrefixItems, own.Items2020 = nil, nil
 	own.Properties, own.PatternProperties = nil, nil
 	switch forbids := s.AdditionalProperties.(type) {
-	// What further properties must be like is looked at by findInObject.
+	// findInObject checks further properties.
 	case *jsonschema.Schema:
 		own.AdditionalProperties = nil
 	case bool:
@@ -204,7 +204,7 @@ func (f *violationFinder) findInParts(s *jsonschema.Schema, v any) *violation {
 	}
 	if s.If != nil {
 		then := s.Then
-		// What does not fit if is no violation: it chooses between the other two.
+		// A value that does not fit if violates nothing: if chooses between the other two.
 		if f.findViolation(s.If, v) != nil {
 			then = s.Else
 		}

@@ -159,7 +159,8 @@ func TestLargeValuesAreRefusedInLittleMemory(t *testing.T) {
 	}
 }
 
-// Of several patterns whose schemas a value violates the same is told each time, since it is recorded and planned again.
+// If a value violates the schemas of several patterns, the same pattern is told each time, since it is recorded and
+// planned again.
 func TestTheViolationOfAPatternIsTheSame(t *testing.T) {
 	schema := map[string]any{"patternProperties": map[string]any{
 		"^a": map[string]any{"type": "string"}, "b$": map[string]any{"type": "boolean"}, "^ab": map[string]any{"type": "array"}, "": map[string]any{"type": "object"},

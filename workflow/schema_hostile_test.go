@@ -34,7 +34,7 @@ func deepList(n int) any {
 	return v
 }
 
-// What a schema makes of its size is bounded when it is compiled.
+// The work that a schema causes by its size is bounded when it is compiled.
 func TestHostileSchemasAreRefused(t *testing.T) {
 	properties, patterns, deep := map[string]any{}, map[string]any{}, map[string]any{}
 	for i := range 6000 {
@@ -131,7 +131,8 @@ func TestSubschemasAreBoundedTogether(t *testing.T) {
 	require.NotContains(t, fmt.Sprint(err), "subschemas")
 }
 
-// What a schema makes of a value is bounded when that is checked, before it is done.
+// The work that a schema causes for a value is bounded when the value is checked, before the
+// work is done.
 func TestHostileChecksEndAtTheirCost(t *testing.T) {
 	numbers, wide := make([]any, 5000), map[string]any{}
 	for i := range numbers {
@@ -195,7 +196,7 @@ func many(n int) map[string]any {
 	return object
 }
 
-// What schemas are for has room: megabytes of plain values, trees, unions.
+// Ordinary uses of schemas have room: megabytes of plain values, trees, unions.
 func TestOrdinaryChecksAreWithinTheirCost(t *testing.T) {
 	numbers := make([]any, 500_000)
 	for i := range numbers {

@@ -2,11 +2,11 @@ package workflow
 
 import "fmt"
 
-// A TokenStatus is a stage in the life of a token. The text form is part of the format of files and of the API. Those
-// before Completed have consecutive numbers from 0, by which states count their tokens.
+// A TokenStatus is a stage in the life of a token. The text form is part of the format of files and of the API. The
+// statuses before Completed have consecutive numbers from 0, by which states count their tokens.
 type TokenStatus uint8
 
-// The statuses of a token. Those from Completed on are terminal.
+// The statuses of a token. Completed and the ones after it are terminal.
 const (
 	Pending            TokenStatus = iota // made, not yet begun
 	Dispatched                            // its task is with the executor
@@ -34,8 +34,8 @@ var tokenStatusNames = [...]string{
 // String returns the text form, e.g. waiting_for_siblings.
 func (s TokenStatus) String() string { return tokenStatusNames[s] }
 
-// Terminal reports whether a token in status s can no longer change. What a terminal token was doing is over for
-// good: a result that comes for it is stale.
+// Terminal reports whether a token in status s can no longer change. The work of a terminal token is over for good:
+// a result that comes for it is stale.
 func (s TokenStatus) Terminal() bool { return s >= Completed }
 
 // ParseTokenStatus is the inverse of String. It is for what was stored or sent by others, which may have anything.
@@ -61,7 +61,7 @@ func (s *TokenStatus) UnmarshalText(text []byte) (err error) {
 // decision, which is taken once.
 type Phase uint8
 
-// The phases of a group. Those from Fired on are final.
+// The phases of a group. Fired and the ones after it are final.
 const (
 	Gathering Phase = iota // branches run, the join has not fired
 	Fired                  // the join fired and went on; what still runs are stragglers

@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// Validate returns a *DefinitionError with every problem of d that is not a
-// warning, nil if there is none.
+// Validate returns a *DefinitionError with every problem of d that is not a warning, nil without such problems.
 func (d *Definition) Validate() error { return d.completed().errorOf(d.Check()) }
 
 // Check returns all problems of d, warnings as well, in this order: those of the definition, of its nodes and of its

@@ -57,7 +57,7 @@ func (t *tarjan) visitFrom(root int) {
 			t.leaveNode(f.node)
 			frames = frames[:len(frames)-1]
 			if len(frames) > 0 {
-				// What the recursion would do when it comes back from a call.
+				// A recursion would do this when it comes back from a call.
 				parent := frames[len(frames)-1].node
 				t.low[parent] = min(t.low[parent], t.low[f.node])
 			}
@@ -68,7 +68,7 @@ func (t *tarjan) visitFrom(root int) {
 		switch {
 		case !t.follow(e):
 		case t.order[e.to] == 0:
-			// What is found below it is brought to its parent when the frame is popped.
+			// Popping the frame brings to its parent what was found below it.
 			frames = append(frames, t.enterNode(e.to))
 		// The node is on the stack: there is a way from it to this one, and now one back.
 		case t.found.of[e.to] < 0:
@@ -121,8 +121,9 @@ func (c components) membersOf() [][]int {
 	return out
 }
 
-// findCycle returns the shortest cycle through the first of the nodes of one component, nil if there is none. A
-// search in breadth finds the shortest. A component of one node has a cycle only if an edge leads from it to itself.
+// findCycle returns the shortest cycle through the first of the nodes of one component, nil without a cycle. A
+// breadth-first search finds the shortest. A component of one node has a cycle only if an edge leads from it to
+// itself.
 func (g *adjacency) findCycle(nodes []int, c components, follow func(edge) bool) []int {
 	first := nodes[0]
 	// The first node is not in it: it is found when an edge leads back to it.

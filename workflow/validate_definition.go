@@ -85,7 +85,7 @@ func (c *checker) checkBounds(s site) {
 	}
 }
 
-// checkInitial checks the first state against the schema of each of its properties. What the schema demands of the
+// checkInitial checks the first state against the schema of each of its properties. Demands of the schema on the
 // whole need not hold before the end. A property that is missing in the first state may be written later.
 func (c *checker) checkInitial(s site) {
 	d := c.def
@@ -133,8 +133,8 @@ func (c *checker) checkRunOutput(s site) {
 	}
 }
 
-// checkSchema checks a JSON Schema; nil is none. It is compiled to be checked, and again for the graph: schemas are
-// few. Size and number are looked at first, since to compile a hostile one may take a second.
+// checkSchema checks a JSON Schema; nil means no schema. It is compiled to be checked, and again for the graph:
+// schemas are few. Size and number are looked at first, since compiling a hostile schema may take a second.
 func (c *checker) checkSchema(s site, field string, doc any) {
 	if doc == nil {
 		return
@@ -159,9 +159,9 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 	c.reportProblem(s, field, ProblemSchema, "%s", schemaMessage(err))
 }
 
-// tooManySubschemas reports whether the schemas up to this one have more subschemas than the bounds allow, and once
-// that they do. Those beyond are not compiled, which is what costs. The problem is told at the schema that passes the
-// bound, and those behind it are left out in silence.
+// tooManySubschemas reports whether the schemas up to this one have more subschemas than the bounds allow, and
+// reports the problem once. Schemas beyond the bound are not compiled, which would be the cost. The problem is told
+// at the schema that passes the bound, and later schemas are left out in silence.
 func (c *checker) tooManySubschemas(s site, field string, doc any) bool {
 	most, before := c.bounded.Subschemas, c.subschemas
 	var size schemaSize
@@ -219,8 +219,8 @@ func (c *checker) checkAtLeast(s site, field string, n, least int) {
 	}
 }
 
-// checkDuration checks a duration, of which 0 stands for none or for the default. Texts cannot have a negative one,
-// Go values can.
+// checkDuration checks a duration; 0 stands for no duration or for the default. Texts cannot have a negative
+// duration, Go values can.
 func (c *checker) checkDuration(s site, field string, d time.Duration) {
 	if d < 0 {
 		c.reportProblem(s, field, ProblemOutOfRange, "%s is less than 0", d)

@@ -22,7 +22,8 @@ const (
 
 // A binding says which variables some token of a definition can have. It is gathered from the whole definition, and
 // lenient: a variable that may have a value for some token is taken as bound for all, since to know it of each node
-// would need all paths through the graph. What is then missing in a run is an expression_error of the node.
+// would need all paths through the graph. If the variable is then missing in a run, the node fails with
+// expression_error.
 type binding struct {
 	foreach bool            // an element
 	names   map[string]bool // an element of this name
@@ -47,15 +48,16 @@ func newBinding(d *Definition) binding {
 	return b
 }
 
-// checkOptionalExpression checks an expression, of which "" is none.
+// checkOptionalExpression checks an expression; "" means no expression.
 func (c *checker) checkOptionalExpression(s site, field, source string, at expressionPlace) {
 	if source != "" {
 		c.checkExpression(s, field, source, at)
 	}
 }
 
-// tooMuchSource reports whether the expressions up to this one are larger than the bounds allow, and once that they
-// are. Those beyond are not compiled, which is what costs. An expression that was compiled before costs nothing more.
+// tooMuchSource reports whether the expressions up to this one are larger than the bounds allow, and reports the
+// problem once. Expressions beyond the bound are not compiled, which would be the cost. An expression that was
+// compiled before costs nothing more.
 func (c *checker) tooMuchSource(s site, field, source string) bool {
 	if _, known := c.compiler.programs[source]; known {
 		return false
@@ -169,8 +171,8 @@ func (c *checker) unboundError(s site, at expressionPlace) string {
 	return ""
 }
 
-// checkReference warns of what the definition does not have. A patch may add it. Of nodes, active and count the keys
-// are ids of the definition. Under a wrong one a run never has anything.
+// checkReference warns of a reference to something that the definition does not have. A patch may add it. The keys
+// of nodes, active and count are ids of the definition. Under a wrong id a run never has anything.
 func (c *checker) checkReference(s site, field string, ref []string) {
 	// The variable as a whole names nothing.
 	if len(ref) < 2 {
@@ -205,7 +207,7 @@ func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 	switch section := path.Segments[0]; {
 	case section != SectionState && section != SectionOutput:
 		c.reportProblem(s, field, ProblemInvalidPath, "%q is neither in state nor in output", text)
-	// A section is an object: state.log[] is a target, state[] is none.
+	// A section is an object: state.log[] is a target, state[] is not.
 	case len(path.Segments) == 1 && path.Append:
 		c.reportProblem(s, field, ProblemInvalidPath, "%s is not a list", section)
 	default:

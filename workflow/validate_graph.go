@@ -106,7 +106,7 @@ func (c *checker) checkReachable() {
 		}
 	}
 	for i := range g.nodes {
-		// Of several nodes with one id only the first can be led to, and the others have a problem already.
+		// If several nodes have one id, edges lead to the first only, and the others have a problem already.
 		if first, ok := g.index[g.nodes[i].ID]; ok && first == i && !seen[i] {
 			c.reportWarning(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
 		}
@@ -117,7 +117,7 @@ func (c *checker) checkReachable() {
 // loop that is bounded is no cycle to worry about, and one without a bound may be meant, as an approval that is asked
 // until it is given: only what can never end is told, and as a warning.
 func (c *checker) checkCycles() {
-	// In graph mode the walk does not follow bounded loops, so that a cycle which only they close is none.
+	// In graph mode the walk does not follow bounded loops, so that a cycle which only they close does not count.
 	dag := c.def.Mode == ModeDAG
 	follow := func(e edge) bool { return dag || e.transition != nil && e.transition.Loop == nil }
 	components := c.graph.stronglyConnected(follow)

@@ -76,9 +76,9 @@ func (c *checker) checkRegions(groups []*siblings) {
 }
 
 // checkUncounted finds loop bounds that never count: on a transition that spawns a group, where the way back leads
-// through the group's join. What goes on from the join has the counts of the token that fanned out. Example: split
-// fans out with loop 3, and the transition behind its join leads back to split. A branch has count 1, the
-// continuation has that of the token at split, 0, and each round begins at 0: the loop has no end.
+// through the group's join. The token that goes on from the join has the counts of the token that fanned out.
+// Example: split fans out with loop 3, and the transition behind its join leads back to split. A branch has count 1,
+// the continuation has that of the token at split, 0, and each round begins at 0: the loop has no end.
 func (c *checker) checkUncounted(groups []*siblings) {
 	var all *components
 	for _, s := range groups {
@@ -237,8 +237,8 @@ func (c *checker) checkQuorum(s *siblings) {
 	}
 }
 
-// checkJoinable finds groups no branch of which can reach a join. Groups are looked at 64 at a time, as bits that
-// flow against the edges. Each node needs to know of each group whether the group's join can be reached from it.
+// checkJoinable finds groups that have no branch which can reach a join. Groups are looked at 64 at a time, as bits
+// that flow against the edges. Each node needs to know of each group whether the group's join can be reached from it.
 // Components are taken in an order in which those that an edge leads to are finished, and one pass does for 64
 // groups.
 func (c *checker) checkJoinable(groups []*siblings) {
@@ -264,7 +264,8 @@ func (c *checker) checkJoinable(groups []*siblings) {
 				}
 			}
 		}
-		// What a successor reaches is complete by now, or it is in the same component, which has the same word.
+		// The word of a successor is complete by now, or the successor is in the same component, which has the same
+		// word.
 		for _, n := range order {
 			for _, e := range c.graph.out[n] {
 				reach[all.of[n]] |= reach[all.of[e.to]]

@@ -72,6 +72,6 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-// sortedKeys returns the keys of a map in order. Whatever is reported or compiled goes by it, so that the same
-// definition has the same problems in the same order each time.
+// sortedKeys returns the keys of a map in order. Checks and compilation go by it, so that the same definition has
+// the same problems in the same order each time.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -144,12 +144,12 @@ func (c *checker) checkMessage(s site, a *ApprovalSpec) {
 	c.checkOptionalExpression(s, "approval.messageExpr", a.MessageExpr, placeMapping)
 }
 
-// checkWait checks what a wait node waits for: one thing, or a list of which none is a list again.
+// checkWait checks what a wait node waits for: one thing, or a list that has no list as an item.
 func (c *checker) checkWait(s site, w *WaitSpec) {
 	c.checkEvent(s, "wait", w)
 	for i := range w.Any {
 		field := fmt.Sprintf("wait.any[%d]", i)
-		// What its items would be is not looked at: they belong into the outer list.
+		// The items of the inner list are not looked at: they belong into the outer list.
 		if w.Any[i].Any != nil {
 			c.reportProblem(s, field+".any", ProblemInvalidField, "any within any: name what it waits for in one list")
 			continue
@@ -285,7 +285,7 @@ func (c *checker) checkOverlapping(s site, targets []target) {
 	slices.SortStableFunc(targets, func(a, b target) int { return slices.Compare(a.path.Segments, b.path.Segments) })
 	var way []target
 	for _, t := range targets {
-		// What does not lead to this target leads to none behind it either.
+		// A path that does not lead to this target leads to no later target either.
 		for len(way) > 0 && !leadsTo(way[len(way)-1].path, t.path) {
 			way = way[:len(way)-1]
 		}

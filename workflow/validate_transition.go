@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-run/pawl/merge"
 )
 
-// checkTransition checks what one transition says of itself, and that its ends exist. What it has in common with
-// others of its group is the business of checkGroups.
+// checkTransition checks what one transition says of itself, and that its ends exist. checkGroups checks the settings
+// that it shares with others of its group.
 func (c *checker) checkTransition(s site, t *Transition) {
 	c.checkEnds(s, t)
 	c.checkOutcome(s, t)

@@ -22,9 +22,9 @@ func (c *checker) checkUnmatched() {
 	}
 }
 
-// mayMatchNothing reports whether every transition that node n may take when it completes has a condition, no two of
-// which are opposites. It goes by the texts of conditions and proves nothing: whatever it cannot see through counts
-// as a condition that may fail.
+// mayMatchNothing reports whether every transition that node n may take when it completes has a condition, and no two
+// of the conditions are opposites. It goes by the texts of conditions and proves nothing: a condition that it cannot
+// see through counts as one that may fail.
 func (g *adjacency) mayMatchNothing(n int) bool {
 	var conditions []string
 	for _, e := range g.out[n] {
@@ -32,7 +32,7 @@ func (g *adjacency) mayMatchNothing(n int) bool {
 		if t == nil || t.Outcome == OnError {
 			continue
 		}
-		// It matches whatever happens, but for a loop at its bound, of which this check knows nothing.
+		// It always matches, but for a loop at its bound, which this check does not know about.
 		if t.Condition == "" || t.Condition == "true" {
 			return false
 		}
@@ -68,7 +68,7 @@ var oppositeOperators = map[string]string{"==": "!=", "!=": "==", "<": ">=", ">=
 // and !result.ok; input.n > 3 and input.n <= 3; !(a && b) and a && b.
 func oppositesOf(condition string) []string {
 	out := []string{"!(" + condition + ")"}
-	// !(a) && (b) begins and ends like one in parentheses, and is none.
+	// !(a) && (b) begins and ends like a term in parentheses, and is not one.
 	if inner, ok := strings.CutPrefix(condition, "!("); ok && strings.HasSuffix(inner, ")") && isOneTerm(inner[:len(inner)-1]) {
 		out = append(out, inner[:len(inner)-1])
 	}
