@@ -1,4 +1,4 @@
-# What there is to run, beside the go command. docs/reliability.md says what
+# What there is to run, beside the go command. internal/harness/NOTES.md says what
 # each target shows, and how long it takes.
 
 GO       ?= go

@@ -67,20 +67,25 @@ var jsonLines = []struct {
 	{"version", "the program", reflect.TypeFor[versionReport]()},
 }
 
-// docs/json.md has every field of the lines, with its type and what the source says of it. Write it with -rewrite.
+// docs/json.md has the lines of every command, and lines.md every field of their types, with what the source says of
+// it. Write both with -rewrite.
 func TestLinesAreDocumented(t *testing.T) {
-	const path = "../../docs/json.md"
+	const path, types = "../../docs/json.md", "lines.md"
 	old, err := os.ReadFile(path)
 	require.NoError(t, err)
 	const from = "\n## The lines\n" // what stands before it is written by hand
 	head, _, found := strings.Cut(string(old), from)
 	require.True(t, found)
-	text := head + from + newLinePage(t).write()
-	if *rewrite {
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-		return
+	page := newLinePage(t)
+	for file, text := range map[string]string{path: head + from + page.lines(), types: page.fields()} {
+		if *rewrite {
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+			continue
+		}
+		old, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(old), text, "write %s with -rewrite", file)
 	}
-	require.Equal(t, string(old), text, "write it with -rewrite")
 }
 
 // A linePage is made of the types of the lines and of those below them.
@@ -98,15 +103,24 @@ func newLinePage(t *testing.T) *linePage {
 	return p
 }
 
-func (p *linePage) write() string {
+// lines returns a table of the lines of each command.
+func (p *linePage) lines() string {
 	var b strings.Builder
 	b.WriteString("\n| command | a line is | type |\n|---|---|---|\n")
 	for _, l := range jsonLines {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.commands, l.what, p.typeText(l.line))
+		text := strings.ReplaceAll(p.typeText(l.line), "](#", "](../cmd/pawl/lines.md#")
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.commands, l.what, text)
 	}
-	b.WriteString("\n## The types\n")
+	return b.String()
+}
+
+// fields returns a page with the fields of every type.
+func (p *linePage) fields() string {
+	var b strings.Builder
+	b.WriteString("<!-- Generated from the Go types: go test ./cmd/pawl -run TestLinesAreDocumented -rewrite -->\n\n# Types of the lines of JSON\n\n" +
+		"[Lines of JSON](../../docs/json.md) says what the columns mean.\n")
 	for i := 0; i < len(p.types); i++ { // which finds more of them
-		fmt.Fprintf(&b, "\n### %s\n\n| field | type | |\n|---|---|---|\n", p.nameOf(p.types[i]))
+		fmt.Fprintf(&b, "\n## %s\n\n| field | type | |\n|---|---|---|\n", p.nameOf(p.types[i]))
 		p.writeFields(&b, p.types[i])
 	}
 	return b.String()
@@ -149,7 +163,7 @@ func (p *linePage) typeText(of reflect.Type) string {
 	case reflect.TypeFor[json.RawMessage]():
 		return "any value"
 	case reflect.TypeFor[workflow.Definition]():
-		return "[definition](definition.md)"
+		return "[definition](../../docs/definition.md)"
 	}
 	if of.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		return "text"

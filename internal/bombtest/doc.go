@@ -8,5 +8,5 @@
 //	PAWL_TEST=gate go test ./internal/bombtest                   # limits lowered where the default takes long
 //	PAWL_TEST=release go test ./internal/bombtest -timeout 1h    # the defaults as well, and larger samples
 //
-// docs/reliability.md says what is checked and what was found.
+// internal/harness/NOTES.md says what is checked and what was found.
 package bombtest

@@ -6,5 +6,5 @@
 //	PAWL_TEST=gate go test ./internal/crashtest                   # a sample of the kills
 //	PAWL_TEST=release go test ./internal/crashtest -timeout 2h    # every hit of every failpoint
 //
-// docs/reliability.md says what is checked and what was found.
+// internal/harness/NOTES.md says what is checked and what was found.
 package crashtest

@@ -6,5 +6,5 @@
 //	PAWL_TEST=gate go test ./internal/disktest                   # the reference workflow, every call
 //	PAWL_TEST=release go test ./internal/disktest -timeout 1h    # all workflows
 //
-// docs/reliability.md says what is checked and what was found.
+// internal/harness/NOTES.md says what is checked and what was found.
 package disktest

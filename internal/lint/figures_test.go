@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	rewriteFigures = flag.Bool("figures.rewrite", false, "write docs/figures.md anew from docs/figures.tsv")
+	rewriteFigures = flag.Bool("figures.rewrite", false, "write internal/harness/figures.md anew from internal/harness/figures.tsv")
 	numeric        = regexp.MustCompile(`^[0-9][0-9,.]*( (ms|s))?$|^$`)
 )
 
@@ -65,16 +65,16 @@ func renderTable(page *strings.Builder, rows [][]string) {
 	page.WriteString("\n")
 }
 
-// TestFigures compares docs/figures.md with the page made of docs/figures.tsv.
+// TestFigures compares internal/harness/figures.md with the page made of internal/harness/figures.tsv.
 func TestFigures(t *testing.T) {
-	docs := filepath.Join("..", "..", "docs")
-	data, err := os.ReadFile(filepath.Join(docs, "figures.tsv"))
+	harness := filepath.Join("..", "harness")
+	data, err := os.ReadFile(filepath.Join(harness, "figures.tsv"))
 	require.NoError(t, err)
-	path := filepath.Join(docs, "figures.md")
+	path := filepath.Join(harness, "figures.md")
 	if *rewriteFigures {
 		require.NoError(t, os.WriteFile(path, []byte(renderFigures(string(data))), 0o644))
 	}
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, renderFigures(string(data)), string(page), "docs/figures.md is not the page of docs/figures.tsv: run with -figures.rewrite")
+	require.Equal(t, renderFigures(string(data)), string(page), "internal/harness/figures.md is not the page of internal/harness/figures.tsv: run with -figures.rewrite")
 }

@@ -6,14 +6,16 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	link      = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`) // to a file of the repository
+	link      = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`) // to a file of the repository, or a heading of it
 	named     = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]*)\(`)
 	failpoint = regexp.MustCompile(`hook\.Hit\("([a-z.]+)"\)`)
@@ -52,17 +54,47 @@ func TestPages(t *testing.T) {
 	require.Greater(t, len(points), 50)
 	for path, text := range pages {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			_, err := os.Stat(filepath.Join(filepath.Dir(path), m[1]))
+			target := path
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(path), m[1])
+			}
+			_, err := os.Stat(target)
 			require.NoError(t, err, "%s: a link", path)
+			if page, ok := pages[target]; ok && m[2] != "" {
+				assert.Contains(t, anchors(page), m[2], "%s: %s has no such heading", path, target)
+			}
 		}
 		for _, m := range named.FindAllStringSubmatch(text, -1) {
 			require.True(t, tests[m[1]], "%s: there is no %s", path, m[1])
 		}
 	}
-	harness := pages[filepath.Join(root, "docs", "harness.md")]
+	harness := pages[filepath.Join(root, "internal", "harness", "NOTES.md")]
 	for point := range points {
-		require.True(t, strings.Contains(harness, "`"+point+"`"), "docs/harness.md does not name the failpoint %s", point)
+		require.True(t, strings.Contains(harness, "`"+point+"`"), "internal/harness/NOTES.md does not name the failpoint %s", point)
 	}
+}
+
+var (
+	fence    = regexp.MustCompile("(?sm)^```.*?^```")
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	inLink   = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
+	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors returns the fragments by which links reach the headings of a page.
+func anchors(page string) (out []string) {
+	times := map[string]int{}
+	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
+		text := noAnchor.ReplaceAllString(strings.ToLower(inLink.ReplaceAllString(m[1], "$1")), "")
+		anchor := "#" + strings.ReplaceAll(text, " ", "-")
+		if n := times[anchor]; n > 0 {
+			out = append(out, anchor+"-"+strconv.Itoa(n))
+		} else {
+			out = append(out, anchor)
+		}
+		times[anchor]++
+	}
+	return out
 }
 
 // TestNamedFiles checks that the Go files named in the documents exist, by their

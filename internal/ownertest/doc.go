@@ -7,5 +7,5 @@
 //	PAWL_TEST=gate go test ./internal/ownertest                   # a sample
 //	PAWL_TEST=release go test ./internal/ownertest -timeout 2h    # the figures of a release
 //
-// docs/reliability.md says what is checked and what was found.
+// internal/harness/NOTES.md says what is checked and what was found.
 package ownertest
