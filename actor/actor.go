@@ -30,8 +30,8 @@ type Store interface {
 	// calls done when the file is durable, or when it could not be written: the
 	// records then stay in the log.
 	Flush(ch state.Changes, told [][]decision.Told, done func(error))
-	// Unflushed returns how many committed records the file does not hold, and their bytes. Those of a flush that has
-	// begun do not count any more; if it fails, they count again after the next Load.
+	// Unflushed returns how many committed records the file does not hold, and their bytes. Records of a flush that
+	// has begun do not count any more; if it fails, they count again after the next Load.
 	Unflushed() (records int, bytes int64)
 	// Bytes returns about how many bytes the run takes on the disk: its file as it was
 	// loaded, and the records committed since.
@@ -172,9 +172,8 @@ func (a *Actor) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// endLife answers everybody who waits, and returns why the actor has ended. Whoever waits is answered last, when no
-// flush is under way and the store is closed. A message that comes into the mailbox after it was emptied is answered
-// by done.
+// endLife answers all waiting callers, and returns why the actor has ended. It answers them last, when no flush is
+// under way and the store is closed. A message that comes into the mailbox after it was emptied is answered by done.
 func (a *Actor) endLife(err error) error {
 	a.hook.Hit("actor.passivate")
 	a.awaitFlush()
@@ -238,7 +237,7 @@ func (a *Actor) serveMailbox(ctx context.Context) error {
 }
 
 // serveNext does what comes next, and reports whether the actor may end. Runs that wait stand
-// here, so it has hardly anything on its stack: Go shrinks a stack of which little is used.
+// here, so it has hardly anything on its stack: Go shrinks a stack that is little used.
 func (a *Actor) serveNext(ctx context.Context) (ended bool, err error) {
 	select {
 	case e := <-a.mailbox:
@@ -306,7 +305,7 @@ func stoppedTimer() *time.Timer {
 }
 
 // wantsToLeave reports whether the actor has nothing more to do, or has had nothing to do
-// for long enough. What waits is not idle, whichever was noticed first.
+// for long enough. An actor with messages waiting is not idle, whichever was noticed first.
 func (a *Actor) wantsToLeave() bool { return a.rested && a.Idle() || a.nothingLeft() }
 
 // nothingLeft reports whether the actor has nothing more to do: the run has ended, or was refused and never began,
@@ -335,8 +334,8 @@ func (a *Actor) mayLeave() bool {
 }
 
 // activateRun loads the run, sends again what it waits for and sets its alarm. Memory is a cache: this is both how a
-// run wakes and how a failure is undone. Whatever was dispatched is dispatched again under the stored key, since
-// nobody knows whether the executor has it; at worst it has it twice, and then knows the key.
+// run wakes and how a failure is undone. Tasks and children that were dispatched are dispatched again under the
+// stored key, since nobody knows whether the executor has them; at worst it has them twice, and then knows the key.
 func (a *Actor) activateRun() error {
 	a.awaitFlush() // Load reads the file that it writes
 	a.hook.Hit("actor.load")
@@ -344,8 +343,8 @@ func (a *Actor) activateRun() error {
 	if err != nil {
 		return err
 	}
-	// What the run dispatches from here on has the epoch of this life of the engine in its key. Attempts that are out
-	// keep theirs.
+	// Tasks that the run dispatches from here on have the epoch of this life of the engine in their keys. Attempts
+	// that are out keep theirs.
 	s.Epoch = a.options.Epoch
 	a.state, a.seq, a.events = s, seq, [][]decision.Told{decision.TellEvents(unflushed)}
 	records, _ := a.store.Unflushed()
@@ -356,7 +355,7 @@ func (a *Actor) activateRun() error {
 	if a.state.Status.Final() { // whoever was to tell of it may have broken behind the commit
 		a.outbox.Committed(a.Outcome())
 	}
-	// What came due while the run was not in memory rings at once, and each timer once, however long that was.
+	// Timers that came due while the run was not in memory ring at once, and each once, however long that was.
 	a.setAlarm()
 	a.hook.Hit("actor.active")
 	return nil

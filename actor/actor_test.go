@@ -464,8 +464,8 @@ func TestAPanicSuspendsTheRun(t *testing.T) {
 	})
 }
 
-// What cannot be written down suspends its run instead of being tried again and
-// again.
+// A record that cannot be written down suspends its run instead of being tried again
+// and again.
 func TestWhatCannotBeWrittenSuspendsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{graph: graph(t, fanout), fault: func() string { return "" }}
@@ -660,7 +660,8 @@ func TestADueAlarmComesBehindTheMessages(t *testing.T) {
 	}
 }
 
-// What was committed in an earlier life and not flushed is flushed with its events.
+// Records that were committed in an earlier life and not flushed are flushed with
+// their events.
 func TestEventsOfAnEarlierLifeAreFiled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := graph(t, `{name: w, start: a, nodes: [{id: a, wait: {event: e}}]}`)
@@ -690,8 +691,8 @@ type nursery struct {
 
 func (n *nursery) StartChild(c actor.Child) { n.asked = append(n.asked, string(c.ID)) }
 
-// What one batch sends and takes back again never leaves: only the attempt that is
-// out in the end.
+// A task that one batch sends and takes back again never leaves: only the attempt
+// that is out in the end does.
 func TestWhatABatchTakesBackIsNotSent(t *testing.T) {
 	again := &workflow.Failure{Code: "again"}
 	for name, test := range map[string]struct {

@@ -89,16 +89,16 @@ func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 // returns, pending, and told is called with the answer, once, by the actor's goroutine: it must return at once. Until
 // then the outbox must not let the actor leave. While the mailbox is full Deliver waits.
 //
-// Otherwise the message has its turn in the caller's goroutine, which spares two switches of goroutines, of which each may
-// wake a thread, and Deliver returns the answer, not pending, when the turn is over, however soon ctx ends. Whoever
-// calls it takes no longer than that to act on a Dispatch that Returns.
+// Otherwise the message has its turn in the caller's goroutine, which spares two switches of goroutines, where each may
+// wake a thread, and Deliver returns the answer, not pending, when the turn is over, however soon ctx ends. The caller
+// takes no longer than that to act on a Dispatch that Returns.
 func (a *Actor) Deliver(ctx context.Context, m state.Message, told func(error)) (pending bool, err error) {
 	if ctx == nil {
 		return false, errNoContext
 	}
-	// Those who wait came before, also one whose message the actor's goroutine has taken from the mailbox, and an alarm
-	// that is due comes behind them. One more may come into the mailbox: so no other is taken. What has broken the
-	// actor is not asked for more.
+	// The messages that wait came before, also one that the actor's goroutine has taken from the mailbox, and an alarm
+	// that is due comes behind them. One more may come into the mailbox: so no other is taken. A broken actor is not
+	// asked for more.
 	select {
 	case a.turn <- struct{}{}:
 		now := a.currentInstant()
@@ -129,8 +129,8 @@ func (a *Actor) takeTurn(m state.Message, now time.Time) error {
 	return answer
 }
 
-// lendTurn does something in the turn that its caller has taken, and gives that back. What breaks then, or ends the
-// goroutine, ends the actor, which its own goroutine does.
+// lendTurn does something in the turn that its caller has taken, and gives that back. If f panics or ends the goroutine,
+// the actor ends; its own goroutine does that.
 func (a *Actor) lendTurn(f func() error) {
 	a.lent = true
 	err := errGone // unless f returns
@@ -145,7 +145,7 @@ func (a *Actor) lendTurn(f func() error) {
 	err = a.recoverPanic(f)
 }
 
-// errGone ends an actor of which a goroutine was ended that had a turn.
+// errGone ends an actor if a goroutine was ended that had a turn of it.
 var errGone = errors.New("the goroutine that had a turn was ended")
 
 // finalReply returns the reply that an actor gave on its way out.

@@ -41,9 +41,9 @@ nodes: [{id: a, task: t}, {id: b}, {id: c, task: t}, {id: d, task: t}]
 transitions: [{from: a, to: b}, {from: b, to: c}, {from: b, to: d}]
 `
 
-// A message that is delivered to an actor which does nothing has its turn in the goroutine of who
-// delivers it, and of what the turn sends the last one says so. One that comes while the actor has a turn
-// shares the next one with those that wait.
+// A message that is delivered to an actor which does nothing has its turn in the goroutine that delivers
+// it, and the last Dispatch of the turn says so. A message that comes while the actor has a turn shares
+// the next turn with those that wait.
 func TestDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{graph: graph(t, twoTasks), fault: func() string { return "" }}
@@ -117,7 +117,7 @@ func TestDeliverEndsTheRun(t *testing.T) {
 	})
 }
 
-// What breaks in the goroutine of who delivers ends the actor, and not that goroutine.
+// A panic in the goroutine that delivers ends the actor, and not that goroutine.
 func TestABrokenDeliverEndsTheActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{graph: graph(t, `{name: w, start: a, nodes: [{id: a, task: t}, {id: b, task: t}], transitions: [{from: a, to: b}]}`), fault: func() string { return "" }}
@@ -135,7 +135,7 @@ func TestABrokenDeliverEndsTheActor(t *testing.T) {
 	})
 }
 
-// Whoever waits for an answer gets one when a turn in the goroutine of another breaks: one message is in the hands of the
+// Every waiting caller gets an answer when a turn in the goroutine of another breaks: one message is in the hands of the
 // actor's goroutine by then, the others are in the mailbox.
 func TestABrokenDeliverAnswersAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func (d slowDisk) Flush(ch state.Changes, told [][]decision.Told, done func(erro
 	d.disk.Flush(ch, told, func(err error) { d.ends <- func() { done(err) } })
 }
 
-// Who loads the run again while a flush is under way waits for that, in whichever goroutine.
+// A goroutine that loads the run again while a flush is under way waits for the flush, whichever goroutine it is.
 func TestDeliverWaitsForAFlush(t *testing.T) {
 	for _, fails := range []error{nil, errCrash} {
 		synctest.Test(t, func(t *testing.T) {

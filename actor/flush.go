@@ -7,11 +7,11 @@ import (
 // maxUnflushed is how many bytes of a run's records wait for a flush at most.
 const maxUnflushed = 128 << 20
 
-// flushIfDue flushes what is committed when there is enough of it, or at once. The file is written anew each time, so
-// enough is as much as all that was flushed before: the cost of flushing stays in proportion to the length of the
-// run, up to as much as one run may keep in memory. What is committed is in the log, from which a load takes it: a
-// flush only shortens the next load, and frees the log. So nobody waits for it, and while one is under way no other
-// begins.
+// flushIfDue flushes the committed records when there are enough of them, or at once. The file is written anew each
+// time, so enough is as much as all that was flushed before: the cost of flushing stays in proportion to the length
+// of the run, up to as much as one run may keep in memory. The log has the committed records, and a load takes them
+// from there: a flush only shortens the next load, and frees the log. So nobody waits for it, and while one is
+// under way no other begins.
 func (a *Actor) flushIfDue(now bool) {
 	if a.flush != nil || a.fresh || a.unflushable {
 		return
@@ -24,7 +24,7 @@ func (a *Actor) flushIfDue(now bool) {
 	a.flushedRecords, a.flushedBytes = a.flushedRecords+records, a.flushedBytes+bytes
 	events := a.events
 	a.events, a.fresh = nil, true
-	// Of a run that has ended nothing follows: its actor leaves, and whoever loads or purges the run waits for the
+	// A run that has ended gets no further records: its actor leaves, and a load or purge of the run waits for the
 	// file. Should that fail, the log has the records.
 	if a.state.Status.Final() {
 		a.store.Flush(a.state.TakeChanges(), events, func(err error) {

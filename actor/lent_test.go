@@ -31,7 +31,7 @@ func deliver(ctx context.Context, how func(context.Context, state.Message) error
 	return answer
 }
 
-// Who looks waits no longer than it may, whoever has the turn that does not end.
+// A look waits no longer than it may, whichever goroutine has the turn that does not end.
 func TestLookGivesUp(t *testing.T) {
 	for _, way := range []string{"ask", "deliver"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestAResultBeforeItsTimeout(t *testing.T) {
 	}
 }
 
-// What ends the goroutine of a turn ends the actor, and nothing waits for either.
+// If the goroutine of a turn is ended, the actor ends, and nothing waits for either.
 func TestATurnWhoseGoroutineIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{graph: graph(t, oneThenOther), fault: func() string { return "" }}

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Who looks sees what is committed; one whose question panics, or who asks an actor that has
-// ended, is told.
+// A look sees what is committed; if its question panics or its actor has ended, the caller
+// is told.
 func TestLook(t *testing.T) {
 	d := &disk{graph: graph(t, fanout), fault: func() string { return "" }}
 	a := actor.New("r", d, &office{perform: func(actor.Dispatch) {}, stays: true}, options())

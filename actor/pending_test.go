@@ -72,8 +72,8 @@ func TestAWaitingActorKeepsNoMessages(t *testing.T) {
 	runtime.KeepAlive(a)
 }
 
-// Whoever waits for an answer learns that nobody knows whether the message was taken, without the stack, when what tells
-// of the fault panics; and that the actor has ended, when it ends the actor's goroutine.
+// A waiting caller learns that nobody knows whether the message was taken, without the stack, when the function that
+// tells of the fault panics; and that the actor has ended, when that function ends the actor's goroutine.
 func TestAnswersBehindAFaultThatDoesNotReturn(t *testing.T) {
 	for name, fault := range map[string]func(){"panic": func() { panic("logger") }, "goexit": runtime.Goexit} {
 		synctest.Test(t, func(t *testing.T) {

@@ -124,9 +124,9 @@ func (a *Actor) runTurnAt(batch []envelope, now time.Time) error {
 	return a.endGrown()
 }
 
-// endGrown fails the run if it takes more bytes than it may. What was answered is committed; nothing follows it. The
-// RunGrown is a turn of its own, whose record the journal has. The turn after it ends here: the run is no longer
-// running.
+// endGrown fails the run if it takes more bytes than it may. The answered messages are committed; nothing follows
+// them. The RunGrown is a turn of its own, with a record in the journal. The turn after it ends here: the run is no
+// longer running.
 func (a *Actor) endGrown() error {
 	if a.options.Still {
 		return nil

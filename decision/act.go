@@ -9,9 +9,9 @@ import (
 )
 
 // nameActor adds to an event who has sent the message of its record, and why, if the event
-// tells what the message asked for. What only follows from that is nobody's act: a Resume by
-// ann gives by: ann to workflow.resumed, but not to the tasks that are dispatched because of
-// it.
+// tells what the message asked for. Events that only follow from that are nobody's act: a
+// Resume by ann gives by: ann to workflow.resumed, but not to the tasks that are dispatched
+// because of it.
 func nameActor(m state.Message, t *Told) {
 	act, told := actTold(m, &t.event)
 	if !told || act == (state.Act{}) {

@@ -53,7 +53,7 @@ func ApplyTo(told []Told, s *state.State, d Decision, r *Record) []Told {
 
 // Outcome returns how a run stands.
 //
-// Of a run that goes on, the failure is that of a join which can no longer be met, if there
+// For a run that goes on, the failure is that of a join which can no longer be met, if there
 // is one, or why the run is suspended.
 func Outcome(s *state.State) workflow.Outcome {
 	return workflow.Outcome{

@@ -37,7 +37,7 @@ func (d RequestApproval) String() string {
 }
 
 // evolveState sets Input only if there is one, because a nil map in it would not be nil any
-// more. What an expression has asked is remembered, so that a further attempt asks the same.
+// more. A message from an expression is remembered, so that a further attempt asks the same.
 func (d RequestApproval) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	t.Status, t.Attempt, t.Due, t.Votes = workflow.WaitingForApproval, d.Attempt, d.Due, nil
@@ -92,9 +92,9 @@ func (d AddVote) toldEvents(s *state.State) []Event {
 
 func (AddVote) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// DecideApproval ends an approval. What follows says what becomes of the token. A rejection
-// is a result as well: the node completes with approved: false, and no error transition is
-// tried.
+// DecideApproval ends an approval. The decisions that follow say what becomes of the token.
+// A rejection is a result as well: the node completes with approved: false, and no error
+// transition is tried.
 type DecideApproval struct {
 	Token    workflow.TokenID `json:"token"`
 	Approved bool             `json:"approved"`
@@ -118,8 +118,8 @@ func (d DecideApproval) toldEvents(s *state.State) []Event {
 
 func (DecideApproval) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// voteValue is a vote as data: in events and in the output of an approval. What a vote leaves
-// out is left out here, so that an expression may ask for it with has.
+// voteValue is a vote as data: in events and in the output of an approval. Fields that a vote
+// leaves out are left out here, so that an expression may ask for them with has.
 func voteValue(v state.Vote) map[string]any {
 	out := map[string]any{"by": v.By, "approved": v.Approved, "at": timeText(v.At)}
 	if v.Comment != "" {

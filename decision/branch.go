@@ -63,8 +63,8 @@ func spawnsTooMany(spawns []state.Spawn) bool {
 	return false
 }
 
-// evolveState makes all tokens of the group, in the order of its spawns. Those of
-// one spawn share their loop counts. All are pending: a branch begins with
+// evolveState makes all tokens of the group, in the order of its spawns. Tokens
+// of one spawn share their loop counts. All are pending: a branch begins with
 // StartBranches.
 func (d CreateBranches) evolveState(s *state.State) {
 	g := d.Group
@@ -118,8 +118,8 @@ func (d StartBranches) String() string {
 	return newLine("start-branches", d.Group).addField("count", fmt.Sprint(d.Count)).String()
 }
 
-// evolveState counts the next branches as started. Those that were resolved before
-// they began are among them, and are no longer counted as unstarted.
+// evolveState counts the next branches as started. Branches that were resolved before they
+// began are among them, and are no longer counted as unstarted.
 func (d StartBranches) evolveState(s *state.State) {
 	g := *s.Group(d.Group)
 	for i := g.Started; g.Unstarted > 0 && i < g.Started+d.Count; i++ {

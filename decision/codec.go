@@ -99,7 +99,7 @@ const largeText = 64 << 10
 // takes anew.
 //
 // It fails if the instant is outside of the years 1 to 9999: no engine writes one, and neither RFC 3339 nor JSON has a form for it.
-// An instant before that of the record before is none of that kind, since wall clocks are set back.
+// An instant earlier than that of the previous record is no such failure, since wall clocks are set back.
 func (e Encoded) Decode(lookup codec.Lookup) (Record, error) {
 	if y := e.At.Year(); y < 1 || y > 9999 {
 		return Record{}, fmt.Errorf("record %d is of the year %d: there are instants of the years 1 to 9999 only", e.Seq, y)

@@ -11,8 +11,8 @@ import (
 
 // A Decision is one change to a run. Its variants are the types of this package
 // that are listed in variants, and no others; their names and fields are part of
-// the journal's format. What a variant means is said by its methods, beside it:
-// a new one does not compile until it has them all.
+// the journal's format. The methods of a variant, beside it, say what it means:
+// a new variant does not compile until it has them all.
 //
 // All three methods are given the state as it is before the decision: who wants the events or
 // the tokens to be withdrawn asks for them first and evolves last, as Apply does.
@@ -35,9 +35,9 @@ type Decision interface {
 	withdrawnTokens(s *state.State) []workflow.TokenID
 }
 
-// An Effect is a Decision whose message leaves the actor once it is committed. There are two,
-// DispatchTask and StartChild. Everything else that leaves a run is derived: events by
-// [Events], and what is to be stopped by [Withdrawn].
+// An Effect is a Decision whose message leaves the actor once it is committed. DispatchTask
+// and StartChild are all. Everything else that leaves a run is derived: events by [Events],
+// and stops by [Withdrawn].
 //
 //sumtype:decl
 type Effect interface {

@@ -49,7 +49,7 @@ func TestVariantsAreComplete(t *testing.T) {
 	require.ElementsMatch(t, methods["effect"], effects)
 }
 
-// What is written to a journal is read back as it was, for every variant with
+// A record of a journal is read back as it was written, for every variant with
 // every field.
 func TestRecordsRoundTrip(t *testing.T) {
 	for _, zero := range decision.Decisions.Variants() {
@@ -273,7 +273,7 @@ func TestEventsAndWithdrawnAreTotal(t *testing.T) {
 	require.Panics(t, func() { decision.Evolve(begun(t), nil) })
 }
 
-// begun returns a state with three branches, the first of which is dispatched.
+// begun returns a state with three branches; the first is dispatched.
 func begun(t *testing.T) *state.State {
 	d, err := workflow.ParseYAML([]byte(`
 name: d

@@ -1,6 +1,7 @@
 // Package decision is the closed set of changes that a planner can make to a
-// run. Decisions are values: they are logged, compared and replayed. What one
-// means is written once, in [Evolve]; what it tells the world, in [Events].
+// run. Decisions are values: they are logged, compared and replayed. The
+// meaning of a decision is written once, in [Evolve]; its events for the world,
+// in [Events].
 //
 // Decisions carry results, not instructions: an applier branches on the type
 // and on nothing else. Wide changes are narrow decisions: a fan-out, the close

@@ -24,9 +24,9 @@ func addElapsed(s *state.State, e *Event) {
 	e.Data["elapsedMs"] = e.At.Sub(since).Milliseconds()
 }
 
-// waitBegan returns when that began of which an event tells that it timed out; zero for any
-// other event. Of tokens and groups only the deadline is kept: the definition says how long
-// before it the wait began.
+// waitBegan returns when the wait began whose timeout an event tells; zero for any other
+// event. Tokens and groups keep only the deadline: the definition says how long before it
+// the wait began.
 func waitBegan(s *state.State, e *Event) time.Time {
 	switch e.Type {
 	case workflow.EventWorkflowTimedOut:
@@ -79,8 +79,8 @@ func gatheringBegan(s *state.State, e *Event) time.Time {
 }
 
 // addMetadata adds to the event of an attempt that failed what its executor has told about
-// it. What completed an attempt has its metadata with task.completed. Here are the events of
-// failures, whose data are those of the failure.
+// it. The metadata of a completed attempt is with task.completed. Here are the events of
+// failures, which have the data of the failure.
 func addMetadata(m state.Message, e *Event) {
 	var id workflow.TokenID
 	var metadata map[string]any

@@ -18,6 +18,6 @@ type Event struct {
 	Type   workflow.EventType `json:"type"`           // what happened
 	Token  workflow.TokenID   `json:"token,omitzero"` // whose, if it concerns one
 	Node   workflow.NodeID    `json:"node,omitzero"`  // where
-	Group  workflow.GroupID   `json:"group,omitzero"` // of which group, if it concerns one
+	Group  workflow.GroupID   `json:"group,omitzero"` // the group, if the event concerns one
 	Data   map[string]any     `json:"data,omitzero"`  // particulars, by type; nil if none
 }

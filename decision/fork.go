@@ -12,8 +12,8 @@ import (
 // the time that has passed since that record.
 //
 // It is the first decision of the record that makes the fork; the records before it are those
-// of the other run. What is out there, tasks and children, is dealt with by the decisions
-// that follow.
+// of the other run. The decisions that follow deal with the tasks and children that are out
+// there.
 type ForkRun struct {
 	Run   workflow.RunID     `json:"run"` // the fork
 	From  workflow.ForkPoint `json:"from"`

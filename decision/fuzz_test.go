@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 )
 
-// Whatever stands in a journal is refused with an error, or is a record that comes
-// back as it is when it is written again.
+// Any text in a journal is refused with an error, or is a record that comes back
+// as it is when it is written again.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"kind":"Pause"}`), []byte(`[]`), []byte(`"large"`))
 	f.Add([]byte(`{}`), []byte(`[{"kind":"CreateToken"}]`), []byte(`{}`))

@@ -10,9 +10,9 @@ import (
 // FireGroup ends a group whose join continues: the tokens of the branches that
 // arrived complete, and what still runs is cancelled, or runs on as stragglers.
 //
-// It is decided once per group. What precedes it in the plan writes the merged value and the
-// tolerated failures; what follows creates the one continuation. Shortfall and TimedOut are
-// told only: what they mean was decided before.
+// It is decided once per group. The decisions before it in the plan write the merged value
+// and the tolerated failures; the ones behind it create the one continuation. Shortfall and
+// TimedOut are only told: their consequences were decided before.
 type FireGroup struct {
 	Group     workflow.GroupID `json:"group"`
 	Cancel    bool             `json:"cancel,omitzero"`
@@ -62,7 +62,7 @@ func (d FireGroup) toldEvents(s *state.State) []Event {
 
 // countWithdrawn returns how many tokens are cancelled because the join fires. These are all
 // that live in the group but the tokens that wait in branches which have arrived: those
-// complete. One that waits in a branch which has not arrived is cancelled with it.
+// complete. A token that waits in a branch which has not arrived is cancelled with it.
 func (d FireGroup) countWithdrawn(s *state.State) int {
 	if !d.Cancel {
 		return 0
@@ -143,7 +143,7 @@ type AbandonGroup struct {
 func (d AbandonGroup) String() string { return newLine("abandon-group", d.Group).String() }
 
 func (d AbandonGroup) evolveState(s *state.State) {
-	// What still lives in it runs on as stragglers.
+	// The tokens that still live in it run on as stragglers.
 	endGroup(s, d.Group, workflow.Abandoned)
 }
 

@@ -22,7 +22,7 @@ type StartRun struct {
 	Pins   workflow.Pins     `json:"pins,omitzero"`   // the definitions of subworkflows
 	Tenant string            `json:"tenant,omitzero"` // on whose behalf
 	Labels map[string]string `json:"labels,omitzero"` // nil without
-	As     workflow.RunID    `json:"as,omitzero"`     // the run that began so, of which this one is a fork
+	As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
 }
 
 // String implements fmt.Stringer.
@@ -40,8 +40,8 @@ func (d StartRun) evolveState(s *state.State) {
 	s.InitData()
 }
 
-// toldEvents copies the labels, because the data of an event are values of the JSON model, of
-// which a map of texts is none.
+// toldEvents copies the labels, because the data of an event are values of the JSON model,
+// and a map of texts is not.
 func (d StartRun) toldEvents(s *state.State) []Event {
 	def := s.Graph.Definition
 	data := map[string]any{"workflow": def.Name, "version": int64(def.Version)}
@@ -180,8 +180,8 @@ func (d SuspendRun) toldEvents(*state.State) []Event {
 
 func (SuspendRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// ResumeRun lets a paused or suspended run continue. Of a suspended run it takes the failure
-// away, which said why it was suspended.
+// ResumeRun lets a paused or suspended run continue. It takes away the failure of a suspended
+// run, which said why it was suspended.
 type ResumeRun struct{}
 
 // String implements fmt.Stringer.
@@ -198,10 +198,10 @@ func (ResumeRun) toldEvents(*state.State) []Event {
 
 func (ResumeRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// PauseRun holds back what the run would dispatch. What is out stays out and its results are
-// taken; a token that would begin a task or a child, or take a lock, is held by HoldToken.
-// Parent keeps apart who pauses: a parent that is resumed does not resume a child that an
-// operator has paused.
+// PauseRun holds back the tasks and children that the run would dispatch. Tasks and children
+// that are out stay out, and their results are taken; a token that would begin a task or a
+// child, or take a lock, is held by HoldToken. Parent says whether the parent run pauses: a
+// parent that is resumed does not resume a child that an operator has paused.
 type PauseRun struct {
 	Parent bool `json:"parent,omitzero"` // because the parent run is paused
 }

@@ -101,8 +101,8 @@ func (d KeepSignal) String() string {
 		addTime("due", d.Due).addFlag("done", d.Done).String()
 }
 
-// evolveState keeps a signal that nobody took, with its payload. Of one that was
-// taken or lost at once it keeps the id, by which a repetition is known.
+// evolveState keeps a signal that nobody took, with its payload. If a signal was taken or
+// lost at once, it keeps the id, by which a repetition is known.
 func (d KeepSignal) evolveState(s *state.State) {
 	k := &state.KeptSignal{Seq: d.Seq, Name: d.Name, ID: d.ID, Due: d.Due, Done: d.Done}
 	if !d.Done {
@@ -126,8 +126,8 @@ func (d KeepSignal) toldEvents(*state.State) []Event {
 
 func (KeepSignal) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// TakeSignal gives a signal to a token. Kept signals are gone then. What
-// follows completes the token.
+// TakeSignal gives a signal to a token. Kept signals are gone then. The decisions that follow
+// complete the token.
 type TakeSignal struct {
 	Token workflow.TokenID `json:"token"`
 	Seq   state.SignalID   `json:"seq"`

@@ -45,8 +45,8 @@ func (d EndStep) String() string {
 }
 
 // evolveState counts every transition that leaves the node as resolved at the node where it
-// leads, and those that are taken as live there. What leads to a node is thus only counted,
-// never looked through, so that a graph costs time in proportion to its nodes and
+// leads, and those that are taken as live there. The transitions to a node are thus only
+// counted, never looked through, so that a graph costs time in proportion to its nodes and
 // transitions.
 func (d EndStep) evolveState(s *state.State) {
 	x := s.Step(d.Node)

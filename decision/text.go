@@ -13,8 +13,7 @@ import (
 // A line builds the text of one decision: a verb and its fields. Golden tests
 // and traces rely on it.
 //
-// A line has a verb, the ids of its subject, and fields, of which those without a value are
-// left out:
+// A line has a verb, the ids of its subject, and fields; fields without a value are left out:
 //
 //	dispatch-task t1 task=work attempt=1 input={"n":1} due=2030-01-01T00:01:00.000Z
 //

@@ -13,7 +13,7 @@ import (
 // CreateToken puts a new token on a node.
 //
 // It makes the first token, the tokens that take plain transitions, that continue after a
-// join, and that carry an arrival or a group's failure. Those of a fan-out come with
+// join, and that carry an arrival or a group's failure. Tokens of a fan-out come with
 // CreateBranches or AddBranch.
 type CreateToken struct {
 	Token state.Token `json:"token"`
@@ -89,8 +89,8 @@ func (d CompleteToken) withdrawnTokens(s *state.State) []workflow.TokenID {
 
 // FailToken ends a token whose node has failed.
 //
-// What else the failure ends, the branch or the run, is said by the decision that follows; if
-// an error transition has caught it, tokens that take the transition follow instead.
+// The decision that follows says what else the failure ends, the branch or the run; if an
+// error transition has caught it, tokens that take the transition follow instead.
 type FailToken struct {
 	Token   workflow.TokenID `json:"token"`
 	Failure workflow.Failure `json:"failure"`

@@ -42,7 +42,7 @@ func TellEvents(events []Event) []Told {
 	return out
 }
 
-// Bare returns the event, of which nobody may change anything, perhaps without its data.
+// Bare returns the event, which nobody may change, perhaps without its data.
 func (t *Told) Bare() *Event { return &t.event }
 
 // AppendText appends the data as JSON, and reports whether there are any. It makes no map of them.
@@ -85,7 +85,8 @@ func EventsOf(told []Told) []Event {
 	return out
 }
 
-// A teller is a decision that tells its events without their data. There are those of which runs make the most.
+// A teller is a decision that tells its events without their data. The decisions that runs make most often are
+// tellers.
 type teller interface {
 	// appendTold adds what toldEvents returns.
 	appendTold(told []Told, s *state.State) []Told

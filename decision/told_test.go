@@ -56,7 +56,7 @@ func TestDataAreTheSameAsTextAndAsMap(t *testing.T) {
 	})
 }
 
-// Who has sent the message is named among data that would be made later, too.
+// The sender of the message is named among data that would be made later, too.
 func TestWhoSentTheMessageIsNamedInLaterData(t *testing.T) {
 	told := Told{
 		event:  Event{Type: workflow.EventTaskDispatched, Token: 3, Group: 1},

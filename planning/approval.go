@@ -65,9 +65,9 @@ func (p *planner) requestApprovalAgain(t *state.Token, n *workflow.GraphNode) {
 
 // addVote adds a vote to an approval, and decides it if that makes a quorum.
 //
-// A second vote of the same person is refused: nobody can take a vote back. One that repeats the first changes nothing: under its
-// id, whatever has become of the approval since, and without one if it names the token, while that is open. A vote by node may not
-// mean the same approval, where that comes again. quorum votes for it approve, rejectQuorum votes against it reject, whichever
+// A second vote of the same person is refused: nobody can take a vote back. A vote that repeats the first changes nothing: with an
+// id, however the approval has gone on since; without an id if it names the token, while the approval is open. A vote by node may
+// mean another approval, where the node comes again. quorum votes for it approve, rejectQuorum votes against it reject, whichever
 // comes first.
 func (p *planner) addVote(m state.Ballot) error {
 	if p.s.KnowsCall(state.VoteIDs, m.ID) {

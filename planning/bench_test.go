@@ -98,7 +98,7 @@ func mustSend(b testing.TB, p *player, m state.Message) {
 	}
 }
 
-// What a step allocates does not depend on how many siblings live.
+// The memory that a step allocates does not depend on how many siblings live.
 func TestStepCostsTheSame(t *testing.T) {
 	var allocs []float64
 	for _, n := range []int{10, 20_000} {

@@ -19,8 +19,8 @@ import (
 // because stragglers of an earlier occurrence still run, or because an earlier
 // occurrence itself waits for them.
 //
-// Whoever decides a group asks it before anything that could fire the join or let its time
-// run. Tolerance is asked before it: a group that fails waits for nobody.
+// The planner asks it when it decides a group, before anything that could fire the join or
+// let its time run. It asks tolerance even earlier: a group that fails waits for nobody.
 func (p *planner) blockedByStragglers(g *state.Group) bool {
 	sync := p.syncOf(g)
 	return sync != nil && sync.Remaining == workflow.RemainingBlock && p.s.IsDraining(g.Name, g.Scope)
@@ -54,8 +54,8 @@ func (p *planner) unblockNext(g *state.Group) {
 	}
 	for _, id := range p.s.GatheringGroups(g.Name, g.Scope) {
 		next := p.s.Group(id)
-		// One that has just fired may have left stragglers of its own, which block those
-		// behind it.
+		// An occurrence that has just fired may have left stragglers of its own, which
+		// block the ones behind it.
 		if p.blockedByStragglers(next) || p.hasStopped() {
 			return
 		}

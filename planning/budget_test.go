@@ -67,8 +67,8 @@ func TestPlansAreBoundedInCost(t *testing.T) {
 	}
 }
 
-// TestOneCostlyNode: a node with very many transitions, each of which costs
-// nearly all that one expression may, does not evaluate them all.
+// TestOneCostlyNode: a node with very many transitions, where each costs nearly
+// all that one expression may, does not evaluate them all.
 func TestOneCostlyNode(t *testing.T) {
 	yaml := "name: x\nstart: a\nlimits: {celCost: 100000}\nstate: {initial: {l: [" + strings.Repeat("1,", 39) + "1]}}\nnodes: [{id: a}, {id: z}]\ntransitions:\n"
 	for i := range 500 {

@@ -49,8 +49,8 @@ func (p *planner) startChild(t *state.Token, chosen string, input map[string]any
 }
 
 // childOf returns the token that waits for the child of an attempt; nil if none does. The
-// attempt is part of a child's id, so that the child of an attempt which timed out is none of
-// this one.
+// attempt is part of a child's id, so that the child of an attempt which timed out does not
+// belong to this one.
 func childOf(s *state.State, id workflow.TokenID, attempt int) *state.Token {
 	t := s.Token(id)
 	if t == nil || t.Status != workflow.WaitingForChild || t.Attempt != attempt {
@@ -88,10 +88,10 @@ func (p *planner) childEnded(m state.ChildEnded) error {
 	return nil
 }
 
-// childFailure returns the failure of a node whose child has not completed. What a child
-// failed with passes through. Code, message and whether it is worth another attempt are the
-// child's own. That it timed out or was cancelled is told by those codes, and not retried:
-// the node's own timeout is a different matter.
+// childFailure returns the failure of a node whose child has not completed. The failure of
+// a child passes through. Code, message and whether it is worth another attempt are the
+// child's own. If the child timed out or was cancelled, the code says so, and the node is
+// not retried: its own timeout is a different matter.
 func childFailure(m state.ChildEnded) *workflow.Failure {
 	f := workflow.Failure{Permanent: true}
 	if m.Failure != nil {

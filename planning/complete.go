@@ -35,7 +35,7 @@ func (p *planner) runningAttempt(k attemptKey) *state.Token {
 //
 // Delivery is at least once: an executor that did not hear the answer sends its result again
 // and must be told that it is done, or it would go on for ever. But one whose attempt timed
-// out, was skipped or cancelled must learn that its result did not count. What became of the
+// out, was skipped or cancelled must learn that its result did not count. The fate of the
 // token tells them apart:
 //
 //   - it has completed or waits at a join, and this is a completion: taken before;
@@ -205,8 +205,8 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 		return nil, f
 	}
 	v.caught = nil
-	// What the node cancels ends before routing, so that conditions which ask for active see
-	// it gone.
+	// The tokens that the node cancels end before routing, so that conditions which ask for
+	// active see them gone.
 	if len(n.Cancels) > 0 {
 		q.cancelTokens(decision.CancelTokens{Scope: t.Scope, Nodes: n.Cancels, Except: t.ID})
 	}
@@ -224,9 +224,9 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 		*p.ends = append(*p.ends, state.KeptEnd{Token: t.ID, Output: c.output, Metadata: c.metadata, Artifacts: c.artifacts})
 	}
 	if q != p {
-		// Nothing can fail from here on but a limit of the run. What the fork wrote becomes
-		// the planner's own, and so do the branches and tokens that its cancelling has
-		// touched.
+		// Nothing can fail from here on but a limit of the run. The writes of the fork
+		// become the planner's own, and so do the branches and tokens that its cancelling
+		// has touched.
 		p.adoptFork(q)
 		p.touched, p.entries = append(p.touched, q.touched...), append(p.entries, q.entries...)
 		v.p = p

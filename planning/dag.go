@@ -55,9 +55,9 @@ func (p *planner) resolveOutgoing(matches []match, v vars) {
 // in turn. A node with a single incoming transition begins with the failure that
 // this transition caught.
 //
-// v has the token that ended, of which those that begin are children, and what its error
-// transitions have caught. Where several transitions lead to a node, no one failure is the
-// one that it begins with.
+// v has the token that ended, the parent of the tokens that begin, and the failure that
+// its error transitions have caught. A node to which several transitions lead begins with
+// no single failure.
 func (p *planner) endNode(d decision.EndStep, v vars) {
 	p.decide(d)
 	work := []*workflow.GraphNode{p.s.Graph.Node(d.Node)}

@@ -41,9 +41,9 @@ func (p *planner) expireDue(armed time.Time) {
 	p.expireRunBefore(p.now.Add(1))
 }
 
-// expireRunBefore ends the run if its time was up before at. What is due at the very instant
-// of the run's timeout comes first; called with an instant just after now, it ends a run
-// whose time is up now.
+// expireRunBefore ends the run if its time was up before at. Timers that are due at the very
+// instant of the run's timeout come first; called with an instant just after now, it ends a
+// run whose time is up now.
 func (p *planner) expireRunBefore(at time.Time) bool {
 	if p.hasStopped() || p.s.Due.IsZero() || !p.s.Due.Before(at) {
 		return false

@@ -86,8 +86,8 @@ func valueUnder(x any, key string) (any, bool) {
 	}
 }
 
-// quoteValue returns a value as short JSON. Of one with many elements it says how many, so
-// that it costs little however large the value is.
+// quoteValue returns a value as short JSON. If the value has many elements, it says how many,
+// so that it costs little however large the value is.
 func quoteValue(x any) string {
 	switch x := x.(type) {
 	case time.Time:

@@ -50,8 +50,9 @@ func (p *planner) retryOrRaise(t *state.Token, cause *workflow.Failure, after ti
 }
 
 // raiseFailure looks for an error transition that catches f; without one the branch, or the
-// run, fails. The token ends in each case. What encloses it fails after that, so that the
-// token's own end tells its own failure and not that it was cancelled with its branch.
+// run, fails. The token ends in each case. The branch or the run around it fails after
+// that, so that the token's own end tells its own failure and not that it was cancelled
+// with its branch.
 func (p *planner) raiseFailure(t *state.Token, f *workflow.Failure, expired bool) {
 	caught, branch, next := p.catchFailure(t, f, expired)
 	switch {

@@ -38,8 +38,8 @@ import (
 //	           block.go.
 //
 // An any join with remaining: cancel is thus decideGroup (quorum is 1), then
-// fireGroup (Cancel is set). What FireGroup does to the tokens is written in
-// package decision, group.go.
+// fireGroup (Cancel is set). The effect of FireGroup on the tokens is written
+// in package decision, group.go.
 
 // Arrive.
 
@@ -288,8 +288,8 @@ type firing struct {
 // transitions. why is zero if the join has all that it waits for.
 func (p *planner) fireGroup(g *state.Group, why firing) {
 	spec := p.s.Graph.Groups[g.Name]
-	// What the tokens at the join have brought is read first: they complete when the group
-	// fires.
+	// The values of the tokens at the join are read first: the tokens complete when the
+	// group fires.
 	arrivals, loops := p.collectArrivals(g)
 	q := p.forkPlanner()
 	merged, f := q.mergeArrivals(g, spec, arrivals)

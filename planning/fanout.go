@@ -131,8 +131,8 @@ func (p *planner) keepsResult(g *state.Group) bool {
 }
 
 // nestedTooDeep reports whether a group in scope sc would exceed the bound of
-// groups within each other, each of which adds to the cost of every token in
-// them. The plan is then given up.
+// groups within each other: each level adds to the cost of every token in it.
+// The plan is then given up.
 func (p *planner) nestedTooDeep(sc workflow.Scope) bool {
 	n := 1
 	for ; sc.Group != 0; n++ {
@@ -193,8 +193,8 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 }
 
 // gatheringGroup returns the only group of a name that gathers and has not been closed;
-// origin, unless it is 0, says which token fanned it out. If there is none, the error says
-// whether there ever was one: whether the caller came too late or has the name wrong.
+// origin, unless it is 0, says which token fanned it out. Without such a group, the error
+// says whether there ever was one: whether the caller came too late or has the name wrong.
 func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.Group, error) {
 	if name == "" {
 		return nil, workflow.ErrNotLive // anonymous groups are nobody's

@@ -120,7 +120,7 @@ func (p *planner) followTransitions(matches []match, v vars, endToken func(arriv
 }
 
 // firstArrival returns how the token itself arrives at a join: by the first of the
-// synchronizing transitions; nil if there is none. A token can wait in one place only;
+// synchronizing transitions; nil without one. A token can wait in one place only;
 // further synchronizing transitions are taken by tokens made for that.
 func (p *planner) firstArrival(matches []match) *decision.AwaitSiblings {
 	for i := range matches {

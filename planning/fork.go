@@ -9,15 +9,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// forkRun turns the state, which is that of the forked run, into the state of the fork. Whatever waits
-// for time keeps the time that was left. Running tasks and children belong to the forked run: in the
-// fork each of them gets the result that the message gives, completes as it has in the forked run (see
-// keep.go), is sent again, or waits for an operator.
+// forkRun turns the state, which is that of the forked run, into the state of the fork. Timers keep
+// the time that was left. Running tasks and children belong to the forked run: in the fork each of
+// them gets the result that the message gives, completes as it has in the forked run (see keep.go), is
+// sent again, or waits for an operator.
 //
-// Say that task a is out with a result given and task b without: a completes, whatever
-// follows from that is decided, and b is sent, unless it is to be parked, under the epoch of
-// the engine that forks, so that a result which the executor of the other run sends is none
-// of the fork's.
+// Say that task a is out with a result given and task b without: a completes, everything
+// that follows from that is decided, and b is sent, unless it is to be parked, under the
+// epoch of the engine that forks, so that the fork does not take a result which the executor
+// of the other run sends.
 func (p *planner) forkRun(m state.RunForked) error {
 	if m.Run == m.From.Run && !m.Moved {
 		return workflow.ErrRunExists
@@ -79,9 +79,9 @@ func (p *planner) findGiven(results []workflow.ForkResult) (given []workflow.Tok
 	return given, nil
 }
 
-// giveResult completes a task that was out, unless a result before has ended it. What does
-// not fit the node is refused. A result that ended the token of another, by the cancels of
-// its node for example, leaves nothing to do.
+// giveResult completes a task that was out, unless a result before has ended it. A result
+// that does not fit the node is refused. If an earlier result ended this token, by the
+// cancels of its node for example, nothing is left to do.
 func (p *planner) giveResult(id workflow.TokenID, output any) error {
 	t := p.s.Token(id)
 	if t.Status != workflow.Dispatched {

@@ -52,8 +52,8 @@ type told struct {
 
 func toldNow(p *player, m state.Message) told { return told{m, p.now} }
 
-// untimed takes out what depends on how long an attempt runs, which in a fork has all its
-// time again, and on the id of the run, of which jitter is made.
+// untimed takes out settings that depend on how long an attempt runs, which in a fork has
+// all its time again, and on the id of the run, from which jitter is made.
 func untimed(t *rapid.T, g *workflow.Graph) *workflow.Graph {
 	d := *g.Definition
 	d.Nodes = slices.Clone(d.Nodes)

@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What a rerun keeps. A run is performed again from a token on, as of the record that made that
-// token. Other tokens have gone on since: what their nodes have come to is in the message, in
-// the order in which it happened. It happens again in the fork, without anything being sent.
-// What can only follow when the token of the rerun has gone on as well, such as the fan-in of
-// its group, does not happen.
+// This file has what a rerun keeps. A run is performed again from a token on, as of the record
+// that made that token. Other tokens have gone on since: the message has the results of their
+// nodes, in the order in which they came. They come again in the fork, without anything being
+// sent. A step that can only follow when the token of the rerun has gone on as well, such as
+// the fan-in of its group, does not happen.
 //
 // Tokens that were made since may have other ids in the fork. A token there stands for one of
 // the forked run if their parents stand for each other, both are at the same node, and as many
@@ -113,8 +113,8 @@ func (p *planner) keepNothing(m *state.RunForked) {
 	}
 }
 
-// standsFor returns the token of the fork that stands for one of the forked run, 0 if there is
-// none, or none yet.
+// standsFor returns the token of the fork that stands for one of the forked run, 0 if no token
+// does so, or none yet.
 func (k *keeper) standsFor(id workflow.TokenID) workflow.TokenID {
 	if id < k.first {
 		return id

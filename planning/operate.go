@@ -103,8 +103,8 @@ func (p *planner) retryNow(m state.Retry) error {
 // skipTask completes a task in the operator's name. The key of an attempt that runs
 // becomes stale.
 //
-// The operator's output is held to what holds for a task's: its schema, its size, the output
-// mapping and the routing. What a task would fail with refuses the operator, who can do
+// The rules for a task's output hold for the operator's: its schema, its size, the output
+// mapping and the routing. Where a task would fail, the operator is refused, and can do
 // better.
 func (p *planner) skipTask(m state.Skip) error {
 	t, err := p.findTask(m.Token, m.Node, m.Parked, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)

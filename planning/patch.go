@@ -12,11 +12,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// patchRun puts the run on another definition, whole or not at all. What has begun
-// continues as it began: attempts that are out, inputs, deadlines, elements of a
-// foreach. Everything decided later follows the new definition: retries, routing,
-// joins. Waits that changed begin anew, and approvals, groups and joins are decided
-// again, because the new rules may be met already.
+// patchRun puts the run on another definition, whole or not at all. Work that has
+// begun continues as it began: attempts that are out, inputs, deadlines, elements
+// of a foreach. Everything decided later follows the new definition: retries,
+// routing, joins. Waits that changed begin anew, and approvals, groups and joins
+// are decided again, because the new rules may be met already.
 //
 // The checks come before anything is decided, so that a patch which does not fit is refused
 // with its place. The revision is the first decision of the plan, because the state is built
@@ -132,7 +132,8 @@ func (p *planner) redecideGroup(g *state.Group, old *workflow.Graph) {
 // as its timeout now says, or from now on if it had none.
 //
 // With a timeout of 10 minutes that becomes 15, a join whose first branch came 8 minutes ago
-// has 7 minutes left. One that becomes 5 is due at once, by an instant that is past.
+// has 7 minutes left. If the timeout becomes 5, the join is due at once, by an instant that
+// is past.
 func (p *planner) rearmedDue(g *state.Group, was, is *workflow.Synchronization) time.Time {
 	switch {
 	case g.Arrived == 0 || is.Timeout == 0 || p.blockedByStragglers(g):

@@ -10,10 +10,10 @@ import (
 
 // A patchCheck finds whether a run can continue by another definition.
 //
-// What it refuses is what the state refers to and the new definition no longer has, or has in
+// It refuses if the state refers to parts that the new definition no longer has, or has in
 // another meaning: a token's node, the transition behind which it waits, the spawns of a live
-// group. What has ended concerns nobody, and what has not begun will begin by the new rules.
-// The first problem is the one told.
+// group. Parts that have ended concern nobody, and parts that have not begun will begin by
+// the new rules. The first problem is the one told.
 type patchCheck struct {
 	s        *state.State
 	old, new *workflow.Graph
@@ -21,8 +21,7 @@ type patchCheck struct {
 	steps    []state.Step // of a dag, as they stand then
 }
 
-// checkAll makes all checks, of which the one of a dag also finds the steps that the patch
-// changes.
+// checkAll makes all checks. The check of a dag also finds the steps that the patch changes.
 func (c *patchCheck) checkAll() error {
 	for _, check := range []func() error{c.checkIdentity, c.checkSubworkflows, c.checkTokens, c.checkGroups, c.checkDAG} {
 		if err := check(); err != nil {

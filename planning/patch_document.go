@@ -188,7 +188,7 @@ func documentOf(g *workflow.Graph) (document, error) {
 	return document{fields, map[string]elements{"nodes": nodes, "transitions": transitions}}, nil
 }
 
-// listOf returns a list, nil if v is none.
+// listOf returns v as a list, nil for any other value.
 func listOf(v any) []any {
 	list, _ := v.([]any)
 	return list

@@ -209,8 +209,8 @@ func TestPatchBomb(t *testing.T) {
 	legitimate(t, err)
 }
 
-// Whatever a patch says, it is refused, or gives a definition that is sound and
-// that means the same once it is written and read.
+// Any patch is refused, or gives a definition that is sound and that means the
+// same once it is written and read.
 func FuzzPatched(f *testing.F) {
 	for _, seed := range []string{
 		`[{"op":"add","path":"/nodes/z","value":{"task":"t"}},{"op":"remove","path":"/transitions/a->b~1c"}]`,

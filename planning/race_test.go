@@ -368,8 +368,8 @@ func send(t *testing.T, p *player, m state.Message) {
 // branch returns the first token of a branch of the race.
 func (p *player) branch(i int) *state.Token { return p.state.Token(p.state.Group(1).TokenOf(i)) }
 
-// answered sends a message and fails unless it is answered as it must be. One
-// that is refused changes nothing, and says why.
+// answered sends a message and fails unless it is answered as it must be. A
+// refused message changes nothing, and the error says why.
 func (p *player) answered(t *testing.T, m state.Message, want verdict, what string) {
 	t.Helper()
 	before := snapshot(p.state)

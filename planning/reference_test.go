@@ -326,9 +326,9 @@ func (l *lockstep) compare() {
 	}
 }
 
-// live lists what lives in the planner's run. Of tokens that wait at a node's
-// join it tells what matters there: which of several that came at one instant
-// was first is not asked.
+// live lists what lives in the planner's run. For tokens that wait at a node's
+// join it lists only what matters there: it leaves out which of several tokens
+// of one instant came first.
 func (l *lockstep) live() []string {
 	var out []string
 	for _, id := range l.state.LiveTokens() {

@@ -33,10 +33,10 @@ func (p *planner) matchTiers(tiers [][]*workflow.GraphTransition, v vars, f *wor
 	return nil, nil
 }
 
-// transitionMatches reports whether a transition is to be followed. One that has looped often
-// enough is skipped before its condition is evaluated. That way the next tier is the exit of
-// a loop, and a condition that no longer makes sense after so many rounds cannot fail. A loop
-// of maxIterations 3 is taken 3 times, so that its body runs 4 times.
+// transitionMatches reports whether a transition is to be followed. A transition that has
+// looped often enough is skipped before its condition is evaluated. That way the next tier is
+// the exit of a loop, and a condition that no longer makes sense after so many rounds cannot
+// fail. A loop of maxIterations 3 is taken 3 times, so that its body runs 4 times.
 func (p *planner) transitionMatches(t *workflow.GraphTransition, v vars, f *workflow.Failure) (bool, *workflow.Failure) {
 	if t.Loop != nil && v.token.Counts[t.ID] >= t.Loop.MaxIterations {
 		p.addNote(v.token.ID, t.ID, "skipped: looped %d of %d times", v.token.Counts[t.ID], t.Loop.MaxIterations)

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// takeKept completes a wait with the oldest kept event, of whichever name, that
-// matches. Those whose time is up are lost.
+// takeKept completes a wait with the oldest kept event, of any of the names, that matches.
+// Events whose time is up are lost.
 //
 // Signals that do not match stay kept, for another wait.
 func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string, v vars) bool {
@@ -90,7 +90,7 @@ func (p *planner) deliverSignal(m state.Signal) error {
 		p.decide(decision.LoseSignal{Seq: d.Seq, Name: m.Name})
 		return nil
 	}
-	// Room is looked for only when there is none left.
+	// The planner makes room only when no room is left.
 	if p.unkeptSignal(m.Payload) != nil {
 		p.loseExpired()
 	}
@@ -116,8 +116,8 @@ func (p *planner) unkeptSignal(payload any) error {
 	return nil
 }
 
-// loseExpired makes room for a signal. Those whose time is up are not removed by an
-// alarm, but by whoever finds them.
+// loseExpired makes room for a signal. No alarm removes signals whose time is up: the step
+// that finds them does.
 func (p *planner) loseExpired() {
 	for _, k := range p.s.ExpiredSignals(p.now) {
 		p.decide(decision.LoseSignal{Seq: k.Seq, Name: k.Name})

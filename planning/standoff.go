@@ -17,8 +17,8 @@ import (
 // join that waits for anything else, such as a running task, is not in the graph, and whoever
 // waits for it is not closed off.
 func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
-	// What each join waits for, of those that wait for nothing but other such joins in their
-	// own branch.
+	// For each join that waits for nothing but other such joins in its own branch: the joins
+	// that it waits for.
 	waits := map[joinPlace]map[joinPlace]bool{}
 	for _, at := range places {
 		others := map[joinPlace]bool{}
@@ -32,8 +32,8 @@ func (p *planner) mutualWait(places []joinPlace) (joinPlace, bool) {
 			waits[at] = others
 		}
 	}
-	// The first join from which only such joins can be reached, each of which waits for it in
-	// turn. The order is that of places; of the sets it is only asked what they hold.
+	// The first join from which only joins in waits can be reached, where each of them waits
+	// for it in turn. The order is that of places; the sets are only asked for their members.
 	for _, at := range places {
 		if waits[at] == nil {
 			continue
@@ -79,8 +79,8 @@ func reachedFrom(at joinPlace, waits map[joinPlace]map[joinPlace]bool) (map[join
 // join that can never fire, or for one that waits there.
 //
 // Tokens that wait for siblings, and those of branches that have not begun, cannot move by
-// themselves: what would let them is one of the tokens at the joins. Whatever waits for time,
-// an open group, a task that is out or a held token may still move the run.
+// themselves: only a token at one of the joins could let them. A timer, an open group, a task
+// that is out or a held token may still move the run.
 func (p *planner) onlyJoinsWait() bool {
 	s := p.s
 	joins := s.CountByStatus(workflow.WaitingForJoin)

@@ -74,8 +74,8 @@ func (p *planner) tooManyTokens(n int) bool {
 
 // Pending returns the effects that s waits for, in the order of tokens. An
 // actor sends them again when it wakes: delivery is at least once, under the
-// key of the dispatch. Of a paused run, these are the tasks that were out when it
-// was paused.
+// key of the dispatch. For a paused run, these are the tasks that were out when
+// it was paused.
 //
 // Nothing is marked as sent. A token that is dispatched is one whose task is out, whether or
 // not anybody outside knows of it, so that a crash between commit and sending loses nothing.

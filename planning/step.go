@@ -17,8 +17,7 @@ import (
 // (decision.DetailedSince). From 2 to 3 cancels and CancelNodes also end tokens that wait for
 // their siblings, where they name the node that the join leads to; a wait fails that would
 // last more than 200 years; and a failure at an end node has the cause that was caught on the
-// way there. What is planned again is planned by the rules of its record where
-// planLike is asked.
+// way there. A record is planned again by its own rules where planLike is asked.
 const Version = 3
 
 // planLike returns the version by whose rules to plan: that of the record, where one is planned
@@ -59,8 +58,8 @@ func planMessage(s *state.State, m state.Message, now time.Time, routes *[]Route
 	if _, forks := m.(state.RunForked); forks && p.budget.limit != nil {
 		return decision.Plan{}, p.budget.limit // there is no run yet that could fail
 	}
-	// A plan that has met no bound is the answer. One that has is thrown away whole: the run
-	// fails instead.
+	// A plan that has met no bound is the answer. A plan that has met one is thrown away
+	// whole: the run fails instead.
 	if p.budget.limit == nil {
 		return decision.Plan{Decisions: p.decisions, Trace: p.trace, Blobs: p.blobs, Unkept: p.unkept}, nil
 	}
@@ -99,8 +98,8 @@ func admitMessage(s *state.State, m state.Message) error {
 }
 
 // admitEnded answers messages to a run that has ended: those that were taken before, or have
-// nothing left to do, are no error. Whoever repeats a call because its answer was lost is to
-// get the answer that was lost, also if the run has ended by that very call.
+// nothing left to do, are no error. A caller that repeats a call because its answer was lost
+// must get that answer, also if that very call has ended the run.
 func admitEnded(s *state.State, m state.Message) error {
 	switch m := m.(type) {
 	case state.Cancel, state.AlarmFired, state.Stall, state.RunGrown:
@@ -135,9 +134,9 @@ func repeatsCall(s *state.State, m state.Message) bool {
 
 // A planner accumulates decisions, folding each into its overlay.
 //
-// The queues are worked off by drainWork. Whatever is in one of them was true when it was put
-// there and may no longer be: a token may have been cancelled before it begins, a group
-// decided before its branches start. Each step looks again at the state before it acts.
+// The queues are worked off by drainWork. Each entry was true when it was put there and may
+// no longer be: a token may have been cancelled before it begins, a group decided before its
+// branches start. Each step looks again at the state before it acts.
 //
 // A fork has the budget in common with its planner and everything else of its own.
 type planner struct {
@@ -251,8 +250,8 @@ func (p *planner) forkPlanner() *planner {
 	return &planner{s: p.s.Overlay(), now: p.now, budget: p.budget, explains: p.explains}
 }
 
-// adoptFork makes the decisions of a fork its own. They are writes. What the fork has queued
-// is the caller's to take over, if there can be any.
+// adoptFork makes the decisions of a fork its own. They are writes. The caller takes over the
+// queues of the fork, if there can be entries.
 func (p *planner) adoptFork(q *planner) {
 	p.budget.allowed -= workflow.DecisionCost * len(q.decisions) // they were counted there
 	for _, d := range q.decisions {

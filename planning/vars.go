@@ -19,7 +19,7 @@ import (
 type vars struct {
 	p      *planner
 	scope  workflow.Scope
-	token  *state.Token // whose node it is about; nil at the end of the run
+	token  *state.Token // the token of the node; nil at the end of the run
 	result any          // if bound
 	bound  bool
 	caught *workflow.Failure // if the expression may ask for error
@@ -37,9 +37,9 @@ func (v vars) Pay(units int) { v.p.charge(units + workflow.EvaluationCost) }
 // Lookup implements expr.Vars.
 //
 // A name that is not bound here is absent, which is an error for an expression that asks for
-// it. What it returns for state, output and nodes is as this scope sees it: the writes of a
-// branch over those of what encloses it. The last resort is an element of a foreach, whose
-// name the definition chooses.
+// it. It returns state, output and nodes as this scope sees them: the writes of a branch
+// over those of the scopes around it. The last resort is an element of a foreach, whose name
+// the definition chooses.
 func (v vars) Lookup(name string) (any, bool) {
 	s := v.p.s
 	switch name {

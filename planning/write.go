@@ -105,7 +105,7 @@ func (p *planner) checkWritten(sc workflow.Scope, mapping []workflow.Mapping) *w
 //
 // An element that is appended to a list of the top level is checked alone: checking the whole
 // list at each append would make a list that grows cost time in proportion to its square.
-// What concerns the list as a whole is checked when the run completes.
+// Rules for the list as a whole are checked when the run completes.
 func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failure {
 	if path.Segments[0] != workflow.SectionState || p.s.Graph.StateSchema == nil {
 		return nil
@@ -139,7 +139,7 @@ func lastOf(list any) any {
 	return nil
 }
 
-// checkSchema checks a value and charges the plan for that. What is wrong is a
+// checkSchema checks a value and charges the plan for that. The failure is a
 // *workflow.SchemaError, or a *workflow.LimitError if the plan has too little left for the check.
 //
 // Schemas have a bound of their own for each message, since a schema may cost far more than
