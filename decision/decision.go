@@ -35,9 +35,9 @@ type Decision interface {
 	withdrawnTokens(s *state.State) []workflow.TokenID
 }
 
-// An Effect is a Decision whose message leaves the actor once it is committed. DispatchTask
-// and StartChild are all. Everything else that leaves a run is derived: events by [Events],
-// and stops by [Withdrawn].
+// An Effect is a Decision whose message leaves the actor once it is committed. The two
+// effects are DispatchTask and StartChild. Everything else that leaves a run is derived:
+// events by [Events], and stops by [Withdrawn].
 //
 //sumtype:decl
 type Effect interface {

@@ -16,9 +16,9 @@ import (
 //
 // Without it, three like branches that wait would make six orders of answers, and n branches n!
 // of them; with it a state is one point of the search whichever branch came first. Two rules
-// make this right. What the planner may look at before it decides must be in the form: node,
-// status, counters of loops, attempt, votes. And what it cannot look at must be left out, or
-// else the search would never see the same state twice: ids grow, and so does time.
+// make this right. Data that the planner may look at before it decides must be in the form:
+// node, status, counters of loops, attempt, votes. All other data must be left out, or else the
+// search would never see the same state twice: ids grow, and so does time.
 //
 // The lists are filled once by newForm; scopeText sorts them in place, so that a form is used
 // for one state and by one goroutine.
@@ -85,7 +85,7 @@ func tokenForm(t *state.Token) string {
 	if t.Source != nil {
 		text += " source " + string(value.Encode(t.Source))
 	}
-	// Who has voted does not matter in a search whose voters are made up, and is not written;
+	// The names of voters do not matter in a search that makes them up, and are not written;
 	// how many votes there are, and for what, decides the quorum.
 	for _, v := range t.Votes {
 		text += fmt.Sprint(" vote ", v.Approved)
@@ -99,7 +99,7 @@ func tokenForm(t *state.Token) string {
 // runText is the form of the whole run.
 //
 // After the status and the failure come the steps of a dag and the signals that are kept,
-// neither of which is in a scope; then all that is in scopes, from the run's own down into the
+// which are in no scope; then all that is in scopes, from the run's own down into the
 // branches.
 func (f *form) runText() string {
 	text := fmt.Sprintf("%v", f.s.Status)
@@ -143,9 +143,9 @@ func (f *form) scopeText(sc workflow.Scope) string {
 // groupText is the form of a group: its branches in the order of their forms.
 //
 // The branches are sorted by their texts, and that is the heart of it: of three like branches,
-// [done, waits, waits] and [waits, done, waits] have the same text. What tells them apart must
-// be in their texts before they are sorted, above all their element, if an expression looks at
-// it.
+// [done, waits, waits] and [waits, done, waits] have the same text. Every difference between
+// them must be in their texts before they are sorted, above all their element, if an
+// expression looks at it.
 func (f *form) groupText(g *state.Group) string {
 	text := fmt.Sprintf("%s@%s %v max=%d open=%t closed=%t started=%d due=%t", g.Name, g.Node, g.Phase, g.Max, g.Open, g.Closed, g.Started, !g.Due.IsZero())
 	if g.Caught != nil {

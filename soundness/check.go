@@ -115,11 +115,11 @@ func counted(n int, what string) string {
 // Check looks for faults of a definition. It fails with a *workflow.DefinitionError if the
 // definition is not valid.
 //
-// The checks come in an order that matters. What can be told from the definition alone comes
-// first: the search asks isShadowed, so as not to complain that nothing was found for which a
-// shadowed transition is taken. The search comes next, and checkExplored reads what it has
-// left. The cycles of the definition are last, because a run that shows such a cycle says more
-// than the sentence of Definition.Check does.
+// The checks come in an order that matters. The checks of the definition alone come first: the
+// search asks isShadowed, so as not to complain that nothing was found for which a shadowed
+// transition is taken. The search comes next, and checkExplored reads what it has left. The
+// cycles of the definition are last, because a run that shows such a cycle says more than the
+// sentence of Definition.Check does.
 func Check(d *workflow.Definition, o Options) (Report, error) {
 	if d == nil {
 		d = &workflow.Definition{}

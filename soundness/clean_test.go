@@ -18,7 +18,7 @@ import (
 )
 
 // definitionsIn returns the definitions in a file: a definition, or scenarios that hold some.
-// Those whose scenario expects a deadlock are left out.
+// It leaves out the definition of a scenario that expects a deadlock.
 func definitionsIn(t *testing.T, path string) (out []*workflow.Definition) {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -8,9 +8,9 @@
 // others that none of the values makes true the report says so. States that differ only in the
 // order of like branches, in ids or in instants are one.
 //
-// What it finds is therefore a run that can happen, if tasks answer so, and each finding has the
-// shortest such run as a scenario, which pawl test plays. That it finds nothing says that there
-// is nothing if [Report.Complete] is true, as far as the values go that were tried; otherwise
-// [Report.Bounds] says why not. The word soundness is that of workflow nets (van der Aalst, 1997):
-// a run can always come to its end, nothing is left over then, and nothing is dead.
+// Each finding is therefore a run that can happen, if tasks answer so, and has the shortest such
+// run as a scenario, which pawl test plays. Without a finding there is no fault, if
+// [Report.Complete] is true and as far as the values go that were tried; otherwise [Report.Bounds]
+// says why not. The word soundness is that of workflow nets (van der Aalst, 1997): a run can
+// always come to its end, nothing is left over then, and nothing is dead.
 package soundness

@@ -128,9 +128,9 @@ func (x *explorer) explore() {
 	}
 }
 
-// addUntrue adds the conditions that were asked, and true for no value that was made up: what is behind them was not looked
-// at, and other values may lead there. Of comparisons with literals the values that are made up stand for all others; what a
-// shadowed tier asks is told of as that.
+// addUntrue adds the conditions that were asked, and true for no value that was made up: the nodes behind them were not
+// looked at, and other values may lead there. It leaves out comparisons with literals, where the made-up values stand for
+// all others, and the conditions of a shadowed tier, which is told as that.
 func (x *explorer) addUntrue() {
 	for i := range x.graph.Definition.Transitions {
 		t := x.graph.Transition(x.graph.Definition.Transitions[i].ID)
@@ -163,7 +163,7 @@ func (x *explorer) startRuns() bool {
 	for _, some := range x.check.values.inputs() {
 		for _, v := range some {
 			input, ok := v.(map[string]any)
-			// An input is an object, or there is none.
+			// An input is an object or absent.
 			if v != nil && !ok {
 				continue
 			}
@@ -196,8 +196,8 @@ func (x *explorer) expand(i int) {
 	}
 }
 
-// tryStep makes the moves of the first list of which one works, and reports whether one did. If
-// none does, the right value was not found, of what is told or of what was told before.
+// tryStep makes the moves of the first list in which one works, and reports whether one did. If
+// none does, the right value was not found, in this message or in an earlier one.
 //
 // A step is one thing that can happen, such as the completion of a task; its lists are the
 // values with which it may happen. All values of a list are tried, for each may lead elsewhere;
@@ -214,8 +214,8 @@ func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 			return true
 		}
 	}
-	// Whatever the failing expression reads, an earlier value may be to blame, which it may read by way of state: there
-	// may be states behind this move that were never seen, and the report must not be called complete.
+	// An earlier value may be to blame, which the failing expression may read by way of state: there may be states
+	// behind this move that were never seen, and the report must not be called complete.
 	switch {
 	case x.failing == "" || len(step) == 0 || len(step[0]) == 0: // the planner does not take it here
 	case x.check.values.failsForInput(x.failing): // other inputs are tried as well
@@ -359,8 +359,8 @@ func takesSignal(d decision.Decision) bool { _, ok := d.(decision.TakeSignal); r
 // keepState keeps a state unless one of its form is there, and returns which it is.
 //
 // Three things are done for a known state as well, because the move to it is new: the limit,
-// the tokens that were left over, and the edge from the state before it, of which checkEnds
-// makes its graph.
+// the tokens that were left over, and the edge from the state before it, for the graph of
+// checkEnds.
 func (x *explorer) keepState(from int, next *found) (at int) {
 	s := next.state
 	if s.Failure != nil && s.Failure.Code == workflow.CodeLimit {

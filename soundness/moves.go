@@ -15,18 +15,18 @@ import (
 // in, since a run should be sound without them.
 type move struct {
 	message state.Message
-	node    workflow.NodeID // whose result it is, or at which somebody votes; "" without
+	node    workflow.NodeID // the node of the result, or of the vote; "" without
 	input   map[string]any  // of the start
 }
 
-// movesFrom returns what a run may be told: for each thing that may happen, lists of moves, of
-// which the first that works is enough.
+// movesFrom returns the messages that a run may get: for each thing that may happen, lists of
+// moves, where the first list that works is enough.
 //
-// The result has three levels. The outer one is of things that happen independently of each
-// other, all of which are tried. The middle one has alternatives for one of them, of which the
-// first that works does. The inner one has the values of an alternative, all of which are
-// tried. Thus a task that waits gives one thing for its completion and one for each code with
-// which it may fail.
+// The result has three levels. The outer one has things that happen independently of each
+// other, and all are tried. The middle one has alternatives for one of them, and the first
+// that works is enough. The inner one has the values of an alternative, and all are tried.
+// Thus a task that waits gives one thing for its completion and one for each code with which
+// it may fail.
 func (x *explorer) movesFrom(f *found) (out [][][]move) {
 	s := f.state
 	// The form that is made for comparing states tells here which tokens are alike: of three
@@ -93,14 +93,14 @@ func (x *explorer) tokenMoves(s *state.State, t *state.Token) (out [][][]move) {
 		}))
 		for _, code := range failuresOf(s, t, n) {
 			// The failure is permanent, so that retries, which would only repeat the search,
-			// are not played. What happens when they are used up is the same.
+			// are not played. The run goes on as it does when they are used up.
 			failure := workflow.Failure{Code: code, Message: "made up", Permanent: true}
 			out = append(out, oneMove(move{message: state.TaskFailed{Token: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Failure: failure}, node: n.ID}))
 		}
 	case workflow.WaitingForChild:
 		out = append(out, x.resultMoves(n, func(v any) state.Message {
-			// A child's output is an object; a value that is none cannot be its answer, and
-			// resultMoves leaves it out.
+			// A child's output is an object; no other value can be its answer, and resultMoves
+			// leaves it out.
 			output, ok := v.(map[string]any)
 			if !ok && v != nil {
 				return nil

@@ -75,9 +75,9 @@ func (x *explorer) noteWaiting(at int, s *state.State) {
 
 // noteLeftover notes an end with which tokens are left at joins.
 //
-// What was cut off is found by its tokens: cancelled, and with the transition by which they
-// came to the join. If that transition joins a group it is the group's join, else that of the
-// node.
+// A branch that was cut off is found by its tokens: cancelled, and with the transition by
+// which they came to the join. If that transition joins a group, the join is the group's,
+// else that of the node.
 func (x *explorer) noteLeftover(at int, next *found) {
 	s := next.state
 	for id := workflow.TokenID(1); id < s.NextToken; id++ {

@@ -41,7 +41,7 @@ func (v *values) poolOf(u *use, ref []string) []any {
 		}
 		return []any{whole, []any{first}, []any{}}
 	}
-	// Two objects, one of which has a field: merging is tried with nothing and with something.
+	// Two objects, and one has a field: merging is tried with nothing and with something.
 	if u.object {
 		return []any{map[string]any{}, map[string]any{"a": int64(1)}}
 	}
@@ -113,7 +113,7 @@ func (u *use) readingText() string {
 
 // literalPool returns the values that an expression compares with, and those beside them.
 //
-// Of a text it returns the text and one that is probably no other literal; of a number the
+// For a text it returns the text and one that is probably no other literal; for a number the
 // number and its neighbours, so that each of < <= == >= > is true for one of the three and
 // false for another. Fractions have neighbours a quarter away, which a float holds exactly. An
 // integer that does not fit into 32 bits gives nothing.

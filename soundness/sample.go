@@ -141,7 +141,7 @@ func allowsNumber(m map[string]any, x any) bool {
 	return true
 }
 
-// floatOf returns a number of a schema; NaN, which no bound lets through, if it is none.
+// floatOf returns a number of a schema; for any other value NaN, which no bound lets through.
 func floatOf(x any) float64 {
 	switch x := x.(type) {
 	case int64:
@@ -155,8 +155,8 @@ func floatOf(x any) float64 {
 // sampleOf returns a value that a schema allows, with all its properties; nil without one.
 //
 // It is the base into which the values that matter are put: required fields must be there for
-// the schema to let it through, and optional ones do no harm. A property of which nothing is
-// known is left out.
+// the schema to let it through, and optional ones do no harm. A property without a known
+// schema is left out.
 func sampleOf(schema any) any {
 	m, ok := schema.(map[string]any)
 	if !ok {

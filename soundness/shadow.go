@@ -12,8 +12,8 @@ import (
 // neither a condition, or one that is true whatever happens, nor a bound of loops, nor codes.
 // A tier whose conditions all stand in earlier tiers is shadowed as well.
 //
-// Transitions of a node are tried tier by tier, by priority, and the first tier of which one
-// matches is the last that is looked at. What stands behind a tier that always matches is
+// Transitions of a node are tried tier by tier, by priority, and the first tier in which one
+// matches is the last that is looked at. Transitions behind a tier that always matches are
 // therefore dead text. This check needs no run: it compares conditions as texts, and evaluates
 // those that read nothing. Conditions that are true for other reasons are found by checkTaken,
 // from what the search has seen.
@@ -65,7 +65,7 @@ func (c *checker) checkTiers(n *workflow.GraphNode, tiers [][]*workflow.GraphTra
 	}
 }
 
-// shadowOf returns the transition of an earlier tier because of which none of a tier can match:
+// shadowOf returns the transition of an earlier tier that keeps each of a tier from matching:
 // each has a condition that was tried before.
 //
 // For a tier of x > 1 and x < 0 behind one tier with x > 1 and another with x < 0 that is the
@@ -83,9 +83,9 @@ func shadowOf(tier []*workflow.GraphTransition, tried map[string]*workflow.Graph
 
 // isAlways reports whether a condition is true whatever happens.
 //
-// No condition at all is true. One that reads no variable has the same value in each run, and
-// is evaluated here, without variables. One that reads any is taken to depend on it, though x
-// || true does not.
+// An absent condition is true. A condition that reads no variable has the same value in each
+// run, and is evaluated here, without variables. A condition that reads any is taken to
+// depend on it, though x || true does not.
 func isAlways(p *expr.Program) bool {
 	if p == nil {
 		return true

@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// checkTypes evaluates the expressions of which schemas say what they read, with values that the
-// schemas allow. One that fails with all of them does not fit its schemas.
+// checkTypes evaluates the expressions that read only data described by schemas, with values
+// that the schemas allow. An expression that fails with all of them does not fit its schemas.
 //
 // Only expressions are checked all of whose references a schema describes, and whatever a run
 // does to state is taken to fit the schema of state. The input mappings of a node read the

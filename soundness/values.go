@@ -12,8 +12,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// maxAssignments bounds the values that are tried for one result, input or payload. Of more,
-// one field is varied at a time.
+// maxAssignments bounds the values that are tried for one result, input or payload. Beyond that, one field is varied at a time.
 const maxAssignments = 96
 
 // A use is an expression and what it decides.
@@ -120,14 +119,14 @@ func (u *use) refs() [][]string {
 // values makes up what runs are given from outside.
 //
 // It reads the definition once: which expressions there are, what each of them reads and
-// decides, and which fields of which sections can therefore change where tokens go. Data that
-// cannot is made up anyhow and left out of the forms of states, which keeps a counter that
-// nobody asks from making every state a new one.
+// decides, and which fields of a section can therefore change where tokens go. All other data
+// is made up anyhow and left out of the forms of states, which keeps a counter that nobody
+// asks from making every state a new one.
 type values struct {
 	graph    *workflow.Graph
 	uses     []use
 	relevant map[string]bool // sections and fields that can change where tokens go, as state.x
-	varied   map[string]bool // roots of which not all assignments were tried
+	varied   map[string]bool // roots with assignments that were not tried
 	quorum   int             // the largest that a join asks for
 }
 
@@ -241,8 +240,8 @@ func (v *values) keeps(section, field string) bool {
 	return v.relevant[section] || field != "" && v.relevant[section+"."+field]
 }
 
-// failsForInput reports whether a failure tells of an expression that reads nothing but fields of the input of which all values
-// are tried that matter, and what is made of them: what comes with a fitting one is seen in other runs.
+// failsForInput reports whether a failure tells of an expression that reads only fields of the input, and data made from them,
+// where all values that matter are tried: the outcome with a fitting value is seen in other runs.
 func (v *values) failsForInput(failing string) bool {
 	for i := range v.uses {
 		u := &v.uses[i]
@@ -315,8 +314,8 @@ func hasPart(slots map[string]*slot, path []string) bool {
 // absent is the value of a field that is not there.
 type absent struct{}
 
-// resultsOf returns the results to try at a node, several lists of which the first that has any
-// will do: they differ in what does not matter.
+// resultsOf returns the results to try at a node, as several lists; the first list that works will do: they differ in fields
+// that do not matter.
 func (v *values) resultsOf(n *workflow.GraphNode) [][]any {
 	var schema any
 	if n.Node.OutputSchema != nil {
@@ -358,7 +357,7 @@ func (v *values) inputs() [][]any {
 // assignments returns the values to try for something that expressions read: pathOf tells
 // which field of it a reference is.
 //
-// The fields that matter are varied, by combine. Those that some expression reads but that
+// The fields that matter are varied, by combine. Fields that some expression reads but that
 // decide nothing must be there and fit, or their expressions would fail: they are filled with
 // one value after another, each giving a list of its own, and the first list that works is
 // taken.
@@ -423,10 +422,9 @@ func (v *values) combine(name string, base any, slots []slot) []any {
 	return out
 }
 
-// varyEach is what is left if there are too many combinations: in each of three rounds the
-// fields have the values of that round, and each is varied in turn. What needs two fields to
-// have particular values at once may be missed, which is why the caller notes that not all were
-// tried.
+// varyEach is for too many combinations: in each of three rounds the fields have the values of
+// that round, and each is varied in turn. A case that needs particular values in two fields at
+// once may be missed, which is why the caller notes that not all were tried.
 func varyEach(base any, slots []slot) []any {
 	var out []any
 	for round := range 3 {

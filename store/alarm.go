@@ -14,7 +14,7 @@ const (
 	getDue       = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
 	getNextAlarm = `SELECT num, alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT ?`
 
-	alarmRows = 64 // of which the first alarm counts that has not changed
+	alarmRows = 64 // the first alarm in them that has not changed counts
 )
 
 // DueAlarms returns the runs whose alarm is at or before an instant, earliest
@@ -71,8 +71,7 @@ func (d *Dir) dueAlarmsBehind(before time.Time) (due []dueAlarm, err error) {
 	return due, err
 }
 
-// NextAlarm returns an instant at or before the earliest alarm of any run that is after an instant; zero if there is
-// none.
+// NextAlarm returns an instant at or before the earliest alarm of any run that is after an instant; zero without one.
 //
 // Until then nobody needs to look at the alarms again, unless a commit sets an earlier one. It is earlier than all only
 // if so many runs have had earlier ones that nobody looks through them.

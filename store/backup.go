@@ -36,16 +36,16 @@ const stepPages = 128 << 10 / index.PageSize
 // commits, in a new directory: into must not exist, or be an empty one, or it
 // fails with ErrNotEmpty; it may not lie below this one. Commits and flushes go
 // on meanwhile; only a run that is flushed for the second time waits for its file,
-// and commits wait if there are thousands of those. Of blobs, which may be nil, the
-// backup copies those that the copy refers to; the caller keeps them from being
-// deleted. Backups are made one at a time. A backup that fails, or ends early because
-// ctx does or with ErrClosed, leaves nothing under the name; a crash leaves a folder
-// beside it with the name and .partial- in it, which Open refuses: it holds a file
-// UNFINISHED until everything else is there and durable. The next backup takes nothing over from that.
+// and commits wait if there are thousands of those. From blobs, which may be nil, the backup copies
+// those that the copy refers to; the caller keeps them from being deleted. Backups are made one at a
+// time. A backup that fails, or ends early because ctx does or with ErrClosed, leaves nothing under
+// the name; a crash leaves a folder beside it with the name and .partial- in it, which Open refuses:
+// it holds a file UNFINISHED until everything else is there and durable. The next backup takes nothing
+// over from that folder.
 //
-// Of the moment at which the copy of pawl.db is complete the backup has every commit; each file
-// that the copy names is held until it is copied. A backup of a remote directory has no log: it
-// is a directory of its own.
+// The backup has every commit up to the moment at which the copy of pawl.db is complete; each
+// file that the copy names is held until it is copied. A backup of a remote directory has no
+// log: it is a directory of its own.
 func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
 	if ctx == nil {
 		return BackupInfo{}, errors.New("back up: the context is nil")

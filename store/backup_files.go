@@ -121,7 +121,7 @@ func (c *fileCopier) noteDamage(num int64, err error) {
 
 // copyFile copies the file of a run, if it is what the index says.
 //
-// What was copied of a damaged file is removed, so that the backup lacks it, and says so.
+// The partial copy of a damaged file is removed, so that the backup lacks the file, and says so.
 func (c *fileCopier) copyFile(r *index.Row) error {
 	to := filepath.Join(c.building, filepath.FromSlash(r.File))
 	err := c.dir.copyRunFile(r, func() (*os.File, error) {

@@ -332,7 +332,7 @@ func TestCloseEndsABackup(t *testing.T) {
 	require.Empty(t, entries)
 }
 
-// What is damaged is named and left out; the rest is backed up.
+// Damaged files are named and left out; the rest is backed up.
 func TestBackupOfWhatIsDamaged(t *testing.T) {
 	d, files := furnished(t, t.TempDir())
 	h, err := d.Head("ended")

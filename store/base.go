@@ -22,8 +22,8 @@ import (
 )
 
 // A base is a copy of the directory as it was after one transaction, in a [blob.Store]: the
-// pages of pawl.db in chunks, the files of runs, and the blobs that it refers to. What the
-// Store has already is not put again.
+// pages of pawl.db in chunks, the files of runs, and the blobs that it refers to. Content
+// that the Store has already is not put again.
 
 // chunkBytes is the size of the chunks of pawl.db.
 const chunkBytes = 64 << 10
@@ -174,8 +174,8 @@ func hasBlob(ctx context.Context, s blob.Store, hash string) (bool, error) {
 	return err == nil, err
 }
 
-// putFiles puts the files that a copy of the index names. Those that are not what the index
-// says are left out.
+// putFiles puts the files that a copy of the index names. Files that differ from the index are
+// left out.
 //
 // A file whose content the Store has is not read: most files do not change from base to base.
 func (b *baseBuilder) putFiles(ctx context.Context, copied *sqlite.Conn) error {

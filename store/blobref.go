@@ -48,7 +48,7 @@ func (r *Run) writeRefs(db *sqlite.Conn) error {
 
 // Refers reports whether a run or a kept outcome refers to a blob.
 //
-// Whoever collects blobs asks it for each, and deletes what nothing refers to.
+// A collection of blobs asks it for each blob, and deletes those that nothing refers to.
 func (d *Dir) Refers(hash string) (bool, error) {
 	var found bool
 	err := d.readIndex(func(db *sqlite.Conn) (err error) {

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A list looks at the runs that one index leads to, and at no others. Most indexes have
-// the numbers of runs in their order: of those with a status, of a workflow, of a parent, with a label.
-// What others lead to is gathered and sorted first, unless it is much.
+// A list looks at the runs that one index leads to, and at no others. Most indexes have the numbers of
+// runs in their order: runs with a status, of a workflow, of a parent, with a label. The runs of other
+// indexes are gathered and sorted first, unless they are many.
 
 // maxGathered is how many numbers of runs are gathered for a list.
 const maxGathered = 8192
@@ -50,8 +50,8 @@ const (
 // candidates returns the numbers of the runs that are to be looked at next.
 //
 // The order of the cases is that of how few runs they lead to, as a rule: children of one run and
-// its forks are few; of a label, a status and a workflow it is asked. Of several statuses each
-// has a page of its own; merged, the first ones of them are the next ones of the list.
+// its forks are few; for a label, a status and a workflow the counts decide. Each of several
+// statuses has a page of its own; merged, their first runs are the next ones of the list.
 func (l *runList) candidates(db *sqlite.Conn) (page []int64, err error) {
 	f := &l.filter
 	switch {

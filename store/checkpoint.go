@@ -8,7 +8,7 @@ import (
 )
 
 // A checkpoint moves the write-ahead log into pawl.db, so that the next commit begins the log
-// anew. Commits wait for it. What takes longest is therefore done before, while they go on: the
+// anew. Commits wait for it. The longest work is therefore done before, while they go on: the
 // log is synced, and its pages are read and summed for the mark.
 
 // longLog frames are some 25 MB. The longer the log may be, the fewer pages are moved for as many
@@ -88,9 +88,9 @@ func (d *Dir) startCheckpoint() {
 // prepareCheckpoint makes a checkpoint that commits wait for as shortly as it can be.
 //
 // It reads the log without the lock, up to where it ends at that moment, and takes the lock for
-// the rest: what was appended since, and the move itself. What it has read stays true, since
-// frames behind which the log goes on are not changed. Somebody else may have made a checkpoint
-// meanwhile, because the log has become very long: then there is nothing to do.
+// the rest: the frames that were appended since, and the move itself. The frames that it has
+// read stay as they are, since only the end of the log changes. Another goroutine may have made
+// a checkpoint meanwhile, because the log has become very long: then there is nothing to do.
 func (d *Dir) prepareCheckpoint() {
 	sums := logSums{}
 	err := d.moveIfStale()
@@ -136,7 +136,7 @@ func (d *Dir) checkpointIfLong() {
 // it fails nothing that was committed is lost, but unless the disk is only full it is not
 // trusted any more.
 //
-// A crash in the middle leaves pages in pawl.db of which the log has the same or newer ones:
+// A crash in the middle leaves pages in pawl.db that the log has as well, the same or newer:
 // SQLite reads those of the log, and moves them again. On a full disk pawl.db cannot grow: the
 // log stays, and with it everything; the next checkpoint is tried when it has grown as much
 // again. The lock is held.

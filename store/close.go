@@ -18,11 +18,9 @@ import (
 // to pawl.db, and fails with ErrCorrupt. On a full disk it may fail with ErrNoSpace: what has found
 // no room in pawl.db is in the redo log, whence the next Open takes it.
 //
-// The order is that of who needs whom. Whoever copies the directory is told to end, and a backup
-// that is under way is waited for; the eraser and the flusher end next, since they commit; free pages are given back, for a while; then nobody commits
-// any more but who is in the queue, and the committer ends; the follower gets the last
-// transactions; and pawl.db is closed when nobody uses it. A second Close waits for the first one
-// and returns the same.
+// The order goes by what needs what. Copies of the directory are told to end, and a backup that is under way is waited for; the eraser and the flusher
+// end next, since they commit; free pages are given back, for a while; then only the requests in the queue are committed, and the committer ends; the
+// follower gets the last transactions; and pawl.db is closed when nobody uses it. A second Close waits for the first one and returns the same.
 //
 // An engine has ended its actors before, so that there is nobody whose commit could be refused; a
 // caller that comes nevertheless gets ErrClosed. Nothing that was acknowledged depends on Close.
@@ -69,9 +67,8 @@ func (d *Dir) waitForCommits() {
 // was closed, so that the next Open is quick and finds every damage. A directory that
 // was not closed loses nothing.
 //
-// What a crash leaves at each step: before the log is moved, a directory that was not closed;
-// behind that, a pawl.db that has everything, with a lock record that first has no hash, and then
-// has one.
+// A crash leaves, before the log is moved, a directory that was not closed; behind that, a
+// pawl.db that has everything, with a lock record that first has no hash, and then has one.
 //
 // A Dir that has failed, or was fenced, moves nothing and writes no record: what it has in memory
 // is not to be trusted, or not its own.
@@ -191,8 +188,7 @@ func (d *Dir) saveHeldIndex(seal func(hash string) error) error {
 // checkpointLog moves everything from the write-ahead log into pawl.db.
 //
 // TRUNCATE leaves an empty log. Only when the lock record says that none is needed may SQLite
-// remove it: in the other order a crash would leave a directory of which the log seems to be
-// lost.
+// remove it: in the other order a crash would leave a directory whose log seems to be lost.
 func (d *Dir) checkpointLog() error {
 	d.hook.Hit("close.checkpoint")
 	if err := d.checkpointAndMark(`PRAGMA synchronous=FULL; PRAGMA wal_checkpoint(TRUNCATE);`, &logSums{}); err != nil {

@@ -61,8 +61,8 @@ func (d *Dir) commitBatch(batch []*commitRequest) {
 //
 // The steps, and what holds if the process dies behind each of them:
 //
-//  1. We still own the lock file. If not, nothing is begun, ever again. Of a batch that the redo log takes see
-//     appendBatch.
+//  1. We still own the lock file. If not, nothing is begun, ever again. For a batch that the redo log takes
+//     see appendBatch.
 //  2. BEGIN, and the statements of all requests: SQLite writes frames, if any, without an end.
 //     Nothing has happened.
 //  3. For a remote directory, the log has the tape: it has happened, although pawl.db lacks it.
@@ -75,8 +75,8 @@ func (d *Dir) commitBatch(batch []*commitRequest) {
 //     that they are committed.
 //
 // Only then do the callers get their answers, and only then do effects leave. An error of steps 4
-// to 6 is ErrUnknown within ErrFailed: the caller must not say that it has not happened. Of a
-// COMMIT that found no room the error is ErrUnknown as well, but the directory goes on.
+// to 6 is ErrUnknown within ErrFailed: the caller must not say that it has not happened. If a
+// COMMIT found no room, the error is ErrUnknown as well, but the directory goes on.
 func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if d.dead != nil {
 		return d.dead
@@ -114,8 +114,8 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	if err := d.syncCommit(); err != nil {
 		return d.failForGood(fmt.Errorf("%w: sync %s: %w", ErrUnknown, d.pathOf(indexWAL), typedError(err)))
 	}
-	// What is counted in memory changes with the commit that it belongs to, and not before:
-	// whoever rolls back has nothing to undo here.
+	// The counts in memory change with the commit that they belong to, and not before: a rollback
+	// has nothing to undo here.
 	d.counts.keepChanges()
 	d.redo.keepMoved()
 	d.tenants.keepBytes()

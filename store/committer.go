@@ -22,11 +22,11 @@ const (
 )
 
 // A committer is the goroutine that commits for all runs, so that runs which commit at the same
-// time share one transaction and one sync, which is most of what a commit costs. It takes
-// whatever waits when it comes to it. A lone caller is not delayed in the hope of others; where the last
-// batch had several requests, the goroutine steps back before the next one, so that requests which are about to
-// come are in it too. Who commits alone does so in a goroutine of its own: two hand-overs would take
-// as long as the commit.
+// time share one transaction and one sync, which is most of what a commit costs. It takes all requests that
+// wait when it comes to them. A lone caller is not delayed in the hope of others; where the last batch had
+// several requests, the goroutine steps back before the next one, so that requests which are about to come are
+// in it too. A caller that commits alone does so in its own goroutine: two hand-overs would take as long as
+// the commit.
 //
 // Requests are committed in the order in which they came into the queue, but for a caller that
 // commits by itself, which finds the queue empty. That order is not promised to anybody: the
@@ -66,8 +66,8 @@ func (c *committer) startLoop(d *Dir) {
 
 // stopLoop commits what is queued and ends the goroutine.
 //
-// Whoever submits a request from now on is answered with ErrClosed. Close calls it once, after the flusher has ended,
-// whose workers commit as well.
+// Requests from now on are answered with ErrClosed. Close calls it once, after the flusher has ended, whose workers
+// commit as well.
 func (c *committer) stopLoop() {
 	c.stopped.Store(true)
 	c.sending.Lock() // what was being handed over is in the queue then
@@ -100,8 +100,9 @@ func (c *committer) commitLoop(d *Dir) {
 	}
 }
 
-// endLoop fails the directory, unless the queue was emptied: the goroutine was ended in the middle then, by what a
-// transaction calls, which may be half done, and nobody would commit the next ones. Whoever waits is answered.
+// endLoop fails the directory, unless the queue was emptied: the goroutine was ended in the middle then, by a
+// function that a transaction calls; the transaction may be half done, and nobody would commit the next ones.
+// Every waiting caller is answered.
 func (c *committer) endLoop(d *Dir, emptied bool) {
 	defer close(c.done)
 	if emptied {
@@ -245,9 +246,9 @@ func (d *Dir) updateIndex(apply func(*sqlite.Conn) error) error { return d.updat
 // updateLocally commits statements of one caller that a copy of the directory which follows
 // it does without.
 //
-// Those are what a flush does to the index and the log, what drops spills, and the place in a
-// remote log: a copy has files of its own and trims by itself. On the tape of this directory they
-// would drop records that the copy has in no file yet.
+// Such statements are the flush's changes to the index and the log, the dropping of spills, and
+// the place in a remote log: a copy has files of its own and trims by itself. On the tape of this
+// directory they would drop records that the copy has in no file yet.
 func (d *Dir) updateLocally(apply func(*sqlite.Conn) error) error {
 	return d.submitRequest(&commitRequest{apply: apply, local: true, answer: make(chan error, 1)})
 }

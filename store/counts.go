@@ -144,7 +144,7 @@ func (d *Dir) Counts(ctx context.Context) ([]RunCount, error) {
 	return out, err
 }
 
-// countOf returns how many runs fit a name and statuses, of which none are any.
+// countOf returns how many runs fit a name and statuses; no status means any.
 //
 // It is used to choose an index, so it need not be of one moment with what is read.
 func (c *runCounts) countOf(name string, statuses []workflow.RunStatus) (n int64) {

@@ -56,7 +56,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// What a transaction counted that failed is not counted.
+// The counts of a failed transaction are not kept.
 func TestCountsOfATransactionThatFails(t *testing.T) {
 	d := runsOfAllKinds(t)
 	ids := all(t, d.AllHeads(RunFilter{Status: []workflow.RunStatus{workflow.RunCompleted}, Limit: 2}))

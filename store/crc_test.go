@@ -32,9 +32,9 @@ func every(t testing.TB, d *Dir) {
 	}))
 }
 
-// Whatever changes in a row of a pawl.db that no engine has closed, it is not opened,
-// and Verify finds it, but where a chain of checksums does when it is read. SQLite
-// sees nothing wrong: indexes change with the rows.
+// A pawl.db that no engine has closed is not opened if any row of it has changed, and
+// Verify finds the change; some rows have a chain of checksums instead, which finds
+// it when they are read. SQLite sees nothing wrong: indexes change with the rows.
 func TestChangedRows(t *testing.T) {
 	proven := []string{"log", "parts", "definitions"}
 	path := t.TempDir()
@@ -102,8 +102,8 @@ func changeColumn(t *testing.T, dir, table, column, kind string) {
 	require.NoError(t, db.Close())
 }
 
-// Whoever reads a row that has changed while the directory was open is told so, and
-// so is whoever makes a backup of it.
+// If a row has changed while the directory was open, a read of it fails with that, and
+// so does a backup.
 func TestChangedRowsAreNotTold(t *testing.T) {
 	d, files := furnished(t, t.TempDir())
 	every(t, d)

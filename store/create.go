@@ -81,16 +81,16 @@ func (d *Dir) createIndex() error {
 	if err := d.syncDir("."); err != nil {
 		return err
 	}
-	// Whoever made the directory may not have made its name durable. Where it
-	// may not be looked at, that is not ours to do.
+	// The maker of the directory may not have made its name durable. Where the folder above may
+	// not be read, that is not ours to do.
 	if err := syncAbove(d.path); !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return nil
 }
 
-// makeLogDurable makes the write-ahead log, if there is none, and its name durable:
-// SQLite does not tell if it could not.
+// makeLogDurable makes the write-ahead log, if it is missing, and its name durable: SQLite does
+// not tell if it could not.
 //
 // The first commit syncs the contents of the log, and not that it has a name: a loss of power
 // could take the name, with all that was acknowledged. The check that a log must be there would

@@ -267,8 +267,8 @@ func TestNewerDirectory(t *testing.T) {
 	require.Equal(t, string(data), contents(path))
 }
 
-// What stands under the name of the folder for files that are being built is
-// removed before anything is written there: a link may lead to pawl.db itself.
+// Anything under the name of the folder for files that are being built is removed
+// before anything is written there: a link may lead to pawl.db itself.
 func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"link to the directory": func(path string) error { return os.Symlink(".", path) },
@@ -289,8 +289,8 @@ func TestNewFilesGoIntoOurOwnFolder(t *testing.T) {
 }
 
 // A log beside a pawl.db that was closed may be the last one, whose removal a loss
-// of power has undone. One that would change pawl.db is refused: what was
-// acknowledged since it was written would be gone without a word.
+// of power has undone. A log that would change pawl.db is refused: commits that
+// were acknowledged since it was written would be gone without a word.
 func TestClosedWithALog(t *testing.T) {
 	d := withoutRedo(t, open(t, t.TempDir()))
 	wal := d.pathOf(indexWAL)
@@ -344,9 +344,8 @@ func TestOlderIndex(t *testing.T) {
 	require.NoFileExists(t, path+"-shm")
 }
 
-// What SQLite would believe of a schema that has changed, in a directory that no
-// engine has closed: names, defaults, which rows an index has. What comments say may
-// change.
+// Changes of the schema that SQLite would believe, in a directory that no engine has
+// closed: names, defaults, which rows an index has. Comments may change.
 func TestDamagedSchema(t *testing.T) {
 	d := open(t, t.TempDir())
 	twoRuns(t, d)

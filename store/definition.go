@@ -44,7 +44,7 @@ func (d *Dir) Known(hash string) *workflow.Graph { return d.definitions.graphOf(
 
 // maxKnown bounds how many definitions are remembered, and how large they are together as JSON; in
 // memory they may be 40 times as large. Runs that are active hold their own. maxStored bounds the
-// hashes of which it is remembered that pawl.db has them: 200 bytes each.
+// hashes that are remembered as being in pawl.db: 200 bytes each.
 var (
 	maxKnown  = memo.Bounds{Entries: 1024, Bytes: 8 << 20}
 	maxStored = memo.Bounds{Entries: 1 << 14}

@@ -196,7 +196,7 @@ func (d *Dir) Epoch() workflow.Epoch { return d.epoch }
 // Secret returns 32 bytes that were drawn when the directory was made, and that its copies
 // have. Nothing shows them to anybody; nobody may change what is returned.
 //
-// Whoever has it can make keys of tasks that the engine accepts.
+// A person who has it can make keys of tasks that the engine accepts.
 func (d *Dir) Secret() []byte { return d.secret }
 
 // Failed is closed when everything fails with ErrFailed from then on.

@@ -10,9 +10,9 @@
 // up to date, in one transaction that all runs committing at that moment share:
 // one goroutine drains a channel. Most commits do nothing else; they are appended to the redo
 // log, which costs a fraction of that, and stand in pawl.db later, or never, because the run's file
-// has them by then. Whoever reads sees them all the same. When [Run.Commit] returns nil, everything in
-// it survives a crash. A large record is spilled first, in parts, so that no
-// commit keeps others waiting for long.
+// has them by then. Readers see them all the same. When [Run.Commit] returns nil, everything in it
+// survives a crash. A large record is spilled first, in parts, so that no commit keeps others waiting
+// for long.
 //
 // A flush brings a run's private file up to date with its state, journal and
 // events, off the path of commits, and then removes the records from the log.
@@ -31,8 +31,8 @@
 //
 // A [Dir] may be used by many goroutines. A [Run] belongs to one.
 //
-// What is in pawl.db and in the files of runs, row by row, is the business of the packages
-// index and runfile; this one knows the directory, and when its files are written and read.
+// The packages index and runfile know what is in pawl.db and in the files of runs, row by row;
+// this one knows the directory, and when its files are written and read.
 //
 // [Dir.Backup] copies a directory that is in use. One that no engine has open is verified
 // and repaired by package rescue, which reads it through an [Inspection].
@@ -46,17 +46,17 @@
 //   - Before the COMMIT of a transaction: the write-ahead log has frames without an end, which
 //     SQLite passes over. No caller of that transaction was answered.
 //   - Between the COMMIT and the answer: the records are there or, after a loss of power before
-//     the sync, not there; never a part of them. Whoever asks again finds a run that has taken the
+//     the sync, not there; never a part of them. A caller that asks again finds a run that has taken the
 //     message, and the message is a repetition.
 //   - Between the parts of a spill: no record names the parts, and the next Open drops them.
-//   - While a commit is appended to the redo log: a frame that is not whole is none. Once it is, the next
-//     Open executes it.
+//   - While a commit is appended to the redo log: a frame that is not whole does not count. Once it is whole, the
+//     next Open executes it.
 //   - While commits move from the redo log into pawl.db: both have some of them, and to execute those of
 //     the redo log again changes nothing.
 //   - While a file is built, renamed and synced: the index names the old file, and the log has all
 //     records behind that. The flush is made again, over the file that nobody names.
 //   - After the index names the new file: the records that it holds may still be in the log. They
-//     are dead, for whoever reads begins behind the last record of the file; the next Open drops
+//     are dead, for a reader begins behind the last record of the file; the next Open drops
 //     them. The old file may be left, under the name that the next flush of the run writes to.
 //   - In a checkpoint: SQLite moves the log into pawl.db again, page by page, with the same outcome.
 //   - While Close runs: once the log is moved, the lock record says that pawl.db is closed, first
@@ -68,7 +68,7 @@
 // The connection to pawl.db is guarded by one lock, which a transaction holds from its first
 // statement to its sync. Readers take another lock before it, one after the other, so that a
 // commit never waits for more than one of them; they read lists in pages, and large records in
-// parts. What may be large is encoded, encrypted and decoded before or after, without the lock.
+// parts. Large values are encoded, encrypted and decoded before or after, without the lock.
 //
 // The order of the three layers is: the owner of a run plans, and calls [Run.Commit], which
 // blocks; only then do effects leave; and from time to time the owner calls [Run.Flush], which

@@ -98,8 +98,8 @@ func TestALongLogHasZerosBehindIt(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(d.path, indexWAL))
 }
 
-// What moves out of the redo log is not synced, but before another transaction stands behind it: a log that a loss
-// of power leaves with a hole would be refused.
+// Records that move out of the redo log are not synced until another transaction is to stand behind them: a log
+// that a loss of power leaves with a hole would be refused.
 func TestWhatMovesIsSyncedBeforeTheNextTransaction(t *testing.T) {
 	hook := &testhook.Hook{}
 	d := openWith(t, t.TempDir(), Options{Hook: hook})

@@ -17,7 +17,7 @@ import (
 func TestAListGoesOnBehindItsEffort(t *testing.T) {
 	d := runsOfAllKinds(t)
 	dear := `[1,2,3,4,5,6,7,8].all(x, [1,2,3,4,5,6,7,8].exists(y, x == y)) && run.startsWith("ord") && labels.half != "x"`
-	rare := dear + ` && run == "order-7" || run.endsWith("91")` // of which most pages have none
+	rare := dear + ` && run == "order-7" || run.endsWith("91")` // most pages have no such run
 	for name, f := range map[string]RunFilter{
 		"up": {Where: dear}, "down": {Where: dear, Newest: true}, "few": {Where: rare}, "by label": {Where: dear, Labels: map[string]string{"half": "1"}},
 		"by status": {Where: dear, Status: []workflow.RunStatus{workflow.RunRunning}}, "without a condition": {Since: at(1)},

@@ -27,8 +27,8 @@ const (
 )
 
 // Ended yields the runs without a parent that have ended, in the order of their ends, or
-// with newest in the opposite one, in pages: commits go on in between. What it says is not
-// compared with its checksum: look at the head of a run before you act on it.
+// with newest in the opposite one, in pages: commits go on in between. The rows are not
+// compared with their checksums: look at the head of a run before you act on it.
 //
 // Retention and purges go through it, page by page, and purge what they have read: the next page
 // goes on behind an instant and a number, whether or not those runs are there still.

@@ -13,8 +13,8 @@ import (
 )
 
 // checkEpoch refuses a pawl.db, or a write-ahead log, of an older time, and, where no
-// hash is known, a pawl.db of which the pages do not agree or a row has changed. It
-// changes neither.
+// hash is known, a pawl.db whose pages do not agree or with a row that has changed.
+// It changes neither.
 //
 // The epoch tells a pawl.db that was put back from a backup, or a log that belongs to another
 // one: their rows are sound, and the runs in them would go on from an earlier moment without
@@ -55,7 +55,7 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 	return d.indexError(err)
 }
 
-// checkUnsealed returns what is wrong with a pawl.db of which no hash is known, "" if
+// checkUnsealed returns what is wrong with a pawl.db without a known hash, "" if
 // nothing. It looks at what has changed since the last mark, or at everything if that
 // cannot be told.
 //
@@ -116,7 +116,8 @@ func compareFingerprint(db *sqlite.Conn, want string) (wrong string, err error) 
 // write-ahead log changed. It fails with SQLite's own error if somebody has locked pawl.db.
 //
 // SQLite reads the log as well, so read sees what an engine would see that opens the directory.
-// What a reader leaves is removed, or the checks that follow would take it for an engine's.
+// Files that a reader leaves are removed, or the checks that follow would take them for an
+// engine's.
 func (d *Dir) probeIndex(read func(*sqlite.Conn) error) error {
 	log, err := d.hasName(indexWAL)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// What is deleted from pawl.db is overwritten where its page is written anyway. It is left in the logs, and in pages that become free
-// as a whole, since every flush would have to write each of them. Where something was deleted for good, such as by a purge, a goroutine erases
-// it there, eraseAfter later; Close does what is left to be done.
+// Data that are deleted from pawl.db are overwritten where their page is written anyway. They are left in the logs, and in pages that become
+// free as a whole, since every flush would have to write each of them. Where data were deleted for good, such as by a purge, a goroutine
+// erases them there, eraseAfter later; Close does the rest of it.
 //
 // Free pages are given back: SQLite puts pages of the end in their place, some at a time, and the file becomes shorter. Where that
 // takes long, or pawl.db was made before it could be done, they are overwritten with zeros, and stay.
@@ -71,7 +71,7 @@ func (d *Dir) wakeEraser() {
 	}
 }
 
-// startEraser begins the goroutine, as a last step of Open. What the last engine has deleted before it died is erased first.
+// startEraser begins the goroutine, as a last step of Open. It erases first the data that the last engine has deleted before it died.
 func (d *Dir) startEraser() {
 	d.mu.Lock()
 	if d.erase {
@@ -133,7 +133,7 @@ func (d *Dir) isClosing() bool {
 }
 
 // eraseDeleted erases what was deleted before it is called: first in the free pages of pawl.db, and then, by a checkpoint, in the logs, which
-// have the pages as they were. What is deleted meanwhile is erased the next time.
+// have the pages as they were. Data that are deleted meanwhile are erased the next time.
 func (d *Dir) eraseDeleted() error {
 	d.mu.Lock()
 	erase := d.erase
@@ -154,7 +154,7 @@ func (d *Dir) eraseDeleted() error {
 	return err
 }
 
-// emptyLogs moves everything into pawl.db, so that nothing is left in the logs. What takes longest is done while others commit.
+// emptyLogs moves everything into pawl.db, so that nothing is left in the logs. The longest work is done while others commit.
 func (d *Dir) emptyLogs() error {
 	if err := d.moveBehind(context.Background()); err != nil {
 		return err

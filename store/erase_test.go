@@ -182,7 +182,7 @@ func TestFreePagesAreOverwritten(t *testing.T) {
 	}
 }
 
-// What was purged in a life that ended with a crash is erased when the next one ends.
+// Data that were purged in a life that ended with a crash are erased when the next one ends.
 func TestACrashDefersErasing(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")

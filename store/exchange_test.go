@@ -18,8 +18,8 @@ func checkpoint(t *testing.T, d *Dir) {
 	require.NoError(t, d.readIndex(func(db *sqlite.Conn) error { return db.Script(`PRAGMA wal_checkpoint(TRUNCATE)`) }))
 }
 
-// exchanged returns a directory of which pawl.db was put back to an earlier moment, by a
-// rename, while it was open, and has had commits before and after that.
+// exchanged returns a directory with commits before and after its pawl.db was put back
+// to an earlier moment, by a rename, while it was open.
 func exchanged(t *testing.T) *Dir {
 	d := open(t, t.TempDir())
 	run := func(id workflow.RunID) {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 )
 
-// A lock record of which only a part was written says nothing, wherever it was cut.
+// A lock record that was written in part says nothing, wherever it was cut.
 func TestTornMark(t *testing.T) {
 	path := t.TempDir()
 	d, err := Open(path, Options{})

@@ -19,13 +19,13 @@ type Member struct {
 	row  index.Row
 }
 
-// FileSize returns how many bytes the file of the run has, 0 if there is none yet.
+// FileSize returns how many bytes the file of the run has, 0 if there is no file yet.
 func (m *Member) FileSize() int64 { return m.row.FileSize }
 
 // A Family is a run with all runs below it: the run itself comes first, and each other behind its parent.
 type Family []Member
 
-// What a purge asks is answered for many runs by one statement each. The index over parents has children in the order of their
+// One statement answers each question of a purge for many runs. The index over parents has children in the order of their
 // numbers; a scalar subquery keeps SQLite from compiling the statement anew for each parent, since the index is a partial one.
 const (
 	getRunsOf = index.RunColumns + `WHERE id IN (SELECT value FROM json_each(?))`
@@ -35,7 +35,7 @@ const (
 )
 
 // Families returns some runs, each with all that are below it, as a purge asks for them. A run that is not there, or cannot be
-// read, has an Err. What is below one of the given runs is found also if that one cannot be read.
+// read, has an Err. The runs below a given run are found also if that run cannot be read.
 //
 // Many families are read with one turn at the lock: a turn ends when it has looked at so many rows and parents as a page
 // of a list has, so that no commit waits for a large family.
@@ -52,7 +52,7 @@ func (d *Dir) Families(ctx context.Context, roots []workflow.RunID) ([]Family, e
 	return r.families, nil
 }
 
-// A familyReader reads families. What it is still to look at is in roots, asked and parents.
+// A familyReader reads families. The runs that it has still to look at are in roots, asked and parents.
 type familyReader struct {
 	d        *Dir
 	families []Family

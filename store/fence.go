@@ -14,12 +14,12 @@ import (
 
 // Fence makes everything fail with ErrClosed from now on, as if the process had
 // died: a commit that has not begun never happens, and Close leaves the lock record
-// of an engine that did not close. A commit that is under way is waited for. What
-// the files hold at that moment is what a crash would leave.
+// of an engine that did not close. A commit that is under way is waited for. The
+// files then hold what a crash at that moment would leave.
 //
-// It is how an engine is stopped dead within a process: by tests, which let another engine open
-// the directory as after kill -9, and see what it finds. What waits in the queue of the committer
-// is answered with ErrClosed, as is every reader. The lock is not given back before Close.
+// It stops an engine dead within a process: tests let another engine open the directory as after
+// kill -9, and see what it finds. Requests in the queue of the committer are answered with
+// ErrClosed, as is every reader. The lock is not given back before Close.
 func (d *Dir) Fence() {
 	if d.remote != nil {
 		d.remote.stop(ErrClosed) // a commit may wait for the log

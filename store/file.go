@@ -69,7 +69,7 @@ func (d *Dir) openRunFile(r *index.Row) (*os.File, error) {
 // copyContent copies the file that a row names, from its beginning, and proves that it is
 // what was written.
 //
-// What was written to the copy is of no use if it fails: the caller removes it.
+// If it fails, the copy is of no use: the caller removes it.
 func (d *Dir) copyContent(to io.Writer, from *os.File, r *index.Row) error {
 	sum := sha256.New()
 	_, err := pace.Copy(io.MultiWriter(sum, to), from)

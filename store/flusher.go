@@ -60,7 +60,7 @@ type flushRequest struct {
 // queue; busy, in the hands of a worker; or postponed, which counts as queued. Two workers never
 // build files of the same run, which would both take the slot that is free.
 type runFlushes struct {
-	row      index.Row // its constant columns: which run it is, and of which definition
+	row      index.Row // its constant columns: the run and its definition
 	requests []*flushRequest
 	lent     int64 // the number of the run, if borrowRun has made this for it; row is known with the first request
 	busy     bool  // a worker flushes the run, or it is lent
@@ -98,8 +98,8 @@ const (
 	// once before each transaction that drops such records. A crash leaves them.
 	trimming flushStage = "trimming"
 	trimmed  flushStage = "trimmed" // the log is trimmed
-	// What the redo log has is about to be in pawl.db; passed whenever it moves there by itself. A crash leaves it
-	// in the redo log.
+	// The commits of the redo log are about to be in pawl.db; passed whenever they move there by themselves. A
+	// crash leaves it in the redo log.
 	moving flushStage = "moving"
 )
 
@@ -268,10 +268,10 @@ func (f *flusher) nextBatch() (out []*flushJob) {
 // batchDone takes note of how the jobs of a batch went and returns the callbacks that
 // are due.
 //
-// What failed goes in front of what has come meanwhile, in the order of the records, and is tried
-// again with the next request: an error such as that of a full disk would come again at once. The
-// callbacks are called by the worker after that, without the lock, since they may ask for a
-// flush.
+// Failed jobs go in front of those that have come meanwhile, in the order of the records, and are
+// tried again with the next request: an error such as that of a full disk would come again at
+// once. The callbacks are called by the worker after that, without the lock, since they may ask
+// for a flush.
 func (f *flusher) batchDone(jobs []*flushJob) (due []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

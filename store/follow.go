@@ -29,9 +29,9 @@ type FollowOptions struct {
 // A FollowReport says how far a copy of the directory is.
 type FollowReport struct {
 	Position Position  `json:"position"` // the place of the last entry in the log
-	At       time.Time `json:"at"`       // the moment as of which the copy has everything
+	At       time.Time `json:"at"`       // the copy has everything up to this moment
 	Waiting  int       `json:"waiting"`  // transactions that the log has not got yet
-	Base     time.Time `json:"base"`     // when the last base was made; zero: there is none yet
+	Base     time.Time `json:"base"`     // when the last base was made; zero: never
 	Err      error     `json:"-"`        // why the last attempt to write to the copy failed; it is repeated
 }
 
@@ -65,9 +65,9 @@ const drainTime = 10 * time.Second
 // else has taken the log.
 //
 // A follower loses nothing but the last moments: an entry is repeated until the log has it, each
-// entry follows the one before, and what a base lacks stands in the log behind the opening or the
-// base before it, from where a restoration begins to look. What the log names can always be
-// restored, whatever is cut short.
+// entry follows the one before, and the changes that a base lacks stand in the log behind the
+// opening or the base before it, from where a restoration begins to look. Everything that the log
+// names can always be restored, whatever is cut short.
 func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 	if ctx == nil || o.Log == nil || o.Bases == nil {
 		return fmt.Errorf("follow: %w", errNoPlace)

@@ -21,9 +21,9 @@ func (f *follower) isBaseDue() bool {
 
 // startBase makes a base, beside the changes that are shipped meanwhile.
 //
-// Changes are shipped meanwhile. Those that the base has as well are passed over when it is
-// restored, by their numbers. stale is taken back at the beginning: changes that are lost from
-// now on need another base, for this one may have been copied before them.
+// Changes that the base has as well are passed over when it is restored, by their numbers.
+// stale is taken back at the beginning: changes that are lost from now on need another base,
+// for this one may have been copied before them.
 func (f *follower) startBase(ctx context.Context) {
 	f.mending = f.mending || f.stale
 	f.busy, f.stale, f.since, f.begun = true, false, 0, time.Now()

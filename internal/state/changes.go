@@ -84,7 +84,7 @@ func (c *changes) addWrite(s *State, w DataChange) {
 		c.latest[key] = len(c.writes)
 	// An element may lie in a list that an earlier set of the list, or of anything around it, began.
 	case DataAppend:
-		// What cleared the list must stay before the elements.
+		// The write that cleared the list must stay before the elements.
 		for _, p := range w.Path {
 			key += fmt.Sprintf("/%d:%s", len(p), p)
 			delete(c.latest, key)
@@ -207,8 +207,8 @@ func Restore(g *workflow.Graph, rows Rows) *State {
 	for _, w := range rows.Data {
 		s.RestoreData(w)
 	}
-	// The facts come last, since the Put methods have moved NextToken, NextGroup and NextSignal. What the store knows
-	// already is no change.
+	// The facts come last, since the Put methods have moved NextToken, NextGroup and NextSignal. Facts that the store
+	// knows already are no change.
 	s.Facts = rows.Facts
 	s.TakeChanges()
 	s.TakeListings()

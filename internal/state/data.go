@@ -8,12 +8,11 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A layer holds what one scope has written below one path. What it does not hold shows through from the layers
-// beneath: the enclosing scope's, and, in an overlay, those of the state that it lies over. Layers are owned by their
-// State; the values in them are immutable and shared. Example: the run has state {a: 1, log: [x]}, and a branch sets
-// state.b and appends y to state.log. The layer of the branch has, at state, the fields b, with set, and log, with
-// the tail [y]; in it nothing is copied. The branch sees {a: 1, b: ..., log: [x, y]}, also when the run sets a
-// meanwhile.
+// A layer holds what one scope has written below one path. Everything else shows through from the layers beneath: the
+// enclosing scope's, and, in an overlay, those of the state that it lies over. Layers are owned by their State; the
+// values in them are immutable and shared. Example: the run has state {a: 1, log: [x]}, and a branch sets state.b and
+// appends y to state.log. The layer of the branch has, at state, the fields b, with set, and log, with the tail [y];
+// in it nothing is copied. The branch sees {a: 1, b: ..., log: [x, y]}, also when the run sets a meanwhile.
 type layer struct {
 	set    bool       // value hides everything beneath
 	value  any        // with set
@@ -66,8 +65,8 @@ func (s sheet) plainValue() (any, bool) {
 	return s.layer.value, s.layer.set
 }
 
-// A view is what a scope sees at one path: sheets, innermost first, of which only the last may hide. An empty view is
-// a missing value. Values are resolved when an expression asks for them: a view of a large state costs nothing, and
+// A view is what a scope sees at one path: sheets, innermost first; only the last may hide. An empty view is a
+// missing value. Values are resolved when an expression asks for them: a view of a large state costs nothing, and
 // only the path that is read is followed.
 type view []sheet
 

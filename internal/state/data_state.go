@@ -58,8 +58,8 @@ func (s *State) layersOf(sc workflow.Scope) view {
 }
 
 // SetData sets the value at path in scope sc. Missing parents are made. Fields and elements that this scope has
-// written below path are gone: the new value takes their place. What an enclosing scope has there is hidden from now
-// on, and not changed.
+// written below path are gone: the new value takes their place. The value of an enclosing scope there is hidden from
+// now on, and not changed.
 func (s *State) SetData(sc workflow.Scope, path []string, v any) {
 	l := s.ownLayer(sc).layerAt(path)
 	*l = layer{set: true, value: v}

@@ -106,8 +106,8 @@ func (m dataModel) requireSame(t *rapid.T, s *State) {
 	}
 }
 
-// What a scope sees is what encloses it with its own writes over it: in a
-// state, in overlays of it, and in what a store restores.
+// A scope sees the data of the scopes around it with its own writes over them:
+// in a state, in overlays of it, and in a state that a store restores.
 func TestDataScopes(t *testing.T) {
 	harness.CheckProperty(t, func(t *rapid.T) {
 		s, model := dataState(t), dataModel{}

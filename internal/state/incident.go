@@ -13,7 +13,7 @@ import (
 // it may move on from there without a join: all that fires first: a live token that does not wait
 // at one, and a group that gathers and began there, since it may fail there or get more branches.
 type joinCounts struct {
-	// What is 0 has no entry in standing and places; in lines it may have one.
+	// A count of 0 has no entry in standing and places; in lines it may have one.
 	standing map[workflow.NodeID]int       // tokens and groups
 	lines    map[workflow.TransitionID]int // branches in which a token waits that came by it
 	places   map[workflow.NodeID]int       // branches in which a token waits at the node

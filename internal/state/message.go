@@ -11,8 +11,8 @@ import (
 // A Message is something that a run's actor receives. Its variants are the
 // types below and no others; they are part of the journal's format.
 //
-// The state of the run, the message and the instant are all that a planner reads: a message must carry whatever the
-// decision depends on. One that is refused, or changes nothing, leaves no record.
+// The state of the run, the message and the instant are all that a planner reads: a message must carry everything
+// else that the decision depends on. A message that is refused, or changes nothing, leaves no record.
 //
 //sumtype:decl
 type Message interface{ isMessage() }
@@ -25,7 +25,7 @@ type (
 		Pins   workflow.Pins     `json:"pins,omitzero"`   // the definitions of subworkflows
 		Tenant string            `json:"tenant,omitzero"` // on whose behalf
 		Labels map[string]string `json:"labels,omitzero"` // nil without
-		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so, of which this one is a fork
+		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
 		Act    Act               `json:"act,omitzero"`
 	}
 	// TaskCompleted reports the output of an attempt. The result of an attempt counts once. Token, Attempt and Epoch

@@ -30,7 +30,7 @@ func (s *State) PutRevision(r Revision) {
 		*s = *fresh.Overlay()
 		return
 	}
-	// The restored state takes all of its rows for stored. What the store lacks is what it lacked before, and the
+	// The restored state takes all of its rows for stored. The store lacks the rows that it lacked before, and the
 	// revision.
 	fresh.tokens.dirty, fresh.groups.dirty, fresh.signals.dirty = s.tokens.dirty, s.groups.dirty, s.signals.dirty
 	fresh.changes, fresh.listings = s.changes, s.listings

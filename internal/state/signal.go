@@ -13,7 +13,7 @@ import (
 type SignalID int64
 
 // A KeptSignal is an event that came before anybody waited for it, or an id that must not count twice. Signals are
-// immutable but for size, which PutSignal sets. Those that are done stay as rows, without a payload to speak of:
+// immutable but for size, which PutSignal sets. Signals that are done stay as rows, almost without a payload:
 // their ids are known for ever.
 type KeptSignal struct {
 	// Seq is also the order in which signals are taken.

@@ -40,15 +40,15 @@ type Facts struct {
 }
 
 // State is everything a planner sees of a run: its facts, tokens, groups and
-// data. One goroutine owns it. What its methods return is shared and must not
-// be modified; the Put and Set methods replace it.
+// data. One goroutine owns it. Values that its methods return are shared and
+// must not be modified; the Put and Set methods replace them.
 //
 // An overlay is a State that lies over another one: it reads through to it,
 // keeps its own changes, and leaves the other as it is. It is valid as long as
 // the other does not change.
 //
-// What always holds, beside what is written above Token, Group and Branch
-// (recount.Invariants and recount.Check check it):
+// The invariants, beside those that are written above Token, Group and Branch (recount.Invariants and recount.Check
+// check them):
 //
 //   - Tokens are conserved: 1..NextToken-1 are all there, each either live or
 //     ended, and likewise the groups 1..NextGroup-1.
@@ -221,8 +221,8 @@ func (s *State) PutToken(t *Token) {
 	if old == nil {
 		s.NextToken = t.ID + 1
 	}
-	// What it brings to a join is counted by the status of its branch, which a change of the token does not touch: it
-	// may be taken off before the row is replaced and added after.
+	// The bytes that it brings to a join are counted by the status of its branch, which a change of the token does
+	// not touch: they may be taken off before the row is replaced and added after.
 	s.countBytes(old, -1)
 	s.tokens.putRow(t.ID, t)
 	s.countBytes(t, +1)

@@ -51,9 +51,9 @@ func (s *State) countGathering(sc workflow.Scope, d int) {
 	}
 }
 
-// countBytes adds what t brings to the join of its group, or takes it off, if its branch has arrived there. The
-// planner fails a group of which the sum shows that the merged value will be too large, without waiting for the other
-// branches.
+// countBytes adds the bytes that t brings to the join of its group, or takes them off, if its branch has arrived
+// there. If the sum shows that the merged value will be too large, the planner fails the group without waiting for
+// the other branches.
 func (s *State) countBytes(t *Token, d int) {
 	if t == nil || siblingWait(t) == 0 || t.Source == nil || s.Branch(t.Scope).Status != BranchArrived {
 		return

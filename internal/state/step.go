@@ -5,7 +5,7 @@ import "github.com/pawl-run/pawl/workflow"
 // A StepPhase says how a node of a dag stands.
 type StepPhase uint8
 
-// The phases of a step. Those from StepDone on are final.
+// The phases of a step. StepDone and the ones after it are final.
 const (
 	StepWaiting StepPhase = iota // for its incoming transitions
 	StepStarted                  // its token is made

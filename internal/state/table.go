@@ -65,8 +65,8 @@ func (t *table[K, V]) putRow(id K, v *V) {
 	t.dirty.markRow(id)
 }
 
-// putCounts is putRow for a row of which only that changes which is counted from other rows: nothing that a store
-// keeps. Were such rows dirty, every flush would write the groups around all that moved.
+// putCounts is putRow for a row that changes only in what is counted from other rows, which no store keeps. Were such
+// rows dirty, every flush would write the groups around all that moved.
 func (t *table[K, V]) putCounts(id K, v *V) {
 	if t.base != nil {
 		if t.own == nil {

@@ -107,8 +107,8 @@ func TestAgendaOrder(t *testing.T) {
 	require.Equal(t, []Item{{At: at, Token: 2}, {At: at, Token: 9}, {At: at, Group: 1}, {At: at, Group: 2}, {At: at.Add(1), Token: 1}}, items)
 }
 
-// Of an overlay that is discarded nothing is left in those that have its memory, over whichever state, however much it
-// held; a state that has given it away keeps none.
+// Data of a discarded overlay never show in an overlay that gets its memory, over any state, however much it held; a
+// state that has given the memory away keeps none of it.
 func TestDiscard(t *testing.T) {
 	base := NewState("r", &workflow.Graph{})
 	for _, branches := range []int{1, 100} {

@@ -15,7 +15,7 @@ type Counts map[workflow.TransitionID]int
 // A Token is one thread of execution. Tokens are immutable: a change replaces
 // the token in its State.
 //
-// What always holds, after every decision (recount.Invariants checks it):
+// The invariants, after every decision (recount.Invariants checks them):
 //
 //   - Ids are given from 1 without gaps, and a token is younger than its parent.
 //   - A token whose status is terminal never changes again. It waits for nothing
@@ -141,7 +141,7 @@ type Spawn struct {
 // A Group is one occurrence of a fan-out: a name, the token that fanned out and
 // this routing of it. Groups are immutable: a change replaces the group.
 //
-// What always holds, after every decision (recount.Invariants checks it):
+// The invariants, after every decision (recount.Invariants checks them):
 //
 //   - Branches have the indices 0..Total-1, each once. Branch i begins with
 //     token TokenOf(i), whose parent is Origin and which is younger than Origin;
@@ -154,7 +154,7 @@ type Spawn struct {
 //   - Between two messages at most Max branches run, if there is a Max.
 //   - Phase leaves Gathering once and then stays: a join fires at most once.
 //   - Only a group that gathers has a Due, and a failed one holds no live token.
-//     One that fired or was abandoned may hold stragglers.
+//     A group that fired or was abandoned may hold stragglers.
 //   - Live, Inner and Bytes are counted from the tokens and groups within; they
 //     are rebuilt when a state is loaded.
 //   - A group is Open until CloseGroup makes it Closed, never both. While a group
@@ -216,8 +216,8 @@ func (g *Group) TokenOf(i int) workflow.TokenID {
 func (g *Group) UnresolvedBranches() int { return g.Total - g.Arrived - g.Ended - g.Failed }
 
 // RunningBranches returns how many branches of g have begun and are not resolved. The resolved branches that have not
-// begun are not among the started ones, and are therefore added again: with 5 branches, of which 2 have begun and one
-// of the other 3 was cancelled, it is 2 - 1 + 1 = 2.
+// begun are not among the started ones, and are therefore added again: with 5 branches, where 2 have begun and one of
+// the other 3 was cancelled, it is 2 - 1 + 1 = 2.
 func (g *Group) RunningBranches() int {
 	return g.Started - g.Arrived - g.Ended - g.Failed + g.Unstarted
 }
@@ -253,7 +253,7 @@ func (g *Group) SpawnOf(i int) (workflow.TransitionID, int) {
 // file; the number is not stored.
 type BranchStatus uint8
 
-// The statuses of a branch. Those from BranchArrived on are resolved.
+// The statuses of a branch. With BranchArrived and the ones after it, the branch is resolved.
 const (
 	BranchRunning BranchStatus = iota
 	BranchArrived
@@ -279,12 +279,12 @@ func ParseBranchStatus(text string) (BranchStatus, error) {
 // A Branch is everything that grew from one sibling of a group. Only Status and
 // Failure are facts; the rest is counted from the tokens.
 //
-// What always holds, after every decision (recount.Invariants checks it):
+// The invariants, after every decision (recount.Invariants checks them):
 //
 //   - Status leaves BranchRunning once and then stays. Failure is set with
 //     BranchFailed, and only then.
 //   - Tokens and Groups are sorted and have no id twice.
-//   - Of a group that has not fired, Waiting <= Live. A running branch arrives
+//   - While the group has not fired, Waiting <= Live. A running branch arrives
 //     when they are equal and above 0 and no group gathers in it.
 //   - A failed branch holds no live token: failing it cancelled them.
 //   - Live leaves out the tokens of groups that have fired inside the branch:

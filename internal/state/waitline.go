@@ -60,7 +60,7 @@ func (s *State) FirstInLine(k WaitKey) *Token {
 }
 
 // spotsOf yields the spots of a line, stale ones included: those of the base first, then those that overlays added.
-// What an overlay adds has begun to wait later than everything beneath, so that no sorting is needed.
+// The tokens of an overlay have begun to wait later than all beneath, so that no sorting is needed.
 func (s *State) spotsOf(k WaitKey) iter.Seq[spot] {
 	return func(yield func(spot) bool) {
 		for _, line := range s.lineParts(k) {

@@ -35,8 +35,7 @@ type Log struct {
 // nameDigits is the length of the name of an entry.
 const nameDigits = 20
 
-// Open opens the log in a folder, which it makes if there is none. Who only reads it need
-// not take it.
+// Open opens the log in a folder, which it makes if it is missing. A reader need not take the log.
 func Open(dir string) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
@@ -107,7 +106,7 @@ func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) 
 	return l.last, nil
 }
 
-// checkContext fails if the context has ended, or there is none.
+// checkContext fails if the context has ended, or is nil.
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
 		return errors.New("the context is nil")
