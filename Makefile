@@ -1,4 +1,4 @@
-# What there is to run, beside the go command. internal/harness/NOTES.md says what
+# What there is to run, beside the go command. internal/testing/harness/NOTES.md says what
 # each target shows, and how long it takes.
 
 GO       ?= go
@@ -24,33 +24,33 @@ torture: kills damage disk owners bombs arguments planted remote simulate fuzz #
 kills damage disk owners bombs arguments remote simulate planted: export PAWL_TEST = release
 
 kills: ## SIGKILL at every hit of every failpoint
-	$(GO) test ./internal/crashtest -v -timeout 6h
-	$(GO) test ./internal/crashtest -v -timeout 6h -crash.disk -crash.seed 2
+	$(GO) test ./internal/testing/crashtest -v -timeout 6h
+	$(GO) test ./internal/testing/crashtest -v -timeout 6h -crash.disk -crash.seed 2
 
 damage: ## power loss, torn logs, flipped bits, files of others
-	$(GO) test ./internal/damagetest -v -timeout 6h
+	$(GO) test ./internal/testing/damagetest -v -timeout 6h
 
 disk: ## full disks, I/O errors and kills at every system call, descriptors
-	$(GO) test ./internal/disktest -v -timeout 6h
+	$(GO) test ./internal/testing/disktest -v -timeout 6h
 
 owners: ## two processes and two engines on one directory, clocks, shutdowns
-	$(GO) test ./internal/ownertest -v -timeout 6h
+	$(GO) test ./internal/testing/ownertest -v -timeout 6h
 
 bombs: ## limits, hostile names and texts, runs without end
-	$(GO) test ./internal/bombtest -v -timeout 6h
+	$(GO) test ./internal/testing/bombtest -v -timeout 6h
 
 arguments: ## every exported function with many odd arguments
-	$(GO) test ./internal/zerotest -v -timeout 6h
+	$(GO) test ./internal/testing/zerotest -v -timeout 6h
 
 remote: ## directories whose commits a log outside keeps: 100,000 seeds, then nodes and NATS servers that are harmed
 	$(GO) test . ./cluster -run 'Remote|Faults' -v -timeout 24h
 	$(GO) test -C nats/test -v -timeout 24h ./...
 
 simulate: ## the seeds SEEDS of the simulator
-	$(GO) test ./internal/simulator -v -timeout 24h -sim.seed $(SEEDS)
+	$(GO) test ./internal/testing/simulator -v -timeout 24h -sim.seed $(SEEDS)
 
 planted: ## plant known bugs in a copy; every one must be caught
-	$(GO) test ./internal/planted -v -timeout 1h
+	$(GO) test ./internal/testing/planted -v -timeout 1h
 
 fuzz: ## every fuzz target, FUZZTIME each, two at a time
-	$(GO) run ./internal/fuzzall -time $(FUZZTIME)
+	$(GO) run ./internal/testing/fuzzall -time $(FUZZTIME)

@@ -18,8 +18,8 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/store/folderlog"
 	"github.com/pawl-run/pawl/store/logtest"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness/shown"
+	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
 // runExample runs an example as its README says, with arguments, and returns what it prints.

@@ -3,7 +3,7 @@ package pawltest
 import (
 	"testing"
 
-	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // TestMain fails if a test leaves a goroutine behind.

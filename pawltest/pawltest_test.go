@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // folders returns the folders of scenarios that there are.

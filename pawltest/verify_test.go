@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/pawl-run/pawl/internal/harness"
-	"github.com/pawl-run/pawl/internal/harness/replays"
+	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/rescue"
 )
 

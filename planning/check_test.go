@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-run/pawl/internal/recount"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/recount"
 	"github.com/pawl-run/pawl/workflow"
 )
 

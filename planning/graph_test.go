@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pawl-run/pawl/internal/reference"
+	"github.com/pawl-run/pawl/internal/testing/reference"
 )
 
 // A sketch draws definitions of the reference: any graph in which every cycle

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -199,7 +199,7 @@ func TestPatchedRefuses(t *testing.T) {
 
 // Copies that would grow without bound are refused.
 func TestPatchBomb(t *testing.T) {
-	harness.RequireLevel(t, harness.Gate, "internal/bombtest has copies that double as well")
+	harness.RequireLevel(t, harness.Gate, "internal/testing/bombtest has copies that double as well")
 	ops := []any{operation("add", "/nodes/a/outputSchema", map[string]any{"description": string(make([]byte, 1<<19))})}
 	for i := range 40 {
 		ops = append(ops, map[string]any{"op": "copy", "from": "/nodes", "path": fmt.Sprintf("/nodes/a/outputSchema/x%d", i)})

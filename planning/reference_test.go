@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/internal/harness"
-	"github.com/pawl-run/pawl/internal/reference"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/internal/testing/reference"
 	"github.com/pawl-run/pawl/workflow"
 )
 

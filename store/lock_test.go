@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // Open waits while somebody else has the directory, for a second unless it is told otherwise, and

@@ -16,8 +16,8 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/harness"
-	"github.com/pawl-run/pawl/internal/harness/replays"
+	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 	"github.com/stretchr/testify/require"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/harness"
 	"github.com/pawl-run/pawl/internal/rate"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness/shown"
+	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
 // The totals and the critical path are those that one loop over the packages,

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness"
-	"github.com/pawl-run/pawl/internal/harness/shown"
+	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
 const childOf = "FANOUT_CHILD"

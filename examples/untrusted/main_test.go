@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness/shown"
+	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
 func TestUntrusted(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness/shown"
+	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
 // TestMain lets the test binary be a worker.

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	rewriteFigures = flag.Bool("figures.rewrite", false, "write internal/harness/figures.md anew from internal/harness/figures.tsv")
+	rewriteFigures = flag.Bool("figures.rewrite", false, "write internal/testing/harness/figures.md anew from internal/testing/harness/figures.tsv")
 	numeric        = regexp.MustCompile(`^[0-9][0-9,.]*( (ms|s))?$|^$`)
 )
 
@@ -65,9 +65,9 @@ func renderTable(page *strings.Builder, rows [][]string) {
 	page.WriteString("\n")
 }
 
-// TestFigures compares internal/harness/figures.md with the page made of internal/harness/figures.tsv.
+// TestFigures compares internal/testing/harness/figures.md with the page made of internal/testing/harness/figures.tsv.
 func TestFigures(t *testing.T) {
-	harness := filepath.Join("..", "harness")
+	harness := filepath.Join("..", "testing", "harness")
 	data, err := os.ReadFile(filepath.Join(harness, "figures.tsv"))
 	require.NoError(t, err)
 	path := filepath.Join(harness, "figures.md")
@@ -76,5 +76,5 @@ func TestFigures(t *testing.T) {
 	}
 	page, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, renderFigures(string(data)), string(page), "internal/harness/figures.md is not the page of internal/harness/figures.tsv: run with -figures.rewrite")
+	require.Equal(t, renderFigures(string(data)), string(page), "internal/testing/harness/figures.md is not the page of internal/testing/harness/figures.tsv: run with -figures.rewrite")
 }

@@ -142,7 +142,7 @@ func checkLevels(t *tree) {
 		for _, f := range p.tests {
 			eachNameOf(f, "testing", func(s *ast.SelectorExpr) {
 				if s.Sel.Name == "Short" {
-					t.report(f, s.Pos(), "level", "a test may not ask testing.Short: internal/harness has the level")
+					t.report(f, s.Pos(), "level", "a test may not ask testing.Short: internal/testing/harness has the level")
 				}
 			})
 		}

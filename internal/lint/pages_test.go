@@ -68,9 +68,9 @@ func TestPages(t *testing.T) {
 			require.True(t, tests[m[1]], "%s: there is no %s", path, m[1])
 		}
 	}
-	harness := pages[filepath.Join(root, "internal", "harness", "NOTES.md")]
+	harness := pages[filepath.Join(root, "internal", "testing", "harness", "NOTES.md")]
 	for point := range points {
-		require.True(t, strings.Contains(harness, "`"+point+"`"), "internal/harness/NOTES.md does not name the failpoint %s", point)
+		require.True(t, strings.Contains(harness, "`"+point+"`"), "internal/testing/harness/NOTES.md does not name the failpoint %s", point)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // The packages and their tests fit the systems that no test runs on: their types are checked from the source, which takes a

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/pawl-run/pawl/internal/harness"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // TestPlainPrefix: it finds what a look at one byte after the other finds, wherever in eight bytes the first special one is and

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/internal/harness/power"
+	"github.com/pawl-run/pawl/internal/testing/harness/power"
 	pawlnats "github.com/pawl-run/pawl/nats"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/store"

@@ -3,7 +3,7 @@ package main
 
 import (
 	_ "github.com/pawl-run/pawl/actor"
-	_ "github.com/pawl-run/pawl/internal/harness"
+	_ "github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 func main() {}

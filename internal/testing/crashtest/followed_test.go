@@ -1,0 +1,96 @@
+package crashtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness/witness"
+	"github.com/pawl-run/pawl/rescue"
+)
+
+// followedDir is where the copy is that follows the engine directory of a trial.
+func followedDir(dir string) string { return filepath.Join(dir, "followed") }
+
+// follow lets a copy follow the engine until that is closed, if the work says so. It returns when the copy
+// has a base, and a channel that tells how the follower has ended.
+func (l *life) follow(ctx context.Context) <-chan error {
+	ended := make(chan error, 1)
+	if !l.follows {
+		ended <- nil
+		return ended
+	}
+	based := make(chan struct{})
+	var once sync.Once
+	report := func(r pawl.FollowReport) {
+		if !r.Base.IsZero() {
+			once.Do(func() { close(based) })
+		}
+	}
+	go func() {
+		err := l.engine.FollowFolder(ctx, followedDir(l.dir), pawl.FollowOptions{Interval: time.Millisecond, Report: report})
+		once.Do(func() { close(based) })
+		ended <- err
+	}()
+	<-based
+	return ended
+}
+
+// checkFollowed restores the copy that follows the directory of a trial, and returns what is wrong with it: what is in it
+// must be in order, and of every run what that had committed at some time; all of it, if the last life has closed its
+// engine.
+func checkFollowed(dir string, w work, lines []witness.Entry, now witness.Snapshot) error {
+	if !w.follows {
+		return nil
+	}
+	into := filepath.Join(dir, "restored")
+	defer func() { _ = os.RemoveAll(into) }() // the whole workspace goes in the end
+	info, err := pawl.RestoreFolder(context.Background(), followedDir(dir), into, time.Time{}, w.codec())
+	if errors.Is(err, pawl.ErrNoBase) && !wasClosed(lines) {
+		return nil // the first life was killed before there was one
+	}
+	if err != nil {
+		return err
+	}
+	if len(info.Damaged) > 0 {
+		return fmt.Errorf("what follows is damaged: %v", info.Damaged)
+	}
+	r, err := rescue.VerifySealed(into, w.codec())
+	if err != nil {
+		return err
+	}
+	if r.Damage > 0 {
+		return fmt.Errorf("what is restored is damaged: %v", r.Findings)
+	}
+	snap, err := witness.TakeFrom(into, into+".copy", w.codec(), false)
+	if err != nil {
+		return err
+	}
+	for id, f := range snap {
+		if of := now[id]; of == nil || len(of.Records) < len(f.Records) {
+			return fmt.Errorf("%s has %d records, more than the original", id, len(f.Records))
+		}
+		for i, r := range f.Records {
+			if !reflect.DeepEqual(r, now[id].Records[i]) {
+				return fmt.Errorf("%s: record %d is %v, of the original %v", id, r.Seq, r, now[id].Records[i])
+			}
+		}
+	}
+	for id, of := range now {
+		if f := snap[id]; wasClosed(lines) && (f == nil || len(f.Records) < len(of.Records)) {
+			return fmt.Errorf("%s has more records than what is restored, although the engine was closed", id)
+		}
+	}
+	return nil
+}
+
+// wasClosed reports whether the last life has closed its engine.
+func wasClosed(lines []witness.Entry) bool {
+	return len(lines) > 0 && lines[len(lines)-1].What == witness.Closed
+}

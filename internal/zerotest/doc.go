@@ -1,8 +1,0 @@
-// Package zerotest calls every exported function and method of the public
-// packages with nil, zero and odd arguments: each returns an error or a result and
-// none panics. There is nothing here but tests.
-//
-//	PAWL_TEST=gate go test ./internal/zerotest                   # a sample of arguments
-//	PAWL_TEST=release go test ./internal/zerotest -timeout 1h    # many of them
-//	go test ./internal/zerotest -zero.rewrite                    # list what is new
-package zerotest
