@@ -32,8 +32,9 @@ func TestOpenLeavesAFolderOfOtherFilesAlone(t *testing.T) {
 	}
 }
 
-// What a first Open leaves that was interrupted, a mount point and a folder that a
-// repository keeps are as good as empty. In an engine's directory anything may lie.
+// The remains of a first Open that was interrupted, a mount point and a folder that
+// a repository keeps are as good as empty. In an engine's directory any file may
+// lie.
 func TestOpenTakesAFolderOfItsOwn(t *testing.T) {
 	for name, files := range map[string][]string{
 		"lock":                  {lockName},

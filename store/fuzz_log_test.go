@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Whatever a record in the log holds, with the right checksum: the run is refused
-// with ErrCorrupt or can be read, and the run beside it is what it was.
+// A record in the log may hold anything, with the right checksum: the run is
+// refused with ErrCorrupt or can be read, and the run beside it is what it was.
 func FuzzLog(f *testing.F) {
 	f.Add([]byte(`{"kind":"Pause"}`), []byte(`[{"kind":"PauseRun"}]`), []byte(nil))
 	f.Add([]byte(`{"kind":"Heartbeat","token":1}`), []byte(`[{"kind":"CompleteToken","token":7}]`), []byte{3, '"', 'a', '"'})

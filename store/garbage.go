@@ -5,7 +5,7 @@ import "sync"
 // The garbage is everything in pawl.db that is still to be dropped.
 //
 // It is a list in memory of work that may be done at any time or never: the next Open finds the
-// same in the tables. The zero value is empty. Whoever takes something from it and cannot drop it
+// same in the tables. The zero value is empty. A caller that takes an entry and cannot drop it
 // adds it again.
 type garbage struct {
 	mu     sync.Mutex

@@ -29,7 +29,7 @@ const (
 
 // decodeRow completes a row that was read, and returns a *CorruptError if it is damaged,
 // a *SealedError if it cannot be opened.
-// What it decodes may be large, so that nobody should wait for it: it is called
+// The row may be large, so that nobody should wait for its decoding: it is called
 // without the lock.
 func (d *Dir) decodeRow(r *index.Row) error {
 	err := r.OpenTexts(d.sealer)
@@ -63,7 +63,7 @@ func (d *Dir) readRowUntil(ctx context.Context, id workflow.RunID) (index.Row, e
 	return out, err
 }
 
-// hasRunID looks for a run, and for nothing of it: to read a row costs twice as much, also where there is none.
+// hasRunID looks for a run, and for nothing of it: to read a row costs twice as much, also where it is missing.
 const hasRunID = `SELECT 1 FROM runs WHERE id = ?`
 
 // HasRun reports whether there is a run. Like Load, it waits for flushes that were asked for.
@@ -101,7 +101,7 @@ func (d *Dir) HeadUntil(ctx context.Context, id workflow.RunID) (Head, error) {
 	return r.Head, err
 }
 
-// FileSize returns how many bytes the file of a run has, 0 if there is none yet. It fails as
+// FileSize returns how many bytes the file of a run has, 0 if there is no file yet. It fails as
 // HeadUntil does.
 func (d *Dir) FileSize(ctx context.Context, id workflow.RunID) (int64, error) {
 	r, err := d.readRowUntil(ctx, id)
@@ -139,7 +139,7 @@ func (d *Dir) Unfinished() ([]workflow.RunID, error) {
 // A crash, or a Close before their flush, has left their records in the log.
 func (d *Dir) Leftover() ([]workflow.RunID, error) { return d.queryIDs(getLeftover, 0) }
 
-// A QuietRun is one that has not ended and of which nothing was committed for a while.
+// A QuietRun is a run that has not ended and has had no commit for a while.
 type QuietRun struct {
 	Run workflow.RunID
 	Seq int64     // of its last record

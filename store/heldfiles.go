@@ -106,7 +106,7 @@ func (f *flusher) borrowRun(row *index.Row) *runFlushes {
 	return r
 }
 
-// returnRun lets workers have a run again. What has come meanwhile is queued.
+// returnRun lets workers have a run again. Requests that have come meanwhile are queued.
 func (f *flusher) returnRun(id workflow.RunID, r *runFlushes) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -64,9 +64,9 @@ func (l *indexLock) Unlock() {
 
 // readIndex calls f with the connection to pawl.db, which nobody else uses meanwhile.
 //
-// It takes two locks. Of many readers that come at the same time one waits for mu, and the others
+// It takes two locks. If many readers come at the same time, one waits for mu, and the others
 // behind it for reading: so the committer, which takes mu alone, has one reader before it at
-// most. f should be short, and what may be large is decoded behind it.
+// most. f should be short; large values are decoded after it.
 func (d *Dir) readIndex(f func(*sqlite.Conn) error) error {
 	return d.readIndexUntil(context.Background(), f)
 }

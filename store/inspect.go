@@ -25,7 +25,7 @@ var ErrNotOurs = errors.New("it is no engine directory: it has neither pawl.db n
 //
 // It answers what is wrong, so it goes on where an engine would refuse: a fault of the directory
 // as a whole is noted, and the runs are looked at all the same. dir is a Dir that was never
-// opened, of which only the methods that read are used.
+// opened; only its methods that read are used.
 type Inspection struct {
 	Faults  []Fault    // of the directory as a whole, in the order in which they were found
 	Trusted bool       // pawl.db is what the last engine left
@@ -47,8 +47,8 @@ type Fault struct {
 // Inspect looks at the engine directory at path, which no engine has open, and keeps
 // engines away from it. Close it. It needs room for a copy of pawl.db among the temporary
 // files. It fails if the directory cannot be looked at: with ErrLocked if an engine has it
-// open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs. What is wrong with pawl.db
-// is in Faults.
+// open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs. Faults has what is wrong
+// with pawl.db.
 func Inspect(path string) (*Inspection, error) { return InspectSealed(path, nil) }
 
 // InspectSealed is Inspect for a directory with sealed values, which the codec opens.
@@ -240,7 +240,7 @@ func (in *Inspection) copyOut(name string) error {
 
 // inspectCopy looks for damage of the copy as a whole.
 //
-// It goes from the whole to the details: of which time it is, whether the log belongs to it,
+// It goes from the whole to the details: the time that it is of, whether the log belongs to it,
 // whether its bytes are those that were closed, whether its runs are as many, whether SQLite can
 // read it.
 func (in *Inspection) inspectCopy(m lockRecord) {

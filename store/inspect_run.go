@@ -56,7 +56,7 @@ const scanHead = index.RunColumns + `NOT INDEXED WHERE id = ?`
 // FindRow returns the row of a run as Row does, and finds it as well if the index over ids is
 // damaged. It fails with ErrRunNotFound also if pawl.db cannot be read.
 //
-// A repair wants every run of which a row is left.
+// A repair wants every run that has a row left.
 func (in *Inspection) FindRow(id workflow.RunID) (index.Row, error) {
 	if in.dir.db == nil {
 		return index.Row{}, fmt.Errorf("%w: %q", ErrRunNotFound, string(id))
@@ -82,7 +82,7 @@ func (in *Inspection) Snapshot(id workflow.RunID) (*Snapshot, error) {
 // Records returns the records of run num in the log behind a sequence, as far as they can be
 // read, and why there are no more.
 //
-// What can be read is returned with the damage, and not instead of it.
+// The readable records are returned with the damage, and not instead of it.
 func (in *Inspection) Records(num, after int64) ([]*runfile.Entry, error) {
 	var entries []*runfile.Entry
 	var damage error
@@ -111,7 +111,7 @@ func (in *Inspection) CheckRunFile(r index.Row) error {
 // does only for those who may write to the schema.
 const recoverPragmas = `PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA writable_schema=ON;`
 
-// DecodeEntry decodes a record of a run, of which c is the file, or nil. It fails with
+// DecodeEntry decodes a record of a run; c is the file of the run, or nil. It fails with
 // ErrSealed if the codec lacks its key.
 func (in *Inspection) DecodeEntry(id workflow.RunID, c runfile.Source, e *runfile.Entry) (decision.Record, error) {
 	return in.dir.decodeEntry(id, c, e)
@@ -143,10 +143,10 @@ func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
 // ErrVersion if another version wrote it, and with ErrSealed if it is sealed.
 func OpenRunFile(path string) (*sqlite.Conn, error) { return OpenSealedRunFile(path, nil) }
 
-// OpenSealedRunFile is OpenRunFile for a file that may be sealed, which the codec opens. What is
-// damaged of it is zeros.
+// OpenSealedRunFile is OpenRunFile for a file that may be sealed, which the codec opens. Damaged
+// parts of it are zeros.
 //
-// Whoever reads a file by itself uses it: no directory is needed.
+// It is for reading a file by itself: no directory is needed.
 func OpenSealedRunFile(path string, c Codec) (*sqlite.Conn, error) {
 	sealer, err := seal.NewSealer(c)
 	if err != nil {
@@ -163,8 +163,8 @@ func OpenSealedRunFile(path string, c Codec) (*sqlite.Conn, error) {
 	return d.loadRunFile(f, filepath.Base(path))
 }
 
-// DecodeEntry decodes a record of a run, of which file is the file, or nil, and which may
-// be sealed with a codec.
+// DecodeEntry decodes a record of a run, which may be sealed with a codec; file is the file
+// of the run, or nil.
 func DecodeEntry(c Codec, id workflow.RunID, file runfile.Source, e *runfile.Entry) (decision.Record, error) {
 	sealer, err := seal.NewSealer(c)
 	if err != nil {

@@ -120,7 +120,7 @@ func (r *Run) writeListings(db *sqlite.Conn) error {
 }
 
 // writeListing writes the rows by which the lists of approvals and dead letters show one token of the run, or
-// removes them. A listing with token 0 removes the rows of all tokens of the run, of which none waits any more.
+// removes them. A listing with token 0 removes the rows of all tokens of the run, when none of them waits any more.
 //
 // A token that waits for people is not a dead letter, and may have been one before: so the row of
 // the other list is removed in any case.
@@ -172,7 +172,7 @@ func (d *Dir) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approva
 	})
 }
 
-// allApprovals yields every open approval behind one, without the filter. Of a row that is damaged it has the token, and what is wrong.
+// allApprovals yields every open approval behind one, without the filter. For a damaged row it yields the token, and what is wrong.
 func (d *Dir) allApprovals(ctx context.Context, from listStart) iter.Seq2[Approval, error] {
 	next := func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error {
 		return db.Each(nextApprovals, row, after.num, after.token, int64(listRows))
@@ -245,7 +245,7 @@ func (d *Dir) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[Dea
 // A listKey is where a row stands in the lists of all runs.
 type listKey struct{ num, token int64 }
 
-// A listStart says behind which token of which run a list begins; the zero value is before the first.
+// A listStart is the run and the token behind which a list begins; the zero value is before the first.
 type listStart struct {
 	run   workflow.RunID
 	token workflow.TokenID
@@ -279,7 +279,7 @@ func endAfter[T any](limit int, list iter.Seq2[T, error]) iter.Seq2[T, error] {
 	}
 }
 
-// readListed reads the texts of a row in a list, the first of which is in a column.
+// readListed reads the texts of a row in a list; first is the column of the first text.
 //
 // readListed fails if the checksum does not fit, and with ErrSealed if the texts cannot be
 // opened.
@@ -302,7 +302,7 @@ func (d *Dir) listError(id workflow.RunID, what string, err error) error {
 // listPages yields what query reads behind from, page by page: next reads the keys of the rows that
 // are to be looked at behind one, and query those of them that fit.
 //
-// Rows are yielded without the lock. Those that were read before an error come first.
+// Rows are yielded without the lock. Rows that were read before an error come first.
 func listPages[T any](ctx context.Context, d *Dir, from listStart, next func(db *sqlite.Conn, row func(*sqlite.Row) error, after listKey) error,
 	query func(db *sqlite.Conn, after, last listKey, row func(x T)) error,
 ) iter.Seq2[T, error] {

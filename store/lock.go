@@ -38,10 +38,10 @@ const lockWait = time.Second
 
 // A lockWish is how somebody waits for the lock of a directory.
 //
-// The lock is one of flock, of which nobody is told that it is free, so it is tried again and
-// again. Who tries first when it is free gets it: with commands that look at the directory one
-// after another, an engine might never be the first. Therefore an engine that waits shuts the gate,
-// before which commands stop; see lockGate.
+// The lock is one of flock, which tells nobody that it is free, so it is tried again and again. The
+// first try when it is free gets it: with commands that look at the directory one after another, an
+// engine might never be the first. Therefore an engine that waits shuts the gate, before which
+// commands stop; see lockGate.
 type lockWish struct {
 	limit    time.Duration // how long it waits; not at all if it is not positive
 	gives    bool          // it stops before the gate, and lets an engine go first
@@ -121,8 +121,8 @@ func AwaitEngine(ctx context.Context, path string) error {
 // lookAtGate is how often a command that has a directory looks whether an engine waits.
 const lookAtGate = 100 * time.Millisecond
 
-// commandOf returns which command of pawl the arguments of a process are, "" if it is another program. Of the arguments only
-// the name of the command is told: the others may be anybody's secrets.
+// commandOf returns which command of pawl the arguments of a process are, "" if it is another program. Only the name of the
+// command is told: the other arguments may be anybody's secrets.
 func commandOf(arguments []string) string {
 	if len(arguments) == 0 || filepath.Base(arguments[0]) != "pawl" {
 		return ""

@@ -31,7 +31,7 @@ type lockRecord struct {
 type closingState string
 
 const (
-	// stateClosed also stands for a new directory, of which nothing is known: then there is no
+	// stateClosed also stands for a new directory, about which nothing is known: then there is no
 	// epoch.
 	stateClosed closingState = "closed"
 	stateOpen   closingState = "open"   // an engine has it, or died with it
@@ -88,10 +88,10 @@ func (d *Dir) readLockRecord() (lockRecord, error) {
 }
 
 // parseLockRecord parses the text of the lock file. A text that is not a whole lock record
-// gives the one of a new directory, of which nothing is known.
+// gives the one of a new directory, about which nothing is known.
 //
-// The number of an epoch of which the last digits are missing would be another epoch, by which a
-// whole directory would be refused. Therefore nothing is believed of a text that is cut short.
+// The number of an epoch without its last digits would be another epoch, and a whole directory
+// would be refused for it. Therefore a text that is cut short is not believed at all.
 func parseLockRecord(text string) (m lockRecord) {
 	defer func() {
 		known := m.state == stateClosed || m.state == stateOpen || m.state == stateSynced
@@ -110,8 +110,9 @@ func parseLockRecord(text string) (m lockRecord) {
 
 // checkIndexHash fails if pawl.db has changed since it was closed.
 //
-// What an engine has closed, nobody may change: an editor, a synchronization of files, or a disk.
-// The sums of the pages are made on the same way through the file, for the mark of this life.
+// Nothing may change a pawl.db that an engine has closed: no editor, no synchronization of files,
+// no disk. The sums of the pages are made on the same way through the file, for the mark of this
+// life.
 func (d *Dir) checkIndexHash(m lockRecord) error {
 	if m.state != stateClosed || m.hash == "" {
 		return nil

@@ -43,9 +43,9 @@ type Entry struct {
 // that every Log must pass.
 //
 // The engine asks little of it: an order, one writer, and entries that stay once Append has
-// returned. That it keeps an entry once that is appended twice is what lets a writer repeat an
-// append whose answer was lost. What it promises to survive is what a commit of a remote
-// directory survives.
+// returned. It keeps an entry once that is appended twice, so that a writer can repeat an
+// append whose answer was lost. A commit of a remote directory survives what the Log promises
+// to survive.
 type Log interface {
 	// Take makes the caller the writer, from when on nobody who took the Log before appends
 	// anything. It appends an entry, which makes says for the position behind which it
@@ -86,9 +86,10 @@ const maxEntry = 768 << 10
 
 // A logEntry is the content of an entry.
 //
-// Two kinds of directories write entries. One that is followed writes entryChanges, some time
-// after its commits, with number counting its transactions; a remote one writes entryCommit,
-// before each. The fields at, epoch and before are of every entry, the others of some kinds.
+// Two kinds of directories write entries. A directory that is followed writes entryChanges,
+// some time after its commits, with number counting its transactions; a remote one writes
+// entryCommit, before each. The fields at, epoch and before are of every entry, the others of
+// some kinds.
 type logEntry struct {
 	kind    entryKind
 	at      time.Time      // when it was made
@@ -162,8 +163,8 @@ var errBadEntry = errors.New("it is not an entry, or is damaged")
 
 // decodeEntry reads the bytes of an entry.
 //
-// Whatever passes the checksum was written by some version of this program; the further checks
-// are against a fault in that, and bound what is allocated.
+// An entry that passes the checksum was written by some version of this program; the further
+// checks are against a fault in that, and bound what is allocated.
 func decodeEntry(data []byte) (*logEntry, error) {
 	e, body, err := decodeHeader(data)
 	if err != nil || e.kind == entryOpen {

@@ -57,8 +57,8 @@ func TestEntries(t *testing.T) {
 	})
 }
 
-// What somebody appended who had lost the log does not count, wherever it stands; nor does
-// anything that names it.
+// An entry of a writer that had lost the log does not count, wherever it stands; nor does
+// any entry that names it.
 func TestVoidEntries(t *testing.T) {
 	var log plainLog
 	head := map[string]Position{}

@@ -26,7 +26,7 @@ type commitLog struct {
 	unsynced bool     // the last transaction is not synced
 }
 
-// Zeros are added in steps, each of which makes the file system write its journal once; in
+// Zeros are added in steps, and each step makes the file system write its journal once; in
 // between a commit overwrites what is there, and its sync has nothing to say about the size of
 // the file.
 const (
@@ -72,8 +72,8 @@ func (d *Dir) syncCommit() error {
 
 // syncBefore makes the last transaction durable, if it is not, before another one is begun.
 //
-// What moves out of the redo log is not synced, since it is there still. But with another transaction behind it, a
-// loss of power could leave a log of which the middle is missing, which looks damaged, and is refused. The lock is held.
+// Records that move out of the redo log are not synced, since they are there still. But with another transaction behind
+// them, a loss of power could leave a log without its middle, which looks damaged, and is refused. The lock is held.
 func (d *Dir) syncBefore() error {
 	if !d.log.unsynced {
 		return nil

@@ -11,8 +11,8 @@ import (
 // without a word, and the commits in the log are lost. The lock record tells whether a
 // log must be there.
 
-// checkLogPresent refuses a directory of which the write-ahead log was deleted or damaged:
-// one is there from the first commit of an engine until it closes.
+// checkLogPresent refuses a directory whose write-ahead log was deleted or damaged: a log is
+// there from the first commit of an engine until it closes.
 //
 // The frames of a log that was synced at each commit are whole up to the last commit, so that a
 // frame which is damaged before others that are whole shows that commits are lost: SQLite would

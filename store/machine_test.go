@@ -302,7 +302,7 @@ func drawRun(t *rapid.T, s *state.State) decision.Decision {
 	}).Draw(t, "run")
 }
 
-// drawLive draws a live token, 0 if there is none.
+// drawLive draws a live token, 0 if no token lives.
 func drawLive(t *rapid.T, s *state.State) workflow.TokenID {
 	ids := s.LiveTokens()
 	if len(ids) == 0 {

@@ -47,8 +47,8 @@ func withMigration(before, after func() error) *testhook.Hook {
 
 func nothing() error { return nil }
 
-// makeEarlier makes a directory of the earlier format with a run and a published definition, closed or, as after a crash, of
-// which the lock file says nothing.
+// makeEarlier makes a directory of the earlier format with a run and a published definition, closed or, as after a crash,
+// with a lock file that says nothing.
 func makeEarlier(t *testing.T, closed bool) string {
 	require.Equal(t, 7, earlier, "toEarlier says so")
 	dir := t.TempDir()

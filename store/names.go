@@ -52,8 +52,8 @@ var ourNames = []string{
 }
 
 // checkForeign refuses a folder that is not empty and in which no engine has been: its
-// files would lie among those of somebody else. What came into an engine's directory later
-// is nobody's harm.
+// files would lie among those of somebody else. Files that came into an engine's directory
+// later harm nobody.
 //
 // It is for the slip of a path: an engine in a home directory or a repository would lay its files
 // among those that are there.

@@ -62,8 +62,8 @@ func markUnfinished(building string) error {
 	return syncPath(building)
 }
 
-// nameDirectory gives a directory the name at which nothing is but perhaps an empty
-// directory. What is in its files is durable already.
+// nameDirectory gives a directory the name at which nothing is but perhaps an empty directory.
+// The contents of its files are durable already.
 //
 // Removing the empty directory that may be there fails if something came into it meanwhile.
 func nameDirectory(hook *testhook.Hook, building, into string) error {
@@ -157,8 +157,8 @@ func syncPath(path string) error {
 
 // prepareFolders makes the folders and removes files that were being built.
 //
-// What lies in tmp/ is of an earlier life: files of runs that were being built, copies of pawl.db
-// for a base, and files that only took room. The reserve stays, see reserve.go.
+// The files in tmp/ are of an earlier life: files of runs that were being built, copies of
+// pawl.db for a base, and files that only took room. The reserve stays, see reserve.go.
 func (d *Dir) prepareFolders() error {
 	if err := d.clearTmp(); err != nil {
 		return err

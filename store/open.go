@@ -38,11 +38,10 @@ PRAGMA cell_size_check=ON;
 PRAGMA secure_delete=FAST; -- what is deleted is overwritten, as far as its page is written anyway: see erase.go
 `
 
-// Open opens the engine directory at path, which it creates if there is none.
-// It fails with ErrLocked if the directory is in use, and stays so for [Options.LockWait], with ErrForeign if it is one of
-// other files, with ErrNoSpace if the disk is full, with ErrSealed if its values are sealed and the
-// codec lacks the key, and with ErrCorrupt or ErrVersion if pawl.db is not what the last engine
-// left; then nothing has been changed.
+// Open opens the engine directory at path, which it creates if it is missing. It fails with ErrLocked if the directory is
+// in use, and stays so for [Options.LockWait], with ErrForeign if it is one of other files, with ErrNoSpace if the disk is
+// full, with ErrSealed if its values are sealed and the codec lacks the key, and with ErrCorrupt or ErrVersion if pawl.db
+// is not what the last engine left; then nothing has been changed.
 //
 // When it returns, the directory is as the last acknowledged commit left it, whatever the last
 // engine died of: SQLite has taken up the write-ahead log, dead records and spills without a
@@ -137,7 +136,7 @@ func (d *Dir) openSteps(ctx context.Context) error {
 	return nil
 }
 
-// lockDirectory makes the directory, if there is none, and takes its lock.
+// lockDirectory makes the directory, if it is missing, and takes its lock.
 //
 // A folder that is not an engine's, or is a copy that was never finished, is refused before a
 // lock file is put into it. The lock file is never removed, not even by Close: whoever waits to
@@ -214,7 +213,7 @@ func (d *Dir) connectIndex() error {
 // of this life compares it with the one in pawl.db, see [Dir.checkFence], and attempts of tasks
 // carry the one in which they were dispatched, so that a result is taken for its own attempt only.
 //
-// What the lock file says meanwhile, and what the next Open makes of it after a crash:
+// The lock file says meanwhile, and the next Open takes from it after a crash:
 //
 //  1. "closed", epoch 0, no hash: nothing is known. Everything in pawl.db is checked.
 //  2. the epoch is in pawl.db, and synced: as before, for the lock file does not name it yet.

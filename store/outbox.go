@@ -47,9 +47,8 @@ const (
 
 // An eventOutbox counts the events that wait to be published.
 //
-// What it counts are the rows that are committed. last is used by the committer only, under the
-// lock of the index. The zero limit belongs to a directory without a feed, into which nobody puts
-// events.
+// It counts committed rows. last is used by the committer only, under the lock of the index. The
+// zero limit belongs to a directory without a feed, into which nobody puts events.
 type eventOutbox struct {
 	last  atomic.Int64  // id
 	limit int64         // bytes from which commits wait

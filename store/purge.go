@@ -42,7 +42,7 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 // The rows of all go in one transaction, and from then on the runs are not there: a crash behind it leaves
 // files that nothing names, under names that are never used again. They are removed last, when it
 // is durable that nothing names them; before that, a loss of power could bring back a row whose
-// file is gone. Whoever purges many runs does so a few at a time, since other commits wait for a transaction.
+// file is gone. A caller with many runs purges a few at a time, since other commits wait for a transaction.
 //
 // A row that is damaged may be purged all the same, if it tells whether the run has ended, and which its files are, so that an
 // operator can get rid of a run that cannot be read. Otherwise its Err, which is ErrCorrupt, keeps it.
@@ -99,7 +99,7 @@ type purge struct {
 	spills []int64 // of the records that are gone
 }
 
-// What a purge deletes of many runs goes by one statement for each table. A list is of numbers, or of the bounds of keys.
+// A purge deletes many runs by one statement for each table. A list has numbers, or the bounds of keys.
 const (
 	deleteRuns = `DELETE FROM runs WHERE num IN (SELECT value FROM json_each(?)) AND status >= 4 RETURNING num, workflow, status, tenant, file_size, filed`
 	dropRefs   = `DELETE FROM blob_refs WHERE num IN (SELECT value FROM json_each(?))`

@@ -24,11 +24,11 @@ import (
 
 // Most commits add records to a run and move its row on, and nothing else. They go into the redo
 // log, pawl.db-redo: one write, and one sync, in place of a transaction of SQLite, which writes a page
-// of each table. pawl.db lacks them then. What it lacks is in memory as well, and moves there when
-// somebody reads the rows of several runs, when the run has a commit of another kind, when its file
-// is made, by which most of it need never stand in pawl.db, and when the log is half full.
+// of each table. pawl.db lacks them then. They are in memory as well, and move there when somebody
+// reads the rows of several runs, when the run has a commit of another kind, when its file is made, by
+// which most of it need never stand in pawl.db, and when the log is half full.
 //
-// What holds, whatever the engine dies of:
+// The invariants, whatever the engine dies of:
 //
 //   - A row of meta in pawl.db names the redo log, by its life, as long as that may have commits
 //     which pawl.db lacks. The next Open executes them, in the transaction with its epoch.
@@ -38,8 +38,8 @@ import (
 //     the file: it never names a record that neither the file nor the log in pawl.db has.
 //   - A region of the redo log begins anew when all that was in it is durable in pawl.db.
 //   - At ProcessCrash, where commits are not synced, a loss of power may leave pawl.db ahead of the
-//     redo log or behind. What moves is all of a run up to its last record, or is synced
-//     in the redo log before: so of each run the first of its records are left, and a row that fits them.
+//     redo log or behind. A move takes all of a run up to its last record, or records that are synced
+//     in the redo log before: so the first records of each run are left, and a row that fits them.
 //
 // A directory with a log outside has none, and nobody appends to it while a copy of pawl.db is made.
 
@@ -54,7 +54,7 @@ type redoLog struct {
 	paused    int                // how many want nothing to be appended
 	unsynced  bool               // something was appended that was not synced
 	runs      map[int64]*redoRun // that may commit again before they have a file
-	behind    map[int64]*redoRun // those of which pawl.db lacks something
+	behind    map[int64]*redoRun // the runs for which pawl.db lacks records
 	ahead     map[countKey]int64 // what run_counts in pawl.db lacks
 	moved     []movedRun         // by the transaction under way
 	recycling bool               // a goroutine frees a region
@@ -83,7 +83,7 @@ type redoRun struct {
 	regions  []redoRegion       // that have them, in their order
 	busy     bool               // a commit of it is being appended
 
-	// What the transaction under way has moved into pawl.db.
+	// The part that the transaction under way has moved into pawl.db.
 	movedEntries int // the first of entries
 	movedRow     bool
 	movedTo      int64              // the row as of this record, which is not the last one; 0 if it was not

@@ -104,10 +104,10 @@ func (l *redoLog) takesBatch(batch []*commitRequest) bool {
 // appendBatch commits a batch in the redo log. It leaves the refusals with the requests and returns an
 // error that concerns all of them.
 //
-// It is what [Dir.runTransaction] does with others. What an error leaves:
-// where the frame was not written whole it is none, and the next one is written over it; behind that, nobody can
-// know, and an error is ErrUnknown. Another engine that takes the directory over writes its epoch into the
-// file before it reads that: so who does not find it behind the frame knows that the frame is seen.
+// [Dir.runTransaction] does the same with other batches. After an error, a frame that was not written whole does
+// not count, and the next one is written over it; behind that, nobody can know, and the error is ErrUnknown.
+// Another engine that takes the directory over writes its epoch into the file before it reads that: an engine
+// that does not find such an epoch behind the frame therefore knows that the frame is seen.
 //
 // The epoch in the file is looked at before the frame and behind it, the lock file behind it alone: a look before it
 // would keep from nothing that the epoch lets pass. An engine that has taken the directory over has either

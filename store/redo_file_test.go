@@ -206,7 +206,7 @@ func TestAnOlderRegionBehindAFile(t *testing.T) {
 	o.same(open(t, crashed(t, d.path)))
 }
 
-// TestARegionWithTheRow: a region of which the records have moved, and not the row that it has, does not begin anew.
+// TestARegionWithTheRow: a region whose records have moved, but not the row that it has, does not begin anew.
 func TestARegionWithTheRow(t *testing.T) {
 	d, o := ahead(t, Options{Durability: ProcessCrash})
 	switchRegion(d)

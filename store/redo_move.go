@@ -153,7 +153,7 @@ func syncFailed(path string, err error) error {
 var errNoSync = errors.New("it may not be on the disk")
 
 // moveRuns moves what pawl.db lacks of some runs there, at most so many records, in a transaction of its own, with
-// what else is to be in it. It returns the runs of which something is left. The lock is held.
+// what else is to be in it. It returns the runs that have records left. The lock is held.
 //
 // It is not synced before the next transaction comes: what moves is in the redo log still.
 func (d *Dir) moveRuns(nums []int64, limit int, also func() error) (rest []int64, err error) {

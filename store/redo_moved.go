@@ -6,7 +6,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A movedRun is a run of which the transaction under way changes something in pawl.db.
+// A movedRun is a run that the transaction under way changes in pawl.db.
 type movedRun struct {
 	run  *redoRun
 	gone bool // the run is purged, or needs not be known

@@ -12,7 +12,7 @@ import (
 )
 
 // checkRedo refuses a directory whose redo log is missing, of another time or damaged, if it may have commits that
-// pawl.db lacks, and one whose pawl.db lacks a run of which the redo log has commits. It changes nothing.
+// pawl.db lacks, and one whose pawl.db lacks a run that has commits in the redo log. It changes nothing.
 //
 // A pawl.db that was closed has everything, whatever lies beside it. That there is no row of a run shows damage which
 // looks like a loss of power: the transaction that began the run was synced before its first commit came there.
@@ -78,8 +78,8 @@ func (d *Dir) checkUnnamedRedo(db *sqlite.Conn, m lockRecord) error {
 	return d.lacksCommits(err, "it does not name "+redoFile+", which has them")
 }
 
-// readRedo returns the bytes of the redo log that has commits which pawl.db may lack, nil if there is none. It
-// fails with ErrCorrupt if frames cannot be read, with the bytes.
+// readRedo returns the bytes of the redo log that has commits which pawl.db may lack, nil without such a log. It fails with
+// ErrCorrupt if frames cannot be read, with the bytes.
 func (d *Dir) readRedo() (data []byte, err error) {
 	life := d.redo.found.Life
 	if life == 0 {
@@ -164,7 +164,7 @@ func (in *Inspection) replayRedo(m lockRecord) {
 		if err == nil {
 			return redo.Read(data, r.Execute)
 		}
-		// What is missing damages the runs that it is of, and no others.
+		// A missing frame damages the runs in it, and no others.
 		err := redo.Salvage(data, func(frame []byte) error {
 			if index.CheckFrame(frame) != nil {
 				return nil

@@ -46,7 +46,7 @@ func inTables(t *testing.T, d *Dir, id workflow.RunID) (records int, seq int64) 
 	return records, seq
 }
 
-// ahead returns a directory whose redo log has the records 2 to 5 of r1, the last of which paused it.
+// ahead returns a directory whose redo log has the records 2 to 5 of r1; the last one paused it.
 func ahead(t *testing.T, o Options) (*Dir, *owner) {
 	d := openWith(t, t.TempDir(), o)
 	r := start(t, d, "r1")

@@ -99,7 +99,7 @@ func testFenceBehindDrop(t *testing.T, open func() store.Log) {
 	require.Equal(t, []string{"5 3", "6 5"}, entriesOf(t, open(), store.Position{}))
 }
 
-// Who appends without having taken the log appends nothing.
+// A writer that has not taken the log appends nothing.
 func testAgain(t *testing.T, open func() store.Log) {
 	l := open()
 	_, err := l.Append(t.Context(), []byte("x"))
@@ -110,7 +110,7 @@ func testAgain(t *testing.T, open func() store.Log) {
 	require.Equal(t, []string{"1 open"}, entriesOf(t, l, store.Position{}))
 }
 
-// What is dropped is gone, the numbers go on, and dropping it again does no harm.
+// Dropped entries are gone, the numbers go on, and dropping them again does no harm.
 func testDrop(t *testing.T, open func() store.Log) {
 	l := open()
 	takeLog(t, l, "open")
