@@ -19,12 +19,12 @@ import (
 // A remote directory is one whose commits are kept in a Log outside of it, which is the truth: the directory
 // is a cache of it. A transaction is executed in pawl.db, appended to the Log, and
 // committed in pawl.db when the Log has it; so nobody reads what the Log lacks, and what a
-// crash keeps from pawl.db comes from the Log when the directory is opened. Whoever opens
-// it takes the Log: from then on an earlier owner, wherever it is, commits nothing more.
+// crash keeps from pawl.db comes from the Log when the directory is opened. To open it is to take the Log:
+// from then on an earlier owner, wherever it is, commits nothing more.
 //
-// What only concerns one copy is not in the Log: the files of runs, and what is dropped from pawl.db
-// because a file has it. The chain of sums begins with the first entry and is never broken: an
-// entry that does not name the one before it is damage.
+// The Log lacks the changes that concern one copy only: the files of runs, and the removal of
+// records from pawl.db because a file has them. The chain of sums begins with the first entry and is
+// never broken: an entry that does not name the one before it is damage.
 
 // RemoteOptions say where the commits of a directory are kept.
 type RemoteOptions struct {
@@ -94,19 +94,19 @@ type remote struct {
 	report RemoteReport
 }
 
-// OpenRemote opens the directory at path with its log, as [Open] does. If there is none, it
-// makes it of what the log has; what the directory lacks, it gets from there. A directory that had no log
-// until now gets one: an empty one. ctx bounds the opening, which waits for the log.
+// OpenRemote opens the directory at path with its log, as [Open] does. If the directory is missing, it is
+// made from the log; if it is behind, it gets the rest from there. A directory that had no log until now
+// gets an empty one. ctx bounds the opening, which waits for the log.
 //
 // It fails as Open does, and with ErrOtherLog if the log and the directory do not belong together, with ErrCorrupt
 // if an entry or a base that is needed is damaged, missing, or is lacking at the end of the log,
 // and with the cause of ctx.
 //
-// What it does depends on what is there. Without a directory, it is made from the last base; one
-// that is behind is brought to the end of the log; one of which the log has dropped what it lacks
-// is replaced by a new one from the last base; and one that is ahead, because the log has lost
-// its end, mends the log. Each round of the loop opens the directory once; an error that says
-// what is to be done before the next round never reaches the caller.
+// The directory decides what is done. If it is missing, it is made from the last base; if it is
+// behind, it is brought to the end of the log; if the log has dropped entries that it lacks, it
+// is replaced by a new one from the last base; and if it is ahead, because the log has lost its
+// end, it mends the log. Each round of the loop opens the directory once; an error that says what
+// is to be done before the next round never reaches the caller.
 func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*Dir, error) {
 	if ctx == nil || r.Log == nil || r.Bases == nil {
 		return nil, inOpen(path, errNoPlace)
@@ -182,8 +182,8 @@ func openJoined(ctx context.Context, path string, o Options, r *remote) (*Dir, e
 	return d, err
 }
 
-// startKeeping makes the first base, if there is none, and lets commits begin. What it has begun ends with
-// the directory.
+// startKeeping makes the first base, if it is missing, and lets commits begin. The goroutines that it begins end
+// with the directory.
 //
 // No commit may come before the first base, or the log would have transactions that begin with
 // nothing. Nobody commits yet, since the caller does not have the directory.
@@ -243,8 +243,8 @@ func (d *Dir) appendTransaction(tape []byte) error {
 // appendEntry appends an entry behind the last one, and returns when it is there. The error is a *refusal if the log does not
 // have the entry. The lock is held.
 //
-// The place moves on only when the log has the entry, and so does the tail. Who has lost the log
-// keeps no tail: what it has there is not the end of the log's history.
+// The place moves on only when the log has the entry, and so does the tail. A directory that has lost the log
+// keeps no tail: its tail is not the end of the log's history.
 func (r *remote) appendEntry(e *logEntry) error {
 	e.before = r.place.Sum
 	data := e.encode()

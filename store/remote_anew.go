@@ -21,10 +21,9 @@ import (
 //     that of the directory and of every such entry in the log. It is refused if the log has changed since it was looked at.
 //  3. The directory notes that, then appends a base, and then has the log drop everything before.
 //
-// A crash before 3 leaves an entry without a base, behind which nobody opens but who begins anew again; after it, each opening of the directory
-// goes on: it is one whose log has no base yet. A directory of an earlier generation does not fit the log any more: it
-// is made anew from the base, and what was there is set aside under another name, since it may have what was given up. Of two generations with the same number
-// none gives way to the other.
+// A crash before 3 leaves an entry without a base, behind which nobody opens but a caller that begins anew again; after it, each opening of the directory goes
+// on: it is one whose log has no base yet. A directory of an earlier generation does not fit the log any more: it is made anew from the base, and the old one
+// is set aside under another name, since it may have entries that were given up. If two generations have the same number, neither gives way to the other.
 
 var (
 	// errAnew ends a replay: the log was begun anew there.
@@ -217,7 +216,7 @@ var errLooked = errors.New("it is only looked at")
 // dropFormer has the log drop what was before it was begun anew. A crash may have kept an earlier opening from that, so each tries
 // again; the one that begins it anew does so until ctx ends.
 //
-// What is before the beginning counts no more, and may be what was damaged.
+// Entries before the beginning count no more, and may be the damaged ones.
 func (r *remote) dropFormer(ctx context.Context) error {
 	if r.place.Anew <= 1 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-run/pawl/blob"
 )
 
-// fetchDirectory makes the directory of the last base in the log, if there is none at path but there is a base. The error is
-// errNoDirectory if there is no base and the directory stands by.
+// fetchDirectory makes the directory of the last base in the log, if path has none but there is a base. The error is errNoDirectory
+// if there is no base and the directory stands by.
 //
 // The directory appears whole or not at all, with pawl.db as the base has it; joinLog brings it
 // to the end of the log.

@@ -127,8 +127,8 @@ const replayOnce = 1 << 20
 //
 // It may be called any number of times, and begins where the last one ended: the place is
 // committed in the transaction of the entries that it stands for, so a crash in between repeats
-// none and leaves none out. What the tail keeps are the entries as they came, with whether this
-// life has made them.
+// none and leaves none out. The tail keeps the entries as they came, and whether this life has
+// made them.
 //
 // If the first entry does not go on from the place, the place may have the right sum and the
 // wrong number: see findPlace.
@@ -190,7 +190,7 @@ type replayer struct {
 
 	next  index.LogPlace // as place, with the transaction under way
 	gone  []string       // files of runs that it deletes
-	bytes int            // of that; -1: there is none
+	bytes int            // of that; -1: no transaction is under way
 	total int64          // bytes of all transactions since the last base
 	count int            // of transactions
 	at    time.Time      // of the last entry
@@ -255,9 +255,9 @@ func isDropped(ctx context.Context, log Log, seq uint64) error {
 
 // replayEntry executes an entry.
 //
-// It is executed only if it names the entry before it, as this directory knows that. What was
-// appended by somebody who had lost the log, or was changed, or left out, so never gets into
-// pawl.db.
+// It is executed only if it names the entry before it, as this directory knows that. So an
+// entry of a writer that had lost the log, and one that was changed or follows a gap, never
+// gets into pawl.db.
 //
 // An opening changes nothing but the chain. Before the first base nothing else may come, unless
 // it is the base that this directory has announced: then the log is its own, and the process died

@@ -20,12 +20,11 @@ import (
 //     has of them, finds what it knows.
 //  3. Then it is taken with an opening, as ever.
 //
-// A crash in between leaves a log that is a longer prefix, of which the same holds: for this directory, and for each other one. What
-// somebody else has appended behind the prefix, were it only an opening, makes the tail void: the
-// directory is refused, and nothing is appended. That is so although the tail had acknowledged commits; the one who opened the log had no way to
-// know. So that it is rare, only a directory that was the owner as far as it knows appends a tail: one that stood by
-// may lack entries that the owner's directory has, and is refused. One whose append was refused
-// because another one had taken the log keeps no tail.
+// A crash in between leaves a log that is a longer prefix, and the same holds for it: for this directory, and for each other one. An entry that
+// somebody else has appended behind the prefix, were it only an opening, makes the tail void: the directory is refused, and nothing is appended.
+// That is so although the tail had acknowledged commits; the one who opened the log had no way to know. So that it is rare, only a directory
+// that was the owner as far as it knows appends a tail: one that stood by may lack entries that the owner's directory has, and is refused. A
+// directory whose append was refused because another one had taken the log keeps no tail.
 //
 // An empty log is no prefix: it may be another one, beside which the right one goes on.
 
@@ -63,7 +62,7 @@ func (d *Dir) takeOrMend() (Position, error) {
 // A takingEntry is what a log is taken with.
 type takingEntry struct {
 	data []byte
-	lost []tailEntry // of which it is the first; nil if it is an opening
+	lost []tailEntry // data is the first of these; nil if it is an opening
 }
 
 // takeOnce takes the log.
@@ -123,7 +122,7 @@ var (
 	errLostAll   = errors.New("the log is empty: it is another one, or has lost everything")
 )
 
-// appendLost appends entries again, of which the first one is there.
+// appendLost appends entries again; the first one is there already.
 //
 // The numbers of entries may be others than before, if openings that nobody needs were lost as
 // well; what pawl.db has as its place is corrected when its entry is there.

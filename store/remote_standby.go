@@ -110,7 +110,7 @@ func flushStandBy(ctx context.Context, path string, o Options) error {
 // flushLogged has all records flushed that are in pawl.db. A run that cannot be loaded is left as it is: whoever
 // takes the log is told.
 //
-// The runs are those of which the index has more records than their file.
+// The runs are those with more records in the index than in their file.
 func (d *Dir) flushLogged(ctx context.Context) error {
 	ids, err := d.queryIDs(getLogged, 0)
 	if err != nil {

@@ -15,10 +15,9 @@ import (
 )
 
 // A logTail keeps in the directory the entries that its log got last: when the log has lost its end, they are appended
-// again, byte for byte. They are in two files, of which the older one is removed when the newer one
-// is full. A file is a line that says what it is, and records: how long the entry is, in four
-// bytes, what is known of it, in one, and the entry. Which entry comes
-// behind which is not a matter of their place, but of their sums.
+// again, byte for byte. They are in two files, and the older one is removed when the newer one is full. A file is a
+// line that says what it is, and records: the length of the entry, in four bytes, its flags, in one, and the entry.
+// The order of entries is not a matter of their place, but of their sums.
 //
 // An entry is kept when the log has it, and before it is committed in pawl.db. So after the death of a process what pawl.db has
 // is in the tail as well, and perhaps one entry more. It is not synced, which would cost a commit as much as pawl.db does: a loss of
@@ -173,8 +172,8 @@ func (d *Dir) checkTailName(name string) error {
 	return checkName(d.pathOf(name), func(string) (os.FileInfo, error) { return d.root.Lstat(name) })
 }
 
-// readTail calls do with the records of a file, whose entries are valid until it returns, and where each entry begins. It
-// returns where the last one that is whole ends, 0 if the file is none.
+// readTail calls do with the records of a file, whose entries are valid until it returns, and where each entry begins. It returns
+// where the last whole record ends, 0 if the file is not one of a tail.
 //
 // It stops at the first record that is not whole, and takes that for the end: after a loss of
 // power there may be others behind a hole, which are not found. Since entries are put together by
@@ -256,8 +255,8 @@ func (t *logTail) erase() {
 	}
 }
 
-// findLost returns the entries that come behind one in the history of the directory: up to the last one that is in pawl.db, of
-// which the sum is given, and what the log had behind that. It fails if one of them is not in the tail any more, and
+// findLost returns the entries that come behind one in the history of the directory: up to the last one that is in pawl.db,
+// whose sum is given, and the entries that the log had behind that. It fails if one of them is not in the tail any more, and
 // if the last one is another directory's, which may have more of them.
 //
 // It goes back from the last entry that pawl.db has, by the sums, until it meets the one with
@@ -295,7 +294,7 @@ func (t *logTail) findBehind(behind [32]byte) ([]tailEntry, error) {
 // A tailChain is the entries of a tail by their sums, and by those of the entries before them.
 type tailChain struct{ bySum, byBefore map[[32]byte]tailEntry }
 
-// What cannot be decoded is left out; whoever needs it finds a gap.
+// readChain leaves out an entry that cannot be decoded; a search that needs it finds a gap.
 func (t *logTail) readChain() (tailChain, error) {
 	c := tailChain{map[[32]byte]tailEntry{}, map[[32]byte]tailEntry{}}
 	err := t.eachRecord(func(file string, at int64, data []byte, flag tailFlag) {
@@ -323,8 +322,8 @@ func (c tailChain) listBehind(sum [32]byte) (out []tailEntry) {
 
 // checkOwned fails if the last one of some entries is another directory's.
 //
-// What another directory has appended reached this one through the log, perhaps not all of it. To
-// append that again would make the log go on from a point that its owner has passed.
+// Entries of another directory reached this one through the log, perhaps not all of them. To append them again would make the log
+// go on from a point that its owner has passed.
 func checkOwned(lost []tailEntry) ([]tailEntry, error) {
 	if len(lost) > 0 && lost[len(lost)-1].flag&tailMine == 0 {
 		return nil, errNotOwned

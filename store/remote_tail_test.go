@@ -17,7 +17,7 @@ func tailOf(tb testing.TB) (*logTail, []byte) {
 	return &logTail{dir: &Dir{path: root.Name(), root: root}}, append(e.encode(), make([]byte, 300)...)
 }
 
-// What a commit pays for the tail.
+// BenchmarkTailKeep measures the cost of the tail for a commit.
 func BenchmarkTailKeep(b *testing.B) {
 	t, entry := tailOf(b)
 	b.SetBytes(int64(len(entry)))
@@ -28,7 +28,7 @@ func BenchmarkTailKeep(b *testing.B) {
 	require.NoError(b, t.closeFile())
 }
 
-// What an opening pays for a file that is full of small entries.
+// BenchmarkTailOpen measures the cost of a file full of small entries for an opening.
 func BenchmarkTailOpen(b *testing.B) {
 	t, entry := tailOf(b)
 	entry = entry[:len(entry)-300]

@@ -12,8 +12,8 @@ import (
 
 // A directory keeps some room of the disk for itself, in a file with nothing in it. On a disk that is full nobody can
 // open a directory: SQLite needs some room to read pawl.db, and a commit needs some in its log. So nothing could be purged,
-// where somebody who purges is what would help. Who opens the directory for maintenance, and finds no room,
-// gives the reserve up. Close makes it again where there is room by then, as does each Open.
+// where a purge is what would help. An opening for maintenance that finds no room gives the reserve up. Close makes it
+// again where there is room by then, as does each Open.
 //
 // An engine that goes on does not get it: its runs would use it up within moments.
 
@@ -21,12 +21,12 @@ const (
 	// reserveFile lies in the folder that each Open empties of everything else: in no copy of the directory, and of no
 	// use to anybody.
 	reserveFile = tmpDir + "/" + index.ReserveFile
-	// reserveBytes is more than an opening and a closing take, and enough for some purges in between, each of which gives
-	// more back than it takes.
+	// reserveBytes is more than an opening and a closing take, and enough for some purges in between; each purge gives more
+	// back than it takes.
 	reserveBytes = 256 << 10
 )
 
-// makeReserve makes the reserve, if it is not there. Without room for it there is none.
+// makeReserve makes the reserve, if it is not there. Without room for it the directory has no reserve.
 func (d *Dir) makeReserve() {
 	if d.options.building {
 		return
@@ -66,7 +66,7 @@ func fillReserve(f *os.File) error {
 	return err
 }
 
-// dropReserve gives the reserve up, and fails with ErrNoSpace if there is none.
+// dropReserve gives the reserve up, and fails with ErrNoSpace if it is missing.
 func (d *Dir) dropReserve() error {
 	info, err := d.root.Lstat(reserveFile)
 	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {

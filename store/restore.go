@@ -84,8 +84,8 @@ type restorer struct {
 // plan finds the last base that is old enough, and the entries with what came after it.
 //
 // It reads the log twice: to find the base, and then, behind that, how far the entries go on
-// without a gap. Damage counts if it stands behind what the base goes on from, and before the
-// moment as of which is restored.
+// without a gap. Damage counts if it stands behind the entry that the base goes on from, and
+// before the moment to restore.
 func (r *restorer) plan(ctx context.Context) error {
 	mark := Position{} // as keptBase.before
 	past := false      // what comes now is of later than what is restored

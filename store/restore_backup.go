@@ -12,8 +12,8 @@ import (
 )
 
 // RestoreBackup makes an engine directory of one that Backup has made, which is only read: a copy of all of its files, in a new directory as
-// Restore has it. No engine may have the backup open: it fails with ErrLocked then. A backup that was not finished is ErrCorrupt. What is
-// in the files is for a verification to look at.
+// Restore has it. No engine may have the backup open: it fails with ErrLocked then. A backup that was not finished is ErrCorrupt. The
+// contents of the files are for a verification to look at.
 func RestoreBackup(ctx context.Context, from, into string, c Codec) (info RestoreInfo, err error) {
 	if ctx == nil {
 		return info, errNoPlace

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What one can no longer go back to is dropped from the log, and then from the bases.
+// Moments that one can no longer go back to are dropped from the log, and then from the bases.
 
 // A keptBase is a base that the log names.
 type keptBase struct {
@@ -108,9 +108,10 @@ func (f *follower) dropUnused(ctx context.Context, used map[string]bool, before 
 	return nil
 }
 
-// readLog calls do with the entries of a log behind a position, in order, but for those that
-// do not count: whoever appended them had lost the log. One that is damaged counts as such, and so does
-// the one behind it, of which nobody can tell: whether it goes on from what came before, its number says.
+// readLog calls do with the entries of a log behind a position, in order, but for those that do not
+// count: their writer had lost the log. A damaged entry is reported as damaged. Its successor is reported
+// as well, since its checksum link cannot be verified: only its number says whether it goes on from
+// there.
 //
 // An entry that does not name the one before it was appended by somebody who had lost the log, or
 // is behind such a one. For example, of entries A, B behind A, X behind A, and C behind B, X is

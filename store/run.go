@@ -15,8 +15,8 @@ import (
 )
 
 // A Run is the handle of a run for the one goroutine that owns it. It keeps the
-// records that are not flushed yet, no descriptor and no goroutine. Of several
-// handles of one run the first that commits lives on.
+// records that are not flushed yet, no descriptor and no goroutine. If a run
+// has several handles, the first that commits lives on.
 //
 // The owner is the actor of the run, which plans on the state in memory and has the handle make
 // each step durable. row is what the index says after the last commit of this handle; every
@@ -61,8 +61,8 @@ type Run struct {
 
 // New returns the handle of a run that does not exist yet. Nothing is written
 // before its first Commit, which fails with workflow.ErrRunExists if the id is
-// taken by then. Of head, what does not change with commits is kept; Run must
-// be set.
+// taken by then. The parts of head that do not change with commits are kept;
+// Run must be set.
 //
 // The number and the nonce are drawn here, and are the run's own from now on, whether or not it
 // comes to a commit. Only the root of a family has room for descendants; a child takes from its
@@ -114,8 +114,8 @@ func (r *Run) Commit(s *state.State, records []decision.Record) error {
 // neither publishes what was not committed, nor forgets what was.
 //
 // Everything that takes time is done before the request is submitted: the records are encoded,
-// chained and sealed, the row and the lists are encoded. What is left for the transaction is to
-// write them, while all other runs wait.
+// chained and sealed, the row and the lists are encoded. The transaction has only to write
+// them, while all other runs wait.
 func (r *Run) CommitAndTell(s *state.State, records []decision.Record, events []decision.Event) error {
 	if r.dead != nil {
 		return r.dead
@@ -151,8 +151,8 @@ func (r *Run) CommitAndTell(s *state.State, records []decision.Record, events []
 //
 // It waits first, for the flusher if thousands of runs wait for their files, and for the feed if
 // the outbox is full: the log of an engine whose disk or whose reader is slower than its runs
-// would otherwise grow without bound. Waiting comes before spilling, so that nothing lies in the
-// log of which the record may not come for a while.
+// would otherwise grow without bound. Waiting comes before spilling, so that no spill lies in
+// the log whose record may not come for a while.
 //
 // A crash between the spills and the commit leaves parts that no record names, which Open drops.
 func (r *Run) commitPending() error {
@@ -250,7 +250,7 @@ func (r *Run) Bytes() int64 { return r.total }
 //
 // Nothing depends on a flush but the time that loading takes and the size of the log: the records
 // are durable already. So an owner asks for one when enough has come together, and when it
-// passivates the run. Of several requests for a run the worker makes one file.
+// passivates the run. From several requests for a run the worker makes one file.
 //
 // A flush that fails keeps its records and its changes in memory, in front of the next one of the
 // same handle, since the state does not tell the same changes twice.
@@ -281,7 +281,7 @@ func (r *Run) queueFlush(f *flushRequest) error {
 
 // Close ends the use of the handle. Flushes that it asked for are still made.
 //
-// What is committed is in the log, so nothing is lost if the last records were not flushed.
+// Committed records are in the log, so nothing is lost if the last ones were not flushed.
 func (r *Run) Close() error {
 	if r.dead == nil {
 		r.dead = ErrClosed

@@ -80,9 +80,9 @@ func finalArtifacts(s *state.State, keep bool) (out []workflow.Artifact, dropped
 
 // setNext sets the row of the run after records, with s as the state after them.
 //
-// It is kept apart from row until the commit has succeeded. What never changes after the first
-// commit, when the run was started and from which run it was forked, is taken from the first
-// state.
+// It is kept apart from row until the commit has succeeded. The first state gives the parts
+// that never change after the first commit: when the run was started and from which run it was
+// forked.
 func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.findRefs(records)
 	r.next = r.row.Head
@@ -218,7 +218,7 @@ func (r *Run) changesState() bool {
 		!reflect.DeepEqual(a.Failure, b.Failure) || a.Output != nil || b.Output != nil
 }
 
-// insertRow writes the row of a new run, of which last is the last part but its file.
+// insertRow writes the row of a new run; last is the last part of it but its file.
 //
 // An id is given once for as long as its run is not purged: of two starts at the same time one is
 // refused with ErrRunExists, and its caller compares the definition and the input with those of

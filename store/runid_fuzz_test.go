@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Whatever an id is, its file is below runs, under a name that is safe on every
-// file system, and two ids have two, also where case does not count.
+// The file of any id is below runs, under a name that is safe on every file
+// system, and two ids have two names, also where case does not count.
 func FuzzRunID(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"", "."}, {"..", "../x"}, {"Run", "run"}, {"e\u0301", "\u00e9"}, {"a\x00", "a"}, {"CON", "con"}, {"x.", "x"}, {"x ", "x"},

@@ -19,8 +19,7 @@ import (
 // A RunFilter selects runs of the index, and says in which order they are listed and
 // how many. The zero value selects all, oldest first.
 //
-// All conditions must hold. Those that an index knows lead to the runs that are looked at; the
-// others are asked of the rows.
+// All conditions must hold. Conditions that an index knows lead to the runs that are looked at; the others are asked of the rows.
 //
 // After names a run, and its place is found when the list begins. If that run was purged and another
 // was started under its id, this is the place of the new one: what was started in between is passed
@@ -38,7 +37,7 @@ type RunFilter struct {
 	Until      time.Time            // started before this instant; zero is no bound
 	EndedSince time.Time            // ended at this instant or later; zero is no bound
 	EndedUntil time.Time            // ended before this instant; zero is no bound
-	Where      string               // a condition in CEL on what Runs tells of a run, such as status == "failed"; "" is none
+	Where      string               // a condition in CEL on what Runs tells of a run, such as status == "failed"; "" is any
 	Newest     bool                 // those that were started last come first
 	After      workflow.RunID       // those that come after this run in the order of the list; "" is from the first
 	Limit      int                  // at most so many runs; 0 is all

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// runsOfAllKinds makes more runs than a page has, some of which have ended, have a
-// parent, or started later than their number says.
+// runsOfAllKinds makes more runs than a page has; some have ended, have a parent,
+// or started later than their number says.
 func runsOfAllKinds(t testing.TB) *Dir {
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	g := graph(t)

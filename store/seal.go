@@ -94,7 +94,7 @@ func (d *Dir) openEntry(id workflow.RunID, e *runfile.Entry) (runfile.Entry, err
 	return out, err
 }
 
-// decodeEntry decodes a record of a run, of which c is the file, or nil.
+// decodeEntry decodes a record of a run; c is the file of the run, or nil.
 func (d *Dir) decodeEntry(id workflow.RunID, c runfile.Source, e *runfile.Entry) (decision.Record, error) {
 	if e == nil {
 		return decision.Record{}, errors.New("there is no record")

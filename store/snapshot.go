@@ -65,7 +65,7 @@ func (d *Dir) openSnapshot(ctx context.Context, id workflow.RunID) (*Snapshot, e
 
 // readRunRecords reads the row and the log of a run, at one moment, and checks them.
 //
-// What is large is decoded and put together without the lock, and checked then. Damage is
+// Large values are decoded and put together without the lock, and checked then. Damage is
 // believed only if the run still has the same file: a flush drops records and spills that its
 // file has.
 func (d *Dir) readRunRecords(ctx context.Context, id workflow.RunID) (*Snapshot, error) {
@@ -213,7 +213,7 @@ func (s *Snapshot) checkMeta() error {
 	return nil
 }
 
-// ReadDatabase calls f with the file as SQLite reads it, unless there is none.
+// ReadDatabase calls f with the file as SQLite reads it, unless the run has no file.
 //
 // A file that was read into memory becomes a database there.
 func (s *Snapshot) ReadDatabase(f func(*sqlite.Conn) error) error {

@@ -111,7 +111,7 @@ func (d *Dir) reserveSpace(bytes int64) error {
 // record refers to the parts by the number spill; until it does, nobody reads them.
 //
 // Each part is durable before the next one is written, and all before the record: a record never
-// names a spill of which a crash may take a part.
+// names a spill that a crash may take a part of.
 func (d *Dir) writeParts(spill int64, data []byte) error {
 	for key, _ := spillKeys(spill); len(data) > 0; key++ {
 		part := data[:min(int(d.hook.PartBytes(partBytes)), len(data))]

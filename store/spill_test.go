@@ -167,7 +167,7 @@ func TestPartsOnAFullDisk(t *testing.T) {
 	o.same(d)
 }
 
-// What could not be dropped is dropped before more is spilled.
+// Parts that could not be dropped are dropped before more is spilled.
 func TestPartsThatStay(t *testing.T) {
 	d := open(t, t.TempDir())
 	require.NoError(t, d.writeParts(d.lastSpill.Add(1), make([]byte, 3*partBytes)))
@@ -230,8 +230,8 @@ func encoded(t testing.TB, d *Dir) (*owner, decision.Encoded) {
 	return o, e
 }
 
-// The spill of a record goes after a commit of which the outcome is
-// unknown, unless pawl.db says that the record is there.
+// The spill of a record goes after a commit with an unknown outcome, unless pawl.db
+// says that the record is there.
 func TestPartsOfAnUnknownCommit(t *testing.T) {
 	d := open(t, t.TempDir())
 	o, e := encoded(t, d)
@@ -249,8 +249,8 @@ func TestPartsOfAnUnknownCommit(t *testing.T) {
 	o.same(d)
 }
 
-// Of several large records that are committed together none leaves parts behind when
-// one cannot be spilled.
+// If several large records are committed together and one cannot be spilled, none of
+// them leaves parts behind.
 func TestPartsOfSeveralRecords(t *testing.T) {
 	d := open(t, t.TempDir())
 	_, e := encoded(t, d)
@@ -268,7 +268,7 @@ func TestPartsOfSeveralRecords(t *testing.T) {
 }
 
 // A large record is read in several steps. If it is flushed, and its parts are dropped,
-// in between, it is read from the file; and if its run is purged, there is none.
+// in between, it is read from the file; and if its run is purged, there is no record.
 func TestPartsAreDroppedWhileTheyAreRead(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")

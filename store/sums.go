@@ -80,8 +80,8 @@ func (d *Dir) sumIndex(to io.Writer) ([]uint32, error) {
 
 // A mark is what the last checkpoint has left.
 //
-// Whoever takes the sums for true must know that nothing else was moved into pawl.db since. The
-// salt tells: SQLite raises it by one whenever it begins the log anew.
+// The sums can be trusted only if nothing else was moved into pawl.db since. The salt tells:
+// SQLite raises it by one whenever it begins the log anew.
 type mark struct {
 	salt [2]uint32 // of the log
 	sums []uint32  // of the pages of pawl.db
@@ -104,7 +104,7 @@ func appendSums(out []byte, sums []uint32) []byte {
 	return out
 }
 
-// readMark reads the sums. Those that are damaged, or missing, are a mark of no pages.
+// readMark reads the sums. Damaged or missing sums are a mark of no pages.
 //
 // A mark that is not to be trusted costs a full check, so nothing about it is an error but that
 // the disk cannot be read.
@@ -142,7 +142,7 @@ func (d *Dir) readMark() (mark, error) {
 // Two logs may belong to a mark. If the log has the mark's salt it is the one that was moved:
 // then pawl.db must have all of it, as the sums say. If it has the next salt it was begun after
 // the mark, and its pages are those that may differ. Any other log was begun after a checkpoint
-// of which the mark says nothing.
+// that the mark does not cover.
 //
 // Pages that are neither in the log nor as the sums say were changed by somebody else, or by a
 // disk that has lost a write. The caller then checks everything.

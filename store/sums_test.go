@@ -226,8 +226,8 @@ func TestADamagedLogThatWasMoved(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// What is damaged in the log before a checkpoint moves it has no sum that fits: the Open after
-// a crash checks everything, and tells it.
+// A page that is damaged in the log before a checkpoint moves it has no sum that fits: the
+// Open after a crash checks everything, and tells of it.
 func TestALogThatIsDamagedBeforeItIsMoved(t *testing.T) {
 	d := openWith(t, t.TempDir(), Options{})
 	for i := range 20 {

@@ -24,10 +24,10 @@ import (
 // Only a regular file is removed whose name is one that an engine gives, and which the index, asked
 // after the file was seen, does not name. A run is in the index before its first file is there, and
 // the number in the name, its nonce, is never given again: a name that is seen first, and that the index
-// then does not have, is of a run that is gone. Of a run that is there a worker may just be building the
+// then does not have, is of a run that is gone. If the run is there, a worker may just be building its
 // other file, so it is looked at while no worker has it. Other files are left alone.
 
-// maxSwept bounds how many files one look at the index is for, some 32 bytes each. A directory with more is swept in parts, each of which looks
+// maxSwept bounds how many files one look at the index is for, some 32 bytes each. A directory with more is swept in parts, and each part looks
 // at every row.
 const maxSwept = 1 << 18
 
@@ -67,7 +67,7 @@ func parseSwept(folder, name string) (f sweptFile, ok bool) {
 		return f, false
 	}
 	f = sweptFile{nonce: nonce, hash: [16]byte(hash), slot: index.Slot(name[hashLen+1+nonceLen] - 'a' + 1)}
-	// Whatever was not looked at must be as an engine writes it.
+	// The rest of the name must be as an engine writes it.
 	return f, (f.slot == 1 || f.slot == 2) && f.name() == path.Join(runsDir, folder, name)
 }
 
@@ -158,7 +158,7 @@ func (d *Dir) sweepFound(found []sweptFile) error {
 	return nil
 }
 
-// rowsAfter returns the next rows of runs, of which only the columns are read that name their files.
+// rowsAfter returns the next rows of runs, with only the columns that name their files.
 //
 // A row that is damaged there might be that of any file, so that nothing is removed then.
 func (d *Dir) rowsAfter(num int64) (rows []index.Row, err error) {

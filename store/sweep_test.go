@@ -79,8 +79,8 @@ func backupOnce(d *Dir, into string) error {
 	return errors.Join(err, errors.New("it was to go on"))
 }
 
-// What was purged while a backup was under way is gone once the directory was open again, although the process has died
-// in between, and all else is there.
+// Files that were purged while a backup was under way are gone once the directory was open again, although the process
+// has died in between, and all else is there.
 func TestPurgedFilesAfterAKill(t *testing.T) {
 	path := filepath.Join(harness.Workspace(t), "engine")
 	cmd := exec.Command(os.Args[0])

@@ -8,8 +8,8 @@ import "sync"
 const maxTapes = 64 << 20
 
 // tapes are the transactions that were committed since a follower began, and that it has
-// not taken yet: of each the statements that the copy needs as well. What files do is not
-// among them: each copy brings its files up to date by itself.
+// not taken yet: for each, the statements that the copy needs as well. Changes of files
+// are not among them: each copy brings its files up to date by itself.
 //
 // It is a queue between the committer, which adds and never waits, and one follower, which takes.
 // Transactions are counted from the beginning of the life: waiting are those with the last

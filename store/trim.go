@@ -22,10 +22,10 @@ const (
 	sizeLog = `SELECT key, length(message) + length(decisions) + coalesce(length(vals), 0), parts FROM log
 		WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?`
 	deleteLog = `DELETE FROM log WHERE key BETWEEN ? AND ?`
-	// What a damaged row says must not drop records that live. The last dead record
-	// goes last, so it is there, and its checksum is that of the row.
+	// A damaged row must not drop records that live. The last dead record goes last, so it is there, and its checksum
+	// is that of the row.
 	//
-	// dropFlushed drops what a crash has left of the dead records of all runs.
+	// dropFlushed drops the dead records of all runs that a crash has left.
 	dropFlushed = `DELETE FROM log WHERE key IN (SELECT log.key ` + index.DeadRecords + `
 		AND EXISTS (SELECT 1 FROM log AS last WHERE last.key = num << 32 | filed AND last.sum = filed_sum))`
 	flushRun = `UPDATE runs SET slot = ?, filed = ?, filed_sum = ?, file_hash = ?, file_size = ?, file_crc = ? WHERE num = ? AND filed = ?`
@@ -60,7 +60,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 				}
 				continue // purged in the meantime
 			}
-			// Of a few records in pawl.db nobody has to look how many they are, and how large.
+			// If a run has only a few records in pawl.db, their number and size need not be looked up.
 			s := span{j.row.Num, j.row.Flushed + 1, j.lastRequest().seq}
 			if n := inLog - j.row.Flushed; n <= few && len(spans) == 0 && j.bytesUpTo(inLog) <= maxBytes/trimOnce*n {
 				few -= n
@@ -148,7 +148,7 @@ func (d *Dir) trimRest(spans []span) (spills []int64) {
 // transaction may. It returns the spans that are left, and the spills of the records.
 //
 // For example, with room for 256 records: of spans of 200 and 100 records, the first goes and 56
-// of the second, of which 44 are left. The record at which the bytes run out still goes, so that
+// of the second, which has 44 left. The record at which the bytes run out still goes, so that
 // one of any size comes to its end.
 func (d *Dir) trimSome(db *sqlite.Conn, spans []span) (left []span, spills []int64, err error) {
 	records, bytes := d.hook.TrimRecords(trimOnce), int64(maxBytes)

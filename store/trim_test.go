@@ -111,7 +111,7 @@ func TestPiecesOfTheLog(t *testing.T) {
 	require.Zero(t, logged(t, d))
 }
 
-// What a transaction drops is counted by what pawl.db has of it: most records of a run that is filed never stood there.
+// A transaction is charged only for records that pawl.db has: most records of a run that is filed never stood there.
 func TestRecordsThatTheLogLacks(t *testing.T) {
 	d := open(t, t.TempDir())
 	o := long(t, d, "r1", 7)
@@ -244,8 +244,8 @@ func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
 	}
 }
 
-// What cannot be dropped does not fail the flush. While it is there nobody minds,
-// and it goes with what is flushed later.
+// Records that cannot be dropped do not fail the flush. They harm nobody, and go with
+// the records that are flushed later.
 func TestRecordsThatStayInTheLog(t *testing.T) {
 	var log strings.Builder
 	path := t.TempDir()
@@ -330,7 +330,7 @@ func TestDeadRecordsOutliveAFailedFiling(t *testing.T) {
 	next.same(d)
 }
 
-// What a damaged row says to be flushed is believed only if the log proves it: Open
+// A damaged row that says what is flushed is believed only if the log proves it: Open
 // drops no record that Repair could restore.
 func TestOpenDropsNoLiveRecords(t *testing.T) {
 	from := t.TempDir()

@@ -29,10 +29,10 @@ const (
 // An unusedList is the definitions that may be unused. The lock of definitions guards it.
 //
 // A hash that a collection asks about is in asked until a run or a publication is found that has
-// it. What is left at the end is deleted, in one transaction that looks at what is published once
-// more. A run that begins meanwhile commits before or after that transaction: before, it takes
-// its definition off the list; after, it writes the definition again, since it is marked as
-// missing.
+// it. The hashes that are left at the end are deleted, in one transaction that looks at the
+// publications once more. A run that begins meanwhile commits before or after that transaction:
+// before, it takes its definition off the list; after, it writes the definition again, since it
+// is marked as missing.
 type unusedList struct {
 	waiting map[string]bool // hashes, for the next collection
 	asked   map[string]bool // likewise, of the collection that is under way; nil if none is
@@ -93,7 +93,7 @@ func (ds *definitions) endCollecting(err error) {
 	s.asked = nil
 }
 
-// unusedHashes returns the definitions of which no use has been found yet.
+// unusedHashes returns the definitions without a use found yet.
 func (ds *definitions) unusedHashes() []string {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -108,10 +108,10 @@ func (ds *definitions) countLooked(rows int) (asks bool) {
 	return len(ds.unused.asked) > 0
 }
 
-// settledHashes returns the definitions of which the collection tells whether they are
-// used, and that no run was purged of since it began.
+// settledHashes returns the definitions that the collection has decided about, and that no purged run has had since
+// it began.
 //
-// Of another purge that came meanwhile the row stays, for the next collection.
+// The row of a definition that another purge has touched meanwhile stays, for the next collection.
 func (ds *definitions) settledHashes() []string {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()

@@ -72,7 +72,7 @@ func (l *runList) compileWhere(context.Context) (err error) {
 }
 
 // takeRow decodes a row of a page, and reports whether the condition of the filter holds for
-// it. What is large of a row is decoded only if it does.
+// it. The large parts of a row are decoded only if it does.
 //
 // A row that is damaged is not passed over: its error is yielded with its run.
 func (l *runList) takeRow(r *index.Row) (bool, error) {
@@ -111,8 +111,8 @@ func (l *runList) passOver(ctx context.Context) error {
 	return l.beginAfter(ctx, l.filter.After)
 }
 
-// listWhere yields what of a list is of runs for which a condition holds, "" being none. What is of one run stands together, so that
-// each run is looked at once. The error of a condition that cannot be compiled comes first.
+// listWhere yields the items of a list whose runs meet a condition; "" is any. The items of one run stand together, so that each run
+// is looked at once. The error of a condition that cannot be compiled comes first.
 //
 // The condition is of the run, and what is listed is of its tokens: all of those, or none, are
 // yielded.
