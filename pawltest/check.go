@@ -71,7 +71,7 @@ func (d *driver) runOutcome(h *history) (status string, failure map[string]any, 
 	return root.Status.String(), failure, end.Sub(root.StartedAt)
 }
 
-// failureFields returns a failure as a value, nil if there is none.
+// failureFields returns a failure as a value, nil without one.
 func failureFields(f *workflow.Failure) map[string]any {
 	if f == nil {
 		return nil
@@ -176,7 +176,7 @@ func plainValue(m map[string]any) any {
 	return m
 }
 
-// compareValues reports where two values differ. Of objects, only the fields that are
+// compareValues reports where two values differ. In objects, only the fields that are
 // expected count if the others may be there.
 func (c *checker) compareValues(at string, want, got any, more bool) {
 	w, ok1 := want.(map[string]any)

@@ -64,7 +64,7 @@ func (o *optional) readElement(e *document.Element) (err error) {
 	return nil
 }
 
-// orElse returns the value, or another one if there is none.
+// orElse returns the value, or another one without it.
 func (o optional) orElse(other any) any {
 	if o.set {
 		return o.value

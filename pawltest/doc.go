@@ -14,8 +14,8 @@
 //
 // # Order within an instant
 //
-// Virtual time stands still while anything can happen. What happens at one
-// instant happens one after the other, and is committed before the next begins:
+// Virtual time stands still while anything can happen. The steps of one instant
+// happen one after the other, and each is committed before the next begins:
 //
 //  1. results of mocks with a delay that are due, in the order of their tasks
 //  2. events of the scenario, in the order of the file

@@ -179,7 +179,7 @@ func (d *driver) beginEvent(i int) error {
 }
 
 // dueCall returns a call whose answer is due: the first, or any of them if they
-// are shuffled. Those with a delay and those without have their own turn.
+// are shuffled. Calls with a delay and those without have their own turn.
 func (d *driver) dueCall(now time.Time, late bool) *call {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,7 +206,7 @@ func (d *driver) answerCall(c *call) {
 	c.answer <- d.answerOf(c)
 }
 
-// sendHeartbeats says of every call whose time has come that it is alive.
+// sendHeartbeats says that each call is alive whose time for that has come.
 func (d *driver) sendHeartbeats(now time.Time) bool {
 	d.mu.Lock()
 	var due []*call

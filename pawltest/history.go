@@ -160,8 +160,8 @@ func (h *history) nextRun() *runHistory {
 	return first
 }
 
-// waitsForChild reports whether the next record of a run is the end of a child of which
-// there are still records.
+// waitsForChild reports whether the next record of a run is the end of a child that still
+// has records.
 func (h *history) waitsForChild(r *runHistory) bool {
 	m, ok := r.left[0].Message.(state.ChildEnded)
 	if !ok {
@@ -222,9 +222,9 @@ func (h *history) countSteps(node string, kind stepKind) (n int) {
 	return n
 }
 
-// firstStart returns the place of the first start of a node, -1 if there is none: of
-// a task its first dispatch, of any other node when it has begun: at its first token, or,
-// with a join, when that fires, with a lock, when a token has it.
+// firstStart returns the place of the first start of a node, -1 without one. A task
+// starts with its first dispatch, any other node when it has begun: at its first token,
+// or, with a join, when that fires, with a lock, when a token has it.
 func (h *history) firstStart(node string, task bool) int {
 	kind := begun
 	if task {

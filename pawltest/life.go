@@ -112,8 +112,7 @@ func (d *driver) sleepThrough(at time.Time) {
 	<-timer.C
 }
 
-// copyFolder copies a folder as a crash would leave it. What vanishes in the
-// meantime is not copied.
+// copyFolder copies a folder as a crash would leave it. Files that vanish in the meantime are not copied.
 func copyFolder(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +188,8 @@ func (d *driver) Rang(string) {
 	d.ringing = ""
 }
 
-// ringOne lets the timers of one run fire, and reports whether there is such a run. Of several the deepest is first: the
-// end of a child counts before the timeout of its parent at the same instant, as the result of a task does.
+// ringOne lets the timers of one run fire, and reports whether there is such a run. If there are several, the deepest is
+// first: the end of a child counts before the timeout of its parent at the same instant, as the result of a task does.
 func (d *driver) ringOne() bool {
 	d.mu.Lock()
 	d.ringing = ""

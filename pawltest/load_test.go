@@ -19,7 +19,7 @@ import (
 
 const head = "scenario: s\ndefinition: {name: d, start: a, nodes: [{id: a, task: t}]}\n"
 
-// What cannot be read as a scenario is refused, with its place.
+// A text that cannot be read as a scenario is refused, with its place.
 func TestLoadErrors(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "s.yaml: the file is empty"},

@@ -137,7 +137,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A long trace is cut before its last decisions, of which each keeps its message.
+// A long trace is cut before its last decisions, and each of these keeps its message.
 func TestLastDecisions(t *testing.T) {
 	r := Report{Trace: []string{"m1", "    a", "    b", "m2", "    c", "    d", "    e"}, Failures: []Failure{{What: "expect.path"}}}
 	require.Contains(t, r.String(), "\ndecisions:\n    m1\n")

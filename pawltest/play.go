@@ -13,9 +13,9 @@ import (
 // Options say how scenarios are played. The zero value plays each once.
 type Options struct {
 	// Crash plays each scenario once more for every commit that it makes, and
-	// lets the process crash right after that commit. What is expected must come
-	// out all the same. The work of tasks goes on outside: it ends when it would
-	// have ended without the crash.
+	// lets the process crash right after that commit. The expected outcome must
+	// come all the same. The work of tasks goes on outside: it ends when it
+	// would have ended without the crash.
 	Crash bool
 	// Shuffle, if not nil, permutes the results that come at one instant, with
 	// this seed.

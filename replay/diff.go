@@ -178,7 +178,7 @@ func shownChoice(c *choice) *Choice {
 	return &Choice{Seq: c.seq, At: c.at, Message: c.message, Text: c.text, Why: c.why}
 }
 
-// firstValue returns the first value of x that y was given otherwise; nil if there is none.
+// firstValue returns the first value of x that y was given otherwise; nil without one.
 //
 // A value that only one of the runs was given is no difference here: it is missing because the run
 // went elsewhere, which the parting shows. Names are as noteValue makes them; among equal names the first

@@ -40,8 +40,7 @@ func FindSealed(name string, c store.Codec) (*Recording, error) {
 }
 
 // SplitName splits a name, as [Find] takes it, at the first colon behind an engine directory, or a
-// file of exported runs; ok is
-// false if there is none.
+// file of exported runs; ok is false if the name has no such colon.
 //
 // The shortest directory wins, so a run's id may have colons; an id is not looked up here.
 func SplitName(name string) (dir string, run workflow.RunID, ok bool) {

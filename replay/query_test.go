@@ -125,7 +125,7 @@ func TestQueryEnds(t *testing.T) {
 	require.NoError(t, q.Close())
 }
 
-// What a function makes has a bound, whatever it is asked to make.
+// The values that a function makes have a bound, whatever it is asked to make.
 func TestQueryValuesAreBounded(t *testing.T) {
 	for _, text := range []string{"select length(printf('%.*c', 900000000, 'x'))", "select length(zeroblob(900000000))", "select length(hex(zeroblob(60000000)))"} {
 		q, err := replay.NewQuery(text)

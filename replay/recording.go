@@ -321,7 +321,7 @@ func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool
 }
 
 // isSecondName reports whether a file is the one of a run whose first name stands beside it: an engine gives the files of
-// runs two names, of which the first ends with a.db, and stays. A copy of the directory has two files that are equal.
+// runs two names; the first ends with a.db, and stays. A copy of the directory has two files that are equal.
 func isSecondName(name string) bool {
 	stem, is := strings.CutSuffix(name, "b.db")
 	if !is {

@@ -177,11 +177,11 @@ func (known siblingsWaits) waitIn(s *state.State, id workflow.GroupID) siblingsW
 	return w
 }
 
-// siblingsWaitOf counts what the join of a group has and lacks. Of the branches left, some are under
-// way and some have not begun, because the group has a bound on how many run at once; begun leaves
-// these out, since the text counts them apart. Two states look like a join that should have fired and
-// has not: an open group, which takes more branches, and a group with live
-// tokens of an earlier fan-out.
+// siblingsWaitOf counts what the join of a group has and lacks. Among the branches left, some are
+// under way and some have not begun, because the group has a bound on how many run at once; begun
+// leaves these out, since the text counts them apart. Two states look like a join that should have
+// fired and has not: an open group, which takes more branches, and a group with live tokens of an
+// earlier fan-out.
 func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	g := s.Group(id)
 	if g == nil || s.Graph.Groups[g.Name] == nil || s.Graph.Groups[g.Name].Sync == nil {

@@ -3,6 +3,6 @@
 // changes a byte of it.
 //
 // Both read the directory through a [store.Inspection], know the tables of pawl.db from
-// package index, and replay journals with package runfile. What they find is a [Report] with
-// a [Finding] for each thing that is not as it should be.
+// package index, and replay journals with package runfile. They return a [Report] with a
+// [Finding] for each thing that is not as it should be.
 package rescue

@@ -25,14 +25,13 @@ import (
 // has open, into a new directory: into must not exist, or be an empty one, or it
 // fails with store.ErrNotEmpty. Nothing is changed at path.
 //
-// Of every run it takes the longest journal whose chain of checksums holds, out
-// of the run's file and the log, and derives everything else from it: state,
-// events, row and lists. If pawl.db cannot be read, or is not the last one, the
-// files of runs tell which runs there are. A run of which records are lost, or
-// may be, stands as it stood after the last record that is left, and is suspended
-// with a cause that says so, unless it has ended: Resume lets it go on from
-// there. Definitions, outcomes, sound blobs and the events that are not published yet are
-// copied.
+// For every run it takes the longest journal whose chain of checksums holds, out of the
+// run's file and the log, and derives everything else from it: state, events, row and
+// lists. If pawl.db cannot be read, or is not the last one, the files of runs tell which
+// runs there are. A run whose records are lost in part, or may be, stands as it stood
+// after the last record that is left, and is suspended with a cause that says so, unless
+// it has ended: Resume lets it go on from there. Definitions, outcomes, sound blobs and
+// the events that are not published yet are copied.
 //
 // In the report Damage counts what is lost, the Notes what could be made whole
 // again; the other counts are of what was restored. It fails as Verify does, and
@@ -46,8 +45,8 @@ func Repair(path, into string) (*Report, error) { return RepairSealed(path, into
 
 // RepairSealed is Repair for a directory with sealed values, or for one that is to have them:
 // the codec opens the old, and seals everything in the new one with the key that it uses today.
-// If it lacks a key that something was sealed with, damaged or not, it fails with store.ErrSealed. What does not open
-// under a key that opens other values is damaged, and is treated so.
+// If it lacks a key that something was sealed with, damaged or not, it fails with store.ErrSealed. A value that does
+// not open under a key that opens other values is damaged, and is treated so.
 func RepairSealed(path, into string, c store.Codec) (*Report, error) {
 	in, err := openInspection(path, c)
 	if err != nil {
@@ -299,7 +298,7 @@ func (r *repairer) restoreBlobs() error {
 }
 
 // copyBlobs copies all that can be read, wanted or not, and takes each off the list of those
-// that are wanted. What is still on it at the end was not in the folder at all.
+// that are wanted. Blobs that are still on it at the end were not in the folder at all.
 func (r *repairer) copyBlobs(from, to *blob.Files, wanted map[string]workflow.RunID) error {
 	ctx := context.Background()
 	for info, err := range from.All(ctx) {
@@ -338,10 +337,10 @@ func (r *repairer) loseBlob(hash string, err error, id workflow.RunID, refers bo
 // everyRun returns the ids of all runs that are known of, parents before their
 // children.
 //
-// The index is asked first, and then the folder of runs, because either may be what is damaged.
-// A file belongs to a run by the start of its name, so that a file whose start the index has
-// claimed needs no look inside. If the index can be trusted a file that it does not know was
-// left by a crash or a purge, and is no run; if not, the file itself says of which run it is.
+// The index is asked first, and then the folder of runs, because either may be damaged. A file
+// belongs to a run by the start of its name, so that a file whose start the index has claimed
+// needs no look inside. If the index can be trusted a file that it does not know was left by a
+// crash or a purge, and is no run; if not, the file itself names its run.
 func (r *repairer) everyRun() ([]workflow.RunID, error) {
 	var ids []workflow.RunID
 	known, claimed := map[workflow.RunID]bool{}, map[string]bool{}

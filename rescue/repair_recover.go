@@ -118,8 +118,8 @@ func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) 
 	return g, err
 }
 
-// A recovered run is one of which the records are left, from the first on, as far as
-// their chain of checksums holds.
+// A recovered run has the records that are left of a run, from the first on, as far as their
+// chain of checksums holds.
 //
 // entries, records, seq and sum belong together: addEntry adds to all four, truncateTo takes
 // from all four. state, events and listings are those after the last record, and are made by
@@ -128,7 +128,7 @@ type recovered struct {
 	id      workflow.RunID
 	entries []*runfile.Entry  // as they stood in the file or the log, with their large values in them
 	records []decision.Record // the same records, decoded
-	seq     int64             // of the last record, which is also their number; 0 if there is none
+	seq     int64             // of the last record, which is also their number; 0 without records
 	sum     runfile.Checksum  // of the chain up to there, which the next record must continue
 	graphs  []*workflow.Graph // that it may have begun with, likeliest first
 	broken  error             // why the next record cannot be taken, if there is one
@@ -166,7 +166,7 @@ func (r *repairer) addEntry(m *recovered, e *runfile.Entry, file runfile.Source)
 
 // recoverFile reads the journal in a file, as far as its chain holds.
 //
-// An error says that the file could not be opened at all. One that breaks off in the middle
+// An error says that the file could not be opened at all. A file that breaks off in the middle
 // gives the records up to there, with the cause in broken: they are as good as those of a sound
 // file.
 func (r *repairer) recoverFile(id workflow.RunID, file string) (*recovered, error) {

@@ -88,8 +88,8 @@ func TestRepairOfChangedRows(t *testing.T) {
 	}
 }
 
-// What a run that failed has kept is still referred to after a repair, whatever has
-// changed in its row.
+// A failed run still refers to its kept artifacts after a repair, whatever has changed
+// in its row.
 func TestRepairKeepsArtifacts(t *testing.T) {
 	path := t.TempDir()
 	d := openWith(t, path, store.Options{KeepArtifacts: true})

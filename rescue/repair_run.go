@@ -24,8 +24,8 @@ import (
 // broken, and stand in one finding at the end. An error ends the repair, and comes only from
 // the new directory.
 func (r *repairer) restoreRun(id workflow.RunID) error {
-	// The row has parts with checksums of their own. What a damaged part says is cleared, so
-	// that the rest of this function need not ask again.
+	// The row has parts with checksums of their own. A damaged part is cleared, so that the
+	// rest of this function need not ask again.
 	row, err := r.FindRow(id)
 	dropDamaged(&row)
 	// Only a row of the last engine's own index can tell how far the run had come. An older
@@ -47,7 +47,7 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	if err := m.replayAll(); err != nil {
 		broken = append(broken, err)
 	}
-	// A run of which no record is left cannot be restored: its input was in the first.
+	// A run without a record left cannot be restored: its input was in the first.
 	if m.state == nil {
 		r.addWrong(id, row.File, "start it again if it is still wanted", "nothing is left of it%s", joinReasons(broken))
 		return nil
@@ -277,7 +277,7 @@ func (r *repairer) commitRun(m *recovered, row *index.Row) error {
 	}
 	run := r.to.New(head, m.graphs[0])
 	a := store.Adoption{Entries: m.entries, Records: m.records, State: s, Artifacts: s.Artifacts, Listings: m.listings}
-	// Artifacts of a run that has not completed may have been given up already, of which its
+	// Artifacts of a run that has not completed may have been given up already, which its
 	// journal does not tell: the row does.
 	if s.Status != workflow.RunCompleted && row.Status == s.Status && row.Sound[index.RowState] {
 		a.Artifacts = row.Artifacts // they need not have been kept

@@ -73,8 +73,8 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 	load(t, got, "parts").do(state.Heartbeat{Token: 1})
 }
 
-// Whatever was damaged, what is restored is sound: of every run that is there the
-// records are the first ones that it had, and perhaps its suspension.
+// After any damage, the restored directory is sound: every run in it has the
+// first records that it had, and perhaps its suspension.
 func TestRepairRestoresPrefixes(t *testing.T) {
 	for i, tt := range harms() {
 		if harness.CurrentLevel() == harness.Quick && i%6 > 0 {

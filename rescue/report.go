@@ -26,9 +26,9 @@ type Report struct {
 
 // A Finding is one thing that is not as it should be. It is printed in one line.
 //
-// What and Do are sentences for an operator who does not know the engine from inside: the first
-// says what was seen, the second what to do about it, and they are printed with a semicolon
-// between them.
+// The texts What and Do are sentences for an operator who does not know the engine from inside:
+// the first says what was seen, the second what to do about it, and they are printed with a
+// semicolon between them.
 type Finding struct {
 	Damage bool           `json:"damage"`        // something is wrong, or lost; false is a note
 	Run    workflow.RunID `json:"run,omitempty"` // "" if it concerns no single run
@@ -89,7 +89,7 @@ func (r *Report) addFinding(f Finding) {
 	r.Findings = append(r.Findings, f)
 }
 
-// What to do about findings.
+// The advice for findings.
 const (
 	doRepair  = "take the directory from a backup, or restore what is left with pawl repair"
 	doRebuild = "pawl repair builds it anew"
@@ -100,7 +100,7 @@ const (
 // addDamage adds an error about something that is damaged or cannot be read.
 //
 // A *store.CorruptError knows its run and its file better than the caller, and says them in
-// place of what the caller gave. What could not be opened for want of a key is put aside:
+// place of the caller's. A value that could not be opened for want of a key is put aside:
 // whether that is damage can only be said at the end, when it is known what the key has opened
 // elsewhere.
 func (in *inspection) addDamage(id workflow.RunID, file string, err error, do string) {
@@ -150,7 +150,7 @@ func (in *inspection) addSealed() {
 
 // addWrong adds what does not agree with the rest.
 //
-// It is for contradictions, of which no error of the store tells: a row and a journal that were
+// It is for contradictions, which no error of the store tells of: a row and a journal that were
 // read without fault and say different things.
 func (in *inspection) addWrong(id workflow.RunID, file, do, format string, args ...any) {
 	in.report.addFinding(Finding{Damage: true, Run: id, File: file, What: fmt.Sprintf(format, args...), Do: do})

@@ -23,12 +23,12 @@ import (
 
 // Verify checks everything in the engine directory at path, which no engine has
 // open, and changes nothing in it: that pawl.db is the one that the last engine
-// left and in order; of every run that its file has its checksum, its journal and
+// left and in order; for every run that its file has its checksum, its journal and
 // log the chain of theirs, that its records decode, that its state and events are
 // those that the journal tells, and that the index and the lists of all runs agree
-// with them; that every definition, outcome and blob is what it was. What nothing
-// refers to is a note. It needs room for a copy of pawl.db among the temporary
-// files.
+// with them; that every definition, outcome and blob is what it was. A file, blob
+// or definition that nothing refers to is a note. It needs room for a copy of
+// pawl.db among the temporary files.
 //
 // It fails if the directory cannot be looked at: with store.ErrLocked if an engine has
 // it open, store.ErrVersion if a newer version wrote pawl.db, store.ErrNotOurs.

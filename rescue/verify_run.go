@@ -220,7 +220,7 @@ func (in *inspection) compareEvents(snap *store.Snapshot, later []decision.Event
 // sameEvent reports whether an event is as a journal makes it, terse ones but for the
 // particulars.
 //
-// What a terse event lacks is left to the record; who, when and where must be the same.
+// Fields that a terse event lacks are left to the record; who, when and where must be the same.
 func sameEvent(have, want *decision.Event, terse bool) bool {
 	if !terse {
 		return reflect.DeepEqual(*have, *want)
@@ -278,7 +278,7 @@ const (
 // compareLists compares the rows of a run in the lists of all runs with its state.
 //
 // Each row and each token that should have one is written as a text; the two sets of texts must
-// be equal. What is in the list and should not be is told apart from what is missing. A text
+// be equal. Entries that should not be in the list are told apart from missing ones. A text
 // that cannot be opened differs, and is found by that.
 func (in *inspection) compareLists(snap *store.Snapshot, s *state.State) {
 	want, have := map[string]bool{}, map[string]bool{}
@@ -311,8 +311,8 @@ func (in *inspection) compareLists(snap *store.Snapshot, s *state.State) {
 	}
 }
 
-// compareRefs checks that every blob that the run refers to is listed. Those of
-// artifacts are not after a run has failed.
+// compareRefs checks that every blob that the run refers to is listed. Blobs of artifacts need
+// not be after a run has failed.
 func (in *inspection) compareRefs(snap *store.Snapshot, t *replayed) {
 	if len(t.refs) == 0 {
 		return

@@ -262,7 +262,7 @@ func TestVerifyFindsDamageOfTheLog(t *testing.T) {
 	}
 }
 
-// What is only left over is no damage.
+// Files that are only left over are no damage.
 func TestVerifyNotes(t *testing.T) {
 	path := settled(t)
 	for _, name := range []string{"runs/00/left.db", "tmp/x.db", "notes.txt", "socket", "blobs/ab/" + strings.Repeat("0", 62)} {

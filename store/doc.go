@@ -34,7 +34,7 @@
 // The packages index and runfile know what is in pawl.db and in the files of runs, row by row;
 // this one knows the directory, and when its files are written and read.
 //
-// [Dir.Backup] copies a directory that is in use. One that no engine has open is verified
+// [Dir.Backup] copies a directory that is in use. A directory that no engine has open is verified
 // and repaired by package rescue, which reads it through an [Inspection].
 //
 // Every step is made so that a process which dies at it, or a machine that loses power, leaves a

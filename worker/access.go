@@ -96,7 +96,7 @@ func callerOf(ctx context.Context) Caller {
 	return c
 }
 
-// requireAccess refuses requests of another site, and of whom the pool does not serve.
+// requireAccess refuses requests of another site, and of workers that the pool does not serve.
 //
 // It stands before every path, the status included. A browser on a developer's machine is a caller on
 // the loopback address, which NoToken would serve: that is why requests from pages of other sites are

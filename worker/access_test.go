@@ -118,8 +118,8 @@ func TestARevokedWorkerIsKeptOut(t *testing.T) {
 	require.Equal(t, []any{"ann"}, out.Output["results"])
 }
 
-// What Authorize allows counts from the next request on; its errors stay with the host,
-// unless they are made for the worker.
+// The answer of Authorize counts from the next request on; its errors stay with the
+// host, unless they are made for the worker.
 func TestAuthorizeIsAskedEveryTime(t *testing.T) {
 	answer := make(chan func() (worker.Caller, error), 1)
 	h := start(t, replays.Dir(t), worker.Options{Authorize: func(context.Context, *http.Request) (worker.Caller, error) {

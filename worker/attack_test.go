@@ -35,10 +35,10 @@ func take(t *testing.T, c *worker.Client) pawl.Task {
 	return polled.Tasks[0]
 }
 
-// Whoever has a key of a task cannot settle it, or another one, unless the pool gave that
-// key to him: neither one of the host's own process, which a callback was given, nor that of
-// another worker, nor one that he made from his own; also when the host was restarted and
-// the pool knows of no key yet.
+// A worker with a key of a task cannot settle the task, or another one, unless the pool gave
+// it that key: neither with a key of the host's own process, which a callback was given, nor
+// with that of another worker, nor with one made from its own; also when the host was
+// restarted and the pool knows of no key yet.
 func TestKeysInOtherHandsAreRefused(t *testing.T) {
 	dir := replays.Dir(t)
 	h := start(t, dir, worker.Options{})

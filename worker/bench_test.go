@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// loaded is a queue with so many tasks and workers, all of which are busy.
+// loaded is a queue with so many tasks and workers, and all workers are busy.
 type loaded struct {
 	*queue
 	members []*workerState

@@ -20,8 +20,8 @@ import (
 // need; the other methods are the protocol's calls, one each. URL and ID must be
 // set. Its methods may be called from any goroutine.
 //
-// It has no state of its own, and its fields should not change while it is used. What Run works
-// on is in a clientLoop.
+// It has no state of its own, and its fields should not change while it is used. A clientLoop has the
+// state of Run.
 type Client struct {
 	URL      string       // of the pool, without /v1
 	ID       string       // of the worker: no two that run at once may have the same
@@ -64,9 +64,9 @@ type Polled struct {
 	Draining bool       // there will be no more: finish what you hold, and leave
 }
 
-// Poll asks for tasks, as many as the capacity leaves, and waits for one if there
-// is none. holding is what the worker works on: these leases are renewed, and
-// what it holds beyond is given to it again.
+// Poll asks for tasks, as many as the capacity leaves, and waits for one if none
+// is queued. holding has the tasks that the worker works on: their leases are
+// renewed, and other tasks that it holds are given to it again.
 //
 // To call it with less in holding than the worker works on has tasks delivered twice; with more,
 // leases are renewed that nobody needs. The tasks get services that call this pool: Heartbeat, Put,

@@ -95,8 +95,8 @@ func (p *Pool) beginCompletion(c completion) (keyState, error) {
 // mayHoldKey says whether a worker, which need not be registered, may hold a key.
 // The lock is held.
 //
-// Who completes or renews a key that nobody holds becomes a worker in the queue, without registering;
-// this keeps the number of these within Options.MaxWorkers too.
+// A caller that completes or renews a key that nobody holds becomes a worker in the queue, without
+// registering; this keeps the number of such workers within Options.MaxWorkers too.
 func (p *Pool) mayHoldKey(id string) error {
 	if err := p.checkRevoked(id); err != nil { // since checkSender
 		return err
@@ -153,8 +153,8 @@ func (p *Pool) sendResult(ctx context.Context, engine results, c completion) err
 // drop.
 //
 // The lock is taken for each key anew and is free while the engine is asked, since its Heartbeat may
-// take time. To drop are the keys of which the queue knows that they are not this worker's, or the
-// engine that they are over; one that neither knows for sure is kept.
+// take time. The dropped keys are those that the queue knows to be another worker's, or the engine
+// to be over; a key that neither knows for sure is kept.
 func (p *Pool) renewLeases(ctx context.Context, id string, keys []pawl.Key, details map[pawl.Key]any) ([]pawl.Key, error) {
 	var drop []pawl.Key
 	for _, k := range keys {

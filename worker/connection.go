@@ -10,7 +10,7 @@ import (
 
 // A boundedListener keeps the number of open connections within a bound. At the bound a
 // new connection takes the place of the oldest one that no request was served on yet, so that
-// strangers do not keep workers out; where there is none, the new one is closed.
+// strangers do not keep workers out; where all have had one, the new one is closed.
 //
 // open counts the connections that Accept has returned and that are not closed; strangers are those of
 // them on which no request was served, and closed says that no more may come. mu guards the three, and

@@ -137,8 +137,8 @@ func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
 	return poolErrorf(http.StatusMethodNotAllowed, CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
 }
 
-// wrongPath returns the refusal of a path. What looks like another version, v and digits, has the code
-// of a version: a worker that is newer than its pool then knows why.
+// wrongPath returns the refusal of a path. A path that looks like another version, v and digits, has
+// the code of a version: a worker that is newer than its pool then knows why.
 func wrongPath(path string) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if len(first) > 1 && first[0] == 'v' && first != "v1" && strings.Trim(first[1:], "0123456789") == "" {
@@ -147,7 +147,7 @@ func wrongPath(path string) error {
 	return poolErrorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, once, blobs, leave and status")
 }
 
-// writeError answers with an error. What is not an *Error is our fault.
+// writeError answers with an error. Any error but an *Error is our fault.
 //
 // A 503 says when to try again. A refused caller's connection is closed behind the answer.
 func writeError(w http.ResponseWriter, err error) {

@@ -21,8 +21,8 @@ start: a
 nodes: [{id: a, task: work, heartbeat: 1m, retry: {maxAttempts: 2, initialInterval: 1ms}, output: {output.from: result}}]
 `
 
-// What a remote worker says of how far its task is reaches the next attempt, of
-// whichever worker. Details that are too large are refused, and the task goes on.
+// The details that a remote worker tells of its task reach the next attempt, at
+// any worker. Details that are too large are refused, and the task goes on.
 func TestDetailsOfARemoteWorker(t *testing.T) {
 	h := start(t, replays.Dir(t), worker.Options{})
 	defer h.stop(t)

@@ -120,7 +120,7 @@ func TestHostileResultsFailTheirTask(t *testing.T) {
 	}
 }
 
-// What a worker makes of an error says the same to the engine.
+// An error that a worker sends says the same to the engine.
 func TestErrorsKeepTheirKind(t *testing.T) {
 	def := define(t, "name: x\nstart: a\nnodes: [{id: a, task: t, retry: {maxAttempts: 2, initialInterval: 1ms}}]\n")
 	lost := &blob.Error{Hash: "sha256:00", Err: blob.ErrMissing}

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// serveOnce is Task.Once for a remote worker, in two messages: one asks for what is kept, or
-// for the turn to make the effect; the other, of the same turn, gives the outcome,
-// or says that there is none.
+// serveOnce is Task.Once for a remote worker, in two messages: one asks for the kept
+// outcome, or for the turn to make the effect; the other, of the same turn, gives the
+// outcome, or says that the effect failed.
 //
 // The outcome is kept under a context that is cut off from that of the request: the effect is made,
 // and a lost connection must not lose that. A goodbye is answered like success even if the turn is
@@ -70,8 +70,8 @@ func onceAnswer(a remote.OnceReply, err error) (any, error) {
 
 // onceError returns an error of Once as the worker gets it.
 //
-// What the worker cannot mend and no repetition helps, such as damage, is final; all that
-// may pass is busy, and askOnce repeats it.
+// An error that neither the worker nor a repetition can mend, such as damage, is final; an error
+// that may pass is busy, and askOnce repeats the request.
 func onceError(err error) error {
 	var limit *workflow.LimitError
 	var refused *Error

@@ -178,7 +178,7 @@ func TestOnceOutlivesThePool(t *testing.T) {
 	})
 }
 
-// What fails is not kept, and the turn goes to others.
+// A failed effect is not kept, and the turn goes to others.
 func TestOnceKeepsNoFailure(t *testing.T) {
 	onEngine(t, func(t *testing.T, p *Pool, e *pawl.Engine) {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: three}, nil))

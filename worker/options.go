@@ -28,9 +28,9 @@ type Options struct {
 	Types map[string]pawl.TypeLimit
 	// MaxWorkers is how many workers may be registered; 10,000 by default.
 	MaxWorkers int
-	// Token is what remote workers must send as "Authorization: Bearer TOKEN". Who has it
-	// may be any worker, and take every type. A pool that serves remote workers has one of
-	// Token, Authorize and NoToken; otherwise nobody is served.
+	// Token is what remote workers must send as "Authorization: Bearer TOKEN". A caller
+	// that has it may be any worker, and take every type. A pool that serves remote
+	// workers has one of Token, Authorize and NoToken; otherwise nobody is served.
 	Token string
 	// Authorize says which worker sends a request, and which types it may take: by a token
 	// for each worker (AuthorizeTokens), by a client certificate (AuthorizeCertificates), or as the

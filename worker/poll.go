@@ -85,8 +85,9 @@ func (p *Pool) remoteWorker(id string) (*workerState, error) {
 }
 
 // pollTasks returns tasks for a remote worker, and waits for one if there are none.
-// What it holds and does not name was lost on its way, or with an earlier life
-// of the worker: it is returned again. draining says that there will be no more.
+// A task that the worker holds and does not name was lost on its way, or with an
+// earlier life of the worker: it is returned again. draining says that there will
+// be no more.
 //
 // A worker has one poll at a time: a second one takes the place of the first, with the tasks that were
 // on their way to it, for the first is likely to be of a connection that is lost. The lock is free
@@ -145,8 +146,8 @@ func (p *Pool) pollTasks(ctx context.Context, w want) (tasks []pawl.Task, draini
 // holds the lock.
 //
 // It keeps the promise that nothing is lost between assignment and delivery. A task whose completion
-// is under way is not repeated. One that is over, or was claimed and is not named any more, is let go
-// instead.
+// is under way is not repeated. A task that is over, or was claimed and is not named any more, is let
+// go instead.
 func (p *Pool) repeatHeld(s *workerState, at *poll, holding []pawl.Key) {
 	named := make(map[pawl.Key]bool, len(holding))
 	for _, k := range holding {

@@ -99,10 +99,10 @@ func checkKeys(keys []pawl.Key) error {
 	return nil
 }
 
-// readDetails returns how far the tasks are of which the message says so.
+// readDetails returns the details of the message, by task.
 //
-// Details without their key would be lost in silence, so they are refused. Those of one key that
-// cannot be decoded refuse the whole message, before any lease is renewed.
+// Details without their key would be lost in silence, so they are refused. If those of one key
+// cannot be decoded, the whole message is refused, before any lease is renewed.
 func (q heartbeatRequest) readDetails() (map[pawl.Key]any, error) {
 	out := make(map[pawl.Key]any, len(q.Details))
 	for k, text := range q.Details {

@@ -127,8 +127,8 @@ func (q *queue) withdrawTask(k pawl.Key, owner int64, now time.Time) *workerStat
 	return nil
 }
 
-// ensureType returns the queue of a type, made if there is none.
-// Types come from tasks and from registrations, so there is no list of them beforehand.
+// ensureType returns the queue of a type, made if it is missing. Types come from tasks and from
+// registrations, so there is no list of them beforehand.
 func (q *queue) ensureType(kind string) *typeQueue {
 	l := q.types[kind]
 	if l == nil {
@@ -306,8 +306,8 @@ func (q *queue) freeItem(i *item, requeue bool, now time.Time) []*typeQueue {
 //
 // Every method that is given the time calls it first, so that nothing is decided on a lease that has
 // run out. Leases come before rates and rates before workers: a worker whose last lease has just run
-// out holds nothing, and may be forgotten. One that holds a task or waits in an open poll is not
-// silent, and its expiry begins again.
+// out holds nothing, and may be forgotten. A worker that holds a task or waits in an open poll is
+// not silent, and its expiry begins again.
 func (q *queue) advanceTo(now time.Time) {
 	var queues []*typeQueue
 	for q.leases.Len() > 0 && !q.leases.First().until.After(now) {

@@ -57,7 +57,7 @@ func (q *queue) ensureWorker(id string, now time.Time) *workerState {
 
 // forgetWorker removes a worker, which must hold nothing.
 //
-// What is forgotten includes its counts; the totals of the queue keep them.
+// Its counts are forgotten as well; the totals of the queue keep them.
 func (q *queue) forgetWorker(s *workerState, now time.Time) {
 	q.stopWaiting(s)
 	q.setTaking(s, false, now)
@@ -248,8 +248,8 @@ func (q *queue) releaseTask(k pawl.Key, now time.Time) {
 	}
 }
 
-// maxEnded is how many completed keys the queue remembers. Of older ones the
-// engine knows what they came to, but not by whom.
+// maxEnded is how many completed keys the queue remembers. The engine knows the outcomes of older
+// ones, but not their workers.
 const maxEnded = 1 << 14
 
 // completedKeys remember by whom the latest keys were completed.

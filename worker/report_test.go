@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Of a task that a pool has given to a worker, Inspect says to which; one that waits in the pool
-// is not executed.
+// Inspect names the worker to which a pool has given a task; a task that waits in the pool is
+// not executed.
 func TestWhichWorkerHasATask(t *testing.T) {
 	pool, err := worker.New(worker.Options{})
 	require.NoError(t, err)

@@ -157,8 +157,8 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 // pollUntilDone polls until polling is done, which is part of ctx, or the pool refuses, and begins tasks in ctx.
 //
 // It polls only while there is room, so a poll always asks for something; heartbeats keep the leases
-// while there is none. When the pool has forgotten the worker, it registers and polls again, and names
-// what it holds, which makes it the holder again.
+// while there is no room. When the pool has forgotten the worker, it registers and polls again, and
+// names the tasks that it holds, which makes it the holder again.
 func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 	var d time.Duration
 	for polling.Err() == nil {

@@ -229,7 +229,7 @@ func TestRunRefusesWhatIsNotValid(t *testing.T) {
 	require.ErrorContains(t, client(p, "ann", 1).Run(t.Context(), nil), "names no types")
 }
 
-// An address that is none is an error at once, and not a pool that is away.
+// A text that is not an address is an error at once, and not a pool that is away.
 func TestAClientNeedsAnAddress(t *testing.T) {
 	for _, address := range []string{"", "/v1", "127.0.0.1:80", "ftp://127.0.0.1", "http://", "http://127.0.0.1:x"} {
 		c := Client{URL: address, ID: "w"}

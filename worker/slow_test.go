@@ -58,7 +58,8 @@ func serving(t *testing.T, test func(t *testing.T, conn net.Conn)) {
 	})
 }
 
-// Who has no token cannot hold a connection by a body that does not come.
+// A caller without a token cannot hold a connection by a body that does not
+// come.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	for _, path := range []string{"POST /v1/register", "GET /v1/status", "POST /nothing"} {
 		serving(t, func(t *testing.T, conn net.Conn) {

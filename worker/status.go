@@ -47,7 +47,7 @@ type TypeStatus struct {
 	Queued       int           `json:"queued"`
 	OldestQueued time.Duration `json:"oldestQueuedNs"` // how long
 	Active       int           `json:"active"`
-	Workers      int           `json:"workers"` // that take the type; while there is none, its tasks wait
+	Workers      int           `json:"workers"` // that take the type; at 0 its tasks wait
 }
 
 // A TenantStatus is how the tasks of one tenant stand.
@@ -81,7 +81,7 @@ func (p *Pool) Status() Status {
 }
 
 // StatusOf returns how the pool stands that performs the tasks of an engine: the status of its executor, where that is a
-// Pool or has the method Status of one. ok is false if it is none. Error: pawl.ErrClosed.
+// Pool or has the method Status of one. ok is false for any other executor. Error: pawl.ErrClosed.
 func StatusOf(e *pawl.Engine) (s Status, ok bool, err error) {
 	if e == nil {
 		return Status{}, false, nil
@@ -140,7 +140,7 @@ func (q *queue) statusAt(now time.Time) Status {
 	return s
 }
 
-// tenantStatuses returns how the tasks of tenants stand, of which so many are queued.
+// tenantStatuses returns how the tasks of tenants stand; queued has the number of those that are queued.
 //
 // Where only tasks without a tenant are queued or held, it returns nil: such a pool has no tenants to
 // tell of.

@@ -8,10 +8,9 @@ import (
 	"github.com/pawl-run/pawl/internal/heap"
 )
 
-// A tenantState is what the queue knows of a tenant that has tasks in it. What has no tenant is
-// the tenant "".
-// It is forgotten when nothing of the tenant waits or is held, and so is its turn: a tenant that comes
-// back is the last one.
+// A tenantState is what the queue knows of a tenant that has tasks in it. A task without a tenant
+// belongs to the tenant "". A tenant is forgotten when nothing of the tenant waits or is held, and so
+// is its turn: a tenant that comes back is the last one.
 type tenantState struct {
 	name  string
 	limit int            // tasks that workers may hold at once; 0 is no bound
@@ -110,7 +109,7 @@ func (w *tenantItems) countHeld(n int) {
 }
 
 // placeInType puts a tenant that has changed among those that have turns at a type, or
-// takes it out. One that comes to have something is the last.
+// takes it out. A tenant that comes to have a task there is the last.
 //
 // A tenant that had nothing to hand out anywhere gets a new turn, behind all others; one that waits at
 // another type keeps the turn that it has, since it has waited there.

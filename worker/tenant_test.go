@@ -85,8 +85,8 @@ func TestAPoolHoldsNoMoreOfATenantThanItsLimit(t *testing.T) {
 	}
 }
 
-// Who has thousands of tasks in the pool delays the first one of another tenant by one task, though it
-// gives its own the highest priority.
+// A tenant with thousands of tasks in the pool delays the first one of another tenant by one task,
+// though it gives its own the highest priority.
 func TestTenantsTakeTurnsAtAPool(t *testing.T) {
 	for _, limits := range []map[string]pawl.TenantLimit{nil, {"*": {Concurrency: 2}}} {
 		s := openTenants(t, limits)

@@ -241,7 +241,7 @@ func explainTLS(err error) error {
 // NewHTTPSClient returns a client for Client.HTTP that connects over TLS only. In the configuration,
 // RootCAs has the authority of the pool's certificate, if it is not one of the system's, and
 // Certificates or GetClientCertificate (ReadCertificate) have that of the worker. It is copied; the version
-// is 1.3 or later unless MinVersion says another. What fails over a certificate is a *CertificateError.
+// is 1.3 or later unless MinVersion says another. A failure over a certificate is a *CertificateError.
 func NewHTTPSClient(config *tls.Config) *http.Client {
 	if config == nil {
 		config = new(tls.Config)

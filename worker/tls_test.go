@@ -248,7 +248,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	require.Error(t, err)
 }
 
-// What is not fit to serve with is refused when the pool is made.
+// Options that are not fit to serve with are refused when the pool is made.
 func TestOptionsThatCannotBe(t *testing.T) {
 	for option, o := range map[string]worker.Options{
 		"Lease": {Lease: -1}, "Expiry": {Expiry: -time.Second}, "MaxWorkers": {MaxWorkers: -1}, "MaxConnections": {MaxConnections: -5}, "MaxBody": {MaxBody: -1}, "MaxBlob": {MaxBlob: -1},

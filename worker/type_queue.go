@@ -62,7 +62,7 @@ func newTypeQueue(kind string, limit pawl.TypeLimit) *typeQueue {
 	}
 }
 
-// firstItem returns the task that is next: the first of the tenant whose turn it is. There must
+// firstItem returns the task that is next: the first of the tenant that has the turn. There must
 // be one.
 func (l *typeQueue) firstItem() *item { return l.turns.Front().Value.(*tenantItems).items.First() }
 
