@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -69,6 +70,8 @@ type playing struct {
 	crashAt int                       // crash after so many commits of runs; 0 never
 	shuffle *int64                    // permute what happens at one instant
 	inspect func(folder string) error // looks at what the play leaves; nil does not
+	limit   time.Duration             // of all plays of the scenario, by a real clock
+	late    *atomic.Bool              // set when that is over; nil never
 }
 
 // Bounds of one play.
@@ -107,6 +110,9 @@ func (d *driver) playToEnd() error {
 		synctest.Wait()
 		if d.steps++; d.steps > maxSteps {
 			return fmt.Errorf("%w: %d steps", errEndless, maxSteps)
+		}
+		if late := d.options.late; late != nil && late.Load() {
+			return fmt.Errorf("%w within %v; if it needs longer, raise Options.Limit, or --limit of pawl test", errEndless, d.options.limit)
 		}
 		if d.isDown() {
 			if err := d.crashAndReopen(0); err != nil {

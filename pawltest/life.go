@@ -33,6 +33,7 @@ func (d *driver) beginLives() (end func() error, err error) {
 	return func() error {
 		d.mu.Lock()
 		d.crashed = true // no timer is held, no task arrives
+		d.arrived, d.calls = nil, nil
 		d.mu.Unlock()
 		return d.engine.Close(d.ctx)
 	}, nil

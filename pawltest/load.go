@@ -2,13 +2,13 @@ package pawltest
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/below"
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -18,14 +18,17 @@ import (
 // folders in it whose name ends in .yaml or .yml and in which a document has the
 // field scenario, in the order of their paths. An error is a *FileError, or
 // joins several: one for each file that cannot be read. The scenarios of the
-// other files are returned with it.
+// other files are returned with it. Load reads regular files of at most 4 MiB only,
+// below the folder that it loads, or that of the file, or below the current one;
+// this holds for the definitions to which a scenario refers as well, and for what
+// a link leads to.
 func Load(path string) ([]*Scenario, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, inFile(path, err)
 	}
 	if !info.IsDir() {
-		return loadFile(path, true)
+		return loadFile(filepath.Dir(path), path, true)
 	}
 	var out []*Scenario
 	var errs []error
@@ -35,7 +38,7 @@ func Load(path string) ([]*Scenario, error) {
 			return nil
 		}
 		if ext := filepath.Ext(at); !d.IsDir() && (ext == ".yaml" || ext == ".yml") {
-			scenarios, err := loadFile(at, false)
+			scenarios, err := loadFile(path, at, false)
 			out, errs = append(out, scenarios...), append(errs, err)
 		}
 		return nil
@@ -55,19 +58,19 @@ func fileReason(err error) string {
 	return err.Error()
 }
 
-// maxFile bounds a scenario file, in bytes.
+// maxFile bounds a file that is read, in bytes.
 const maxFile = workflow.MaxDefinitionBytes
+
+// readBelow reads a file below the folder that is loaded, or below the current one.
+func readBelow(root, path string) ([]byte, error) { return below.ReadFile(path, maxFile, root, ".") }
 
 // loadFile reads one file. Unless every document must be a scenario, a file
 // whose first document has no field scenario is something else, and passed over:
 // a definition that scenarios refer to.
-func loadFile(path string, must bool) ([]*Scenario, error) {
-	data, err := os.ReadFile(path)
+func loadFile(root, path string, must bool) ([]*Scenario, error) {
+	data, err := readBelow(root, path)
 	if err != nil {
 		return nil, inFile(path, err)
-	}
-	if len(data) > maxFile {
-		return nil, &FileError{File: path, Message: fmt.Sprintf("%d bytes are more than %d", len(data), maxFile)}
 	}
 	documents, err := scenarioTexts.ReadYAMLStream(data)
 	if err != nil {
@@ -78,7 +81,7 @@ func loadFile(path string, must bool) ([]*Scenario, error) {
 	}
 	var out []*Scenario
 	for _, e := range documents {
-		s, err := newScenario(path, e)
+		s, err := newScenario(root, path, e)
 		if err != nil {
 			return nil, inFile(path, err)
 		}
@@ -108,7 +111,7 @@ var scenarioTexts = document.Reader{Noun: "document", Depth: 200}
 
 var statuses = []string{"completed", "failed", "timed_out", "cancelled", "refused", "running", "paused", "suspended"}
 
-func newScenario(path string, e *document.Element) (*Scenario, error) {
+func newScenario(root, path string, e *document.Element) (*Scenario, error) {
 	s := &Scenario{File: path, Line: e.Line}
 	d := &s.document
 	if err := decodeElement(e, d); err != nil {
@@ -121,15 +124,15 @@ func newScenario(path string, e *document.Element) (*Scenario, error) {
 	folder := filepath.Dir(path)
 	var err error
 	if d.Definition != nil {
-		s.definition, err = sourceOf(d.Definition, folder)
+		s.definition, err = sourceOf(d.Definition, root, folder)
 	} else {
-		s.definition, err = sourceFrom(e, folder, d.File)
+		s.definition, err = sourceFrom(e, root, folder, d.File)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, child := range d.Definitions {
-		src, err := sourceOf(child, folder)
+		src, err := sourceOf(child, root, folder)
 		if err != nil {
 			return nil, err
 		}
@@ -232,9 +235,9 @@ func checkFields(e *document.Element, d *scenarioFields) error {
 }
 
 // sourceOf returns the definition in an element, or in the file that it names.
-func sourceOf(e *document.Element, folder string) (source, error) {
+func sourceOf(e *document.Element, root, folder string) (source, error) {
 	if len(e.Members) == 1 && e.Members[0].Key == "file" {
-		return sourceFrom(e, folder, e.StringAt("file"))
+		return sourceFrom(e, root, folder, e.StringAt("file"))
 	}
 	if e.Depth() > value.DefaultDepth { // as in a file of its own
 		return source{}, errorAt(e, "the definition has more than %d levels", value.DefaultDepth)
@@ -243,8 +246,8 @@ func sourceOf(e *document.Element, folder string) (source, error) {
 	return source{def, problem}, nil
 }
 
-func sourceFrom(e *document.Element, folder, file string) (source, error) {
-	data, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(file)))
+func sourceFrom(e *document.Element, root, folder, file string) (source, error) {
+	data, err := readBelow(root, filepath.Join(folder, filepath.FromSlash(file)))
 	if err != nil {
 		return source{}, errorAt(e, "file: %s: %s", file, fileReason(err))
 	}

@@ -6,8 +6,10 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Options say how scenarios are played. The zero value plays each once.
@@ -23,8 +25,17 @@ type Options struct {
 	// Run, if not nil, chooses scenarios by their names.
 	Run *regexp.Regexp
 
+	// Limit is how long the plays of one scenario may take together, by a real
+	// clock; 0 is [DefaultLimit], and less than 0 as well. A scenario that takes
+	// longer has an error, and those after it are played.
+	Limit time.Duration
+
 	inspect func(folder string) error // of our own tests: looks at the directories that a play leaves
 }
+
+// DefaultLimit is how long the plays of one scenario may take unless [Options] say
+// otherwise.
+const DefaultLimit = 10 * time.Minute
 
 // A Report is what came of playing one scenario.
 type Report struct {
@@ -138,9 +149,14 @@ func RunWith(t *testing.T, path string, o Options) {
 func Play(t *testing.T, s *Scenario, o Options) Report {
 	t.Helper()
 	r := Report{Name: s.Name, File: s.File, Line: s.Line, Passed: true}
-	commits := r.playOnce(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect})
-	for k := 1; o.Crash && r.Passed && k <= commits; k++ {
-		r.playOnce(t, s, playing{shuffle: o.Shuffle, inspect: o.inspect, crashAt: k})
+	p := playing{shuffle: o.Shuffle, inspect: o.inspect, limit: o.Limit, late: new(atomic.Bool)}
+	if p.limit <= 0 {
+		p.limit = DefaultLimit
+	}
+	defer time.AfterFunc(p.limit, func() { p.late.Store(true) }).Stop() // outside of the bubbles, where time is real
+	commits := r.playOnce(t, s, p)
+	for p.crashAt = 1; o.Crash && r.Passed && p.crashAt <= commits; p.crashAt++ {
+		r.playOnce(t, s, p)
 	}
 	return r
 }

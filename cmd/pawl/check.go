@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/below"
 	"github.com/pawl-run/pawl/soundness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -80,7 +82,14 @@ func (c *checkCommand) runCommand(_ context.Context, con *console) error {
 // finding and no error; only a file that is no definition is one.
 func (c *checkCommand) checkFile(path string) (*fileReport, error) {
 	r := &fileReport{File: path}
-	d, err := readDefinition(path)
+	data, err := below.ReadFile(path, workflow.MaxDefinitionBytes, filepath.Dir(path), ".")
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		err = pe.Err // which names the file from another folder
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	d, err := parseDefinition(path, data)
 	if invalid := (*workflow.DefinitionError)(nil); errors.As(err, &invalid) {
 		r.addProblems(invalid.Problems)
 		return r, nil

@@ -211,11 +211,22 @@ func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
 	return nil
 }
 
+// readDefinition reads a definition out of what a path names, which may be a pipe: whoever calls the command named it.
 func readDefinition(path string) (*workflow.Definition, error) {
-	data, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = file.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, workflow.MaxDefinitionBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return parseDefinition(path, data)
+}
+
+// parseDefinition returns the definition that a file holds.
+func parseDefinition(path string, data []byte) (*workflow.Definition, error) {
 	def, err := workflow.Parse(data)
 	if err == nil {
 		err = def.Validate()

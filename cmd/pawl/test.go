@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-run/pawl/pawltest"
 )
@@ -24,10 +25,11 @@ var testVerb = verb{
 type testCommand struct {
 	Paths []string `arg:"" name:"file-or-folder" help:"Scenario files, or folders that hold some."`
 	jsonFlag
-	Run     string `placeholder:"REGEXP" help:"Play only scenarios whose name matches."`
-	Crash   bool   `help:"Play each scenario again with a crash after every single commit."`
-	Verbose bool   `help:"Show all decisions of a scenario that fails, not only the last 40."`
-	Shuffle *int64 `placeholder:"SEED" help:"Permute the results that come at the same virtual instant."`
+	Run     string        `placeholder:"REGEXP" help:"Play only scenarios whose name matches."`
+	Crash   bool          `help:"Play each scenario again with a crash after every single commit."`
+	Verbose bool          `help:"Show all decisions of a scenario that fails, not only the last 40."`
+	Limit   time.Duration `placeholder:"DURATION" help:"End a scenario that takes longer with all its plays, by a real clock. Without it 10m."`
+	Shuffle *int64        `placeholder:"SEED" help:"Permute the results that come at the same virtual instant."`
 }
 
 // A summary is the last line of what the command writes.
@@ -54,7 +56,7 @@ var errFiles = errors.New("some files cannot be read")
 // played inside of one, and with its end the process ends, with the status that the function
 // returns.
 func (c *testCommand) runCommand(_ context.Context, con *console) error {
-	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle}
+	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle, Limit: c.Limit}
 	if c.Run != "" {
 		var err error
 		if options.Run, err = regexp.Compile(c.Run); err != nil {

@@ -29,6 +29,7 @@ var layers = map[string][]string{
 
 	"aesgcm":                     {},
 	"blob":                       {"internal/seal"},
+	"internal/below":             {},
 	"internal/fair":              {},
 	"internal/crowd":             {"internal/fair", "internal/rate"},
 	"internal/heap":              {},
@@ -67,7 +68,7 @@ var layers = map[string][]string{
 	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),
 	"store/logtest":   slices.Concat(decided, []string{"store"}),
-	"pawltest":        slices.Concat(decided, []string{"internal/document", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),
+	"pawltest":        slices.Concat(decided, []string{"internal/below", "internal/document", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":           {"*"},
 	"examples":        {},
 	"examples/*":      slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector", "api"}),

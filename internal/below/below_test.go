@@ -1,0 +1,85 @@
+package below
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tree makes a folder and a file beside it.
+func tree(t *testing.T) (folder, outside string) {
+	t.Helper()
+	parent := t.TempDir()
+	folder, outside = filepath.Join(parent, "in"), filepath.Join(parent, "secret.yaml")
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "sub"), 0o700))
+	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.yaml"), []byte("text"), 0o600))
+	return folder, outside
+}
+
+func TestWhatIsRead(t *testing.T) {
+	folder, outside := tree(t)
+	require.NoError(t, os.Symlink("../a.yaml", filepath.Join(folder, "sub", "link.yaml")))
+	for _, name := range []string{"a.yaml", "sub/../a.yaml", "sub/link.yaml"} {
+		data, err := ReadFile(filepath.Join(folder, name), 4, folder)
+		require.NoError(t, err, name)
+		require.Equal(t, "text", string(data), name)
+	}
+	data, err := ReadFile(outside, 100, folder, filepath.Dir(folder))
+	require.NoError(t, err, "it is below the second")
+	require.Equal(t, "secret", string(data))
+	require.NoError(t, os.Symlink("../secret.yaml", filepath.Join(folder, "up.yaml")))
+	_, err = ReadFile(filepath.Join(folder, "up.yaml"), 100, folder, filepath.Dir(folder))
+	require.NoError(t, err, "the link stays below the second")
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	folder, outside := tree(t)
+	link := func(to, name string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.Symlink(to, path))
+		return path
+	}
+	long := filepath.Join(folder, "long.yaml")
+	require.NoError(t, os.WriteFile(long, []byte(strings.Repeat("x", 101)), 0o600))
+	for path, want := range map[string]error{
+		outside:                                   ErrOutside,
+		filepath.Join(folder, "../secret.yaml"):   ErrOutside,
+		link("../secret.yaml", "out.yaml"):        ErrOutside,
+		link(outside, "absolute.yaml"):            ErrOutside,
+		filepath.Join(folder, "sub"):              ErrIrregular,
+		folder:                                    ErrIrregular,
+		long:                                      ErrTooLong,
+		filepath.Join(folder, "nothing.yaml"):     fs.ErrNotExist,
+		link("nothing.yaml", "hanging.yaml"):      fs.ErrNotExist,
+		filepath.Join(folder, "../in2/none.yaml"): ErrOutside,
+	} {
+		_, err := ReadFile(path, 100, folder)
+		require.ErrorIs(t, err, want, path)
+	}
+	_, err := ReadFile(outside, 100, folder)
+	require.ErrorContains(t, err, "only files below "+folder+" are read, so copy it there")
+}
+
+// What has no end is not waited for.
+func TestWithoutAnEnd(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("it has no such files")
+	}
+	_, err := ReadFile("/dev/zero", 100, "/dev")
+	require.ErrorIs(t, err, ErrIrregular)
+	require.ErrorContains(t, err, "it is a device and no regular file: put what it holds into a file")
+	folder, _ := tree(t)
+	require.NoError(t, os.Symlink("/dev/zero", filepath.Join(folder, "zero.yaml")))
+	_, err = ReadFile(filepath.Join(folder, "zero.yaml"), 100, folder)
+	require.ErrorIs(t, err, ErrOutside)
+	_, err = ReadFile("/proc/self/status", 10, "/proc/self") // a size of 0, and more than 10 bytes
+	if runtime.GOOS == "linux" {
+		require.ErrorIs(t, err, ErrTooLong)
+	}
+}
