@@ -22,7 +22,7 @@ type Info struct {
 
 // A Store keeps blobs. Its methods may be called by many goroutines. Their
 // errors are of type *Error, but for the context's own and those of the reader
-// that Put reads from. A hash that is none is an *Error with fs.ErrInvalid.
+// that Put reads from. An invalid hash is an *Error with fs.ErrInvalid.
 type Store interface {
 	// Put reads r to its end and keeps what it read. When it returns without
 	// an error, the blob survives a crash and a loss of power. The same bytes
@@ -45,9 +45,10 @@ type Store interface {
 	// power; then the blob is back, whole.
 	Delete(ctx context.Context, hash string, before time.Time) (bool, error)
 	// All iterates over all blobs in the order of their hashes. Blobs that are
-	// put or deleted meanwhile are in it or not. What cannot be looked at comes
-	// as an error with as much of its Info as is known, and the iteration goes
-	// on if the caller does; it ends when ctx does, with its error.
+	// put or deleted meanwhile are in it or not. A blob that cannot be looked
+	// at comes as an error with as much of its Info as is known, and the
+	// iteration goes on if the caller does; it ends when ctx does, with its
+	// error.
 	All(ctx context.Context) iter.Seq2[Info, error]
 }
 

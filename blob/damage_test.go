@@ -21,7 +21,7 @@ func damage(t testing.TB, path string, change func([]byte) []byte) {
 	require.NoError(t, os.WriteFile(path, change(content), 0o600))
 }
 
-// Whatever is done to the content is found at its end, and put right by a Put.
+// Any change of the content is found at its end, and put right by a Put.
 func TestDamagedContent(t *testing.T) {
 	content := pattern(2*chunkSize+7, 0)
 	tests := []struct {
@@ -93,7 +93,7 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// What stands in the place of a blob, or of its folder, and is none of ours.
+// Files of others in the place of a blob, or of its folder.
 func TestImpostors(t *testing.T) {
 	content := []byte("a")
 	hash := hashOf(content)

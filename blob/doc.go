@@ -39,13 +39,13 @@
 //
 // # Collection
 //
-// A blob has the time at which it was last put. Who collects takes the references
+// A blob has the time at which it was last put. A collection takes the references
 // that are in use and deletes all other blobs with a time before some moment in
-// the past: a Put whose reference is not committed yet is younger than that.
-// Put gives a blob its name, or its new time, in one step that excludes Delete,
-// so a blob that Put has found is not deleted under its hands for being old. A
-// loss of power may take the new time back. It takes with it everybody who held
-// a reference that was not committed, so nothing hangs on that time.
+// the past: a Put whose reference is not committed yet is younger than that. Put
+// gives a blob its name, or its new time, in one step that excludes Delete, so a
+// blob that Put has found is not deleted under its hands for being old. A loss of
+// power may take the new time back. But it also ends every process that held a
+// reference which was not committed, so nothing hangs on that time.
 //
 // # Bounds
 //

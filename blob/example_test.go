@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-run/pawl/blob"
 )
 
-// A large value is put, its reference travels in a result, and whoever finds the
-// reference reads the value. What nobody refers to is collected.
+// A large value is put, its reference travels in a result, and a finder of the
+// reference reads the value. A value that nobody refers to is collected.
 func Example() {
 	dir, err := os.MkdirTemp("", "pawl")
 	if err == nil {

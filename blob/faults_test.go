@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// What the system says of a disk that is full, and of one that is broken.
+// The system's errors for a full disk, and for a broken one.
 const (
 	errFull = syscall.ENOSPC
 	errDisk = syscall.EIO

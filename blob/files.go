@@ -217,8 +217,8 @@ func (f *Files) statBlob(root *os.Root, a address) (Info, error) {
 	return Info{Hash: a.fullHash(), Size: file.Size(), Time: file.ModTime()}, nil
 }
 
-// Delete is that of Store. What stands in the place of a blob and is no regular
-// file is left alone and an *Error with ErrDamaged.
+// Delete is that of Store. If the place of a blob has anything but a regular file,
+// that is left alone, and the error is an *Error with ErrDamaged.
 func (f *Files) Delete(ctx context.Context, hash string, before time.Time) (bool, error) {
 	if f.readOnly {
 		return false, &Error{Hash: hash, Err: fs.ErrPermission}

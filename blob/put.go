@@ -228,8 +228,8 @@ func (f *Files) makeSubfolder(root *os.Root, a address) error {
 }
 
 // refreshBlob gives the blob at an address a new time, and reports whether there is
-// one that is whole: of the right size, and read through. Whatever else is there
-// is to be replaced.
+// one that is whole: of the right size, and read through. Anything else there is to
+// be replaced.
 func (f *Files) refreshBlob(ctx context.Context, t *temporary, a address) (bool, error) {
 	file, info, err := openBlob(t.root, a)
 	if err != nil {

@@ -59,5 +59,5 @@ func (r *reader) checkHash() error {
 	}
 }
 
-// Close closes the file. What was not read to its end was not checked.
+// Close closes the file. Content that was not read to its end was not checked.
 func (r *reader) Close() error { return wrapError(r.a.fullHash(), "close", r.file.Close()) }

@@ -68,8 +68,8 @@ var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 // reference, or has keys that a reference does not have, is a *RefError; the
 // first one is returned.
 //
-// A value without references is only looked through, without allocation. One that
-// is nested more than 10,000 deep, or holds itself, is a *RefError.
+// A value without references is only looked through, without allocation. A value
+// that is nested more than 10,000 deep, or holds itself, is a *RefError.
 func Refs(v any) ([]Ref, error) {
 	found, deep := holdsReference(v, maxDepth)
 	switch {

@@ -16,9 +16,10 @@ type Codec = seal.Codec
 const sealPlace = "blob"
 
 // OpenSealed is OpenFiles for a folder in which blobs are sealed with a codec; nil seals
-// none. Hashes and sizes are those of the plain content: who guesses what is in a blob can see from
-// its name that the guess is right. What was put without a codec is read as it is, and sealed when
-// it is put again. A blob that the codec cannot open is an *Error with pawl.ErrSealed.
+// none. Hashes and sizes are those of the plain content: a reader who guesses the content of a blob
+// can see from its name that the guess is right. A blob that was put without a codec is read as it
+// is, and sealed when it is put again. A blob that the codec cannot open is an *Error with
+// pawl.ErrSealed.
 func OpenSealed(dir string, c Codec) (*Files, error) { return withCodec(OpenFiles, dir, c) }
 
 // OpenReadOnlySealed is OpenReadOnly for a folder in which blobs are sealed.
@@ -80,8 +81,8 @@ func (f *Files) statSealed(root *os.Root, a address) (Info, error) {
 	return out, wrapError(a.fullHash(), "read", err)
 }
 
-// checkUnopened returns why a file, of which the bytes do not have its hash, is not damaged
-// but sealed; nil if it is damaged.
+// checkUnopened returns why a file whose bytes do not have its hash is not damaged but sealed; nil
+// if it is damaged.
 func checkUnopened(file *os.File) error {
 	r, err := seal.Sealer{}.NewReader(sealPlace, io.NewSectionReader(file, 0, math.MaxInt64))
 	if err != nil || r == nil {

@@ -23,7 +23,7 @@ type Cell interface {
 // A Value is what a [Cell] holds.
 type Value struct {
 	Data     []byte
-	Revision uint64    // 0 if there is none yet
+	Revision uint64    // 0 before the first
 	Written  time.Time // when, by the clock of the servers; zero where they do not say
 }
 
@@ -64,7 +64,7 @@ type lease struct {
 	clock           time.Duration // how far that clock is ahead of the servers'; see Status
 }
 
-// maxClock is how far the clock of a node may be from that of the servers without a word. What an answer takes counts as well.
+// maxClock is how far the clock of a node may be from that of the servers without a word. The time for an answer counts as well.
 const maxClock = time.Minute
 
 // renew looks at the cell, and writes into it if the lease is this node's, or nobody's. It returns who has the lease; held says that

@@ -396,7 +396,7 @@ func TestCallsArePassedOn(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// What cannot be a node is refused.
+// Options that cannot be those of a node are refused.
 func TestOptionsOfNodes(t *testing.T) {
 	x := newTrial(t)
 	good := cluster.Backend{NewLog: func(context.Context) (pawl.Log, error) { return nil, nil }, Bases: x.bases, Blobs: x.blobs, Lease: view{&x.cell, nil}}

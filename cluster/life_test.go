@@ -156,8 +156,8 @@ func TestPoolThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// An owner that comes back without its directory, before its term is over, gives the lease to a node that has stood by, and needs no time; if there
-// is none, it takes the lease back. One that comes back with its directory keeps the lease.
+// An owner that comes back without its directory, before its term is over, gives the lease to a node that has stood by, and needs no time; without
+// such a node, it takes the lease back. An owner that comes back with its directory keeps the lease.
 func TestOwnerWithoutItsDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, dir := newTrial(t), t.TempDir()
@@ -209,7 +209,8 @@ func TestOwnerWithoutItsDirectory(t *testing.T) {
 	})
 }
 
-// A node whose clock is not that of the servers says so, and logs it once. One that was stopped for hours, and finds a stamp in between, does not.
+// A node whose clock is not that of the servers says so, and logs it once. A node that was stopped for hours, and finds a stamp in between, does
+// not.
 func TestClockOfANode(t *testing.T) {
 	for _, apart := range []time.Duration{3 * time.Hour, -3 * time.Hour, 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

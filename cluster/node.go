@@ -74,9 +74,9 @@ const closeTime = 30 * time.Second
 
 // A Node is one of the processes that keep a directory. Its methods may be called from any goroutine.
 //
-// The loop keepLease alone moves lease and opening, and opens and closes the engine; Close does so after the loop has ended. What other
-// goroutines read is behind mu: status, and engine with pool and serves, which are set and unset together. closing lets the first Close do
-// the work, and closed is what it returned, for all later ones. failed hands failures of engines to the loop.
+// The loop keepLease alone moves lease and opening, and opens and closes the engine; Close does so after the loop has ended. mu guards the
+// fields that other goroutines read: status, and engine with pool and serves, which are set and unset together. closing lets the first
+// Close do the work, and closed is what it returned, for all later ones. failed hands failures of engines to the loop.
 type Node struct {
 	path    string
 	backend Backend
@@ -107,9 +107,9 @@ type failure struct {
 	err    error
 }
 
-// Open makes this process a node of the directory that the backend is of: the engine is opened at path, which is made if there
-// is none, when the node gets the lease. It returns at once; errors of the backend, and of opening the
-// engine, are reported and tried again. Its own are pawl.ErrInvalid.
+// Open makes this process a node of the directory that the backend is of: the engine is opened at path, which is made if it is
+// missing, when the node gets the lease. It returns at once; errors of the backend, and of opening the engine, are reported
+// and tried again. Its own are pawl.ErrInvalid.
 func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error) {
 	o.Node, o.Term = cmp.Or(o.Node, rand.Text()), cmp.Or(o.Term, 10*time.Second)
 	if o.HTTP == nil {
@@ -218,7 +218,7 @@ func (n *Node) keepLease() {
 			}
 		}
 		n.noteStatus(owner, err)
-		// An owner renews thrice a term, so that one renewal may fail. Who waits looks more often: a lease that was given back is
+		// An owner renews thrice a term, so that one renewal may fail. A node that waits looks more often: a lease that was given back is
 		// nobody's, and each look that comes later is time in which the directory stands still.
 		pause.Reset(n.o.Term / 3)
 		var caughtUp, ended <-chan struct{}

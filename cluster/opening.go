@@ -168,8 +168,8 @@ func (n *Node) openOnce(ctx context.Context, of *opening) (*pawl.Engine, error) 
 
 // end ends an opening, and returns what came of it.
 //
-// It blocks until pawl.Open has returned, also when it stops that. Of an opening that is done stop only frees the context: an engine
-// that is open does not live by the context of its opening.
+// It blocks until pawl.Open has returned, also when it stops that. When the opening is done, stop only frees the context: an open
+// engine does not live by the context of its opening.
 func (o *opening) end() (*pawl.Engine, error) {
 	select {
 	case <-o.done: // its context is that of nothing any more

@@ -17,7 +17,7 @@ type closedBody struct {
 
 func (b *closedBody) Close() error { b.closed = true; return nil }
 
-// What is sent to nobody is closed, as whoever passes a body to an http.RoundTripper relies on.
+// A body that is sent to nobody is closed, as callers of an http.RoundTripper rely on.
 func TestPassingClosesTheBody(t *testing.T) {
 	body := &closedBody{Reader: strings.NewReader("{}")}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+ownerHost+"/v1/runs", body)

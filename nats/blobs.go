@@ -39,7 +39,7 @@ type BlobsOptions struct {
 // Log, or for whatever else takes such a store. A blob is an object whose name is the
 // hash of its content. Any number of goroutines and processes may use one bucket.
 //
-// Whoever reads a blob while the same bytes are put again may fail, and reads it once more.
+// A read of a blob while the same bytes are put again may fail, and is to be repeated.
 //
 // It writes what the client library of NATS writes, in its layout: a bucket is the stream
 // OBJ_<bucket>, an object's content is in messages under $O.<bucket>.C.<id>, each Put under a new id,
@@ -66,8 +66,8 @@ const (
 	chunksAlone = 4
 )
 
-// OpenBlobs opens a bucket over a connection, which stays the caller's. It makes the bucket if there is
-// none. Errors: pawl.ErrInvalid for options that cannot be, or a bucket that deletes its objects by
+// OpenBlobs opens a bucket over a connection, which stays the caller's. It makes the bucket if it is
+// missing. Errors: pawl.ErrInvalid for options that cannot be, or a bucket that deletes its objects by
 // itself; or what JetStream says.
 //
 // A bucket that deletes by age is refused, since a blob must stay until Delete: an engine that follows

@@ -82,7 +82,7 @@ type Cell struct {
 
 var _ cluster.Cell = (*Cell)(nil)
 
-// OpenCell opens a cell over a connection, which stays the caller's. It makes the bucket if there is none. Errors: pawl.ErrInvalid, or
+// OpenCell opens a cell over a connection, which stays the caller's. It makes the bucket if it is missing. Errors: pawl.ErrInvalid, or
 // what JetStream says.
 //
 // Two processes that open a new cell at once both succeed if their

@@ -56,9 +56,9 @@ type Feed struct {
 
 var _ pawl.Feed = (*Feed)(nil)
 
-// OpenFeed returns a Feed over a connection, which stays the caller's. It makes the stream
-// PAWLEVENTS_<name> if there is none; one that is there stays as it is. Connect with nats.MaxReconnects(-1).
-// Errors: pawl.ErrInvalid for options that cannot be; or what JetStream says.
+// OpenFeed returns a Feed over a connection, which stays the caller's. It makes the stream PAWLEVENTS_<name>
+// if it is missing; an existing stream stays as it is. Connect with nats.MaxReconnects(-1). Errors:
+// pawl.ErrInvalid for options that cannot be; or what JetStream says.
 //
 // A stream that is there may have been made by an operator with other bounds, and may have consumers:
 // it is not for a program that publishes to change it.
@@ -84,8 +84,8 @@ func OpenFeed(ctx context.Context, conn *nats.Conn, o FeedOptions) (*Feed, error
 // Stream returns the name of the stream.
 func (f *Feed) Stream() string { return "PAWLEVENTS_" + string(f.names) }
 
-// ensureStream makes the stream if there is none. JetStream takes no window that is longer than
-// MaxAge, so the shorter one counts.
+// ensureStream makes the stream if it is missing. JetStream takes no window that is longer than MaxAge, so
+// the shorter one counts.
 func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
 	defer cancel()

@@ -35,8 +35,8 @@ type heldTask struct {
 // A message that comes again may be of an attempt that is over, and so the pool is asked first.
 //
 // Heartbeats go on, under a context that outlives ctx, until the result is delivered: the deferred
-// calls stop them last. What is done with the message depends on why the function ended; the causes
-// are looked at before its error, because a function that was interrupted returns some error of its
+// calls stop them last. The fate of the message depends on why the function ended; the causes are
+// looked at before its error, because a function that was interrupted returns some error of its
 // own.
 func (h *heldTask) perform(ctx, mine context.Context) {
 	var beats sync.WaitGroup
@@ -64,9 +64,9 @@ func (h *heldTask) perform(ctx, mine context.Context) {
 // not there.
 //
 // A message that is delivered for the first time is of an attempt that was just dispatched: the claim
-// is only told, which saves the way there and back. One that comes again may be done; if the pool does
-// not answer in time the task is begun all the same, since to do it twice is allowed and not to do it
-// is not.
+// is only told, which saves the way there and back. A message that comes again may be done; if the
+// pool does not answer in time the task is begun all the same, since to do it twice is allowed and not
+// to do it is not.
 func (h *heldTask) claim(ctx context.Context) bool {
 	q := beatMessage{Worker: h.loop.id, Key: h.task.Key, Claim: true}
 	if about, err := h.message.Metadata(); err == nil && about.NumDelivered == 1 {
@@ -169,8 +169,8 @@ func (h *heldTask) limit(m *doneMessage) {
 
 // call sends a request to the pool, once.
 //
-// The error is nil for taken, and otherwise one of errOver, errNotMine, errInvalid and errBusy. What
-// is no answer, or none that can be read, is errBusy: to ask again is right for all of these. What no message can carry is errInvalid.
+// The error is nil for taken, and otherwise one of errOver, errNotMine, errInvalid and errBusy. A missing or unreadable answer is
+// errBusy: to ask again is right for all of these. A request that no message can carry is errInvalid.
 func (h *heldTask) call(ctx context.Context, what string, q any) (reply, error) {
 	text, err := json.Marshal(q)
 	if err != nil {

@@ -60,12 +60,12 @@ func (o LogOptions) withDefaults() (LogOptions, error) {
 // A Log is a [store.Log] in a stream of JetStream: what [pawl.Engine.Follow] keeps there
 // outlives the machine of the engine. Any number of goroutines may use it.
 //
-// An entry that is larger than a message may be is in several, of which the last one makes it
-// count. The number of an entry is that of its last message in the stream. A writer
-// has one message under way at a time and says behind which one it belongs, which the
-// server checks: so nothing is appended by who has lost the log, and nothing twice. A stream that was
-// deleted and made anew has another subject: whoever had taken the old one appends nothing to it.
-// Entries survive what the servers survive; docs/scale.md says which settings that takes.
+// An entry that is larger than a message may be is in several, and the last one makes it count. The
+// number of an entry is that of its last message in the stream. A writer has one message under way at
+// a time and says behind which one it belongs, which the server checks: so a writer that has lost the
+// log appends nothing, and nothing is there twice. A stream that was deleted and made anew has
+// another subject: a writer that had taken the old one appends nothing to it. Entries survive what
+// the servers survive; docs/scale.md says which settings that takes.
 //
 // mu is held for a whole Append, as one message at a time is under way; known is outside of it, for
 // readers. took is true from a Take that succeeded. If part is not 0, an entry with the sum pending
@@ -82,7 +82,7 @@ type Log struct {
 	took    bool
 	subject string   // of the stream that was taken: another one of that name has another
 	end     uint64   // the last message that is known to be there
-	pending [32]byte // sum of an entry of which some messages may be there
+	pending [32]byte // sum of an entry with perhaps some messages there
 	part    int      // bytes of it in one message, at most; 0 if there is no such entry
 	sent    int      // how many of its messages are there
 }
@@ -98,8 +98,8 @@ const (
 // library.
 const roomOfHeaders = 1 << 10
 
-// OpenLog opens a log over a connection, which stays the caller's. It makes the stream if there is
-// none. Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid for options that cannot
+// OpenLog opens a log over a connection, which stays the caller's. It makes the stream if it is
+// missing. Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid for options that cannot
 // be, or a stream that would drop entries by itself; or what JetStream says.
 func OpenLog(ctx context.Context, conn *nats.Conn, o LogOptions) (*Log, error) {
 	if conn == nil || ctx == nil {
@@ -198,7 +198,7 @@ func (l *Log) appendEntry(ctx context.Context, entry []byte) (store.Position, er
 
 // publishPart publishes a message behind the last one, and returns nil when it is there.
 //
-// Whatever the answer says, the message is there once or not at all: it is accepted only directly
+// The message is there once or not at all, whatever the answer says: it is accepted only directly
 // behind l.end. It does not send while the connection is down, because the client would keep it and
 // send it later, when this writer has gone on. A refusal over the sequence may be of our own message,
 // sent before, whose answer was lost.
@@ -243,8 +243,8 @@ func (l *Log) appendError(err error) error {
 	return fmt.Errorf("append to the stream %s: %w", l.streamName(), err)
 }
 
-// appendTimeout is how long a writer waits for the answer to one message. Whoever appends
-// tries again: a short wait does no harm.
+// appendTimeout is how long a writer waits for the answer to one message. The caller tries again: a
+// short wait does no harm.
 const appendTimeout = 3 * time.Second
 
 // codesOfNoSpace are JetStream's for what may take no more bytes: a stream, an account, a server, its disk.

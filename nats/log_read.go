@@ -79,7 +79,7 @@ func (l *Log) lastEntryOf(ctx context.Context, s jetstream.Stream) (lastEntry, e
 	return none, nil
 }
 
-// dataOf returns the bytes of an entry in so many messages, of which the last one is given.
+// dataOf returns the bytes of an entry in so many messages; last is the last one.
 //
 // They stand directly one after the other: a writer has one message under way, and another writer's
 // would have been refused.
@@ -138,8 +138,8 @@ func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.En
 	}
 }
 
-// signOfConsumer is how often a consumer that has nothing to send gives a sign. One that has given none for twice that time, because
-// its server is gone, is made anew.
+// signOfConsumer is how often a consumer that has nothing to send gives a sign. A consumer that has given no sign for twice that
+// time, because its server is gone, is made anew.
 const signOfConsumer = time.Second
 
 var signsOfConsumer = []jetstream.PullMessagesOpt{jetstream.PullExpiry(4 * signOfConsumer), jetstream.PullHeartbeat(signOfConsumer)}
@@ -250,8 +250,8 @@ type assembler struct {
 	of   uint64
 }
 
-// addPart adds a message, and reports whether the entry is whole. What was there of an entry that its
-// writer did not complete is thrown away.
+// addPart adds a message, and reports whether the entry is whole. The parts of an entry that its
+// writer did not complete are thrown away.
 //
 // A part 1 always begins an entry, also in the middle of another one, whose writer died or was fenced.
 // Any other part must be the one that is expected.

@@ -20,7 +20,7 @@ func (l *Log) streamName() string { return "PAWLLOG_" + l.options.Name }
 // A log's stream has one; wrongStream refuses others when the log is opened.
 func subjectOf(info *jetstream.StreamInfo) string { return strings.Join(info.Config.Subjects, " ") }
 
-// ensureStream makes the stream if there is none, and refuses one that may lose entries, or have
+// ensureStream makes the stream if it is missing, and refuses one that may lose entries, or have
 // others. Each stream that it makes has a subject of its own.
 //
 // The subject has a random end, so that a writer that took the stream before it was deleted cannot

@@ -45,7 +45,7 @@ type Pool struct {
 	sweep   chan struct{} // there is something to remove
 
 	mu       sync.Mutex
-	engine   engineCalls // attached; nil if there is none, or it can do nothing more
+	engine   engineCalls // attached; nil without an engine, or if it can do nothing more
 	subs     []*nats.Subscription
 	idle     bool // the engine can do nothing more: nothing is published, or removed
 	entries  map[pawl.Key]*entry
@@ -89,8 +89,8 @@ const (
 	commitTimeout = 30 * time.Second // of a result
 )
 
-// New returns a pool over a connection, which stays the caller's; it makes the stream if there is
-// none. Connect with nats.MaxReconnects(-1). It fails with pawl.ErrInvalid for options that
+// New returns a pool over a connection, which stays the caller's; it makes the stream if it is
+// missing. Connect with nats.MaxReconnects(-1). It fails with pawl.ErrInvalid for options that
 // cannot be, or with what JetStream says.
 //
 // It answers no worker before Attach.
@@ -270,8 +270,8 @@ func (p *Pool) remove(e *entry) {
 
 // outKeys returns what is out and held by nobody, by priority and in the order of dispatch.
 //
-// What a worker was heard of within a lease is left out. An entry that nobody has taken yet has the
-// zero time in heard, and so is always in.
+// A task whose worker was heard of within a lease is left out. An entry that nobody has taken yet has the zero
+// time in heard, and so is always in.
 func (p *Pool) outKeys(now time.Time) []pawl.Key {
 	p.mu.Lock()
 	defer p.mu.Unlock()

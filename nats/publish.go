@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-run/pawl"
 )
 
-// publishPause is the time after a batch of which something failed.
+// publishPause is the time after a batch that failed in part.
 const publishPause = 500 * time.Millisecond
 
 // ensureStream makes the stream, or changes it to what the options say.
@@ -169,8 +169,8 @@ type publication struct {
 // publishBatch publishes what comes next in the queue and says whether there may be more.
 //
 // All messages of a batch are sent before the first answer is read: one after another would cost a way
-// there and back for each. What failed, or has no answer in time, goes back into the queue: a
-// message that is there after all is refused as repeated, which counts as a success.
+// there and back for each. A message that failed, or has no answer in time, goes back into the queue:
+// a message that is there after all is refused as repeated, which counts as a success.
 func (p *Pool) publishBatch() bool {
 	batch := p.nextBatch()
 	if len(batch) == 0 || p.ctx.Err() != nil {
@@ -299,7 +299,7 @@ func (p *Pool) removeLoop() {
 	}
 }
 
-// nextRemoval takes the first of the removals; nil if there is none.
+// nextRemoval takes the first of the removals; nil without one.
 func (p *Pool) nextRemoval() *entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -314,7 +314,7 @@ func (p *Pool) nextRemoval() *entry {
 // removeMessage removes one message. While JetStream does not answer it is tried again; a stream
 // that is not there has it no more.
 //
-// The holder is told in any case, by a notice to all workers, of which only the one that holds the key
+// The holder is told in any case, by a notice to all workers, and only the one that holds the key
 // acts. An attempt keeps its subject when it is dispatched again, so the removal may hit the new
 // message: then it is published once more.
 func (p *Pool) removeMessage(e *entry) {

@@ -10,7 +10,7 @@ import (
 )
 
 // A puller asks for the tasks of one type and class, in a goroutine of its own. It is busy, and those of
-// later classes wait for it, until it has heard that there is none.
+// later classes wait for it, until it has heard that no task is there.
 //
 // busy is only read and written by its goroutine; the gate has the sum of all of them. The pullers of
 // a worker share its room, in which each task takes a place for as long as it is held.

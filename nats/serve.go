@@ -130,7 +130,7 @@ func (p *Pool) noteEnd(e engineCalls, err error) {
 }
 
 // beginCommit notes that a result of a task is with the engine; nil if the pool does not know the
-// task. What it returns goes to endCommit.
+// task. The returned entry goes to endCommit.
 func (p *Pool) beginCommit(k pawl.Key) *entry {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -314,9 +314,9 @@ func (p *Pool) checkHeld(m onceMessage) error {
 	return nil
 }
 
-// onceReply returns an answer of Once, or its error as the worker is told of it. What may pass is
-// busy: the worker asks again. What no repetition mends is final: an outcome that is too large to be kept, or one
-// that is damaged.
+// onceReply returns an answer of Once, or its error as the worker is told of it. An error that may pass is busy:
+// the worker asks again. An error that no repetition mends is final: an outcome that is too large to be kept, or
+// one that is damaged.
 func onceReply(r remote.OnceReply, err error) reply {
 	var limit *workflow.LimitError
 	switch {

@@ -43,9 +43,9 @@ const (
 	claimWait   = 2 * time.Second // of the question whether a task that comes again is still wanted
 )
 
-// Of what a request comes to, errOver and errNotMine end
-// the task's function, errInvalid says that the message would never
-// be taken, and errBusy that the same request may succeed later.
+// The errors of a request: errOver and errNotMine end the task's function,
+// errInvalid says that the message would never be taken, and errBusy that the
+// same request may succeed later.
 var (
 	errDropped  = errors.New("the task is no longer wanted from this worker")
 	errBusy     = errors.New("the engine's pool is not there")
@@ -202,7 +202,7 @@ func readTask(data []byte) (pawl.Task, time.Duration, error) {
 	return t, lease, err
 }
 
-// dropTask cancels a task of which the pool says that it is no longer wanted.
+// dropTask cancels a task that the pool says is no longer wanted.
 //
 // All workers get each notice; a key that is not held here is somebody else's.
 func (l *workerLoop) dropTask(m *nats.Msg) {

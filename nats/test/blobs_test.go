@@ -108,7 +108,8 @@ func mustOpen(t testing.TB, b blob.Store, hash string) io.Reader {
 	return r
 }
 
-// What was put at a moment or later is not deleted, and a Put between the look and the mark wins.
+// A blob that was put at a moment or later is not deleted, and a Put between the look and the mark
+// wins.
 func TestBlobsAreDeleted(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	b := openBlobs(t, conn)
@@ -223,7 +224,7 @@ func TestBlobsThatCannotBe(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
-// Whoever opens a bucket while somebody else makes it has a whole one.
+// A bucket that is opened while somebody else makes it is whole.
 func TestBucketsThatAreMadeAtOnce(t *testing.T) {
 	url := startServer(t).ClientURL()
 	conns := []*nats.Conn{connect(t, url), connect(t, url), connect(t, url), connect(t, url)}
@@ -244,7 +245,7 @@ func TestBucketsThatAreMadeAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever has read a log or a bucket leaves no consumer behind: a stream has at most a thousand.
+// A reader of a log or a bucket leaves no consumer behind: a stream has at most a thousand.
 func TestReadersLeaveNoConsumers(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	l, b := openLog(t, conn, "left"), openBlobs(t, conn)

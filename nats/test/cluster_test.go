@@ -29,7 +29,7 @@ type cluster struct {
 	routes    map[[2]int]*relay // from one server to another, if there are relays between them
 }
 
-// startCluster starts servers of which some do not sync.
+// startCluster starts servers; those in lazy do not sync.
 func startCluster(t testing.TB, lazy ...int) *cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -164,7 +164,7 @@ func TestServersThatAreChecked(t *testing.T) {
 	require.ErrorIs(t, pawlnats.CheckServers(ctx, system), context.Canceled)
 }
 
-// The log keeps its promises on three servers of which one after the other is killed.
+// The log keeps its promises on three servers that are killed one after the other.
 func TestWritersAtAClusterWhoseServersAreKilled(t *testing.T) {
 	c := startCluster(t)
 	next := rand.IntN(3)
@@ -174,7 +174,7 @@ func TestWritersAtAClusterWhoseServersAreKilled(t *testing.T) {
 	})
 }
 
-// Tasks are performed, and a directory is kept, on three servers of which one after the other is killed.
+// Tasks are performed, and a directory is kept, on three servers that are killed one after the other.
 func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 	const n = 300
 	c := startCluster(t)

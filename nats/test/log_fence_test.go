@@ -68,8 +68,8 @@ func TestEntriesOfALogThatComeLate(t *testing.T) {
 	require.Equal(t, []string{"1 a", "2 b", "3 1"}, got)
 }
 
-// Whoever had taken a stream appends nothing to another one of its name, although that is as long, and drops
-// nothing of it.
+// A writer that had taken a stream appends nothing to another one of its name, although that is as long, and
+// drops nothing of it.
 func TestAStreamOfALogThatIsMadeAnew(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	js, err := jetstream.New(conn)
@@ -114,7 +114,7 @@ func TestAnEntryIsSentOnce(t *testing.T) {
 	require.EqualValues(t, 2, conn.Stats().OutMsgs-before, "the entry, and the question what became of the stream")
 }
 
-// Who has begun an entry and uses its bytes for another one appends that one, whole.
+// A writer that has begun an entry and uses its bytes for another one appends that one, whole.
 func TestABufferThatIsUsedAgain(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	js, err := jetstream.New(conn)

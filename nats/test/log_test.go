@@ -127,7 +127,7 @@ func TestEntriesInSeveralMessages(t *testing.T) {
 	require.Equal(t, append(entries[2:], "14 behind it"), got)
 }
 
-// What is no entry, or is missing, is an error that says where.
+// A message that is not an entry, or a missing one, is an error that says where.
 func TestDamageOfALogInAStream(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	js, err := jetstream.New(conn)

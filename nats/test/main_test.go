@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What a child process of a test is.
+// The environment says what a child process of a test is.
 const (
 	serverPort  = "PAWLNATS_SERVER" // a server on this port
 	serverDir   = "PAWLNATS_DIR"

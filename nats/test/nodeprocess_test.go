@@ -43,7 +43,7 @@ func openNode(conn *nats.Conn, o nodeOrder, work func(context.Context, pawl.Task
 	})
 }
 
-// What a process says that is a node, a line each: a word, and for some words more.
+// The reports of a process that is a node, a line each: a word, and for some words more.
 const (
 	saysBegun  = "begun"  // a task of a run is performed
 	saysAcked  = "acked"  // a run was started: when the call began, and how long it took, in ns

@@ -21,7 +21,7 @@ import (
 )
 
 // Nodes and servers are processes that are killed, with their directory or without, or stopped for a while, and what lies between them is
-// cut, swallows or takes long: a drawn deck of faults, one or two of them at a time. Whatever was acknowledged is there in the end, nothing
+// cut, swallows or takes long: a drawn deck of faults, one or two of them at a time. All that was acknowledged is there in the end, nothing
 // of it twice, and when a fault is over somebody answers within half a minute.
 func TestNodesThroughFaults(t *testing.T) {
 	trials, decks, most := 1, 1, 8
@@ -354,7 +354,7 @@ func (x *nodesTrial) slow() link {
 	return link{slow: time.Duration(20+x.r.IntN(300)) * time.Millisecond}
 }
 
-// harmLinks changes some links. What was held is passed on in the end, or swallowed.
+// harmLinks changes some links. Bytes that were held are passed on in the end, or swallowed.
 func (x *nodesTrial) harmLinks(all []*relay, how link) (heal func()) {
 	for _, l := range all {
 		l.set(how)

@@ -128,8 +128,8 @@ func readWhole(t *testing.T, url string, replicas int) (got map[uint64]string, f
 	return got, failed
 }
 
-// lost returns how many of the entries that were acknowledged when each server had done so much are gone or others. What is there
-// must have been appended, each in its place.
+// lost returns how many of the entries that were acknowledged when each server had done so much are gone or others. The entries that are
+// there must have been appended, each in its place.
 func lost(t *testing.T, acked []ackedEntry, got map[uint64]string, done []int) (n int) {
 	t.Helper()
 	for _, e := range acked {

@@ -89,7 +89,8 @@ func (r *relay) pass(from, to net.Conn, held func() bool) {
 	}
 }
 
-// set changes how the link is. One that is down loses its connections, with what was held of them.
+// set changes how the link is. A link that is down loses its connections, with the bytes that it
+// held of them.
 func (r *relay) set(how link) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

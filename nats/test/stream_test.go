@@ -76,7 +76,7 @@ func TestTheBoundOfAType(t *testing.T) {
 	require.EqualValues(t, 2, most.Load())
 }
 
-// What is out is published again when the stream was lost, and what is done is not.
+// Tasks that are out are published again when the stream was lost, and tasks that are done are not.
 func TestALostStream(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{})

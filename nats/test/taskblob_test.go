@@ -24,8 +24,8 @@ nodes:
 transitions: [{from: put, to: open}]
 `
 
-// A task puts what no message can carry, and another one, of another worker, opens it. What is missing, and
-// what a cancelled task puts, is an error.
+// A task puts a value that no message can carry, and another task, of another worker, opens it. A missing
+// blob, and the Put of a cancelled task, is an error.
 func TestBlobsOfTasks(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
 		engine, stop := over.open(t, t.TempDir())

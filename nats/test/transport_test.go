@@ -51,7 +51,7 @@ func (o *overNATS) run(ctx context.Context, id string, capacity int, h pawl.Hand
 	return (&pawlnats.Worker{Conn: o.conn, ID: id, Capacity: capacity, Blobs: o.blobs}).Run(ctx, h)
 }
 
-// overHTTP is package worker. Its server outlives the pools, of which it serves the last one.
+// overHTTP is package worker. Its server outlives the pools, and serves the last of them.
 type overHTTP struct {
 	server *httptest.Server
 	pool   atomic.Pointer[worker.Pool]

@@ -87,7 +87,7 @@ func runArguments(ctx context.Context, args []string, out, errs io.Writer) int {
 	case errors.Is(err, errNo):
 		return exitNo
 	}
-	if !errors.Is(err, errUsage) { // of which package flag has told
+	if !errors.Is(err, errUsage) { // package flag has told of that
 		fmt.Fprintf(errs, "pawl-nats: %v\n", err)
 	}
 	switch {
@@ -137,8 +137,8 @@ func (p *place) connectToServers() (*nats.Conn, error) {
 
 // parseFlags reads the arguments behind the name of a command.
 //
-// operands is how many arguments there must be behind the flags. Its errors are flag.ErrHelp and
-// errUsage, about both of which the user has been told when it returns.
+// operands is how many arguments there must be behind the flags. Its errors are flag.ErrHelp and errUsage; the user has
+// been told about either when it returns.
 func parseFlags(f *flag.FlagSet, args []string, operands int) error {
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -240,7 +240,8 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 	return err
 }
 
-// replicasOf returns on how many servers the log of a cluster is. One that is gone is not made by the way, on any number of them.
+// replicasOf returns on how many servers the log of a cluster is. A log that is gone is not made by the way, on any number of
+// them.
 //
 // wait bounds the look at the stream. The name of the stream is that of pawlnats.Log.
 func replicasOf(ctx context.Context, conn *nats.Conn, name string, wait time.Duration) (int, error) {

@@ -24,7 +24,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What there is to do, and who does it.
+// The tasks, and the workers that do them.
 const (
 	tasks     = 1000
 	processes = 4
