@@ -35,7 +35,7 @@ type Decision interface {
 	withdrawnTokens(s *state.State) []workflow.TokenID
 }
 
-// An Effect is a Decision whose message leaves the actor once it is committed. The two
+// An Effect is a Decision with a message that leaves the actor after the commit. The two
 // effects are DispatchTask and StartChild. Everything else that leaves a run is derived:
 // events by [Events], and stops by [Withdrawn].
 //

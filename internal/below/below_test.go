@@ -66,7 +66,7 @@ func TestWhatIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "only files below "+folder+" are read, so copy it there")
 }
 
-// What has no end is not waited for.
+// A file without an end is not waited for.
 func TestWithoutAnEnd(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("it has no such files")

@@ -164,8 +164,8 @@ func allRows(t require.TestingT, c *sqlite.Conn, query string) (out [][]driver.V
 	return out
 }
 
-// What is written is a database in order, for SQLite and for us, and what SQLite makes of it
-// can be read.
+// A written database is in order, for SQLite and for us, and can be read after SQLite has
+// changed it.
 func TestSQLiteReadsWhatIsWritten(t *testing.T) {
 	harness.CheckProperty(t, func(t *rapid.T) {
 		c := drawContent(t)

@@ -58,7 +58,7 @@ func (w *walk) treePage(number uint32, depth int) ([]byte, error) {
 	return w.pages.frames[depth], nil
 }
 
-// payloadRoom returns room for so many bytes of a record. Whoever reads a file does not keep records.
+// payloadRoom returns room for so many bytes of a record. A reader of a file does not keep records.
 func (w *walk) payloadRoom(n int) []byte {
 	if w.file == nil || w.pages.above {
 		return make([]byte, 0, n)

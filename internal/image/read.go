@@ -31,8 +31,8 @@ func Open(data []byte) (*Image, error) {
 	return openImage(&Image{data: data, size: int64(len(data))}, data)
 }
 
-// OpenAt returns the database in a file of some size, of which no more than a few pages are in memory while it
-// is read. It fails like [Open], or with what the file fails with.
+// OpenAt returns the database in a file of some size. No more than a few of its pages are in memory while it is
+// read. It fails like [Open], or with the error of the file.
 func OpenAt(file io.ReaderAt, size int64) (*Image, error) {
 	head := make([]byte, min(size, fileHeader))
 	if err := readFull(file, head, 0); err != nil {
@@ -215,8 +215,7 @@ func (w *walk) takeRecord(kind byte, cell []byte, size uint64) (record []byte, i
 	return record, false, err
 }
 
-// isTextBefore reports whether the first column of a record, of which the start is given, is
-// a text before another.
+// isTextBefore reports whether the first column of a record that begins with start is a text before another.
 func isTextBefore(start []byte, text string) (bool, error) {
 	head, at := readVarint(start)
 	if at == 0 || head > uint64(len(start)) || at >= len(start) {

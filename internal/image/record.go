@@ -197,7 +197,7 @@ func eachColumn(record []byte, column func(Value) bool) error {
 	return nil
 }
 
-// columnAt returns the value at the start of b, of which it is part, and its size.
+// columnAt returns the value at the start of b, as part of b, and its size.
 func columnAt(b []byte, serial uint64) (v Value, size int, err error) {
 	switch {
 	case serial == serialNull:

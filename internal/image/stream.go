@@ -150,8 +150,8 @@ func (s *Stream) addChain(rest []byte) (uint32, error) {
 	return first, nil
 }
 
-// appendCell appends a cell without a child to dst, of which local bytes of the record are part, and writes the rest
-// of the record.
+// appendCell appends a cell without a child to dst, with local bytes of the record in it, and writes the rest of the
+// record.
 func (s *Stream) appendCell(dst []byte, keyed bool, id int64, record []byte, local int) ([]byte, error) {
 	dst = appendVarint(dst, uint64(len(record)))
 	if !keyed {

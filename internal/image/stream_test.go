@@ -88,7 +88,7 @@ func TestAStreamToAFullDisk(t *testing.T) {
 	}
 }
 
-// A file that ends before its size, or is none, is refused as such.
+// A file that ends before its size, or is not a database, is refused as such.
 func TestAFileThatIsCutShort(t *testing.T) {
 	c := content{numbered: [][]driver.Value{{int64(1), strings.Repeat("x", 5000), nil}}}
 	data := c.bytesOf(512)

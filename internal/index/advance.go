@@ -90,7 +90,7 @@ func CutAdvance(data []byte) (a Advance, rest []byte, err error) {
 	return a, r.Rest, nil
 }
 
-// readEntryOf reads a record of an advance. What it has does not keep the bytes that it is read from.
+// readEntryOf reads a record of an advance. The record does not keep the bytes that it is read from.
 func readEntryOf(r *sqlite.ValueReader) *runfile.Entry {
 	e := &runfile.Entry{}
 	e.Seq = r.ReadVarint()
@@ -136,9 +136,9 @@ const (
 	dropRedo = `DELETE FROM meta WHERE key = 'redo'`
 )
 
-// A RedoMark says of which redo log a pawl.db may lack commits.
+// A RedoMark names the redo log that may have commits which a pawl.db lacks.
 type RedoMark struct {
-	Life   uint64 // of the file; 0: there is none
+	Life   uint64 // of the file; 0: no redo log
 	Purged int64  // the highest number of a run that was purged in this life
 }
 
@@ -199,15 +199,14 @@ func MoveRow(db *sqlite.Conn, num int64, last, state []driver.Value) error {
 	return err
 }
 
-// A Replay executes the advances of a redo log in a pawl.db, in their order. What is there already stays, so that it
-// can be made again from the beginning, also if a part of it stands in pawl.db by itself.
+// A Replay executes the advances of a redo log in a pawl.db, in their order. Records that are there already stay, so that
+// the replay can be made again from the beginning, also if a part of it stands in pawl.db by itself.
 type Replay struct {
 	DB *sqlite.Conn
 	// Whole says that nothing that was committed is missing before what was committed later. Otherwise a loss of power may
 	// have taken commits of a run from pawl.db, behind which those of the redo log do not count.
 	Whole bool
-	// All has records put there also if the row says that they are, which may be damaged: whoever repairs wants all there
-	// are.
+	// All has records put there also if the row says that they are, which may be damaged: a repair wants all there are.
 	All  bool
 	runs map[int64]*replayedRun
 }
@@ -289,9 +288,9 @@ func eachAdvance(data []byte, f func(*Advance) error) error {
 // executeAdvance executes one advance. A run without a row was purged, or, where a loss of power takes commits, was never
 // started.
 //
-// What is behind the last record that the row names is not in pawl.db, or was on its way there, and all before it is there
-// or in the run's file. With Whole, records that do not follow the last one are put there all the same: whoever loads
-// the run finds that one is missing. Of a row that is damaged nothing is believed, and it stays as it is.
+// Records behind the last one that the row names are not in pawl.db, or were on their way there, and all before it are
+// there or in the run's file. With Whole, records that do not follow the last one are put there all the same: a load of
+// the run finds that one is missing. A damaged row is not believed, and stays as it is.
 func (r *Replay) executeAdvance(a *Advance) error {
 	run, err := r.runOf(a.Num)
 	if err != nil || !run.found || run.broken {

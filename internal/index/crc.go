@@ -151,8 +151,8 @@ func ChangedRow(db *sqlite.Conn) (wrong string, err error) {
 	return c.wrong, c.err
 }
 
-// ChangedRowOn is ChangedRow of the rows on some pages, but for those of small tables, of
-// which it looks at all. It passes over the rows of other tables that something else proves.
+// ChangedRowOn is ChangedRow of the rows on some pages, and of all rows of small tables. It
+// passes over the rows of other tables that something else proves.
 func ChangedRowOn(db *sqlite.Conn, pages iter.Seq[[]byte]) (wrong string, err error) {
 	rows := map[int][]int64{} // keys, by how many columns the row has
 	for p := range pages {

@@ -18,8 +18,8 @@ type LogPlace struct {
 	// Generation says how often the log was begun anew, each time from one directory, and Anew is the number of the entry that says
 	// so: nothing before it counts. 0: never.
 	Generation, Anew uint64
-	// First is, until there is one, of the base that the log got last, or was about to: its SHA-256. Who dies before it notes that
-	// it is there knows it again.
+	// First is, until there is a base, the SHA-256 of the one that the log got last, or was about to get. A process that dies
+	// before it notes that the base is there knows it again.
 	First [sha256.Size]byte
 }
 

@@ -30,7 +30,7 @@ func MakeOutbox(db *sqlite.Conn) error {
 	return err
 }
 
-// OutboxPlace returns the place of events of a run, of which the first has that number.
+// OutboxPlace returns the place of events of a run; first is the number of the first one.
 func OutboxPlace(id workflow.RunID, first int64) string {
 	return fmt.Sprintf("events from %d of %s", first, id)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A place names what a sealed text is and of which run: a codec binds it to the bytes, which
-// can therefore not be moved elsewhere. So places are part of the format.
+// A place names a sealed text and its run: a codec binds it to the bytes, which can
+// therefore not be moved elsewhere. So places are part of the format.
 
 // MarkPlace is the place of a directory's mark.
 const MarkPlace = "directory"

@@ -16,7 +16,7 @@ type BlobRef struct {
 
 // AppendRefs appends the blobs that a record of a run of g refers to: those that come
 // with its message, those in the first state if the message starts the run, and
-// those that joins have made. What else is decided only passes them on.
+// those that joins have made. Other decisions only pass them on.
 func AppendRefs(out []BlobRef, r *decision.Record, g *workflow.Graph) []BlobRef {
 	out = appendMessageRefs(out, r.Message)
 	if _, ok := r.Message.(state.Start); ok {
@@ -44,8 +44,8 @@ func appendMessageRefs(out []BlobRef, m state.Message) []BlobRef {
 	return appendRefsOf(out, messagePayload(m))
 }
 
-// appendRefsOf appends the references in a value. What only looks like one, as
-// an expression may make it, is passed over: who reads it will say so.
+// appendRefsOf appends the references in a value. A value that only looks like one,
+// as an expression may make it, is passed over: its reader will say so.
 func appendRefsOf(out []BlobRef, v any) []BlobRef {
 	refs, err := blob.Refs(v)
 	if err == nil {

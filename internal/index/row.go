@@ -72,8 +72,7 @@ const RunColumns = `SELECT num,
 		seq, sum, at, last_crc,
 		slot, filed, filed_sum, file_hash, file_size, file_crc FROM runs `
 
-// The parts of a row, each of which is written by itself and has a checksum. They are the
-// indices of Sound.
+// The parts of a row. Each is written by itself and has a checksum. They are the indices of Sound.
 const (
 	RowStart = iota
 	RowRoom
@@ -87,7 +86,7 @@ const (
 // columns of their checksums.
 var rowParts = [RowPartCount]struct{ first, crc int }{{1, 14}, {15, 16}, {17, 23}, {24, 27}, {28, 33}}
 
-// ScanRow reads a row of RunColumns. What was read is still to be decoded, by DecodeTexts.
+// ScanRow reads a row of RunColumns. DecodeTexts is still to decode the row.
 func ScanRow(r *sqlite.Row) Row {
 	out := Row{
 		Num: r.Int64(0), Nonce: uint64(r.Int64(10)), Slot: Slot(r.Int64(28)),

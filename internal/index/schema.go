@@ -10,11 +10,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What the header of a pawl.db says, and the size of its pages.
+// The numbers in the header of a pawl.db, and the size of its pages.
 const (
 	ID       = 0x7061776c // "pawl"
 	Version  = 8
-	PageSize = 2048 // a commit writes whole pages, of which its record takes a few hundred bytes
+	PageSize = 2048 // a commit writes whole pages, for a record of a few hundred bytes
 )
 
 //go:embed index.sql

@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// What one caller does to an empty database, or finds missing in its own, no other caller sees.
+// No other caller sees a change that one caller makes to an empty database, or a table that is
+// missing in its own.
 func TestWhatIsBuiltOnceIsNotShared(t *testing.T) {
 	one, err := NewDatabase()
 	require.NoError(t, err)

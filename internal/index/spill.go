@@ -23,8 +23,8 @@ const (
 	deflateOnce = 64 << 10 // bytes that are compressed before others run
 	judgedFrom  = 64 << 10 // bytes after which a text that has not become half as large is left as it is
 
-	// A text that is longer, or of which so few bytes would be left, is not compressed, and none that says so is read:
-	// what a spill makes whoever reads it do is in proportion to the bytes that it has.
+	// A text that is longer, or would become smaller by more than maxShrink, is not compressed, and a spill that says it was
+	// is refused: so reading a spill never costs more than in proportion to its bytes.
 	maxDeflated = 256 << 20
 	maxShrink   = 64 // times
 )

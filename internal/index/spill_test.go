@@ -54,7 +54,7 @@ func TestSpillsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// A spill that was changed gives an error, or a record with another text, of which the checksum does not fit.
+// A spill that was changed gives an error, or a record with another text, which the checksum does not fit.
 func TestSpillsThatWereChanged(t *testing.T) {
 	e := spilled(someTokens(5000))
 	whole, data := string(PackEntry(e)), PackSpill(e)

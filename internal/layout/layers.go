@@ -13,7 +13,7 @@ import (
 // before that they are 0. The numbers are of 32 bits since there may be many passages.
 type item struct {
 	node        int32 // -1 for an item that stands for no node
-	edge        int32 // whose passage or label it is; -1
+	edge        int32 // the edge of the passage or label; -1
 	left, right int   // how far it reaches from its centre, which is where edges come and go
 	height      int
 	layer       int32

@@ -2,8 +2,8 @@ package layout
 
 import "slices"
 
-// placeAcross gives each item its x: the mean of the middle two of four placements, each of
-// which lines items up with a middle neighbour, above or below, from the left or the right.
+// placeAcross gives each item its x: the mean of the middle two of four placements. Each placement lines items up with a middle
+// neighbour, above or below, from the left or the right.
 //
 // Each placement leans to one side. The mean of the middle two balances them, and keeps the distances, as each of the four keeps them.
 func (t *tangle) placeAcross() {

@@ -33,9 +33,8 @@ var mayUse = []string{
 var goBlock = regexp.MustCompile("(?s)\n```go\n(.*?\n)```\n")
 
 // All Go on the pages fits the packages as they are: whole files, statements, and
-// handlers as they stand in pawl.Handlers, or parts of a file that stands above them. A body "{ ... }" may be anything. What a
-// fragment does not declare is in testdata/fragments. That something is not used is
-// no fault of a fragment.
+// handlers as they stand in pawl.Handlers, or parts of a file that stands above them. A body "{ ... }" may be anything. Names
+// that a fragment does not declare are in testdata/fragments. A fragment may leave names unused.
 func TestGoOfThePages(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

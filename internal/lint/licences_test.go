@@ -31,7 +31,7 @@ var permissive = []struct {
 var reciprocal = regexp.MustCompile(`(?i)GNU (Lesser |Library |Affero )?General Public|Mozilla Public|Eclipse Public|Server Side Public|` +
 	`Business Source License|Commons Clause|European Union Public|NonCommercial|Elastic License`)
 
-// nameLicence returns the permissive licence that a text is, or why it is none.
+// nameLicence returns the permissive licence that a text is, or why it is not one.
 func nameLicence(text string) (string, error) {
 	text = strings.Join(strings.Fields(text), " ")
 	if found := reciprocal.FindString(text); found != "" {
@@ -105,8 +105,8 @@ func licencesOf(dir string) ([]string, error) {
 	return names, nil
 }
 
-// What pawl links, its tests left out, may be linked by every program. A quick run looks at what
-// it links on this system.
+// Every program may link the modules that pawl links, its tests left out. A quick run looks at
+// those of this system.
 func TestLicencesArePermissive(t *testing.T) {
 	systems := []string{"linux", "darwin", "windows"}
 	for _, system := range harness.Figure([]string{runtime.GOOS}, systems, systems) {

@@ -21,7 +21,7 @@ var (
 	failpoint = regexp.MustCompile(`hook\.Hit\("([a-z.]+)"\)`)
 )
 
-// What the documents name is there: files, tests and failpoints; and every
+// Files, tests and failpoints that the documents name are there; and every
 // failpoint is named.
 func TestPages(t *testing.T) {
 	root := filepath.Join("..", "..")

@@ -13,7 +13,7 @@ import (
 // quoted finds a block of a page that stands below the name of a file, in a comment.
 var quoted = regexp.MustCompile("(?s)<!-- ([^ ]+) -->\n```[a-z]*\n(.*?)\n```\n")
 
-// What a page quotes from a file is in that file.
+// A quotation on a page is in the file that it names.
 func TestQuotedFiles(t *testing.T) {
 	root := filepath.Join("..", "..")
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))

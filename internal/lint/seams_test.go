@@ -37,7 +37,7 @@ func checkSeams(t *tree) {
 	}
 }
 
-// sourceName returns the name of the package that is not a test's, "" if there is none.
+// sourceName returns the name of the package that is not a test's, "" without one.
 func (p *pkg) sourceName() string {
 	if len(p.files) == 0 {
 		return ""

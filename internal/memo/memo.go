@@ -1,11 +1,10 @@
-// Package memo has tables that keep a bounded number of values, each of which can be
-// made again.
+// Package memo has tables that keep a bounded number of values, which can be made again.
 package memo
 
 // Bounds say how much a [Table] keeps.
 type Bounds struct {
 	Entries int // at least 1
-	Bytes   int // of all values together; 0 is no bound. One that is larger is kept alone
+	Bytes   int // of all values together; 0 is no bound. A value that is larger is kept alone
 }
 
 // A Table keeps values by key. Where there is no room for one more, as many others as it takes

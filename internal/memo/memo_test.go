@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestKeysInTurn: keys of which there are a few more than there is room for come in turn, again and again. Most are found.
+// TestKeysInTurn: a few more keys than there is room for come in turn, again and again. Most are found.
 func TestKeysInTurn(t *testing.T) {
 	const room, keys, passes = 1024, 1100, 20
 	var table Table[int, int]

@@ -43,7 +43,7 @@ func check[E any](t *rapid.T, element func(int) E) {
 	}
 }
 
-// What is pushed one by one is copied seldom: as often as its logarithm says.
+// Values that are pushed one by one are copied seldom: as often as the logarithm of their number.
 func TestPushIsAmortized(t *testing.T) {
 	var s []wide
 	copies := 0

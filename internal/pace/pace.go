@@ -27,16 +27,16 @@ func (p *Pacer) Spend(units int) {
 	}
 }
 
-// Each is for a loop of which each turn takes a unit or two, where there is no
-// place for a Pacer: i counts the turns.
+// Each is for a loop whose turns take a unit or two each, where there is no place
+// for a Pacer: i counts the turns.
 func Each(i int) {
 	if i&511 == 511 {
 		runtime.Gosched()
 	}
 }
 
-// Few is for a loop of which each turn wakes another goroutine: whoever else is to
-// run waits behind a few of them, not behind all. i counts the turns.
+// Few is for a loop that wakes another goroutine in each turn: others that are to
+// run wait behind a few of them, not behind all. i counts the turns.
 func Few(i int) {
 	if i&7 == 7 {
 		runtime.Gosched()

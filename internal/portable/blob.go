@@ -36,7 +36,7 @@ func (w *Writer) WriteBlob(hash string, from io.Reader) error {
 	return nil
 }
 
-// followPiece returns the blob of which more must follow a line, "" if none must, or what is wrong with the line.
+// followPiece returns the blob that must go on behind a line, "" if none must, or what is wrong with the line.
 func followPiece(open string, l *line, version int) (string, error) {
 	switch {
 	case l.Blob == nil && open != "":

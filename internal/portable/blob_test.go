@@ -25,7 +25,8 @@ func withBlobs(t *testing.T, blobs ...[]byte) []byte {
 	return text.Bytes()
 }
 
-// What is read of blobs is what was written, at every size around that of a piece, and whatever is read of each; redacted there is none.
+// Blobs are read as they were written, at every size around that of a piece, however much is read of each; a redacted export has no
+// blobs.
 func TestBlobs(t *testing.T) {
 	var blobs [][]byte
 	for _, n := range []int{0, 1, pieceSize - 1, pieceSize, pieceSize + 1, 3 * pieceSize} {

@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The versions of the format: the first of which exports had blobs, the first of which records share values, and that
+// The versions of the format: the first whose exports have blobs, the first whose records share values, and that
 // which is written.
 const (
 	blobVersion   = 2
@@ -93,8 +93,7 @@ type Writer struct {
 	written map[[sha256.Size]byte]bool // the values that stand apart
 }
 
-// NewWriter begins the export of a run. What was written is an export once Close
-// has returned nil.
+// NewWriter begins the export of a run. The text is an export once Close has returned nil.
 func NewWriter(to io.Writer, root workflow.RunID) (*Writer, error) {
 	return newWriter(to, &header{Version: Version, Run: root})
 }
@@ -140,7 +139,7 @@ func (w *Writer) Close() error {
 func (w *Writer) writeLine(l line) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false) // so that the bytes of values stay, of which there are hashes
+	e.SetEscapeHTML(false) // so that the bytes of values stay, which hashes were made from
 	if err := e.Encode(l); err != nil {
 		return err
 	}
@@ -151,7 +150,7 @@ func (w *Writer) writeLine(l line) error {
 }
 
 // Read yields the runs of all exports of a text, those of an export once its checksum was
-// compared. Errors, of which the first ends the list: ErrDamaged, ErrVersion, those of the reader.
+// compared. The first error ends the list: ErrDamaged, ErrVersion, or one of the reader.
 func Read(from io.Reader) iter.Seq2[*Run, error] {
 	return func(yield func(*Run, error) bool) {
 		lines := newScanner(from)
@@ -195,7 +194,7 @@ type export struct {
 func readExport(lines *bufio.Scanner) (*export, error) {
 	sum, size, runs := sha256.New(), 0, []*Run(nil)
 	var begin header
-	open := "" // the blob of which more pieces must follow
+	open := "" // the blob with more pieces to follow
 	kept := values{room: maxReferred}
 	for n := 0; lines.Scan(); n++ {
 		text := lines.Bytes()

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 )
 
-// exported returns an export of one run of two records, the first of which has a large value.
+// exported returns an export of one run of two records; the first has a large value.
 func exported(t testing.TB) []byte {
 	t.Helper()
 	var text bytes.Buffer
@@ -40,7 +40,7 @@ func readAll(text []byte) (runs []*Run, failed error) {
 	return runs, nil
 }
 
-// What is read is what was written, of one export and of several.
+// Runs are read as they were written, from one export and from several.
 func TestReadsWhatWasWritten(t *testing.T) {
 	text := exported(t)
 	runs, err := readAll(append(text, text...))
@@ -55,8 +55,7 @@ func TestReadsWhatWasWritten(t *testing.T) {
 	require.Equal(t, strings.Repeat("<&", 600), r.Decisions[0].(decision.CompleteRun).Output["large"])
 }
 
-// Whatever byte is another one (every fifth is tried), and wherever the text ends, it is refused, and no run of that
-// export is told.
+// A text with any byte changed (every fifth is tried), or cut anywhere, is refused, and no run of that export is told.
 func TestDamageIsRefused(t *testing.T) {
 	text := exported(t)
 	for i := 0; i < len(text); i += 5 {
@@ -75,7 +74,7 @@ func TestDamageIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, ErrVersion)
 }
 
-// A line that says several things, of which one program would take the first and another the last, is refused, and so is one
+// A line that says several things, where one program would take the first and another the last, is refused, and so is one
 // that says nothing.
 func TestALineSaysOneThing(t *testing.T) {
 	lines := bytes.SplitAfter(exported(t), []byte("\n"))

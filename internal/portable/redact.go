@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-run/pawl/decision"
 )
 
-// Redact writes the exports of a text again, without the values in them: see RedactRecord. Of a run, the
-// hash of its input, the tenant and the values of labels go as well. An export is in memory as a whole. Errors: those
-// of Read, that of to.
+// Redact writes the exports of a text again, without the values in them: see RedactRecord. The hash of a run's input,
+// its tenant and the values of its labels go as well. An export is in memory as a whole. Errors: those of Read, that
+// of to.
 func Redact(to io.Writer, from io.Reader) error {
 	lines := newScanner(from)
 	for n := 1; ; n++ {
@@ -96,8 +96,8 @@ func RedactRecord(r *decision.Record) (decision.Record, error) {
 
 var errUnknownKind = errors.New("a record has a value of a kind that cannot be redacted")
 
-// redactValue returns a copy of v without values. field says in which field it is, and is "" inside a value
-// of the JSON model, of which nothing stays.
+// redactValue returns a copy of v without values. field is the name of its field, and "" inside a value of the JSON model, which goes
+// as a whole.
 func redactValue(v reflect.Value, field string) (reflect.Value, error) {
 	out := reflect.New(v.Type()).Elem()
 	switch v.Kind() {
@@ -159,7 +159,7 @@ func setRedacted(out, v reflect.Value, field string, set func(reflect.Value)) (r
 	return out, err
 }
 
-// redactStruct returns a struct of which all fields that are written are without values, and the others are zero.
+// redactStruct returns a struct with all fields that are written without values, and the others zero.
 func redactStruct(v reflect.Value) (reflect.Value, error) {
 	t := v.Type()
 	if t == reflect.TypeFor[time.Time]() {

@@ -35,8 +35,8 @@ type shared struct {
 
 // decode returns the record of a line of a version of the format.
 //
-// Of the first versions every record has its values itself. Since then the first one that refers to a value has it, so that a value that
-// comes twice, or with a record that does not refer to it, was not written by a Writer.
+// In the first versions every record has its values itself. Since then the first record that refers to a value has it, so that a value
+// that comes twice, or with a record that does not refer to it, was not written by a Writer.
 func (vs *values) decode(r *record, version int) (decision.Record, error) {
 	if vs.known == nil || version < sharedVersion {
 		vs.known = map[string]*shared{}

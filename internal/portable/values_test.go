@@ -95,8 +95,8 @@ func TestEarlierVersions(t *testing.T) {
 	}
 }
 
-// Whoever writes an export by hand can refer to a value that is not there, give one twice, give one that nothing refers to, or
-// another one than its name says: each is refused, and told with its line.
+// An export that was written by hand can refer to a value that is not there, give one twice, give one that nothing refers to,
+// or another one than its name says: each is refused, and told with its line.
 func TestHostileValues(t *testing.T) {
 	a, b := strings.Repeat("a", 2000), strings.Repeat("b", 2000)
 	lines := bytes.SplitAfter(turnsOf(t, a, a, b), []byte("\n")) // begin, run, a, a again, b, end
@@ -133,7 +133,7 @@ func TestHostileValues(t *testing.T) {
 func TestReferredValuesAreBounded(t *testing.T) {
 	a := strings.Repeat("a", 2000)
 	lines := bytes.Split(turnsOf(t, a, a, a), []byte("\n"))[2:5]
-	for _, references := range []int{5, 6} { // of which each record has two
+	for _, references := range []int{5, 6} { // each record has two
 		kept := values{room: references * (2000 + len(`{"text":""}`))}
 		for i, text := range lines {
 			var l line

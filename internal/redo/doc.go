@@ -19,6 +19,6 @@
 // at another place. All numbers are little-endian.
 //
 // The life says which file it is: pawl.db names it, and is refused with any other. The owner is the
-// epoch of whoever may append, the life at first. Who takes a directory over writes another one
-// there before it reads, and an engine that finds it so appends nothing more.
+// epoch of the engine that may append, the life at first. An engine that takes a directory over
+// writes its own there before it reads, and an engine that finds another one appends nothing more.
 package redo

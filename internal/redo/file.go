@@ -20,8 +20,8 @@ const (
 	headerSize  = len(magic) + 4 + 4 + 8 + 8 + 4
 )
 
-// RegionBytes is how large a region of the file usually is. What is in both of them is read and
-// moved into pawl.db when a directory is opened that was not closed.
+// RegionBytes is how large a region of the file usually is. The frames in both of them are read and moved into pawl.db
+// when a directory is opened that was not closed.
 const RegionBytes = 8 << 20
 
 // Zeros are added to a file that grows in steps, so that its size changes seldom: to sync a write

@@ -10,7 +10,7 @@ import (
 // ErrDamaged says that frames which were written cannot be read, or that a file is no redo log.
 var ErrDamaged = errors.New("it is damaged")
 
-// LifeOf returns the life of a file, of which data has the first bytes. It fails with ErrDamaged.
+// LifeOf returns the life of the file that begins with data. It fails with ErrDamaged.
 func LifeOf(data []byte) (uint64, error) {
 	h, err := readHeader(data)
 	return h.life, err

@@ -35,7 +35,7 @@ func newLog(t fataler, folder string, region int64, zeros bool) (*Log, *os.File)
 	return NewLog(f, testLife, region, hasRoom, (*os.File).Sync), f
 }
 
-// framesOf returns the frames that a file has, as one of which each was synced or not.
+// framesOf returns the frames that a file has, taken for one whose frames were all synced, or not.
 func framesOf(data []byte, synced bool) (frames []string, err error) {
 	if h, err := readHeader(data); err == nil && !synced {
 		data = slices.Clone(data)

@@ -181,8 +181,8 @@ func (m *Completion) ReadResult() (output any, cause, err error) {
 
 // readOutput returns a pawl.Result in every case, also for a completion without a result, whose output
 // is nil. A ResultRef becomes the value {"$ref": ...}: the engine keeps the reference and does not
-// read what is behind it. Of an artifact only the form of its reference is looked at; whether its blob
-// is there, the engine checks when it commits the result.
+// read what is behind it. For an artifact only the form of its reference is looked at; whether its
+// blob is there, the engine checks when it commits the result.
 func (m *Completion) readOutput() (any, error) {
 	var out pawl.Result
 	var err error

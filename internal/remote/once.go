@@ -78,9 +78,9 @@ func (call OnceCaller) Once(ctx context.Context, task pawl.Key, key string, f fu
 	return outcome, err
 }
 
-// keptOrMade returns what is kept, or makes the effect when the worker has the turn.
-// Whoever is told to wait asks again, for ever: the end is an answer, an error of call, or ctx, which
-// call heeds. Each question names the same turn, and so joins the call of Task.Once that waits already
+// keptOrMade returns the kept outcome, or makes the effect when the worker has the turn. A worker that
+// is told to wait asks again, for ever: the end is an answer, an error of call, or ctx, which call
+// heeds. Each question names the same turn, and so joins the call of Task.Once that waits already
 // instead of beginning another.
 func (call OnceCaller) keptOrMade(ctx context.Context, q OnceMessage, f func(context.Context) (any, error)) (any, error) {
 	q.Wait = "30s"
@@ -98,7 +98,7 @@ func (call OnceCaller) keptOrMade(ctx context.Context, q OnceMessage, f func(con
 	}
 }
 
-// makeEffect calls f, whose turn it is, and has its outcome kept.
+// makeEffect calls f, which has the turn, and has its outcome kept.
 //
 // It returns what the answer says is kept, and not what f has returned: another worker, which had lost
 // its lease and went on, may have had its outcome kept first. A failure of f is not kept: the effect

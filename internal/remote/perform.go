@@ -72,7 +72,8 @@ func failedMetadata(r pawl.Result, cause error) map[string]any {
 }
 
 // withPlainMetadata returns the error of an attempt with the metadata of the handler as values of
-// the JSON model. What is no value must not hide the failure: what is wrong with it is kept instead.
+// the JSON model. Metadata that are no such values must not hide the failure: the reason is kept
+// instead.
 func withPlainMetadata(plain error, metadata map[string]any) error {
 	if metadata == nil || errors.Is(plain, pawl.ErrPending) || errors.As(plain, new(pawl.SnoozeError)) {
 		return plain
@@ -90,7 +91,7 @@ func withPlainMetadata(plain error, metadata map[string]any) error {
 //
 // The order of the cases is that of what must not be lost. ErrPending and a snooze are no failures. A
 // TaskError has its code and its wish for retries in itself. An error about a blob keeps the words of
-// the handler, and below them what the engine recognizes. Of all other errors the text is left, with
+// the handler, and below them what the engine recognizes. All other errors become their text, with
 // the mark that it is permanent: the chain below may hold types whose methods panic or block later,
 // when nobody recovers.
 func plainError(cause error) error {

@@ -26,7 +26,7 @@ const (
 	Taken   Verdict = iota // it is committed
 	Late                   // the attempt is over, or has a result: drop this one
 	Refused                // the run takes none in this life of the engine, which dispatches the task again: drop it
-	Foreign                // the key is none
+	Foreign                // the key is not valid
 	Unsure                 // the same may succeed later
 )
 
@@ -35,8 +35,8 @@ const (
 //
 // It calls the engine once, or twice if the first call says that the result itself is at fault: to
 // repeat such a result would fail for ever, so the attempt fails with the reason instead, and the
-// definition decides about retries. The same engine error, ErrInvalid, is taken for a key that is none
-// when it comes from Fail, so Foreign is looked for behind that.
+// definition decides about retries. The same engine error, ErrInvalid, means an invalid key when it
+// comes from Fail, so Foreign is looked for behind that.
 func SendResult(ctx context.Context, to Results, key pawl.Key, output any, cause error) (Verdict, error) {
 	var err error
 	if cause != nil {

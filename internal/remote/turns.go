@@ -23,8 +23,8 @@ var ErrManyTurns = fmt.Errorf("the task has %d turns of Once already: let some e
 var errTurnOver = errors.New("the turn is over")
 
 // Turns are the calls of Task.Once for workers in other processes. A worker asks in two
-// messages: one asks for what is kept, or for the turn to make the effect; the other, of the
-// same turn, gives the outcome, or says that there is none.
+// messages: one asks for the kept outcome, or for the turn to make the effect; the other, of
+// the same turn, gives the outcome, or says that the effect failed.
 //
 // For the engine each turn is an ordinary call of Task.Once in its process, so the order of those that
 // wait for a key, and the keeping of the outcome, are the engine's alone. open has the turns that have
@@ -88,7 +88,7 @@ func (t *Turns) AskTurn(ctx context.Context, task pawl.Task, q OnceMessage, wait
 	return OnceReply{Status: OnceWait}, nil
 }
 
-// joinTurn returns the turn that a message names, begun if there is none.
+// joinTurn returns the turn that a message names, and begins it if it is new.
 //
 // The goroutine that it starts lives until Task.Once returns: there is an outcome, a failure, or the
 // turn's context has ended. group counts it, and the pool's Close waits for it.

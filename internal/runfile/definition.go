@@ -25,6 +25,6 @@ func CompileDefinition(doc, hash string) (*workflow.Graph, error) {
 	return g, nil
 }
 
-// VersionOf returns the version of a definition, of which 1 may be left out. Definitions with version: 1 and without
-// a version are the same.
+// VersionOf returns the version of a definition; 1 may be left out. Definitions with version: 1 and without a version
+// are the same.
 func VersionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }

@@ -11,8 +11,8 @@ type deletion struct {
 	at int // when, by the number of its statement
 }
 
-// deletions are those of one table. Of two ranges either one is part of the other, or they have no key in common:
-// scopes, paths in them and what is below a path are like that.
+// deletions are those of one table. For any two ranges, one is part of the other, or they have no key in common:
+// scopes, paths in them and the keys below a path are like that.
 type deletions []deletion
 
 // A sweep goes through keys in their order and says which are deleted.

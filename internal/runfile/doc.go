@@ -8,6 +8,6 @@
 //
 // SQLite is not needed for that, neither to write nor to read. Small files, which most are, are made and read as
 // bytes, by [Builder] and [Open]; [WriteFile] and [OpenAt] do the same for large ones, which need not be in memory,
-// unless they are sealed. Who has a file open in SQLite reads it by [InDatabase]. A [Target] and a [Source] stand for
-// these. The tests compare what is made with what SQLite would make, row by row.
+// unless they are sealed. [InDatabase] reads a file that is open in SQLite. A [Target] and a [Source] stand for
+// these. The tests compare the files with those that SQLite would make, row by row.
 package runfile

@@ -123,8 +123,8 @@ func (d *draft) addRow(t *table, columns []image.Value) error {
 	d.arena = image.AppendRecord(d.arena, columns)
 	// The slice ends where the record does, so that nobody appends into the next one.
 	row.Record = d.arena[start:len(d.arena):len(d.arena)]
-	// What was replaced or deleted is not taken off: bytes only choose the size of pages, and a little too much does
-	// no harm.
+	// Replaced or deleted rows are not taken off: bytes only choose the size of pages, and a little too much does no
+	// harm.
 	d.bytes += len(row.Record)
 	d.block = d.block[1:]
 	if found {

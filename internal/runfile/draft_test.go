@@ -128,7 +128,7 @@ func (f *memoryFile) WriteAt(b []byte, at int64) (int, error) {
 	return copy((*f)[at:], b), nil
 }
 
-// written returns what WriteFile makes of a file, which is nil if there is none.
+// written returns the file that WriteFile makes from another one, nil for a new file.
 func written(t require.TestingT, data []byte, fill func(Target) error) []byte {
 	var old *File
 	var err error

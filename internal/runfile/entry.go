@@ -31,7 +31,7 @@ func (c *Checksum) SetBytes(b []byte) bool {
 // SumAfter returns the checksum of the record after c. Lengths make it unambiguous.
 func (c Checksum) SumAfter(e *decision.Encoded) Checksum {
 	// Without the lengths, the end of the message could be moved into the decisions and give the same bytes. The two
-	// texts are the only parts of which the size varies.
+	// texts are the only parts of varying size.
 	start := make([]byte, 0, smallRecord) // on the stack
 	start = append(start, c[:]...)
 	for _, n := range [...]uint64{
@@ -85,8 +85,8 @@ func (e *Entry) LogSize() int64 {
 	return e.ByteSize()
 }
 
-// CheckFollows checks that e comes next after the record with the given sequence and checksum. Whoever reads a
-// journal or a log checks each record so before anything is made of it.
+// CheckFollows checks that e comes next after the record with the given sequence and checksum. A reader of a journal
+// or a log checks each record so before it uses it.
 func (e *Entry) CheckFollows(seq int64, sum Checksum) error {
 	if e.Seq != seq+1 {
 		return fmt.Errorf("record %d follows record %d", e.Seq, seq)

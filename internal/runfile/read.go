@@ -43,7 +43,7 @@ func ReadValue(c Source, hash string) (any, error) {
 // each patch adds one. All of them are in the file.
 func ReadRevision(c Source, revision int) (doc string, err error) {
 	found := false
-	// The row behind the revision before is the one, unless it is missing: then it is a later one, or there is none.
+	// The row behind the previous revision is the one, unless it is missing: then a later one comes, or no row.
 	err = c.eachRow(selection{table: definitionTable, after: int64(revision) - 1, limit: 1}, func(r *rowReader) {
 		found, doc = r.Int(0) == revision, r.Text(2)
 	})

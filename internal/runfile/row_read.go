@@ -16,9 +16,9 @@ import (
 )
 
 // A rowReader reads columns of a run's file and keeps the first error, so that a row is read in one expression and
-// checked once. What a column gives after an error is of no meaning, and is dropped with the row. The functions below
-// follow the columns in file.sql by number, and are the inverses of those in row_write.go: whoever adds a column adds
-// it to all three.
+// checked once. The value of a column after an error has no meaning, and is dropped with the row. The functions below
+// follow the columns in file.sql by number, and are the inverses of those in row_write.go: a new column goes into all
+// three.
 type rowReader struct {
 	*sqlite.Row
 	err error

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A rowWriter has the columns of one row, and room for those of its texts that are made for it. Whoever writes
-// many rows uses one for all of them: a row is of use until the next one begins.
+// A rowWriter has the columns of one row, and room for those of its texts that are made for it. One rowWriter serves
+// many rows: a row is of use until the next one begins.
 type rowWriter struct {
 	columns []image.Value
 	made    []byte // texts; where it grows, those that are in columns keep what they had
@@ -127,7 +127,7 @@ func (w *rowWriter) putFailure(f *workflow.Failure) { w.putJSON(f == nil, f) }
 // votes encodes the votes of an approval: their data keeps its types.
 var votes = codec.New[any](ballots{})
 
-// ballots are the votes of one approval as a codec takes them: it encodes structs, and a list is none.
+// ballots are the votes of one approval as a codec takes them: it encodes structs, and a list is not one.
 type ballots struct {
 	Votes []state.Vote `json:"votes"`
 }

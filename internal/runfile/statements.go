@@ -87,7 +87,7 @@ func (p *pieces[E]) elementAt(i int) *E {
 	return &p.of[p.current][i-p.before]
 }
 
-// An element is one of those of a foreach, or says that there is none.
+// An element is one of those of a foreach, or says that its list is empty.
 type element struct {
 	group workflow.GroupID
 	index int // from 0; -1 of an empty list

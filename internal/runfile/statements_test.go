@@ -83,8 +83,8 @@ func TestStatementsOfNothing(t *testing.T) {
 	require.Equal(t, []shape{{"items", 1, 0}, {"events", 1, 0}}, shapes(statements))
 }
 
-// What is deleted by the hundred thousand, each row by a statement of its own, takes time in proportion: every key is
-// looked at once.
+// A hundred thousand deletions, each row by a statement of its own, take time in proportion: every key is looked at
+// once.
 func TestScopesThatAreDroppedInAnyOrder(t *testing.T) {
 	const scopes = 20_000
 	var changes []state.DataChange

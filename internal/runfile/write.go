@@ -120,10 +120,10 @@ func (m *merger) writeFirst(fresh *lineup) error {
 type lineup struct {
 	table *table
 	feeds []*feed // that have a row; the later ones were written later
-	first *feed   // with the row that is next; nil if there is none
+	first *feed   // with the row that is next; nil at the end
 }
 
-// A feed is a statement, of which a row is next.
+// A feed is a statement with its next row.
 type feed struct {
 	statement
 	next int // the row behind that one
@@ -161,7 +161,7 @@ func (f *feed) nextRow() (bool, error) {
 	return true, nil
 }
 
-// chooseFirst finds the first row. Of several with one key it is that which the rule of the table takes.
+// chooseFirst finds the first row. If several have one key, the rule of the table chooses.
 func (l *lineup) chooseFirst() error {
 	l.first = nil
 	for _, f := range l.feeds {

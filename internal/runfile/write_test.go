@@ -23,7 +23,7 @@ type flush struct {
 	events  []decision.Event
 }
 
-// piecesOf returns events as they come from several commits, of which one in four has told nothing.
+// piecesOf returns events as they come from several commits; one commit in four has told nothing.
 func piecesOf(events []decision.Event) (out [][]decision.Told) {
 	for some := range slices.Chunk(events, 3) {
 		if len(out)%4 == 0 {
@@ -34,8 +34,8 @@ func piecesOf(events []decision.Event) (out [][]decision.Told) {
 	return out
 }
 
-// largeFlush returns a flush of so many tokens, records and events. The rows of one before it, of which there were so
-// many, it changes in part.
+// largeFlush returns a flush of so many tokens, records and events. It changes some of the rows of a flush before it,
+// which had so many tokens.
 func largeFlush(before, n int) (f flush) {
 	for i := 1; i <= before; i += 3 {
 		f.changes.Tokens = append(f.changes.Tokens, &state.Token{ID: workflow.TokenID(i), Node: "changed", Status: workflow.Completed, Epoch: 1})

@@ -1,5 +1,5 @@
-// Package seal puts a codec between values and the disk. What it makes of a value says
-// with which key it was sealed, and can be told from a value that was not.
+// Package seal puts a codec between values and the disk. A sealed value names its key, and can
+// be told from a value that is not sealed.
 package seal
 
 import (
@@ -11,13 +11,13 @@ import (
 )
 
 // A Codec stands between values and the disk: it encrypts them, or compresses them, or
-// both. It must lose nothing, so that Decode returns what Encode was given: runs are
-// replayed from what is stored. What must never be stored cannot be redacted here and does not
-// belong into a value; give a reference to it instead. Its methods are called by many goroutines
-// at once. They neither change nor keep what they are given.
+// both. It must lose nothing, so that Decode returns what Encode was given: runs are replayed
+// from the stored values. A secret that must never be stored cannot be redacted here and does
+// not belong into a value; give a reference to it instead. Its methods are called by many
+// goroutines at once. They neither change nor keep what they are given.
 //
-// A place says what is encoded and of which run it is. It is the same text for Encode and
-// for Decode; a codec that authenticates binds the bytes to it, so that what is of one run
+// A place names the encoded value and its run. It is the same text for Encode and for
+// Decode; a codec that authenticates binds the bytes to it, so that a value of one run
 // cannot be put into another. Places hold no values, but ids of runs and keys of outcomes.
 type Codec interface {
 	// KeyID names the key that Encode uses: 1 to 64 letters, digits, dots, hyphens and
@@ -32,7 +32,7 @@ type Codec interface {
 	Decode(keyID, place string, stored []byte) (plain []byte, err error)
 }
 
-// ErrSealed says that a value was stored by a codec and cannot be read: there is none, it
+// ErrSealed says that a value was stored by a codec and cannot be read: there is no codec, it
 // lacks the key, or the bytes are not of this place. It is always an *Error.
 var ErrSealed = errors.New("sealed")
 
@@ -40,7 +40,7 @@ var ErrSealed = errors.New("sealed")
 // read again as soon as Options.Codec, or the key file, has the key.
 type Error struct {
 	KeyID string // of the key that it needs
-	Place string // what it is, and of which run
+	Place string // the name of the value, and of its run
 	Err   error  // why the codec cannot read it; nil if there is no codec
 }
 

@@ -200,8 +200,8 @@ type failing struct{ toggler }
 
 func (failing) Encode(string, []byte) ([]byte, error) { return nil, errKey }
 
-// Whoever salvages without the key is told which one is missing, also of damaged data, unless that
-// key has opened something else.
+// A salvage without the key says which one is missing, also for damaged data, unless that key has
+// opened something else.
 func TestSalvageTellsTheWatch(t *testing.T) {
 	on := sealer(t, toggler("k1"))
 	data, err := on.SealBytes("file f", pattern(2*chunkSize))

@@ -328,7 +328,7 @@ func (s Sealer) Salvage(place string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// A memory is a file in memory, of which only the beginning is written again.
+// A memory is a file in memory; only its beginning is written again.
 type memory struct {
 	bytes []byte
 	at    int

@@ -81,8 +81,8 @@ func bind(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// makeFolder makes a folder that has room for a socket. What sweeps the folder of a user's session leaves alone
-// what has the sticky bit, see https://specifications.freedesktop.org/basedir-spec.
+// makeFolder makes a folder that has room for a socket. The sweeper of a user's session folder leaves alone
+// entries with the sticky bit, see https://specifications.freedesktop.org/basedir-spec.
 func makeFolder() (string, error) {
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
 		folder, err := os.MkdirTemp(runtime, folderPrefix)
@@ -114,7 +114,7 @@ func (l *Listener) listenElsewhere(abs, building string) (err error) {
 
 const folderPrefix = "pawl-socket-"
 
-// Accept waits for the next connection of a process of the same user. Those of others are closed.
+// Accept waits for the next connection of a process of the same user. Connections of others are closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.AcceptUnix()

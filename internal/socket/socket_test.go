@@ -64,7 +64,7 @@ func TestListenAndDial(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoEngine)
 }
 
-// What an engine that was killed has left is refused by Dial and replaced by Listen.
+// The socket of an engine that was killed is refused by Dial and replaced by Listen.
 func TestAStaleSocketIsReplaced(t *testing.T) {
 	dir := shortDir(t)
 	killed, err := Listen(dir)
@@ -155,8 +155,8 @@ func TestThePeerIsOfThisUser(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// The folder of a socket is below that of the user's session, where there is one, and stays when that is swept. Of one
-// that was removed all the same, callers are told what to do.
+// The folder of a socket is below that of the user's session, where there is one, and stays when that is swept. If it
+// was removed all the same, callers are told what to do.
 func TestTheFolderOfTheSession(t *testing.T) {
 	session := shortDir(t)
 	t.Setenv("XDG_RUNTIME_DIR", session)

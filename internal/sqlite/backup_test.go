@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// What is written between the steps, to pages that are copied already and to
-// others, is in the copy.
+// Writes between the steps, to pages that are copied already and to others, are
+// in the copy.
 func TestBackupWhileTheConnectionWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	data, err := memory(t).Serialize()

@@ -9,6 +9,6 @@
 // Two traps are closed here. A path is never part of a DSN with PRAGMAs whose
 // order matters, since the driver does not keep it: [Open] runs them as one
 // script. And no database may be opened with os.Open while this process has it
-// open with SQLite: closing that descriptor would drop SQLite's locks. Whoever
-// wants the bytes of a live database calls [Conn.Serialize] or [Conn.Backup].
+// open with SQLite: closing that descriptor would drop SQLite's locks.
+// [Conn.Serialize] and [Conn.Backup] give the bytes of a live database.
 package sqlite

@@ -15,8 +15,8 @@ import (
 const readerPragmas = `PRAGMA temp_store=MEMORY; `
 
 // OpenReader opens the database in f, which must be an [io.Seeker] and may not change,
-// for reading, page by page. What has its name by now, and what lies beside it, is not
-// looked at. Close closes f, and so does OpenReader if it fails.
+// for reading, page by page. Another file that has its name by now, and files beside
+// it, are not looked at. Close closes f, and so does OpenReader if it fails.
 func OpenReader(f fs.File, pragmas string) (*Conn, error) {
 	system, err := registerReaders()
 	if err != nil {

@@ -73,8 +73,8 @@ func (t *Tape) addStatement(text string, args []driver.Value, rows int64) error 
 	return nil
 }
 
-// AppendValue appends a value as tapes have it, its type before it. It fails if the value is
-// none that [Conn.Exec] takes.
+// AppendValue appends a value as tapes have it, its type before it. It fails if [Conn.Exec]
+// does not take the value.
 func AppendValue(to []byte, v driver.Value) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -154,7 +154,7 @@ func (r *tapeReader) readStatement() *Statement {
 var ErrDiverged = errors.New("the copy is not what the statements were written for")
 
 // PlayTape executes the statements of a tape. It fails with [ErrBadTape] if one is not a
-// plain INSERT, UPDATE or DELETE, and with [ErrDiverged]; loose says of which texts the
+// plain INSERT, UPDATE or DELETE, and with [ErrDiverged]; loose says for which texts the
 // number of rows does not matter.
 func (c *Conn) PlayTape(tape []byte, loose func(text string) bool) error {
 	return EachStatement(tape, func(s *Statement) error {

@@ -77,7 +77,7 @@ func TestTapeDiverges(t *testing.T) {
 	require.NoError(t, copied.PlayTape(data, func(text string) bool { return text == remove }))
 }
 
-// What is not a tape, or would do more than write rows, is refused.
+// Bytes that are not a tape, or would do more than write rows, are refused.
 func TestBadTapes(t *testing.T) {
 	c := memory(t)
 	tape := &sqlite.Tape{}

@@ -108,7 +108,7 @@ func saltIn(header []byte) [2]uint32 {
 	return [2]uint32{binary.BigEndian.Uint32(header[16:]), binary.BigEndian.Uint32(header[20:])}
 }
 
-// WALSalt returns the salt of a write-ahead log, of which at least the header is there.
+// WALSalt returns the salt of a write-ahead log that has at least its header.
 func WALSalt(log io.ReaderAt) (salt [2]uint32, err error) {
 	var header [walHeader]byte
 	_, err = log.ReadAt(header[:], 0)
@@ -124,11 +124,11 @@ type FrameReader struct {
 }
 
 // ReadOn calls take with the frames that have come since the last call, in their order, until
-// those of the time before the log began anew. Those of a transaction that has not ended yet
+// those of the time before the log began anew. Frames of a transaction that has not ended yet
 // come again at the next call. It begins with the first frame, and reports true, if that is
-// the first call, or if the log has begun anew since the last one. count is not 0 in the
-// last frame of a transaction: how many pages the database has. The page is the next one's
-// after take.
+// the first call, or if the log has begun anew since the last one. count is not 0 in the last
+// frame of a transaction: how many pages the database has. The page is the next one's after
+// take.
 func (r *FrameReader) ReadOn(log io.ReaderAt, pageSize int, take func(number, count uint32, page []byte)) (anew bool, err error) {
 	var header [walHeader]byte
 	if _, err := log.ReadAt(header[:], 0); err != nil {

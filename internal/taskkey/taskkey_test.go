@@ -24,7 +24,7 @@ func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
 	})
 }
 
-// Who has keys of some attempts has none of another attempt: no part of a key can be
+// Keys of some attempts give none of another attempt: no part of a key can be
 // changed, and none is made without the secret.
 func TestForgedKeys(t *testing.T) {
 	a := Attempt{"order-1", 3, 1, 0x9f86d081884c7d65}

@@ -34,7 +34,7 @@ func TestInert(t *testing.T) {
 	require.Panics(t, func() { (&testhook.Hook{}).Fence() }, "it has no engine")
 }
 
-// What a hook is asked to call is called until it is reset.
+// A hook calls its functions until it is reset.
 func TestListeners(t *testing.T) {
 	h := &testhook.Hook{}
 	var heard []any
@@ -128,7 +128,7 @@ func TestNow(t *testing.T) {
 	})
 }
 
-// Of several engines, lives of one, the last is stopped.
+// If there are several engines, lives of one, the last is stopped.
 func TestFence(t *testing.T) {
 	h, stopped := &testhook.Hook{}, ""
 	h.FenceWith(func() { stopped += "first" })

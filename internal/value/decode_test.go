@@ -174,7 +174,7 @@ func TestDecodeEncodeRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever Decode takes, encoding/json takes as well and reads the same.
+// Every text that Decode takes, encoding/json takes as well and reads the same.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,2.5,-3e7,"x\u00e9\ud83d\ude00",null,true,false]}`, `1e23`, `9007199254740993`, `-0`, `"\ud800"`,

@@ -83,8 +83,8 @@ func appendList(dst []byte, list []any) []byte {
 	return append(dst, ']')
 }
 
-// withRoom returns dst with room for n more bytes, if it is large. What else is appended
-// to a large value is small.
+// withRoom returns dst with room for n more bytes, if it is large. Other appends to a large
+// value are small.
 //
 // A slice that grows by append is copied in one piece, which takes milliseconds for megabytes;
 // pace.Grow copies in pieces. Small ones are left to append.

@@ -7,7 +7,7 @@ import (
 )
 
 // The codes of an Error.
-// Callers decide by them: the engine, for example, tells a value that is too large from one that is none.
+// Callers decide by them: the engine, for example, tells a value that is too large from an invalid one.
 const (
 	CodeJSON        = "invalid_json"   // the text is not JSON, or an object has a key twice
 	CodeNumber      = "invalid_number" // a number which the model cannot hold exactly

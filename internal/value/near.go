@@ -11,8 +11,8 @@ func NearlyEqual(a, b string) bool {
 		n++
 	}
 	a, b = a[n:], b[n:]
-	// What is left begins with the difference. Of equal lengths one character was changed, or
-	// two were swapped; of lengths that differ by one, one was put in or left out.
+	// The rests begin with the difference. With equal lengths one character was changed, or
+	// two were swapped; with lengths that differ by one, one was put in or left out.
 	switch len(a) - len(b) {
 	case 0:
 		swapped := len(a) > 1 && a[0] == b[1] && a[1] == b[0] && a[2:] == b[2:]

@@ -119,7 +119,8 @@ func (n *normalizer) copyText(s string) (any, *Error) {
 	return s, n.countBytes(sizeString(s))
 }
 
-// copyNumber counts a number that the number rule has made, or passes on why there is none.
+// copyNumber counts a number that the number rule has made, or passes on why the rule has
+// refused it.
 func (n *normalizer) copyNumber(v any, err *Error) (any, *Error) {
 	if err != nil {
 		return nil, err

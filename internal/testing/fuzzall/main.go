@@ -135,8 +135,8 @@ type result struct {
 // rate returns how many executions a second of processor time there were. Wall time would say more about what else the machine does.
 func (r result) rate() float64 { return float64(r.executions) / max(r.processor.Seconds(), 0.001) }
 
-// judge says whether a target that found nothing did enough. One that had the processor for less than half of its time is not judged by its
-// rate: the machine has other work, which also takes the caches.
+// judge says whether a target that found nothing did enough. A target that had the processor for less than half of its time is not judged
+// by its rate: the machine has other work, which also takes the caches.
 func (t target) judge(r result, wall time.Duration) error {
 	switch {
 	case r.executions == 0:

@@ -144,8 +144,9 @@ func (c *closing) close() time.Duration {
 }
 
 // TestCloseUnderLoad closes engines in the middle of starts, commits and tasks,
-// of which some ignore their context: in bounded time, with no goroutine left but
-// those of such tasks, and without the loss of anything that was acknowledged.
+// when some tasks ignore their context: in bounded time, with no goroutine left
+// but those of such tasks, and without the loss of anything that was
+// acknowledged.
 func TestCloseUnderLoad(t *testing.T) {
 	rounds := harness.Figure(2, 20, 200)
 	acks, ends, slowest := 0, 0, time.Duration(0)

@@ -24,7 +24,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What values and errors of hosts may do.
+// Values and errors as hosts may make them.
 type (
 	loop          struct{ Next *loop }
 	panics        struct{}

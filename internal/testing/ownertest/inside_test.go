@@ -136,8 +136,8 @@ nodes: [{id: a, task: exec, input: {argv: input.argv, text: "true"}, output: {ou
 
 // TestRacesInAProcess has goroutines open one directory at the same instant, with
 // engines of one process, and ask for runs that are asleep, whose actors leave as
-// soon as they may: one engine has the directory, one actor the run. Of two actors
-// one would find its commit refused, and nothing is.
+// soon as they may: one engine has the directory, one actor the run. With two
+// actors, one would find its commit refused, and no commit is.
 func TestRacesInAProcess(t *testing.T) {
 	opens := harness.Figure(4, 500, 20_000)
 	asks := harness.Figure(60, 9500, 980_000)

@@ -26,7 +26,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What a child with little memory is told.
+// The environment of a child with little memory.
 const (
 	memoryDir   = "PAWL_OWNERTEST_MEMORY_DIR"
 	memoryLimit = "PAWL_OWNERTEST_MEMORY_LIMIT" // bytes of address space beyond what it has at the start

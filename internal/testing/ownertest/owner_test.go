@@ -25,7 +25,7 @@ var held = []struct {
 // instant, again and again. One wins; the others get ErrLocked at once, and
 // change nothing: the winner is held where it is, and nothing in the directory
 // differs after they have tried. In a third of the races they try until it is
-// their turn instead. Whatever one of them was told is there in the end.
+// their turn instead. Everything that one of them was told is there in the end.
 func TestRacesOfProcesses(t *testing.T) {
 	const perDir = 20
 	r := rand.New(rand.NewPCG(*seed, 14))

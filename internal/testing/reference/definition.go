@@ -62,7 +62,7 @@ type Edge struct {
 // A Remaining says what becomes of branches that run when their join fires.
 type Remaining int
 
-// What becomes of stragglers.
+// The fates of stragglers.
 const (
 	Cancel Remaining = iota
 	Ignore
@@ -78,7 +78,7 @@ type Sync struct {
 	Proceed   bool // in a shortfall
 }
 
-// unset marks an edge that is none.
+// unset marks an absent edge.
 const unset = -1
 
 // outgoingEdges returns the edges that leave a node, in definition order.

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/internal/testing/reference"
 )
 
-// nodes returns n tasks, the last of which has a join.
+// nodes returns n tasks; the last has a join.
 func nodes(n int, join reference.Join) []reference.Node {
 	out := slices.Repeat([]reference.Node{{Task: true}}, n)
 	out[n-1].Join = join

@@ -31,8 +31,8 @@ type Token struct {
 	born *Branch
 }
 
-// Born returns the branch in which the token was made. One that waits for an
-// outer group has left it.
+// Born returns the branch in which the token was made. A token that waits for an outer
+// group has left it.
 func (t *Token) Born() *Branch { return t.born }
 
 // A Status is that of a run.
@@ -190,8 +190,8 @@ func (r *Run) failNode(t *Token, code string) {
 	r.raiseFailure(t.Branch, code)
 }
 
-// raiseFailure fails a branch, or the run. What that decides of the group is decided at
-// once, as an error outside all groups ends the run at once.
+// raiseFailure fails a branch, or the run. The group is decided at once, as an error
+// outside all groups ends the run at once.
 func (r *Run) raiseFailure(b *Branch, code string) {
 	if b == nil {
 		r.failRun(code)

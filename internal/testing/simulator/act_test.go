@@ -190,7 +190,7 @@ func (w *world) drawAct(r *rand.Rand) *act {
 	return nil
 }
 
-// model draws a run that fits; nil if there is none.
+// model draws a run that fits; nil without one.
 func (w *world) model(r *rand.Rand, fits func(*model) bool) *model {
 	var out []*model
 	for _, id := range slices.Sorted(maps.Keys(w.models)) {

@@ -15,8 +15,8 @@ type delivery struct {
 	key     string // what tells it from others
 }
 
-// delivers holds up a message before it comes to its run. Those of operators, hosts,
-// handlers, parents, children and alarms all pass here, several of them at one
+// delivers holds up a message before it comes to its run. Messages of operators,
+// hosts, handlers, parents, children and alarms all pass here, several at one
 // instant if one actor's turn was the answer to several callers.
 func (w *world) delivers(run string, message any) {
 	w.yield()

@@ -9,12 +9,12 @@
 //     come for it, the executor answers a task, an operator acts, time passes, the
 //     process crashes.
 //   - executor performs tasks: it answers late, twice, with errors, panics and
-//     values that are none, or not at all.
+//     invalid values, or not at all.
 //   - act is something that an operator, a host or a stranger does to a run. Before it is done it is tried on
-//     a simulation of the run, and the record and the answer that it comes to are compared with those of the trial.
+//     a simulation of the run, and the record and the answer that it leads to are compared with those of the trial.
 //   - model replays the journal of one run, record by record as they are committed,
 //     and checks what must hold after each.
-//   - original is a run without faults that is forked as of each of its records. What came to it comes to the fork,
+//   - original is a run without faults that is forked as of each of its records. Its messages come to the fork,
 //     which must end as it did.
 //
 // A life of a seed has two phases. In the first, the safety phase, anything may

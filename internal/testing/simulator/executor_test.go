@@ -16,8 +16,8 @@ import (
 )
 
 // A call is an attempt of a task, from when the engine hands it over until it is
-// answered or given up. What it comes to is drawn when it is admitted, by run,
-// token and attempt: the same in every life.
+// answered or given up. Its outcome is drawn when it is admitted, by run, token
+// and attempt: the same in every life.
 type call struct {
 	pawl.Task
 	token    workflow.TokenID
@@ -121,8 +121,8 @@ func (w *world) isCommitted(ctx context.Context, engine *pawl.Engine, c *call) {
 	}
 }
 
-// admit decides what the calls come to that have arrived, in the order of their
-// runs and tokens. What they do must have been committed.
+// admit draws the outcomes of the calls that have arrived, in the order of their
+// runs and tokens. The attempts must have been committed.
 func (w *world) admit() error {
 	w.mu.Lock()
 	arrived := w.arrived

@@ -82,9 +82,9 @@ func newOriginal(t *testing.T, seed uint64) *original {
 	return o
 }
 
-// drawUntimed draws a definition without child runs, whose ends are not the test's to repeat, and without what
-// depends on how long an attempt runs, which in a fork has all its time again, on the instant at which a run
-// began, and on its id, of which jitter is made.
+// drawUntimed draws a definition without child runs, whose ends are not the test's to repeat, and without
+// settings that depend on how long an attempt runs, which in a fork has all its time again, on the instant at
+// which a run began, or on its id, from which jitter is made.
 func drawUntimed(r *rand.Rand) *workflow.Graph {
 	for {
 		d := copied(drawGraph(r, "original", nil, 14).Definition)

@@ -23,10 +23,10 @@ var sites = []string{
 // That must not be left to the scheduler: a task's goroutine may be at the place
 // before the actor that sent it has answered its caller, or after. So from when the
 // failpoint is armed, each of them takes some nanoseconds of virtual time, drawn for
-// the step, and whoever is earlier by that clock is first in every life. What
-// happens at one instant is one: goroutines that come to the failpoint together
-// count once, and whoever leaves another one at the instant of the crash gets to
-// its next.
+// the step, and the goroutine that is earlier by that clock is first in every life.
+// The events of one instant are one: goroutines that come to the failpoint together
+// count once, and a goroutine that leaves another failpoint at the instant of the
+// crash gets to its next.
 type halt struct {
 	site  string // none if it is empty
 	left  int    // instants at which somebody comes to the site, before the crash
@@ -45,8 +45,8 @@ func (w *world) arm(site string, n int) {
 // maxDelay bounds how long a failpoint takes, in nanoseconds.
 const maxDelay = 20
 
-// hit is what the engine's goroutines call at its failpoints. Those of a process
-// that has crashed stay there until it is gone.
+// hit is called by the engine's goroutines at its failpoints. The goroutines of a
+// process that has crashed stay there until it is gone.
 func (w *world) hit(name string) {
 	w.yield()
 	if !slices.Contains(sites, name) {

@@ -79,10 +79,10 @@ func (w *world) gated() []string {
 	return slices.Sorted(maps.Keys(w.gates))
 }
 
-// letGo lets the actor of a run go on until it rests. What came at one instant it
-// takes in one turn or in several, as the scheduler has it, and is looked at when
-// all of it is over; the process does not crash in between if its alarm is among
-// that.
+// letGo lets the actor of a run go on until it rests. The actor takes the
+// messages of one instant in one turn or in several, as the scheduler has it, and
+// they are looked at when all of them are over; the process does not crash in
+// between if its alarm is among them.
 func (w *world) letGo(run string) error {
 	w.note("let go %s of %v", run, w.gated())
 	m := w.models[workflow.RunID(run)]

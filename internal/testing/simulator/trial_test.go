@@ -24,7 +24,7 @@ type trial struct {
 // untried are the kinds of acts that no simulation takes.
 var untried = []string{"start again", "retry all", "skip all", "purge", "heartbeat"}
 
-// try tries an act on a simulation of its run; nil if there is none to try it on.
+// try tries an act on a simulation of its run; nil without a run to try it on.
 func (a *act) try(ctx context.Context, e *pawl.Engine) *trial {
 	if slices.Contains(untried, a.kind) {
 		return nil

@@ -193,7 +193,7 @@ func (r Reader) readNumber(d *datadriven.TestData, key string, otherwise int) in
 	return otherwise
 }
 
-// readJSON reads the value below a command; nil if there is none.
+// readJSON reads the value below a command; nil without one.
 func (r Reader) readJSON(d *datadriven.TestData) any {
 	text := strings.TrimSpace(d.Input)
 	if text == "" {
