@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The story of docs/operations.md: a dead letter is found, its cause patched, and the
+// The story of docs/act.md: a dead letter is found, its cause patched, and the
 // retry calls the mended address.
 func TestDeadLetterFromCauseToCure(t *testing.T) {
 	ctx := t.Context()

@@ -71,7 +71,7 @@ type Options struct {
 	// state, signals, errors, messages, definitions and blobs, in the log, in the files of runs and
 	// in backups. Package aesgcm has one. Nothing by default. A directory that was opened with
 	// a codec is opened only with one that has the key (ErrSealed otherwise); what was stored
-	// before it had one stays as it is until it is written again, see docs/operations.md. A store
+	// before it had one stays as it is until it is written again, see docs/keep.md. A store
 	// in Blobs gets plain content and has to encrypt it itself.
 	Codec Codec
 	// KeepArtifacts keeps the artifacts of runs that do not complete, and lists

@@ -12,7 +12,7 @@
 //
 // To begin to use another key, put it before the others and open the engine again. What is
 // stored stays as it is under the old key, so that one is needed until nothing under it is left;
-// docs/operations.md says how to find out.
+// docs/keep.md says how to find out.
 //
 // Each message is encrypted as C2SP XAES-256-GCM has it: under a key of its own, derived
 // from the key and a random nonce of 24 bytes, so that the number of messages under one key needs

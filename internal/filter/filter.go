@@ -42,7 +42,7 @@ type variable struct {
 	value func(*Run) any
 }
 
-// variables are those that docs/operations.md lists.
+// variables are those that docs/command.md lists.
 var variables = []variable{
 	{"run", func(r *Run) any { return string(r.ID) }},
 	{"workflow", func(r *Run) any { return r.Workflow }},

@@ -124,7 +124,7 @@ func TestErrorsOfARun(t *testing.T) {
 
 // The handbook lists the variables.
 func TestVariablesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operations.md")
+	text, err := os.ReadFile("../../docs/command.md")
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(text), "\n## Which runs\n")
 	require.True(t, found)
