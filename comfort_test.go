@@ -200,7 +200,7 @@ func TestHTTPStatus(t *testing.T) {
 		200: {nil},
 		400: {pawl.ErrInvalid, &workflow.DefinitionError{}, &workflow.InputError{}, &workflow.PatchError{}},
 		404: {pawl.ErrRunNotFound, pawl.ErrNotPublished, blob.ErrMissing},
-		409: {pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrEnded, pawl.ErrStale, pawl.ErrAlreadyVoted},
+		409: {pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrEnded, pawl.ErrStale, pawl.ErrAlreadyVoted, pawl.ErrRemote, pawl.ErrOtherLog, pawl.ErrForeign},
 		413: {fmt.Errorf("%w: %w", pawl.ErrInvalid, &workflow.LimitError{})},
 		500: {errors.New("x"), pawl.ErrCorrupt},
 		503: {pawl.ErrBusy, pawl.ErrClosed, pawl.ErrUnknown, context.Canceled},

@@ -30,6 +30,7 @@ var statuses = []struct {
 	{statusConflict, []error{
 		ErrRunExists, ErrPublished, ErrStale, ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted,
 		ErrGroupClosed, ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed, ErrAgain,
+		ErrRemote, ErrOtherLog, ErrForeign,
 	}},
 	{statusInsufficient, []error{ErrNoSpace}},
 	{statusUnavailable, []error{ErrBusy, ErrClosed, ErrUnknown, ErrFailed, ErrFenced, ErrLocked, context.Canceled}},
@@ -46,7 +47,8 @@ var statuses = []struct {
 //	404  ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing
 //	409  the state of the run does not allow it: ErrRunExists, ErrPublished, ErrStale,
 //	     ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted, ErrGroupClosed,
-//	     ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed, ErrAgain
+//	     ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed, ErrAgain,
+//	     ErrRemote, ErrOtherLog, ErrForeign
 //	413  *workflow.LimitError
 //	503  again later, here or elsewhere: ErrBusy, ErrClosed, ErrUnknown, ErrFailed,
 //	     ErrFenced, ErrLocked, a context that was cancelled

@@ -123,6 +123,9 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	if err != nil { // it may have ended the run all the same, and its load may fail
 		r.engine.registry.noteStatus(r.id, workflow.RunCreated)
 	}
+	if errors.Is(err, ErrRemote) {
+		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)
+	}
 	return err
 }
 

@@ -177,8 +177,15 @@ func TestRemoteRefuses(t *testing.T) {
 		e, err = pawl.Open(t.Context(), dir, pawl.Options{Maintenance: true})
 		require.NoError(t, err)
 		require.Len(t, idsOf(t, e), 2)
-		require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "new", Definition: def}, nil), pawl.ErrRemote)
-		require.ErrorIs(t, e.Purge(t.Context(), "first"), pawl.ErrRemote)
+		for name, act := range map[string]func() error{
+			"start": func() error { return e.Start(t.Context(), workflow.Run{ID: "new", Definition: def}, nil) },
+			"purge": func() error { return e.Purge(t.Context(), "first") },
+		} {
+			err := act()
+			require.ErrorIs(t, err, pawl.ErrRemote, name)
+			require.NotErrorIs(t, err, pawl.ErrUnknown, name)
+			require.Equal(t, 409, pawl.HTTPStatus(err), name)
+		}
 		require.NoError(t, e.Close(t.Context()))
 
 		// The log lacks its end, or an entry is damaged: in a directory that has it already that does no harm.

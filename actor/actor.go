@@ -77,6 +77,8 @@ var (
 	// ErrUnknown says that a commit failed: the message may or may not have
 	// been taken. Sending it again is safe.
 	ErrUnknown = workflow.ErrUnknown
+	// ErrNotTaken is wrapped by what a Commit returns that has certainly written nothing, and never will.
+	ErrNotTaken = errors.New("nothing was committed")
 	// ErrBusy says that the run's mailbox stayed full until the caller gave up.
 	ErrBusy = errors.New("busy: too many messages wait")
 	// ErrStopped says that the engine is closing.

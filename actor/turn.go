@@ -258,7 +258,8 @@ func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error 
 	// If the alarm was in the batch, it is due again at once.
 	a.commitPause = commitBackoff.Next(a.commitPause)
 	reply := cause
-	if !errors.Is(cause, ErrUnknown) {
+	// Where the store takes no commit at all that is certain, and sending it again never helps.
+	if !errors.Is(cause, ErrUnknown) && !errors.Is(cause, ErrNotTaken) {
 		reply = fmt.Errorf("%w: %w", ErrUnknown, cause)
 	}
 	a.answerBatch(batch, reply)

@@ -30,6 +30,10 @@ type Operation struct {
 	Token workflow.TokenID `json:"token,omitzero"` // which token; or
 	Node  workflow.NodeID  `json:"node,omitzero"`  // the only one at this node that waits for the act
 
+	// Parked, of retry and skip: only if the task waits for an operator. Who acts on dead letters has read of them
+	// before, and ends no attempt that somebody has begun meanwhile.
+	Parked bool `json:"parked,omitzero"`
+
 	Name      string          `json:"name,omitzero"`      // signal
 	ID        string          `json:"id,omitzero"`        // signal, vote, addBranch: taken once per run, so that the request may be repeated
 	Payload   json.RawMessage `json:"payload,omitzero"`   // signal
@@ -93,10 +97,10 @@ var actKinds = map[string]actKind{
 	"closeGroup": {fields: []string{"group", "origin"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
 		return p.engine.CloseGroup(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin})
 	}},
-	"retry": {ofToken: true, fields: []string{"input"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+	"retry": {ofToken: true, fields: []string{"input", "parked"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
 		return p.engine.Retry(ctx, p.targetOf(a), pawl.RetryOptions{Input: a.Input})
 	}},
-	"skip": {ofToken: true, fields: []string{"output"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
+	"skip": {ofToken: true, fields: []string{"output", "parked"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
 		return p.engine.Skip(ctx, p.targetOf(a), valueOf(a.Output))
 	}},
 	"vote":     {ofToken: true, fields: []string{"id", "approved", "comment", "data"}, doAct: castVote},

@@ -118,7 +118,7 @@ func (p *performer) performAct(ctx context.Context, a *Operation) error {
 // targetOf returns the token or the node that the act names, for the engine. The engine resolves
 // Node to a token, and refuses with ErrAmbiguous if several there wait for the act.
 func (p *performer) targetOf(a *Operation) pawl.Target {
-	return pawl.Target{Run: p.run, Token: a.Token, Node: a.Node}
+	return pawl.Target{Run: p.run, Token: a.Token, Node: a.Node, Parked: a.Parked}
 }
 
 // findKey returns the key of the attempt that runs for a token. Complete and Fail of the engine

@@ -51,7 +51,7 @@ var acts = []act{
 		return e.Vote(ctx, t, workflow.Ballot{By: f.By, Comment: f.Reason})
 	}},
 	{name: "cancel", ofAll: allOfRuns, title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return cancelRun(ctx, e, t.Run, f.Reason)
+		return cancelRun(ctx, e, t.Run, f)
 	}},
 	{name: "pause", ofAll: allOfRuns, title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
 		return e.Pause(ctx, t.Run)
@@ -75,11 +75,14 @@ var acts = []act{
 // cancelRun cancels a run. For the engine it is no error that the run has ended: whoever asks here is told so, unless it was cancelled.
 //
 // A run may end between the page that asks and the form that comes back: to say that it is done would be a lie.
-func cancelRun(ctx context.Context, e *pawl.Engine, id workflow.RunID, reason string) error {
-	if err := e.Cancel(ctx, id, reason); err != nil {
+func cancelRun(ctx context.Context, e *pawl.Engine, id workflow.RunID, f *actForm) error {
+	if err := e.Cancel(ctx, id, f.Reason); err != nil {
 		return err
 	}
-	now, err := e.Summary(ctx, id)
+	now, err := f.copied.Summary(), error(nil)
+	if f.copied == nil {
+		now, err = e.Summary(ctx, id)
+	}
 	if err == nil && now.Status.Final() && now.Status != workflow.RunCancelled {
 		err = fmt.Errorf("%w: it is %v, and nothing is changed", pawl.ErrEnded, now.Status)
 	}
@@ -103,6 +106,7 @@ func actOf(name string) *act {
 // input is Input as the engine has it.
 type actForm struct {
 	act     *act
+	copied  *pawl.Simulation // on which it is tried; nil if it is done
 	Targets []pawl.Target
 	All     *allTargets // instead of targets
 	By      string

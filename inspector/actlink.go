@@ -12,16 +12,22 @@ import (
 // targetOf reads what a form is about: the number of a token, 0 for the run itself, a space, and
 // the run.
 //
-// "7 order-42" is token 7 of the run order-42. The number comes first, as an id may have spaces in it.
+// "7 order-42" is token 7 of the run order-42, and "p7 order-42" the same as long as its task is parked. The number comes first, as an id
+// may have spaces in it.
 func targetOf(text string) (pawl.Target, bool) {
 	number, run, ok := strings.Cut(text, " ")
+	number, parked := strings.CutPrefix(number, "p")
 	n, err := strconv.ParseInt(number, 10, 64)
-	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n)}, ok && err == nil && n >= 0 && run != ""
+	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n), Parked: parked}, ok && err == nil && n >= 0 && run != ""
 }
 
 // targetText writes what targetOf reads. Lists have it as the value of a check box, links as the parameter target.
-func targetText(run workflow.RunID, token workflow.TokenID) string {
-	return strconv.FormatInt(int64(token), 10) + " " + string(run)
+func targetText(t pawl.Target) string {
+	text := strconv.FormatInt(int64(t.Token), 10) + " " + string(t.Run)
+	if t.Parked {
+		return "p" + text
+	}
+	return text
 }
 
 // An actLink leads to the page that asks whether to do it.
@@ -33,7 +39,7 @@ type actLink struct {
 // actLinks returns the links to some acts, for those who may.
 //
 // It only leaves out what would be refused in any case: serveAct checks the rights again.
-func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...string) (links []actLink) {
+func (p *page) actLinks(t pawl.Target, names ...string) (links []actLink) {
 	if p.rights&api.Act == 0 {
 		return nil
 	}
@@ -47,7 +53,7 @@ func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...str
 		if name == "signal" {
 			text = "Signal"
 		}
-		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(run, token)), a.danger})
+		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(t)), a.danger})
 	}
 	return links
 }
@@ -59,11 +65,11 @@ func (p *page) actLinks(run workflow.RunID, token workflow.TokenID, names ...str
 func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 	switch s {
 	case workflow.RunRunning:
-		return p.actLinks(id, 0, "signal", "pause", "cancel")
+		return p.actLinks(pawl.Target{Run: id}, "signal", "pause", "cancel")
 	case workflow.RunPaused:
-		return p.actLinks(id, 0, "resume", "signal", "cancel")
+		return p.actLinks(pawl.Target{Run: id}, "resume", "signal", "cancel")
 	case workflow.RunSuspended:
-		return p.actLinks(id, 0, "resume", "cancel")
+		return p.actLinks(pawl.Target{Run: id}, "resume", "cancel")
 	default:
 		return nil
 	}
@@ -71,15 +77,17 @@ func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 
 // tokenActs returns what can be done to a token.
 //
-// To skip a task that is dispatched helps where its result will never come.
+// To skip a task that is dispatched helps where its result will never come. A reader who sees a parked task means to end no attempt that
+// somebody has begun meanwhile.
 func (p *page) tokenActs(id workflow.RunID, t *pawl.Token) []actLink {
+	target := pawl.Target{Run: id, Token: t.ID, Parked: t.Status == workflow.WaitingForOperator}
 	switch t.Status {
 	case workflow.WaitingForOperator, workflow.Retrying:
-		return p.actLinks(id, t.ID, "retry", "skip")
+		return p.actLinks(target, "retry", "skip")
 	case workflow.WaitingForApproval:
-		return p.actLinks(id, t.ID, "approve", "reject")
+		return p.actLinks(target, "approve", "reject")
 	case workflow.Dispatched:
-		return p.actLinks(id, t.ID, "skip")
+		return p.actLinks(target, "skip")
 	default:
 		return nil
 	}

@@ -43,7 +43,7 @@ func (a *allTargets) Passed() string {
 	if a.Cursor.Run == "" || a.Kind == allOfRuns {
 		return string(a.Cursor.Run)
 	}
-	return targetText(a.Cursor.Run, a.Cursor.Token)
+	return targetText(a.Cursor)
 }
 
 // listAddress returns the page that lists them, from the first page, with more parameters for it.

@@ -264,7 +264,7 @@ func (v *viewer) momentOf(f *replay.Frame) *moment {
 	}
 	// A fork from a record at which the run had ended would have nothing left to do.
 	if v.rights&api.Act != 0 && !f.Status.Final() {
-		m.Fork = v.pageLink("act", "do", "fork", "target", targetText(v.id, 0), "at", strconv.FormatInt(f.Seq, 10))
+		m.Fork = v.pageLink("act", "do", "fork", "target", targetText(pawl.Target{Run: v.id}), "at", strconv.FormatInt(f.Seq, 10))
 	}
 	// The first of the decisions are shown; the journal has all of them.
 	for i, d := range f.Decisions {

@@ -155,7 +155,7 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 // page: there is nothing to be shown. Of several one that is gone is only told.
 func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Target) error {
 	for i, t := range targets {
-		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t.Run, t.Token), Unseen: true}
+		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t), Unseen: true}
 		if i < triedTargets && f.isComplete() {
 			err := s.tryAct(p, f, t, &e)
 			// Whoever needs to act can: only what would come of it is not shown.
@@ -218,6 +218,7 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	if try.By == "" {
 		try.By = "you"
 	}
+	try.copied = sim
 	ctx := sim.Context(pawl.As(p.r.Context(), try.By))
 	// The definition before the patch is needed to draw what it changes.
 	was := (*workflow.Definition)(nil)

@@ -156,7 +156,7 @@ func (p *page) inboxPagesOf(kind, where string, rows int, next pawl.Target) (out
 		out.First = p.root + "inbox" + queryOf(q, nil)
 	}
 	if next.Run != "" {
-		q.Set(kind, targetText(next.Run, next.Token))
+		q.Set(kind, targetText(next))
 		out.Next = p.root + "inbox" + queryOf(q, nil)
 	}
 	if rows > 1 || out.First != "" { // one alone has its own links
@@ -209,8 +209,9 @@ func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter) (rows [
 		if len(rows) == most {
 			return rows, next, nil
 		}
+		t := pawl.Target{Run: l.Run, Token: l.Token, Parked: true}
 		row := letterRow{
-			target: targetText(l.Run, l.Token), Acts: p.inboxLinks(l.Run, l.Token, "retry", "skip"), Token: l.Token,
+			target: targetText(t), Acts: p.inboxLinks(t, "retry", "skip"), Token: l.Token,
 			Run: l.Run, Node: l.Node, Href: p.tokenLink(l.Run, l.Token), RunHref: p.runLink(l.Run), Workflow: l.Workflow, Task: l.Task,
 			Attempts: l.Attempts, Code: l.Failure.Code, Failure: p.textAt(l.Failure.Message, 240), Since: p.instantOf(l.At),
 		}
@@ -245,8 +246,9 @@ func (s *server) listApprovals(p *page, most int, f pawl.ApprovalFilter) (rows [
 
 // approvalRowOf describes an approval: its message and input as far as the reader may see them.
 func (p *page) approvalRowOf(a *pawl.Approval) approvalRow {
+	t := pawl.Target{Run: a.Run, Token: a.Token}
 	row := approvalRow{
-		target: targetText(a.Run, a.Token), Acts: p.inboxLinks(a.Run, a.Token, "approve", "reject"),
+		target: targetText(t), Acts: p.inboxLinks(t, "approve", "reject"),
 		Run: a.Run, Node: a.Node, Href: p.tokenLink(a.Run, a.Token), RunHref: p.runLink(a.Run), Workflow: a.Workflow,
 		Message: p.textAt(a.Message, 400), Approved: a.Approved, Rejected: a.Rejected, Due: p.instantOf(a.Due),
 	}
@@ -277,8 +279,8 @@ func (s *server) findApproval(p *page, t pawl.Target) (*approvalRow, error) {
 }
 
 // inboxLinks is actLinks of what stands in the inbox, to which the forms lead back.
-func (p *page) inboxLinks(run workflow.RunID, token workflow.TokenID, names ...string) []actLink {
-	links := p.actLinks(run, token, names...)
+func (p *page) inboxLinks(t pawl.Target, names ...string) []actLink {
+	links := p.actLinks(t, names...)
 	for i := range links {
 		links[i].Href += "&return=inbox"
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -68,7 +69,7 @@ func (v *viewer) viewDefinition() (any, error) {
 	}
 	// A run that has ended is not patched any more.
 	if !v.ov.Status.Final() {
-		data.Patch = v.actLinks(v.id, 0, "patch")
+		data.Patch = v.actLinks(pawl.Target{Run: v.id}, "patch")
 	}
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
 	if revision == 1 {

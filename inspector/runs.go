@@ -112,7 +112,7 @@ func (s *server) showRuns(p *page) (err error) {
 		row := p.rowOf(&r)
 		// Nothing is done to runs that have ended, so they have no check box.
 		if p.rights&api.Act != 0 && !r.Status.Final() && r.Trouble == "" {
-			row.Target, b.MayAct = targetText(r.Run, 0), true
+			row.Target, b.MayAct = targetText(pawl.Target{Run: r.Run}), true
 		}
 		b.Rows = append(b.Rows, row)
 		last = r

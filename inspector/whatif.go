@@ -252,6 +252,7 @@ func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 	} else {
 		t.Node = workflow.NodeID(l.On)
 	}
+	f.copied = sim
 	return f.act.perform(sim.Context(pawl.Because(pawl.As(v.ctx, f.By), f.Reason)), v.s.engine, t, f)
 }
 

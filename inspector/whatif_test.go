@@ -39,6 +39,8 @@ func TestWhatIf(t *testing.T) {
 	status, page = ask("skip", "3", "", "returns", "load", "1", "returns", "ship", `{"sent": 1}`, "approve", "approve", "", "cancel", "", "")
 	require.Equal(t, 200, status)
 	require.Contains(t, page, "order-1 would be cancelled")
+	require.NotContains(t, page, "It would be refused")
+	require.NotContains(t, s.serve(as("ann", api.All)).see("act?do=cancel&target=0+order-1"), "It would be refused")
 	status, page = ask("fails", "load", "bad_row")
 	require.Equal(t, 200, status)
 	require.Contains(t, page, "bad_row")

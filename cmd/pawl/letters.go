@@ -60,7 +60,7 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act api.Opera
 			return nil, fmt.Errorf("run %q: %w: %s: name the others", string(l.Run), pawl.ErrCorrupt, l.Trouble)
 		}
 		one := act
-		one.Token = l.Token
+		one.Token, one.Parked = l.Token, true
 		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
 	}
 	// That a run has ended, or is not there at all, says more than that nothing is parked in it.

@@ -55,7 +55,7 @@ var statuses = []struct {
 	{exitNo, []error{errNo}},
 	{exitInterrupted, []error{context.Canceled}},
 	{exitNoEngine, []error{
-		pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, pawl.ErrMaintenance, api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages,
+		pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, pawl.ErrMaintenance, pawl.ErrRemote, pawl.ErrOtherLog, api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages,
 		&api.Error{Code: "timeout"}, &api.Error{Code: "internal"},
 	}},
 	{exitTimeout, []error{context.DeadlineExceeded}},
