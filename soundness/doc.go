@@ -9,8 +9,8 @@
 // order of like branches, in ids or in instants are one.
 //
 // Each finding is therefore a run that can happen, if tasks answer so, and has the shortest such
-// run as a scenario, which pawl test plays. Without a finding there is no fault, if
-// [Report.Complete] is true and as far as the values go that were tried; otherwise [Report.Bounds]
-// says why not. The word soundness is that of workflow nets (van der Aalst, 1997): a run can
-// always come to its end, nothing is left over then, and nothing is dead.
+// run as a scenario, which pawl test plays. A report without a finding says that there is no
+// fault, as far as the values go that were tried, if [Report.Complete] is true; otherwise
+// [Report.Bounds] says why not. The word soundness is that of workflow nets (van der Aalst, 1997):
+// a run can always come to its end, nothing is left over then, and nothing is dead.
 package soundness

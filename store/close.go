@@ -18,9 +18,10 @@ import (
 // to pawl.db, and fails with ErrCorrupt. On a full disk it may fail with ErrNoSpace: what has found
 // no room in pawl.db is in the redo log, whence the next Open takes it.
 //
-// The order goes by what needs what. Copies of the directory are told to end, and a backup that is under way is waited for; the eraser and the flusher
-// end next, since they commit; free pages are given back, for a while; then only the requests in the queue are committed, and the committer ends; the
-// follower gets the last transactions; and pawl.db is closed when nobody uses it. A second Close waits for the first one and returns the same.
+// The order goes by what needs what. Goroutines that copy the directory are told to end, and a backup that is under way is waited for; the eraser and
+// the flusher end next, since they commit; free pages are given back, for a while; then only the requests in the queue are committed, and the
+// committer ends; the follower gets the last transactions; and pawl.db is closed when nobody uses it. A second Close waits for the first one and
+// returns the same.
 //
 // An engine has ended its actors before, so that there is nobody whose commit could be refused; a
 // caller that comes nevertheless gets ErrClosed. Nothing that was acknowledged depends on Close.

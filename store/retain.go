@@ -109,9 +109,8 @@ func (f *follower) dropUnused(ctx context.Context, used map[string]bool, before 
 }
 
 // readLog calls do with the entries of a log behind a position, in order, but for those that do not
-// count: their writer had lost the log. A damaged entry is reported as damaged. Its successor is reported
-// as well, since its checksum link cannot be verified: only its number says whether it goes on from
-// there.
+// count: their writer had lost the log. A damaged entry is passed on as damaged. The entry behind it
+// counts as well, since its link cannot be checked: only its number says whether it goes on from there.
 //
 // An entry that does not name the one before it was appended by somebody who had lost the log, or
 // is behind such a one. For example, of entries A, B behind A, X behind A, and C behind B, X is
