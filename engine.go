@@ -159,14 +159,13 @@ type Engine struct {
 	watches    runWatches // who watch all runs
 	alarms     *alarms
 	messenger  *childMessenger
-	feeder     *feeder          // nil without Options.Feed
-	purges     atomic.Uint64    // runs that were purged in this life
-	stalls     *stallDetector   // nil without StallAfter
-	warned     warningLog       // whose warnings the logger has
-	faults     faultLog         // what the logger has of faults that repeat
-	digests    knownDefinitions // that came before
-	once       turns            // of the keys of Once
-	socket     *socketServer    // nil without Options.Socket
+	feeder     *feeder        // nil without Options.Feed
+	purges     atomic.Uint64  // runs that were purged in this life
+	stalls     *stallDetector // nil without StallAfter
+	warned     warningLog     // whose warnings the logger has
+	faults     faultLog       // what the logger has of faults that repeat
+	once       turns          // of the keys of Once
+	socket     *socketServer  // nil without Options.Socket
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run

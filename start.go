@@ -172,20 +172,33 @@ func checkTenant(name string) error {
 
 // graphOfRun returns the compiled definition of a run that is to be started.
 //
-// The definition stands in the call or is published; one of both. Its warnings are logged here,
+// The definition stands in the call in one of two forms, or is published. Its warnings are logged here,
 // because a caller of Start sees only errors.
 func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Graph, error) {
+	forms := 0
+	for _, given := range []bool{run.Definition != nil, run.Graph != nil, run.Workflow != ""} {
+		if given {
+			forms++
+		}
+	}
 	switch {
-	case run.Definition != nil && run.Workflow != "":
-		return nil, fmt.Errorf("%w: run %q has both a definition and the name of one", ErrInvalid, string(run.ID))
+	case forms > 1:
+		return nil, fmt.Errorf("%w: run %q has more than one of Definition, Graph and Workflow", ErrInvalid, string(run.ID))
+	case forms == 0:
+		return nil, fmt.Errorf("%w: run %q has neither a definition nor the name of one", ErrInvalid, string(run.ID))
 	case run.Definition != nil:
 		g, own, err := e.compileShared(run.Definition)
 		if err == nil {
 			e.logWarnings(run.Definition, g, own)
 		}
 		return g, err
-	case run.Workflow == "":
-		return nil, fmt.Errorf("%w: run %q has neither a definition nor the name of one", ErrInvalid, string(run.ID))
+	case run.Graph != nil:
+		if run.Graph.Hash == "" {
+			return nil, fmt.Errorf("%w: run %q has a graph that was not compiled: take what workflow.Compile returns", ErrInvalid, string(run.ID))
+		}
+		g := e.dir.AddDefinition(run.Graph)
+		e.logWarnings(g.Definition, g, g)
+		return g, nil
 	}
 	hash, err := e.hashOfNamed(ctx, run)
 	if err != nil {
@@ -217,20 +230,20 @@ func (e *Engine) hashOfNamed(ctx context.Context, run workflow.Run) (string, err
 	return e.dir.Published(ctx, run.Workflow, run.Version)
 }
 
-// compileShared returns the graph of an inline definition. Equal definitions share one graph; own
-// is what this call has compiled, nil if the definition was known.
-//
-// A service that starts each run with the same definition inline compiles it once: digests
-// finds it by what it looks like in memory. Two texts of one definition differ in own only: in the
-// places of their warnings.
+// compileShared returns the graph of an inline definition. Equal definitions share one graph, which is
+// found by the hash of their JSON; own is what this call has compiled, nil if the definition was known. Two texts of
+// one definition differ in own only: in the places of their warnings.
 func (e *Engine) compileShared(d *workflow.Definition) (g, own *workflow.Graph, err error) {
-	g, err = e.digests.compileOnce(d, e.dir.Known, func(d *workflow.Definition) (*workflow.Graph, error) {
-		if own, err = e.options.Bounds.Compile(d); err != nil {
-			return nil, err
+	if hash, err := d.Hash(); err == nil { // Compile says what is wrong with one that has none
+		if g := e.dir.Known(hash); g != nil {
+			return g, nil, nil
 		}
-		return e.dir.AddDefinition(own), nil
-	})
-	return g, own, err
+	}
+	own, err = e.options.Bounds.Compile(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	return e.dir.AddDefinition(own), own, nil
 }
 
 // Publish stores a definition under its name and version, for runs that are

@@ -190,7 +190,7 @@ func TestTheLogIsToldOfManyRunsInOneLine(t *testing.T) {
 }
 
 // A definition is checked once when it is compiled, and Publish and Start look at it no further: what they allocate is
-// about what compiling does. One that is known is not checked at all.
+// about what hashing and compiling do. One that is known is not checked at all.
 func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	version := 0
@@ -207,7 +207,10 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 		return d
 	}
 	compiled := testing.AllocsPerRun(3, func() {
-		_, err := workflow.Compile(fresh())
+		d := fresh()
+		_, err := d.Hash() // the engine asks first whether it knows it
+		require.NoError(t, err)
+		_, err = workflow.Compile(d)
 		require.NoError(t, err)
 	})
 	published := testing.AllocsPerRun(3, func() {
@@ -226,11 +229,15 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	})
 	require.Less(t, begun, 1.3*compiled)
 	known := fresh()
+	hashed := testing.AllocsPerRun(3, func() {
+		_, err := known.Hash()
+		require.NoError(t, err)
+	})
 	again := testing.AllocsPerRun(3, func() {
 		_, err := e.Publish(known)
 		require.NoError(t, err)
 	})
-	require.Less(t, again, 0.3*compiled)
+	require.Less(t, again, 1.1*hashed)
 }
 
 // The places of warnings are those of the text that was published, also if another text of the same definition came before.
@@ -257,4 +264,40 @@ func TestPlacesOfWarnings(t *testing.T) {
 			require.Equal(t, first[i]+2, second[i])
 		}
 	}
+}
+
+// A definition that the caller has compiled is started as it is, as another run with the same definition inline, and by its name.
+func TestStartOfACompiledDefinition(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	d := define(t, oneTask)
+	g, err := workflow.Compile(d)
+	require.NoError(t, err)
+	out, err := e.Run(t.Context(), workflow.Run{ID: "compiled", Graph: g}, map[string]int{"n": 1})
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCompleted, out.Status)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "compiled", Definition: define(t, oneTask)}, map[string]int{"n": 1}), "the same again")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "inline", Definition: d}, map[string]int{"n": 1}))
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "inline", Graph: g}, map[string]int{"n": 1}), "the same again")
+	for _, run := range []workflow.Run{{ID: "r", Graph: g, Definition: d}, {ID: "r", Graph: g, Workflow: "one"}, {ID: "r", Definition: d, Workflow: "one"}} {
+		err := e.Start(t.Context(), run, nil)
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.ErrorContains(t, err, `run "r" has more than one of Definition, Graph and Workflow`)
+	}
+	err = e.Start(t.Context(), workflow.Run{ID: "r", Graph: &workflow.Graph{}}, nil)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorContains(t, err, "take what workflow.Compile returns")
+}
+
+// A definition that a caller changes between two starts is another one.
+func TestStartSeesWhatIsChangedInADefinition(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	d := define(t, oneTask)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "before", Definition: d}, map[string]int{"n": 1}))
+	d.Nodes[0].Input = map[string]string{"n": "input.n + 1"}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "after", Definition: d}, map[string]int{"n": 1}))
+	before, err := e.Wait(t.Context(), "before")
+	require.NoError(t, err)
+	after, err := e.Wait(t.Context(), "after")
+	require.NoError(t, err)
+	require.NotEqual(t, before.Output, after.Output)
 }

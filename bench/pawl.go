@@ -21,8 +21,8 @@ func pawlSystem() System { return System{Open: openPawl, CountFiled: countRunFil
 type pawlEngine struct {
 	engine *pawl.Engine
 
-	mu          sync.Mutex
-	definitions map[Shape]*workflow.Definition
+	mu     sync.Mutex
+	graphs map[Shape]*workflow.Graph
 }
 
 func openPawl(ctx context.Context, c Config) (Engine, error) {
@@ -41,7 +41,7 @@ func openPawl(ctx context.Context, c Config) (Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pawlEngine{engine: e, definitions: map[Shape]*workflow.Definition{}}, nil
+	return &pawlEngine{engine: e, graphs: map[Shape]*workflow.Graph{}}, nil
 }
 
 func (e *pawlEngine) Start(ctx context.Context, id string, s Shape) error {
@@ -49,20 +49,26 @@ func (e *pawlEngine) Start(ctx context.Context, id string, s Shape) error {
 	if s.Kind == Fanout {
 		input = map[string]any{"items": make([]int, s.Tasks)}
 	}
-	return e.engine.Start(ctx, workflow.Run{ID: workflow.RunID(id), Definition: e.definitionOf(s)}, input)
+	g, err := e.graphOf(s)
+	if err != nil {
+		return err
+	}
+	return e.engine.Start(ctx, workflow.Run{ID: workflow.RunID(id), Graph: g}, input)
 }
 
-// definitionOf returns the same definition for the same shape, as a program does
-// that has a few.
-func (e *pawlEngine) definitionOf(s Shape) *workflow.Definition {
+// graphOf returns the definition of a shape, which is compiled once, as in a program that has a few.
+func (e *pawlEngine) graphOf(s Shape) (*workflow.Graph, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d := e.definitions[s]
-	if d == nil {
-		d = defineShape(s)
-		e.definitions[s] = d
+	g := e.graphs[s]
+	if g == nil {
+		var err error
+		if g, err = workflow.Compile(defineShape(s)); err != nil {
+			return nil, err
+		}
+		e.graphs[s] = g
 	}
-	return d
+	return g, nil
 }
 
 func defineShape(s Shape) *workflow.Definition {
