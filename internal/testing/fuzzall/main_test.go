@@ -47,12 +47,16 @@ func TestJudge(t *testing.T) {
 	r := readResult([]byte(text))
 	require.Equal(t, result{executions: 2400, found: 12}, r)
 	r.processor = 2 * time.Second
-	require.NoError(t, target{}.judge(r, 4*time.Second))
-	r.processor = 3 * time.Second
-	require.ErrorContains(t, target{}.judge(r, 4*time.Second), "it made 800 executions a second, fewer than 1000")
-	require.NoError(t, target{slow: "each input is a database"}.judge(r, 4*time.Second))
-	require.NoError(t, target{}.judge(r, 10*time.Second), "others had the processor")
-	require.EqualError(t, target{slow: "each input is a database"}.judge(readResult([]byte("PASS\n")), 4*time.Second), "it executed nothing")
+	require.NoError(t, target{}.judge(r, time.Minute))
+	r.executions, r.processor = 30_000, 40*time.Second
+	require.ErrorContains(t, target{}.judge(r, time.Minute), "it made 750 executions a second, fewer than 1000")
+	require.NoError(t, target{slow: "each input is a database"}.judge(r, time.Minute))
+	require.NoError(t, target{}.judge(r, 2*time.Minute), "others had the processor")
+	require.NoError(t, target{}.judge(r, 50*time.Second), "too short")
+	r.executions = 0
+	require.EqualError(t, target{slow: "each input is a database"}.judge(r, time.Minute), "it executed nothing")
+	r.processor = 20 * time.Second
+	require.NoError(t, target{}.judge(r, time.Minute), "others had the processor")
 }
 
 // A worker that does not stop in time has found nothing.
