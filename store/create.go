@@ -4,9 +4,170 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/testhook"
 )
+
+// unfinishedFile is in a directory that is being made from another one, until all
+// else is in it and durable.
+const unfinishedFile = index.UnfinishedFile
+
+const unfinishedText = "This copy was never finished. Remove the folder, and make another copy.\n"
+
+// newDirectory makes a directory, whole and durable or not at all: build fills
+// one of another name beside it, which is marked as unfinished.
+//
+// The steps, with what a crash leaves behind each of them:
+//
+//  1. a folder beside into, whose first file says UNFINISHED: Open refuses it.
+//  2. build fills it: likewise.
+//  3. all names in it are synced, and then UNFINISHED is removed: a whole directory, under the name
+//     that it was built under.
+//  4. it is renamed to into, and that name is synced.
+//
+// An error before the renaming removes the folder. Nobody ever sees a part of a directory under
+// the name.
+func newDirectory(hook *testhook.Hook, into string, build func(building string) error) error {
+	into = filepath.Clean(into)
+	if err := checkVacant(into); err != nil {
+		return err
+	}
+	building, err := os.MkdirTemp(filepath.Dir(into), filepath.Base(into)+".partial-")
+	if err != nil {
+		return err
+	}
+	hook.Hit("backup.folder")
+	if err = markUnfinished(building); err == nil {
+		hook.Hit("backup.unfinished")
+		err = build(building)
+	}
+	if err == nil {
+		err = nameDirectory(hook, building, into)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(building))
+	}
+	hook.Hit("backup.named")
+	return syncPath(filepath.Dir(into))
+}
+
+// markUnfinished marks an empty directory before anything else is in it.
+func markUnfinished(building string) error {
+	if err := writeSynced(filepath.Join(building, unfinishedFile), []byte(unfinishedText)); err != nil {
+		return err
+	}
+	return syncPath(building)
+}
+
+// nameDirectory gives a directory the name at which nothing is but perhaps an empty directory.
+// The contents of its files are durable already.
+//
+// Removing the empty directory that may be there fails if something came into it meanwhile.
+func nameDirectory(hook *testhook.Hook, building, into string) error {
+	if err := syncDirs(building); err != nil {
+		return err
+	}
+	hook.Hit("backup.synced")
+	if err := os.Remove(filepath.Join(building, unfinishedFile)); err != nil {
+		return err
+	}
+	if err := syncPath(building); err != nil {
+		return err
+	}
+	hook.Hit("backup.whole")
+	if err := os.Remove(into); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrNotEmpty, err)
+	}
+	hook.Hit("backup.name")
+	return os.Rename(building, into)
+}
+
+// checkFinished refuses a directory that a crash kept from being finished: it may
+// lack anything.
+func (d *Dir) checkFinished() error {
+	path := filepath.Join(d.path, unfinishedFile)
+	switch _, err := os.Lstat(path); {
+	case d.options.building || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return &CorruptError{File: path, What: "the directory is a copy that was never finished"}
+}
+
+// checkVacant checks that nothing is at a path but perhaps an empty directory.
+func checkVacant(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%w: %s is not a directory", ErrNotEmpty, path)
+	}
+	entries, err := os.ReadDir(path)
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%w: the directory %s is not empty", ErrNotEmpty, path)
+	}
+	return err
+}
+
+// syncDirs makes all names below a directory durable.
+//
+// The contents of the files were synced as they were written.
+func syncDirs(root string) error {
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		return syncPath(path)
+	})
+}
+
+// writeSynced makes a file, durably. To sync each by itself disturbs the commits
+// of others less than to sync everything at the end, which would hold them up.
+func writeSynced(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// syncPath makes a file, or the names in a directory, durable.
+func syncPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	_ = f.Close() // it was only read
+	return err
+}
+
+// prepareFolders makes the folders and removes files that were being built.
+//
+// The files in tmp/ are of an earlier life: files of runs that were being built, copies of
+// pawl.db for a base, and files that only took room. The reserve stays, see reserve.go.
+func (d *Dir) prepareFolders() error {
+	if err := d.clearTmp(); err != nil {
+		return err
+	}
+	if err := d.root.Mkdir(runsDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.syncDir(".")
+}
 
 // checkIndex checks pawl.db, or makes it.
 //
@@ -103,4 +264,31 @@ func (d *Dir) makeLogDurable() error {
 		}
 	}
 	return err
+}
+
+// warnOfAccess logs a warning if users other than that of the process can change files of
+// the directory, which an engine makes for its user alone.
+//
+// It only warns: whether others can do harm there is for the operator to judge.
+func (d *Dir) warnOfAccess() {
+	info, err := os.Stat(d.path)
+	if err != nil {
+		d.options.Logger.Warn("who can write into the engine directory cannot be told", "directory", d.path, "error", err)
+		return
+	}
+	for _, text := range accessWarnings(info.Mode(), ownerOf(info), os.Geteuid()) {
+		d.options.Logger.Warn(text, "directory", d.path, "mode", info.Mode().String())
+	}
+}
+
+// accessWarnings returns one warning for each group of other users who can change files of a
+// directory. owner and user are numeric ids, or -1 where the system has no such ids.
+func accessWarnings(mode fs.FileMode, owner, user int) (out []string) {
+	if owner != user && owner >= 0 {
+		out = append(out, "the engine directory belongs to another user, who can replace everything in it: chown it, or use one of your own")
+	}
+	if mode.Perm()&0o002 != 0 {
+		out = append(out, "everybody on this machine can write into the engine directory: chmod it to 0700")
+	}
+	return out
 }

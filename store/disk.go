@@ -8,9 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
+	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -193,4 +197,207 @@ func hashOf(r io.Reader) (string, error) {
 	h := sha256.New()
 	_, err := pace.Copy(h, r)
 	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// checkNames refuses what stands in the directory under a name that the engine
+// writes to and is not what it would have made: SQLite would follow a link, wait
+// for a pipe, or take a rollback journal that is not ours for the truth.
+//
+// SQLite opens files by their names and not below the root that the directory was opened as, so
+// the names are looked at before.
+func (d *Dir) checkNames() error {
+	at := func(name string) error {
+		return checkName(d.pathOf(name), func(string) (os.FileInfo, error) { return d.root.Lstat(name) })
+	}
+	for _, name := range []string{indexFile, indexWAL, sumsFile, redoFile, indexFile + "-shm", indexFile + ".new"} {
+		if err := at(name); err != nil {
+			return err
+		}
+	}
+	const journal = indexFile + "-journal"
+	switch is, err := d.hasName(journal); {
+	case err != nil:
+		return err
+	case is:
+		return &CorruptError{File: d.pathOf(journal), What: "an engine makes no such file, and SQLite would change pawl.db by it"}
+	}
+	info, err := d.root.Lstat(runsDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && !info.IsDir():
+		return &CorruptError{File: d.pathOf(runsDir), What: "it is not a directory"}
+	}
+	return err
+}
+
+// ourNames are what an engine makes in its directory, or finds there on a new disk or in
+// a repository that keeps an empty folder.
+var ourNames = []string{
+	lockName, indexFile, indexFile + ".new", indexFile + "-shm", indexWAL, sumsFile, redoFile, indexFile + "-journal", savedIndex, tailFile, oldTailFile, runsDir, tmpDir, blobsDir, unfinishedFile,
+	socket.File, socket.NewFile,
+	"lost+found", ".DS_Store", ".gitignore", ".gitkeep",
+}
+
+// checkForeign refuses a folder that is not empty and in which no engine has been: its
+// files would lie among those of somebody else. Files that came into an engine's directory
+// later harm nobody.
+//
+// It is for the slip of a path: an engine in a home directory or a repository would lay its files
+// among those that are there.
+func (d *Dir) checkForeign() error {
+	if _, err := os.Lstat(d.pathOf(indexFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err // it is there, or cannot be looked for
+	}
+	text, err := readLockText(d.pathOf(lockName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err == nil && isLockRecord(text) {
+		return nil
+	}
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !slices.Contains(ourNames, e.Name()) {
+			return fmt.Errorf("%w: there is %s; use an empty or a new folder, such as %s", ErrForeign, e.Name(), d.pathOf("data"))
+		}
+	}
+	return nil
+}
+
+// readLockText reads the lock file, if it is a file, before the lock is taken.
+func readLockText(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxLockRecord {
+		return "", err
+	}
+	text, err := os.ReadFile(path)
+	return string(text), err
+}
+
+// hasName reports whether anything has a name in the directory.
+func (d *Dir) hasName(name string) (bool, error) {
+	_, err := d.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// checkName refuses a name that is not that of a regular file, or of one that has another
+// name as well, under which somebody else may write to it.
+func checkName(path string, lstat func(string) (os.FileInfo, error)) error {
+	info, err := lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return &CorruptError{File: filepath.Clean(path), What: "it is not a regular file but " + info.Mode().Type().String()}
+	case linkCount(info) > 1:
+		return &CorruptError{File: filepath.Clean(path), What: "it has another name as well: it is a hard link"}
+	}
+	return nil
+}
+
+// A directory keeps some room of the disk for itself, in a file with nothing in it. On a disk that is full nobody can
+// open a directory: SQLite needs some room to read pawl.db, and a commit needs some in its log. So nothing could be purged,
+// where a purge is what would help. An opening for maintenance that finds no room gives the reserve up. Close makes it
+// again where there is room by then, as does each Open.
+//
+// An engine that goes on does not get it: its runs would use it up within moments.
+
+const (
+	// reserveFile lies in the folder that each Open empties of everything else: in no copy of the directory, and of no
+	// use to anybody.
+	reserveFile = tmpDir + "/" + index.ReserveFile
+	// reserveBytes is more than an opening and a closing take, and enough for some purges in between; each purge gives more
+	// back than it takes.
+	reserveBytes = 256 << 10
+)
+
+// makeReserve makes the reserve, if it is not there. Without room for it the directory has no reserve.
+func (d *Dir) makeReserve() {
+	if d.options.building {
+		return
+	}
+	_, err := d.root.Lstat(reserveFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = d.writeReserve()
+	}
+	if err != nil {
+		d.options.Logger.Warn("nothing is kept in reserve for commands on a full disk", "file", d.pathOf(reserveFile), "error", err)
+	}
+}
+
+// writeReserve writes the file of the reserve, or leaves none.
+func (d *Dir) writeReserve() error {
+	f, err := d.root.OpenFile(reserveFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL|noFollow, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(fillReserve(f), f.Close()); err != nil {
+		err = errors.Join(err, d.root.Remove(reserveFile)) // it is not whole, and the next Open looks again
+	}
+	return err
+}
+
+// fillReserve gives a file its blocks on the disk.
+func fillReserve(f *os.File) error {
+	err := allocateBlocks(f, reserveBytes)
+	info, failed := f.Stat()
+	if err == nil && failed == nil && info.Size() == reserveBytes {
+		return nil
+	}
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	_, err = f.Write(make([]byte, reserveBytes)) // where blocks cannot be asked for
+	return err
+}
+
+// dropReserve gives the reserve up, and fails with ErrNoSpace if it is missing.
+func (d *Dir) dropReserve() error {
+	info, err := d.root.Lstat(reserveFile)
+	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		err = d.root.Remove(reserveFile)
+		d.reserveGiven = err == nil
+		return err
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fmt.Errorf("%w, and nothing is kept in reserve: make some KiB of room elsewhere on this disk", ErrNoSpace)
+}
+
+// clearTmp makes an empty folder for files that are being built, but for the reserve.
+func (d *Dir) clearTmp() error {
+	info, err := d.root.Lstat(tmpDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err != nil || !info.IsDir() {
+		if err := d.root.RemoveAll(tmpDir); err != nil { // a link may lead anywhere
+			return err
+		}
+		return d.root.Mkdir(tmpDir, 0o700)
+	}
+	entries, err := d.listFolder(tmpDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name := path.Join(tmpDir, e.Name())
+		if name == reserveFile && e.Type().IsRegular() {
+			continue
+		}
+		if err := d.root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }

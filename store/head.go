@@ -1,9 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
@@ -195,4 +200,172 @@ func (d *Dir) queryIDs(query string, order int64, rest ...driver.Value) ([]workf
 		}
 	}
 	return out, nil
+}
+
+const (
+	putLabel    = `INSERT INTO labels (num, key, value, crc) VALUES (?, ?, ?, ?)`
+	someOfLabel = `SELECT 1 FROM labels WHERE key = ?1 AND value = ?2 LIMIT ?3`
+	countLabel  = `SELECT count(*) FROM (` + someOfLabel + `)`
+)
+
+// inLabel leads to the runs with a label: its queries take the key as well.
+var inLabel = runOrder{
+	`SELECT num FROM labels WHERE key = ?4 AND value = ?3 AND num > ?1 ORDER BY num LIMIT ?2`,
+	`SELECT num FROM labels WHERE key = ?4 AND value = ?3 AND num < ?1 ORDER BY num DESC LIMIT ?2`,
+}
+
+// putLabels lists the labels of a new run, by which it is found.
+func putLabels(db *sqlite.Conn, num int64, labels map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if _, err := db.Exec(putLabel, index.RowWithCRC(num, key, labels[key])...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A label of a filter, and how many runs have it, up to maxGathered.
+//
+// The number is found once, for the list: looked at are the runs that the rarest label leads to.
+type label struct {
+	key, value string
+	runs       int64
+}
+
+// chooseLabel finds which label of the filter the fewest runs have.
+//
+// It stops counting where a label is no help, and more than that need not be told apart.
+func (l *runList) chooseLabel(ctx context.Context) error {
+	if len(l.filter.Labels) == 0 {
+		return nil
+	}
+	return l.d.readRuns(ctx, func(db *sqlite.Conn) error {
+		for _, key := range slices.Sorted(maps.Keys(l.filter.Labels)) {
+			v, n := l.filter.Labels[key], int64(0)
+			_, err := db.One(countLabel, func(r *sqlite.Row) error { n = r.Int64(0); return nil }, key, v, int64(maxGathered))
+			if err != nil {
+				return err
+			}
+			if l.label == nil || n < l.label.runs {
+				l.label = &label{key, v, n}
+			}
+		}
+		return nil
+	})
+}
+
+// labelIsRarer reports whether the label leads to fewer runs than the statuses, the workflow
+// and the tenant do. It says the same for all pages.
+func (l *runList) labelIsRarer() bool {
+	if l.labelled == 0 {
+		f, n := &l.filter, l.label.runs
+		l.labelled = 1
+		if len(f.Status) > 0 && l.d.counts.countOf("", f.Status) < n || f.Workflow != "" && l.d.counts.countOf(f.Workflow, nil) < n || f.Tenant != "" && n == maxGathered {
+			l.labelled = -1
+		}
+	}
+	return l.labelled > 0
+}
+
+// labelList returns labels as the queries of lists take them: a list of pairs.
+func labelList(labels map[string]string) string {
+	list := make([][2]string, 0, len(labels))
+	for key, v := range labels {
+		list = append(list, [2]string{key, v})
+	}
+	text, _ := json.Marshal(list) //nolint:errchkjson // texts
+	return string(text)
+}
+
+const (
+	getDue       = `SELECT id, num, alarm FROM runs WHERE (alarm, num) > (?, ?) AND alarm <= ? ORDER BY alarm, num LIMIT ?`
+	getNextAlarm = `SELECT num, alarm FROM runs WHERE alarm > ? ORDER BY alarm LIMIT ?`
+
+	alarmRows = 64 // the first alarm in them that has not changed counts
+)
+
+// DueAlarms returns the runs whose alarm is at or before an instant, earliest
+// first.
+//
+// The engine wakes those of them that are not in memory; an actor has a timer of its own.
+//
+// It asks often, and of alarms alone, which the redo log changes with every task: so nothing is moved for it.
+func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
+	due, err := d.dueAlarmsBehind(before)
+	if err != nil {
+		return nil, err
+	}
+	until := before.UnixMilli()
+	for last, n := (dueAlarm{at: math.MinInt64}), idPage; n == idPage; {
+		n = 0
+		err := d.readIndex(func(db *sqlite.Conn) error {
+			return db.Each(getDue, func(r *sqlite.Row) error {
+				last = dueAlarm{workflow.RunID(r.Text(0)), r.Int64(1), r.Int64(2)}
+				if n++; !d.redo.behind[last.num].changesAlarm() {
+					due = append(due, last)
+				}
+				return nil
+			}, last.at, last.num, until, int64(idPage))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(due, func(a, b dueAlarm) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.num, b.num)) })
+	out := make([]workflow.RunID, len(due))
+	for i := range due {
+		out[i] = due[i].run
+	}
+	return slices.Compact(out), nil
+}
+
+// A dueAlarm is the alarm of a run, in milliseconds.
+type dueAlarm struct {
+	run     workflow.RunID
+	num, at int64
+}
+
+// dueAlarmsBehind returns the alarms that are due and that pawl.db lacks.
+func (d *Dir) dueAlarmsBehind(before time.Time) (due []dueAlarm, err error) {
+	err = d.readIndex(func(*sqlite.Conn) error {
+		for num, r := range d.redo.behind {
+			if at, ok := r.changedAlarm(); ok && at <= before.UnixMilli() {
+				due = append(due, dueAlarm{r.run, num, at})
+			}
+		}
+		return nil
+	})
+	return due, err
+}
+
+// NextAlarm returns an instant at or before the earliest alarm of any run that is after an instant; zero without one.
+//
+// Until then nobody needs to look at the alarms again, unless a commit sets an earlier one. It is earlier than all only
+// if so many runs have had earlier ones that nobody looks through them.
+func (d *Dir) NextAlarm(after time.Time) (time.Time, error) {
+	from := int64(math.MinInt64)
+	if !after.IsZero() {
+		from = after.UnixMilli()
+	}
+	var next time.Time
+	err := d.readIndex(func(db *sqlite.Conn) error {
+		found := int64(math.MaxInt64)
+		for _, r := range d.redo.behind {
+			if at, ok := r.changedAlarm(); ok && at > from {
+				found = min(found, at)
+			}
+		}
+		seen, ended := 0, false
+		err := db.Each(getNextAlarm, func(r *sqlite.Row) error {
+			if seen++; !ended && (seen == alarmRows || !d.redo.behind[r.Int64(0)].changesAlarm()) {
+				found, ended = min(found, r.Int64(1)), true
+			}
+			return nil
+		}, from, int64(alarmRows))
+		if found < math.MaxInt64 {
+			next = time.UnixMilli(found).UTC()
+		}
+		return err
+	})
+	return next, err
 }

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
 )
 
@@ -193,4 +197,237 @@ func (r *remote) takeLog(ctx context.Context, makeEntry func(Position) []byte) (
 			return p, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
+}
+
+// A log that has a hole, is damaged, or is gone, can be begun anew from a directory that is whole. That is for a person to say, who names
+// the directory: what others have, and it has not, is given up.
+//
+//  1. The directory gets what the log has behind it, as far as that goes.
+//  2. The log is taken with an entry that says: nothing before this counts. It has a number, the generation, which is higher than
+//     that of the directory and of every such entry in the log. It is refused if the log has changed since it was looked at.
+//  3. The directory notes that, then appends a base, and then has the log drop everything before.
+//
+// A crash before 3 leaves an entry without a base, behind which nobody opens but a caller that begins anew again; after it, each opening of the directory goes
+// on: it is one whose log has no base yet. A directory of an earlier generation does not fit the log any more: it is made anew from the base, and the old one
+// is set aside under another name, since it may have entries that were given up. If two generations have the same number, neither gives way to the other.
+
+var (
+	// errAnew ends a replay: the log was begun anew there.
+	errAnew = errors.New("the log was begun anew, from another directory")
+	// errSuperseded says that the log was begun anew, from another directory.
+	errSuperseded = errors.New("the directory is of an earlier generation of its log")
+	// ErrGivesUp says that more would be given up than the caller has said.
+	ErrGivesUp = errors.New("more would be given up than was said")
+	// ErrNothingLost says that a log needs not be begun anew.
+	ErrNothingLost = errors.New("the log lacks nothing that the directory needs: open it")
+)
+
+// RecoverOptions say what a log is begun anew with.
+type RecoverOptions struct {
+	Log    Log
+	Bases  blob.Store
+	Begin  bool // false: only the report is made
+	GiveUp int  // at most so many entries of the log, of those in RecoverReport.GivenUp
+}
+
+// A RecoverReport says how a directory and its log stand to each other.
+type RecoverReport struct {
+	Directory  Position  `json:"directory"`        // the last entry of the log that the directory has
+	Log        Position  `json:"log"`              // the last entry that can be read; zero: it is empty
+	Common     uint64    `json:"common"`           // number of the last entry of the log that the directory is known to have; 0: none
+	GivenUp    int       `json:"givenUp"`          // entries behind that which hold commits, or cannot be read; a gap counts as one
+	Since      time.Time `json:"since,omitzero"`   // when the first of those was made that can be read
+	Until      time.Time `json:"until,omitzero"`   // the last one
+	Lacks      uint64    `json:"lacks"`            // entries that the directory has and the log lacks at its end
+	Damage     string    `json:"damage,omitempty"` // what is wrong with the log; "" if every entry can be read
+	Generation uint64    `json:"generation"`       // of the directory; after it was begun anew, the new one
+	Begun      bool      `json:"begun"`            // it was begun anew
+}
+
+// String says the same in lines for people.
+func (r RecoverReport) String() string {
+	lines := []string{fmt.Sprintf("the directory has the log up to entry %d", r.Directory.Seq)}
+	if r.Log.Seq == 0 {
+		lines = append(lines, "the log is empty")
+	} else {
+		lines = append(lines, fmt.Sprintf("the log can be read up to entry %d", r.Log.Seq))
+	}
+	if r.Damage != "" {
+		lines = append(lines, "the log is damaged: "+r.Damage)
+	}
+	if r.Common == 0 && r.Log.Seq > 0 {
+		lines = append(lines, "nothing in the log is known to the directory: is it the log of this one?")
+	}
+	if r.Lacks > 0 {
+		lines = append(lines, fmt.Sprintf("the directory has %d entries that the log lacks behind entry %d", r.Lacks, r.Common))
+	}
+	switch {
+	case r.GivenUp == 0:
+		lines = append(lines, "the directory lacks nothing of the log")
+	case r.Since.IsZero():
+		lines = append(lines, fmt.Sprintf("the directory lacks %d entries of the log", r.GivenUp))
+	default:
+		lines = append(lines, fmt.Sprintf("the directory lacks %d entries of the log, of %s to %s", r.GivenUp, r.Since.UTC().Format(time.RFC3339), r.Until.UTC().Format(time.RFC3339)))
+	}
+	if r.Begun {
+		lines = append(lines, fmt.Sprintf("the log is begun anew, with what the directory has: generation %d", r.Generation))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// An anewRequest is what an opening is to do that begins a log anew.
+type anewRequest struct {
+	o      RecoverOptions
+	report RecoverReport
+}
+
+// RecoverLog begins the log of a directory anew, with what the directory at path has: for a log that has a hole, is damaged or is gone. No
+// engine may have the directory open. Engines that have taken the log commit nothing more, and other directories of that log are made anew when they are opened
+// again. Without Begin it only reports. It fails as [OpenRemote] does, with ErrGivesUp, with ErrNothingLost, and with
+// ErrOtherLog if the directory has no log.
+//
+// It is the one operation that gives up entries of a log, so it asks twice: without Begin it says
+// how many, and with it, the caller must have said that as many may go.
+func RecoverLog(ctx context.Context, path string, o Options, ro RecoverOptions) (RecoverReport, error) {
+	if ctx == nil || ro.Log == nil || ro.Bases == nil {
+		return RecoverReport{}, fmt.Errorf("recover the log of %s: %w", path, errNoPlace)
+	}
+	if _, err := os.Stat(filepath.Join(path, indexFile)); err != nil {
+		return RecoverReport{}, fmt.Errorf("recover the log of %s: %w", path, err)
+	}
+	r := &remote{o: RemoteOptions{Log: ro.Log, Bases: ro.Bases, Rebase: time.Hour, Report: func(RemoteReport) {}}, anew: &anewRequest{o: ro}}
+	d, err := openJoined(ctx, path, o, r)
+	if err == nil {
+		err = errors.Join(r.startKeeping(ctx, d), d.Close())
+		r.anew.report.Begun = err == nil
+	}
+	if errors.Is(err, errReported) {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("recover the log of %s: %w", path, err)
+	}
+	return r.anew.report, err
+}
+
+// errReported ends an opening that was only to report.
+var errReported = errors.New("nothing is begun")
+
+// beginAnew looks at the log, and begins it anew.
+//
+// First the directory gets what can be had: an error of the log in that is what brings people
+// here, and no reason to stop. Then the log is surveyed as a whole, and what it has and the
+// directory lacks is counted. The log is taken only if it still ends where it did before the
+// survey.
+func (d *Dir) beginAnew() error {
+	r := d.remote
+	if !r.has {
+		return fmt.Errorf("%w: the directory has no log: open it with an empty one", ErrOtherLog)
+	}
+	if err := index.MakeOutbox(d.db); err != nil {
+		return d.indexError(err)
+	}
+	if err := d.catchUp(); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, errBehind) && !errors.Is(err, errAnew) && !errors.Is(err, ErrOtherLog) {
+		return err
+	}
+	end, err := r.endOfLog()
+	if err != nil {
+		return err
+	}
+	s, err := d.surveyLog()
+	if err != nil {
+		return err
+	}
+	report := &r.anew.report
+	*report = s.report
+	switch {
+	case !r.anew.o.Begin:
+		return errReported
+	case report.Damage == "" && report.GivenUp == 0 && d.fitsLog(s):
+		return ErrNothingLost
+	case s.later:
+		return fmt.Errorf("%w: the log was begun anew from another directory since: open this one with it", ErrOtherLog)
+	case report.GivenUp > r.anew.o.GiveUp:
+		return fmt.Errorf("%w: %d entries of the log, and not %d at most", ErrGivesUp, report.GivenUp, r.anew.o.GiveUp)
+	}
+	// It is higher than all that were ever in the log as far as can be read, so that directories
+	// of before know that they are.
+	generation := max(r.place.Generation, s.generation) + 1
+	ctx, stop := context.WithCancelCause(r.ctx)
+	defer stop(nil)
+	own := end // or an entry of ours, whose answer was lost
+	p, err := r.takeLog(ctx, func(found Position) []byte {
+		if found != end && found.Sum != own.Sum {
+			stop(fmt.Errorf("%w: somebody has appended to the log meanwhile", ErrFenced))
+		}
+		e := logEntry{kind: entryAnew, at: time.Now(), epoch: d.epoch, before: found.Sum, number: int64(generation)} //nolint:gosec // it counts
+		data := e.encode()
+		own = PositionOf(0, data)
+		return data
+	})
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	d.hook.Hit("remote.taken")
+	r.tail.removeFiles()
+	r.place = index.LogPlace{Seq: p.Seq, Sum: p.Sum, Spill: r.place.Spill, Generation: generation, Anew: p.Seq}
+	report.Generation = generation
+	return d.indexError(index.KeepLogPlace(d.db, r.place))
+}
+
+// endOfLog returns where a log ends, without taking it.
+//
+// The function that is to make the entry ends the context, so that nothing is appended and nobody
+// loses the log.
+func (r *remote) endOfLog() (end Position, err error) {
+	ctx, stop := context.WithCancelCause(r.ctx)
+	defer stop(nil)
+	_, err = r.takeLog(ctx, func(found Position) []byte {
+		end = found
+		stop(errLooked)
+		return nil
+	})
+	if errors.Is(err, errLooked) {
+		err = nil
+	}
+	return end, err
+}
+
+// errLooked keeps a log from being taken.
+var errLooked = errors.New("it is only looked at")
+
+// dropFormer has the log drop what was before it was begun anew. A crash may have kept an earlier opening from that, so each tries
+// again; the one that begins it anew does so until ctx ends.
+//
+// Entries before the beginning count no more, and may be the damaged ones.
+func (r *remote) dropFormer(ctx context.Context) error {
+	if r.place.Anew <= 1 {
+		return nil
+	}
+	for pause := firstPause; ; pause = min(2*pause, maxRetryPause) {
+		err := r.o.Log.Drop(ctx, Position{Seq: r.place.Anew - 1})
+		if err == nil || r.anew == nil {
+			return context.Cause(ctx)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// fitsLog reports whether the directory can be opened with its log as that is.
+func (d *Dir) fitsLog(s *logSurvey) bool {
+	r := d.remote
+	if s.report.Log.Sum == r.place.Sum {
+		return true
+	}
+	_, err := r.tail.findLost(s.report.Log.Sum, r.place.Sum)
+	return err == nil && s.report.Log.Seq > 0
 }

@@ -18,7 +18,7 @@ var copies = []bug{
 		".", "TestRemoteThatDoesNotAnswer",
 	},
 	{
-		"the log drops what no base has yet", "store/retain.go",
+		"the log drops what no base has yet", "store/log.go",
 		"	if err := f.o.Log.Drop(ctx, bases[first].before); err != nil {\n", "	if err := f.o.Log.Drop(ctx, mark); err != nil {\n",
 		".", "TestRemoteKeepsWhatIsCommittedWhileABaseIsMade",
 	},
@@ -58,17 +58,17 @@ var copies = []bug{
 		".", "TestRemoteThatForgets",
 	},
 	{
-		"a log is begun anew whatever is given up", "store/remote_anew.go",
+		"a log is begun anew whatever is given up", "store/remote_mend.go",
 		"	case report.GivenUp > r.anew.o.GiveUp:\n", "	case report.GivenUp > r.anew.o.GiveUp+report.GivenUp:\n",
 		".", "TestRecoverGivesUpWhatIsSaid",
 	},
 	{
-		"a list waits for a log that is silent for as long as that is", "store/indexlock.go",
+		"a list waits for a log that is silent for as long as that is", "store/dir.go",
 		"		case <-ctx.Done():\n", "		case <-context.Background().Done():\n",
 		".", "TestListsWaitForALogUntilTheirContextEnds",
 	},
 	{
-		"a log that was lost is taken for a new one", "store/remote_fetch.go",
+		"a log that was lost is taken for a new one", "store/remote_join.go",
 		"return checkNoBases(ctx, r.Bases)", "return nil",
 		".", "TestRemoteRefuses",
 	},

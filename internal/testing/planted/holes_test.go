@@ -79,7 +79,7 @@ var holes = []bug{
 		"./store", "TestPurgeErases",
 	},
 	{
-		"definitions stay for ever", "store/unused.go",
+		"definitions stay for ever", "store/definition.go",
 		"	ds.unused.waiting[hash] = true\n", "",
 		"./store", "TestUnusedDefinitionsAreCollected",
 	},
@@ -159,7 +159,7 @@ var holes = []bug{
 		"./handler", "TestHTTPQuotesNothingOfAnAnswerThatIsNone",
 	},
 	{
-		"a directory for everybody is taken without a word", "store/access.go",
+		"a directory for everybody is taken without a word", "store/create.go",
 		"	if mode.Perm()&0o002 != 0 {\n", "	if mode.Perm()&0o002 != 0 && owner < -1 {\n",
 		"./store", "TestADirectoryForEverybodyIsTold",
 	},
@@ -214,7 +214,7 @@ var holes = []bug{
 		".", "TestTheBytesOfATenantAreBounded",
 	},
 	{
-		"a purge gives a tenant nothing back", "store/tenantbytes.go",
+		"a purge gives a tenant nothing back", "store/counts.go",
 		"	b.countBytes(tenant, -fileSize)\n", "",
 		"./store", "TestTenantBytes",
 	},

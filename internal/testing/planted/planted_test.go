@@ -103,12 +103,12 @@ var bugs = []bug{
 		".", "TestChainsTakeTurns",
 	},
 	{
-		"commits are not synced", "store/logsync.go",
+		"commits are not synced", "store/checkpoint.go",
 		"	err := syncData(d.log.file)\n	d.log.unsynced = d.log.unsynced && err != nil\n", "	err := error(nil)\n",
 		"./store", "TestAFailedSyncFailsTheDirectory",
 	},
 	{
-		"frames of the redo log are not synced", "store/redo_append.go",
+		"frames of the redo log are not synced", "store/redo.go",
 		"if l.unsynced = d.options.Durability == ProcessCrash; !l.unsynced {", "if l.unsynced = true; !l.unsynced {",
 		"./store", "TestFramesAreSynced",
 	},
