@@ -2,12 +2,14 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,7 +66,6 @@ var badInputs = map[string]struct {
 	"null":              {map[string]any{"n": nil}, new(*workflow.InputError)},
 	"NaN":               {map[string]any{"n": math.NaN()}, new(*workflow.InputError)},
 	"infinity":          {map[string]any{"n": math.Inf(1)}, new(*workflow.InputError)},
-	"negative zero":     {map[string]any{"n": math.Copysign(0, -1)}, new(*workflow.InputError)},
 	"a channel":         {map[string]any{"n": make(chan int)}, new(*workflow.InputError)},
 	"a function":        {func() {}, new(*workflow.InputError)},
 	"a complex number":  {map[string]any{"n": 1i}, new(*workflow.InputError)},
@@ -98,7 +99,7 @@ var badResults = map[string]struct {
 	result any
 	code   string // "" is refused
 }{
-	"NaN": {math.NaN(), ""}, "infinity": {map[string]any{"ok": math.Inf(-1)}, ""}, "negative zero": {math.Copysign(0, -1), ""},
+	"NaN": {math.NaN(), ""}, "infinity": {map[string]any{"ok": math.Inf(-1)}, ""},
 	"a channel": {make(chan int), ""}, "a function": {func() {}, ""}, "bad UTF-8": {"\xff", ""}, "a cycle": {selfish(), ""},
 	"too deep": {nest(5000), ""}, "metadata not JSON": {pawl.Result{Output: map[string]any{"ok": true}, Metadata: map[string]any{"x": make(chan int)}}, ""},
 	"wrong schema": {map[string]any{"ok": 1}, "schema_error"}, "not an object": {7, "schema_error"}, "missing property": {map[string]any{}, "schema_error"},
@@ -124,6 +125,37 @@ func requireTyped(t *testing.T, err error, want any, name string) {
 		return
 	}
 	require.True(t, errors.As(err, want), "%s: %T %v", name, err, err)
+}
+
+// An input is told by the schema only where that refuses it, and its place is a JSON pointer each time.
+func TestWhyAnInputIsRefused(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for want, input := range map[string]any{
+		`input: at "/list/1/a b": NaN is not a JSON number`:                                    map[string]any{"n": 1, "list": []any{1, map[string]any{"a b": math.NaN()}}},
+		`input: at "/n": integer 9007199254740993 is outside +-2^53 and not exact as a double`: map[string]any{"n": json.Number("9007199254740993")},
+		`input: at "/n": number 1E400 is out of range`:                                         map[string]any{"n": json.Number("1E400")},
+		`input: at "/n": number 1e-400 would become 0`:                                         map[string]any{"n": json.RawMessage("1e-400")},
+		`input does not fit the schema: at "/n": got string, want integer`:                     map[string]any{"n": "7"},
+		`input: the input of a run is an object, not a number`:                                 7,
+	} {
+		err := e.Start(t.Context(), workflow.Run{ID: "x", Definition: define(t, inputs)}, input)
+		require.EqualError(t, err, want)
+		var ie *workflow.InputError
+		require.ErrorAs(t, err, &ie)
+		require.Equal(t, strings.Contains(want, "schema"), ie.Schema)
+	}
+}
+
+// Negative zero is 0, however it is written.
+func TestNegativeZeroIsZero(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	for i, zero := range []any{math.Copysign(0, -1), float32(math.Copysign(0, -1)), json.Number("-0"), json.RawMessage("-0.0"), json.Number("-0e7")} {
+		id := workflow.RunID(strconv.Itoa(i))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: define(t, inputs)}, map[string]any{"n": zero}))
+		snap, err := e.Inspect(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"n": int64(0)}, snap.Input)
+	}
 }
 
 // Nothing that is refused leaves a file, a goroutine or a run behind.

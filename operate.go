@@ -365,7 +365,7 @@ func inputError(id workflow.RunID, input any, err error) error {
 		return &workflow.InputError{Message: err.Error()}
 	}
 	if ve.Code != value.CodeLimit {
-		return &workflow.InputError{Path: ve.Path, Message: ve.Message}
+		return &workflow.InputError{Path: ve.Pointer(), Message: ve.Message}
 	}
 	e := limitError(ve)
 	e.What = fmt.Sprintf("the input of run %q", string(id))

@@ -1,6 +1,7 @@
 package pawltest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -259,9 +260,14 @@ func jsonOf(e *document.Element) (any, error) {
 
 // numberOf returns a number, which a scenario may write in any way of YAML.
 func numberOf(e *document.Element) (any, error) {
-	var n any
-	err := yaml.Unmarshal([]byte(e.Text), &n)
+	n, err := e.Number()
 	if err == nil {
+		return n, nil
+	}
+	if json.Valid([]byte(e.Text)) { // it is one of JSON, and the engine does not hold it
+		return nil, errorAt(e, "%v", err)
+	}
+	if err = yaml.Unmarshal([]byte(e.Text), &n); err == nil {
 		n, err = value.Normalize(n, value.Limits{})
 	}
 	switch n.(type) {

@@ -123,15 +123,18 @@ expect: {}
 // A scenario takes numbers in every way of YAML, and integers of JSON's.
 func TestLoadNumbers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
-	text := head + "input: [0x10, 1_000, .5, +3, 1e3, 18446744073709551616, !!float 7]\nexpect: {nodes: {a: 0x1}}\n"
+	text := head + "input: [0x10, 1_000, .5, +3, 1e3, 18446744073709551616, !!float 7, -0, -0.0]\nexpect: {nodes: {a: 0x1}}\n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	scenarios, err := Load(path)
 	require.NoError(t, err)
-	assert.Equal(t, []any{int64(16), int64(1000), 0.5, int64(3), int64(1000), 18446744073709551616.0, int64(7)}, scenarios[0].document.Input.value)
+	assert.Equal(t, []any{int64(16), int64(1000), 0.5, int64(3), int64(1000), 18446744073709551616.0, int64(7), int64(0), int64(0)}, scenarios[0].document.Input.value)
 	assert.Equal(t, 1, scenarios[0].document.Expect.Nodes["a"])
 	require.NoError(t, os.WriteFile(path, []byte(head+"input: .inf\nexpect: {}\n"), 0o600))
 	_, err = Load(path)
 	assert.ErrorContains(t, err, "s.yaml:3:8: input: .inf is not a number of JSON")
+	require.NoError(t, os.WriteFile(path, []byte(head+"input: 1e400\nexpect: {}\n"), 0o600))
+	_, err = Load(path)
+	assert.ErrorContains(t, err, "s.yaml:3:8: input: 1e400 cannot be held: number 1e400 is out of range")
 }
 
 // The files of a folder that can be read are, whatever is wrong with the others.

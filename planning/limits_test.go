@@ -113,3 +113,19 @@ nodes: [{id: a, wait: {until: input.at}}]
 	require.NoError(t, err)
 	require.Contains(t, text(plan), "await-timer")
 }
+
+// TestNegativeZeroOfOlderRecords: an expression that came to -0 failed its node up to version 2, and gives 0 since.
+func TestNegativeZeroOfOlderRecords(t *testing.T) {
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+nodes: [{id: a, output: {output.n: math.ceil(-0.5)}}]
+`))
+	plan, err := planning.Step(p.state, state.Start{}, dawn)
+	require.NoError(t, err)
+	require.Contains(t, text(plan), `complete-run output={"n":0}`)
+	p.state.Rules = 2
+	plan, err = planning.Step(p.state, state.Start{}, dawn)
+	require.NoError(t, err)
+	require.Contains(t, text(plan), "negative zero is refused")
+}

@@ -21,7 +21,7 @@ func (p *planner) startRun(m state.Start) error {
 	if err := p.checkSchema(g.InputSchema, inputOf(m)); err != nil {
 		var se *workflow.SchemaError
 		if errors.As(err, &se) {
-			return &workflow.InputError{Path: se.Path, Message: se.Message}
+			return &workflow.InputError{Path: se.Path, Message: se.Message, Schema: true}
 		}
 		return err
 	}

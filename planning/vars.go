@@ -28,11 +28,17 @@ type vars struct {
 	signalled bool
 }
 
-var _ expr.Payer = vars{}
+var (
+	_ expr.Payer  = vars{}
+	_ expr.Signer = vars{}
+)
 
 // Pay implements expr.Payer. Every evaluation costs something beside its own steps, so that
 // very many trivial ones are bounded too.
 func (v vars) Pay(units int) { v.p.charge(units + workflow.EvaluationCost) }
+
+// RefusesNegativeZero implements expr.Signer: up to version 2 such a result failed its node.
+func (v vars) RefusesNegativeZero() bool { return v.p.planLike() < 3 }
 
 // Lookup implements expr.Vars.
 //

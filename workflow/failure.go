@@ -161,18 +161,23 @@ func (e *SignalError) Error() string {
 	return text + ": there are " + known + ": declare it in signals, or send it as early if a patch will add a node"
 }
 
-// An InputError reports an input that does not fit the definition's schema.
+// An InputError reports an input that is no value of JSON which a run can hold, or that does
+// not fit the definition's schema.
 type InputError struct {
-	Path    string // RFC 6901 pointer into the input
+	Path    string // RFC 6901 pointer into the input; "" is all of it
 	Message string
+	Schema  bool // the schema of the definition refuses it
 }
 
 // Error names the place and what is wrong there.
 func (e *InputError) Error() string {
-	if e.Path == "" {
+	switch {
+	case e.Path == "":
 		return "input: " + e.Message
+	case e.Schema:
+		return fmt.Sprintf("input does not fit the schema: at %q: %s", e.Path, e.Message)
 	}
-	return fmt.Sprintf("input does not fit the schema: at %q: %s", e.Path, e.Message)
+	return fmt.Sprintf("input: at %q: %s", e.Path, e.Message)
 }
 
 // A PatchError says why a patch is refused. Nothing changed.

@@ -177,11 +177,25 @@ func setScalar(e *Element, n *yaml.Node) {
 		e.Kind = Number
 	case "!!str", "!!timestamp":
 		e.Kind = String
+		if e.Plain && isNumberOfJSON(e.Text) {
+			e.Kind = Number
+		}
 	case "!!merge":
 		e.Kind, e.Text = Invalid, "a merge key of YAML 1.1"
 	default:
 		e.Kind, e.Text = Invalid, describeTag(tag)
 	}
+}
+
+// isNumberOfJSON reports whether a plain scalar, which the library takes for a text, is a number that no double holds:
+// 1e400 must not become a text unnoticed.
+func isNumberOfJSON(text string) bool {
+	if text == "" || text[0] != '-' && (text[0] < '0' || '9' < text[0]) {
+		return false
+	}
+	_, err := value.Decode([]byte(text), value.Limits{})
+	var bad *value.Error
+	return errors.As(err, &bad) && bad.Code == value.CodeNumber
 }
 
 // maxTag bounds, in bytes, what is told of a tag: each alias of a value has its own text.

@@ -134,6 +134,6 @@ func bothDoubles(a, b ref.Val) (x, y float64, ok bool) {
 	return 0, 0, false
 }
 
-// newDouble never returns negative zero, which the model refuses: adding zero makes
+// newDouble never returns negative zero, which the model does not have: adding zero makes
 // it zero.
 func newDouble(f float64) ref.Val { return types.Double(f + 0) }

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"math"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,6 +22,7 @@ type converter struct {
 	limits Limits
 	bytes  int    // of the canonical JSON so far
 	nodes  uint64 // values that were visited, and entryNodes for each entry of a map
+	signed bool   // negative zero is an error
 }
 
 // entryNodes is what an entry of a map costs beyond its value.
@@ -51,6 +53,9 @@ func (c *converter) convertValue(v ref.Val, depth int) (any, *Error) {
 	case types.Int:
 		return c.convertNumber(value.Int(int64(v)))
 	case types.Double:
+		if c.signed && v == 0 && math.Signbit(float64(v)) {
+			return nil, newError(CodeExpression, "result: negative zero is refused")
+		}
 		return c.convertNumber(value.Float(float64(v)))
 	case types.Uint:
 		if v > value.MaxInteger {

@@ -82,6 +82,13 @@ type Payer interface {
 	Pay(units int)
 }
 
+// A Signer is Vars that may ask for the rule of earlier versions, by which a result with a
+// negative zero is an error. It is 0 otherwise.
+type Signer interface {
+	Vars
+	RefusesNegativeZero() bool
+}
+
 // Map is Vars made of a map.
 type Map map[string]any
 
@@ -132,6 +139,9 @@ func (p *Program) Eval(v Vars) (any, error) {
 	}
 	// The value is converted within bounds, and paid for also if it exceeds them.
 	c := converter{limits: p.limits}
+	if s, ok := v.(Signer); ok {
+		c.signed = s.RefusesNegativeZero()
+	}
 	result, problem := c.convertValue(out, 0)
 	if payer, ok := v.(Payer); ok {
 		// A unit is a value that was visited, or bytesPerUnit of its text.

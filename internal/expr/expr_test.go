@@ -181,6 +181,24 @@ func TestEval(t *testing.T) {
 	}
 }
 
+// signed asks for the rule of earlier versions.
+type signed struct{ expr.Map }
+
+func (signed) RefusesNegativeZero() bool { return true }
+
+// Negative zero, which the library has, is 0; by the rule of earlier versions it is an error.
+func TestNegativeZero(t *testing.T) {
+	for _, source := range []string{"-0.0", "math.ceil(-0.5)", "math.round(-0.4)", "double('-0')"} {
+		p, err := expr.Compile(source, nil, expr.Limits{})
+		require.NoError(t, err)
+		v, err := p.Eval(expr.Map{})
+		require.NoError(t, err, source)
+		require.Equal(t, int64(0), v, source)
+		_, err = p.Eval(signed{})
+		require.EqualError(t, err, "result: negative zero is refused", source)
+	}
+}
+
 func TestEvalFails(t *testing.T) {
 	for source, want := range map[string]string{
 		`state.q`:                          `1:6: no such key: q`,

@@ -84,6 +84,30 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Pointer returns the place in the value as a JSON pointer (RFC 6901), "" for the value itself.
+func (e *Error) Pointer() string {
+	var segments []string
+	for rest := strings.TrimPrefix(e.Path, "$"); rest != ""; {
+		var n int
+		var segment string
+		switch rest[0] {
+		case '.':
+			n = 1 + identifierLen(rest[1:])
+			segment = rest[1:n]
+		default: // [ and an index, or a key in quotes
+			scan := Scanner{data: []byte(rest), pos: 1}
+			if key, err := scan.Text(); err == nil {
+				segment, n = key, scan.pos+1
+			} else {
+				n = strings.IndexByte(rest, ']') + 1
+				segment = rest[1 : n-1]
+			}
+		}
+		segments, rest = append(segments, segment), rest[n:]
+	}
+	return Pointer(segments)
+}
+
 // newError returns an Error without an offset, at the root.
 //
 // The place is added on the way out: each container that the error passes puts its step in

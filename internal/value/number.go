@@ -11,8 +11,7 @@ const fastDigits = 15
 
 // scanNumber parses the number at the position.
 //
-// Most numbers are small integers: they are read without a detour over floats. Zero takes the
-// long way, for -0 must be found.
+// Most numbers are small integers: they are read without a detour over floats. -0 is 0 here.
 func (s *Scanner) scanNumber() (any, *Error) {
 	start := s.pos
 	literal, integer, err := s.Literal()
@@ -20,9 +19,8 @@ func (s *Scanner) scanNumber() (any, *Error) {
 		return nil, err
 	}
 	if integer && len(literal) <= fastDigits {
-		if n, _ := strconv.ParseInt(string(literal), 10, 64); n != 0 {
-			return n, nil
-		}
+		n, _ := strconv.ParseInt(string(literal), 10, 64)
+		return n, nil
 	}
 	v, err := parseNumber(string(literal), integer)
 	if err != nil {

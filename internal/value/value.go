@@ -6,7 +6,7 @@
 //
 // Numbers follow one rule, so that a value which is written to a file and read
 // again is the same value: a number with an integral value within +-2^53 is an
-// int64, any other a float64. NaN, infinities and negative zero are refused.
+// int64, any other a float64. Negative zero is 0. NaN and infinities are refused.
 //
 // The package is pure: no clock, no I/O, no randomness.
 package value
@@ -106,7 +106,7 @@ func Equal(a, b any) bool {
 }
 
 // Float returns f as the model holds it: an int64 if it is integral and within
-// +-2^53, else a float64. NaN, infinities and negative zero are an error.
+// +-2^53, else a float64; negative zero is 0. NaN and infinities are an error.
 func Float(f float64) (any, error) {
 	v, err := modelFloat(f)
 	if err != nil {
@@ -130,8 +130,6 @@ func modelFloat(f float64) (any, *Error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
 		return nil, newError(CodeNumber, "%v is not a JSON number", f)
-	case f == 0 && math.Signbit(f):
-		return nil, newError(CodeNumber, "negative zero is refused")
 	case isIntegral(f):
 		return int64(f), nil
 	default:
