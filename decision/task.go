@@ -212,6 +212,7 @@ type RetryTask struct {
 	Token   workflow.TokenID  `json:"token"`
 	Due     time.Time         `json:"due"`
 	Base    int               `json:"base,omitzero"`
+	Snoozed int               `json:"snoozed,omitzero"` // with Base: how often the task has asked to be called again before
 	Failure *workflow.Failure `json:"failure,omitzero"`
 }
 
@@ -226,7 +227,7 @@ func (d RetryTask) evolveState(s *state.State) {
 	t.Status, t.Due, t.Failure = workflow.Retrying, d.Due, d.Failure
 	t.Base, t.Beat, t.Held = max(t.Base, d.Base), never, false
 	if m := t.Remembered(); d.Base > 0 && m.Snoozes > 0 { // an operator's retry
-		m.Snoozes = 0
+		m.Snoozes, m.Earlier = 0, d.Snoozed
 		t.Memory = &m
 	}
 	s.PutToken(&t)

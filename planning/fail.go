@@ -12,11 +12,29 @@ import (
 // node that never made an attempt has the number 1, as if it had failed in the first.
 func (p *planner) stampFailure(t *state.Token, f *workflow.Failure) *workflow.Failure {
 	out := *f
-	out.Node, out.Token, out.Attempts = t.Node, t.ID, max(t.Attempt, 1)
+	out.Node, out.Token, out.Attempts = t.Node, t.ID, max(p.attemptsOf(t), 1)
 	if out.Code == "" {
 		out.Code = workflow.CodeError
 	}
 	return &out
+}
+
+// attemptsOf returns how many attempts a token has made. Up to version 2 a call that ended with
+// a snooze counted.
+func (p *planner) attemptsOf(t *state.Token) int {
+	if p.planLike() < 3 {
+		return t.Attempt
+	}
+	return t.Attempts()
+}
+
+// snoozesOf returns how often a task has asked to be called again, for an operator's retry to
+// keep. Up to version 2 none did.
+func (p *planner) snoozesOf(t *state.Token) int {
+	if p.planLike() < 3 {
+		return 0
+	}
+	return t.AllSnoozes()
 }
 
 // failAttempt ends an attempt of a node as failed: it is retried, parked, caught by an error

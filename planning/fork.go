@@ -117,11 +117,11 @@ func (p *planner) sendInFork(id workflow.TokenID, which workflow.InFlight) {
 	chosen := t.ChosenAt(p.s.Graph.Node(t.Node))
 	switch input, _ := t.Input.(map[string]any); {
 	case p.s.Status == workflow.RunPaused && which != workflow.InFlightPark:
-		p.decide(decision.RetryTask{Token: id, Due: p.now, Base: t.Base + 1, Failure: t.Failure}) // nothing of it was performed here
+		p.decide(decision.RetryTask{Token: id, Due: p.now, Base: t.Base + 1, Snoozed: p.snoozesOf(t), Failure: t.Failure}) // nothing of it was performed here
 		p.decide(decision.HoldToken{Token: id, Result: t.Input})
 	case which == workflow.InFlightPark:
 		p.decide(decision.ParkTask{Token: id, Failure: workflow.Failure{
-			Code: workflow.CodeForked, Message: "it was out when the run was forked: retry it, or skip it", Attempts: t.Attempt, Node: t.Node, Token: id,
+			Code: workflow.CodeForked, Message: "it was out when the run was forked: retry it, or skip it", Attempts: max(p.attemptsOf(t), 1), Node: t.Node, Token: id,
 		}})
 	case t.Status == workflow.Dispatched:
 		p.dispatchTask(&same, chosen, t.Input)

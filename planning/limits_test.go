@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/planning"
@@ -128,4 +129,33 @@ nodes: [{id: a, output: {output.n: math.ceil(-0.5)}}]
 	plan, err = planning.Step(p.state, state.Start{}, dawn)
 	require.NoError(t, err)
 	require.Contains(t, text(plan), "negative zero is refused")
+}
+
+// TestSnoozesOfOlderRecords: up to version 2 a call that ended with a snooze counted as an attempt of a failure.
+func TestSnoozesOfOlderRecords(t *testing.T) {
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+nodes: [{id: a, task: t, retry: {maxAttempts: 1, exhausted: park}}]
+`))
+	play := func(m state.Message) decision.Plan {
+		plan, err := p.send(m)
+		require.NoError(t, err)
+		return plan
+	}
+	play(state.Start{})
+	snoozeAndFail := func() (attempts int) {
+		t := p.state.Token(1)
+		play(state.TaskSnoozed{Token: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, After: time.Second})
+		play(state.Retry{Node: "a"})
+		t = p.state.Token(1)
+		plan := play(state.TaskFailed{Token: t.ID, Attempt: t.Attempt, Epoch: t.Epoch, Failure: workflow.Failure{Code: "busy"}})
+		return plan.Decisions[0].(decision.ParkTask).Failure.Attempts
+	}
+	require.Equal(t, 1, snoozeAndFail())
+	play(state.Retry{Node: "a"})
+	require.Equal(t, 2, snoozeAndFail(), "an operator's retry forgives snoozes, which still are no attempts")
+	p.state.Rules = 2
+	play(state.Retry{Node: "a"})
+	require.Equal(t, 6, snoozeAndFail())
 }

@@ -89,7 +89,7 @@ func (p *planner) retryNow(m state.Retry) error {
 		return err
 	}
 	if t.Status == workflow.WaitingForOperator {
-		p.decide(decision.RetryTask{Token: t.ID, Due: p.now, Base: t.Attempt, Failure: t.Failure})
+		p.decide(decision.RetryTask{Token: t.ID, Due: p.now, Base: t.Attempt, Snoozed: p.snoozesOf(t), Failure: t.Failure})
 	}
 	if renewed != nil {
 		p.decide(*renewed)

@@ -451,7 +451,7 @@ func deadLetterOf(s *state.State, t *state.Token, at time.Time) *DeadLetter {
 		Attempts: t.Attempt, Input: t.Input, At: at,
 	}
 	if t.Failure != nil {
-		l.Failure = *t.Failure
+		l.Failure, l.Attempts = *t.Failure, t.Failure.Attempts
 	}
 	return l
 }

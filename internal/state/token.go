@@ -67,6 +67,7 @@ type TaskMemory struct {
 	Patches int            `json:"patches,omitzero"` // of the definition, when the input was evaluated
 	Kept    map[string]any `json:"kept,omitzero"`    // result, which the token came with, if its input may be evaluated anew
 	Snoozes int            `json:"snoozes,omitzero"` // how often it has asked to be called again
+	Earlier int            `json:"earlier,omitzero"` // how often before an operator's retry, which begins to count anew
 	Message string         `json:"message,omitzero"` // of its approval, if that is an expression
 	Chosen  string         `json:"chosen,omitzero"`  // the task type or subworkflow of its node, if an expression chooses
 	Details any            `json:"details,omitzero"` // what an attempt has said last of how far it is
@@ -79,6 +80,17 @@ func (t *Token) Remembered() TaskMemory {
 		return TaskMemory{}
 	}
 	return *t.Memory
+}
+
+// Attempts returns how many attempts the task of t has made: a call that ended with a snooze is none.
+func (t *Token) Attempts() int { return t.Attempt - t.AllSnoozes() }
+
+// AllSnoozes returns how often the task of t has asked to be called again, also before an operator's retry.
+func (t *Token) AllSnoozes() int {
+	if t.Memory == nil {
+		return 0
+	}
+	return t.Memory.Snoozes + t.Memory.Earlier
 }
 
 // ChosenAt returns what the expression of the node of t has chosen; "" if it has none.
