@@ -109,7 +109,7 @@ func issueError(code string, issues *cel.Issues, at issueContext) *Error {
 	// An undeclared reference may be a variable or a function: the checker says the same of
 	// both.
 	switch m := undeclared.FindStringSubmatch(message); {
-	case at.root == nil && strings.HasPrefix(message, "Syntax error: "):
+	case at.root == nil && (strings.HasPrefix(message, "Syntax error: ") || reserved.MatchString(message)):
 		message = explainSyntax(at.source, message)
 	case m != nil && isVariable(at.root, first.ExprID):
 		code, name = CodeUnknownVariable, m[1]

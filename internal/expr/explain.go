@@ -26,6 +26,9 @@ var (
 	found    = regexp.MustCompile(`input '([^']+)'`)
 	unread   = regexp.MustCompile(`token recognition error at: '(.+)'$`)
 	word     = regexp.MustCompile(`^\w+$`)
+	// keyword is a word of the language, which cannot be a field behind a dot: all others that it reserves can.
+	keyword  = regexp.MustCompile(`^(?s)[.?\s]*(in|true|false|null)$`)
+	reserved = regexp.MustCompile(`^reserved identifier: (\w+)$`)
 )
 
 // explainSyntax says in a user's words what the parser's message means.
@@ -59,9 +62,31 @@ func explainSyntax(source, message string) string {
 		return fmt.Sprintf("the expression ends too early: something is missing behind %q", value.Shorten(lastWord(source), 40))
 	}
 	if m := found.FindStringSubmatch(message); m != nil {
+		if hint := explainKeyword(source, m[1]); hint != "" {
+			return hint
+		}
 		return explainToken(m[1])
 	}
+	if m := reserved.FindStringSubmatch(message); m != nil {
+		return fmt.Sprintf("%s is a word that the language reserves, and no variable: a field of that name is written behind its section, as state.%s", m[1], m[1])
+	}
 	return message
+}
+
+// explainKeyword says how a field is written whose name is a word of the language. It returns "" if the token that is
+// out of place is no such word, or does not come behind a dot.
+//
+// The parser names the token alone, so that what is in front of it is looked up in the source.
+func explainKeyword(source, token string) string {
+	m := keyword.FindStringSubmatch(strings.ReplaceAll(token, `\n`, "\n"))
+	if m == nil {
+		return ""
+	}
+	field := regexp.MustCompile(`([\w.]*)\s*\.(\??)\s*` + m[1] + `\b`).FindStringSubmatch(source)
+	if field == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s is a word of the language: as a field it is written %s[%s%q]", m[1], field[1], field[2], m[1])
 }
 
 // explainToken says what to write in place of a token that is out of place.
