@@ -10,15 +10,15 @@
 //	2026-11 7sJ0mDkqKxO3dXvZ0Jw2p6kq1p0m3yq2vC0c6y8X0bE=
 //	2026-05 0b1QmYt0m8a0c8oJ5m0d5mM3YkHq7m0l6C1b2o3p4qU=
 //
-// To begin to use another key, put it before the others and open the engine again. What is
-// stored stays as it is under the old key, so that one is needed until nothing under it is left;
-// docs/keep.md says how to find out.
+// To begin to use another key, put it before the others and open the engine again. Values that
+// are stored already stay encrypted with the old key, so keep that key until none of them is
+// left; docs/keep.md says how to find out.
 //
 // Each message is encrypted as C2SP XAES-256-GCM has it: under a key of its own, derived
 // from the key and a random nonce of 24 bytes, so that the number of messages under one key needs
-// no bound. The id of the key and the place, which names the run, are additional data: bytes
-// that are put elsewhere do not decrypt. What cannot be noticed is an older state of the same
-// place that is put back.
+// no bound. The id of the key and the place, which names the run, are additional data: bytes that
+// are put elsewhere do not decrypt. A Codec cannot notice an older state of the same place that
+// is put back.
 //
 // Values alone are encrypted: ids and labels of runs, by which they are found, stay in clear.
 package aesgcm
@@ -72,8 +72,8 @@ type Codec struct {
 	keys    map[string]*key
 }
 
-// New returns a Codec that encrypts with current, and decrypts with old keys as well. It
-// fails if an id is none or comes twice, or if a secret has not KeySize bytes.
+// New returns a Codec that encrypts with current, and decrypts with old keys as well. It fails if
+// an id is not valid (see Key) or comes twice, or if a secret does not have KeySize bytes.
 func New(current Key, old ...Key) (*Codec, error) {
 	c := &Codec{current: current.ID, keys: map[string]*key{}}
 	for _, k := range append([]Key{current}, old...) {
@@ -104,8 +104,8 @@ func isKeyID(id string) bool {
 // maxKeyFile bounds a key file, in bytes.
 const maxKeyFile = 1 << 16
 
-// ReadKeyFile returns a Codec with the keys of a file: the first one encrypts. It fails
-// with ErrKeyFile if the file is none, or if its mode lets others than its owner read or write
+// ReadKeyFile returns a Codec with the keys of a file: the first one encrypts. It fails with
+// ErrKeyFile if it is not a key file, or if its mode lets others than its owner read or write
 // it (on Windows the mode is not checked), and with the system's error if it cannot be read. No
 // error shows a key.
 func ReadKeyFile(path string) (*Codec, error) {
@@ -164,7 +164,7 @@ func (c *Codec) KeyID() string {
 	return c.current
 }
 
-// keyOf returns the key with an id, nil if there is none.
+// keyOf returns the key with an id, nil if there is no such key.
 func (c *Codec) keyOf(id string) *key {
 	if c == nil {
 		return nil

@@ -57,7 +57,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// What is stored is bound to its key and its place, and every bit of it counts.
+// A stored value is bound to its key and its place, and every bit of it counts.
 func TestRefusals(t *testing.T) {
 	c := newCodec(t, Key{"a", secret(1)}, Key{"b", secret(1)})
 	stored, err := c.Encode("record r 1", []byte("plain"))

@@ -155,7 +155,7 @@ func TestOverlay(t *testing.T) {
 	require.Equal(t, own, source)
 }
 
-// What was executed twice, not at all or in another order is found.
+// The checks find tasks that were executed twice, not at all or in another order.
 func TestChecks(t *testing.T) {
 	r := newRecord()
 	for _, i := range []int{0, 1} {

@@ -13,8 +13,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// dag returns a dag of n nodes and 25 transitions for every 6 of them. What leads
-// to a node comes from 50 to 150 nodes before it, so that 50 are ready at a time.
+// dag returns a dag of n nodes and 25 transitions for every 6 of them. The
+// transitions to a node come from 50 to 150 nodes before it, so that 50 are ready
+// at a time.
 func dag(n int) *workflow.Definition {
 	d := &workflow.Definition{Name: "dag", Mode: workflow.ModeDAG}
 	for i := range n {

@@ -105,7 +105,7 @@ func writtenBytes() float64 {
 	return written
 }
 
-// readText returns the text of a file of /proc, "" if there is none.
+// readText returns the text of a file of /proc, "" if it cannot be read.
 func readText(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

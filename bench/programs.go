@@ -91,8 +91,8 @@ func measureBare(_ context.Context, s *sample) error {
 	return errors.Join(err, db.Close())
 }
 
-// measureSyncs writes 500 bytes at a time into a file of zeros, each durable before the next: the limit of whoever waits for a
-// commit before the next one. The bare loop is none, since its file grows.
+// measureSyncs writes 500 bytes at a time into a file of zeros, each durable before the next: the limit of a program that
+// waits for each commit before the next one. The bare loop does not measure this limit, since its file grows.
 func measureSyncs(_ context.Context, s *sample) error {
 	f, err := os.Create(filepath.Join(s.Dir, "syncs"))
 	if err != nil {
@@ -184,7 +184,7 @@ func eachAtATime(n int, prefix string, f func(id string) error) error {
 	close(ids)
 	group.Wait()
 	close(failed)
-	return <-failed // nil if there is none
+	return <-failed // nil if nothing failed
 }
 
 // timeFanout runs a fan-out of n branches and returns its branches per second.

@@ -86,7 +86,7 @@ func startFor(ctx context.Context, e Engine, r *record, d time.Duration, prefix 
 	}
 	group.Wait()
 	close(failed)
-	return int(next.Load()), <-failed // nil if there is none
+	return int(next.Load()), <-failed // nil if nothing failed
 }
 
 // purgeUntilStopped purges runs that ended longer ago than age, again and again. stop ends that, and returns how many were

@@ -216,7 +216,7 @@ func (r *runner) binaryFor(s slot) string {
 	return r.self
 }
 
-// endedDir is the directory of ended runs, of which each program has one.
+// endedDir is the directory of ended runs; each program has its own.
 func (r *runner) endedDir(other bool) string {
 	name := fmt.Sprintf("ended-%d", r.sizes.Ended)
 	if other {

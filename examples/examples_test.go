@@ -24,9 +24,9 @@ func runExample(t *testing.T, name string, args ...string) string {
 	return stdout.String()
 }
 
-// Each example with a file in testdata prints what that file says. The others have a
-// test of their own beside them, or below. One that is run again in its directory finds the outcomes
-// there, and prints the same.
+// Each example with a file in testdata prints what that file says. The others have a test of their
+// own beside them, or below. An example that is run again in its directory finds the outcomes there,
+// and prints the same.
 func TestExamples(t *testing.T) {
 	programs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)

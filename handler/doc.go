@@ -8,9 +8,9 @@
 //		"exec":      handler.Exec(handler.ExecOptions{Command: []string{"pdftotext", "--", "{}", "-"}}),
 //	}
 //
-// What a task asks for is its input: the fields are those of the node's input
-// mapping, and a field that is null counts as absent. An input that is not what
-// the handler takes fails the task with CodeInvalidInput and a message that
+// The input of a task says what it asks for: its fields are those of the node's
+// input mapping, and a field that is null counts as absent. An input that is not
+// what the handler takes fails the task with CodeInvalidInput and a message that
 // lists all that is wrong. docs/handlers.md describes inputs, outputs and limits.
 //
 // A handler is called at least once per task. Transform has no effects. HTTP

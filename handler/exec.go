@@ -27,8 +27,8 @@ type ExecOptions struct {
 	// "/usr/bin/pdftotext". Few programs are harmless with every argument: sort reads
 	// and writes any file and starts other programs. Prefer Command.
 	Programs []string
-	// AnyProgram allows every program. Whoever can write a definition or an input
-	// can then do what this process can do.
+	// AnyProgram allows every program. Everybody who can write a definition or an input can
+	// then do what this process can do.
 	AnyProgram bool
 	// Env is the environment of the programs: "NAME=value", or "NAME" for the
 	// value that it has in this process. Nothing else is passed on but the four

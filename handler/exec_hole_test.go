@@ -32,7 +32,7 @@ func TestExecFillsHoles(t *testing.T) {
 	}
 }
 
-// Whoever writes an input chooses neither the program nor an option of it.
+// The author of an input chooses neither the program nor an option of it.
 func TestExecOffersNothingButItsHoles(t *testing.T) {
 	one := offer(t, "--", "{}")
 	for name, tt := range map[string]struct {

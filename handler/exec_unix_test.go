@@ -24,8 +24,9 @@ func TestExecSignal(t *testing.T) {
 	assert.True(t, failure.Retryable)
 }
 
-// What a program leaves behind in its group ends with it, and does not make it a
-// failure, even if it holds the output and does not read the input.
+// A process that a program leaves behind in its group ends with the program, and
+// does not make it a failure, even if it holds the output and does not read the
+// input.
 func TestExecLeavesNothing(t *testing.T) {
 	f, self := run(t, handler.ExecOptions{})
 	l := listen(t)

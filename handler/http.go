@@ -86,12 +86,12 @@ const (
 // same in every attempt.
 //
 // A status that is not accepted fails the task with http_3xx, http_4xx or
-// http_5xx. Of these 408, 425, 429 and 5xx are retryable, as are CodeHTTPNetwork
-// and CodeHTTPTimeout. Permanent are CodeInvalidInput, CodeHTTPDenied,
-// CodeHTTPBody, CodeHTTPTooLarge and any other status. Retry-After of a status that is
-// retryable takes the place of the delay of the retry policy, up to MaxRetryAfter. An
-// exchange for which there are too many open files has no code: the engine calls the task
-// again, see pawl.Handlers.
+// http_5xx. The statuses 408, 425, 429 and 5xx are retryable, as are CodeHTTPNetwork and
+// CodeHTTPTimeout. CodeInvalidInput, CodeHTTPDenied, CodeHTTPBody, CodeHTTPTooLarge and
+// any other status are permanent. Retry-After of a status that is retryable takes the
+// place of the delay of the retry policy, up to MaxRetryAfter. An exchange for which
+// there are too many open files has no code: the engine calls the task again, see
+// pawl.Handlers.
 func HTTP(o HTTPOptions) Func {
 	o.Timeout, o.ResponseBytes = time.Duration(positiveOr(int64(o.Timeout), int64(30*time.Second))), positiveOr(o.ResponseBytes, 1<<20)
 	if o.MaxRetryAfter == 0 {

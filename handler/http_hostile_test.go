@@ -103,7 +103,7 @@ func TestHTTPReadsNoBodyBeyondItsContext(t *testing.T) {
 	}
 }
 
-// What a server answers may hold what it knows of the caller.
+// The answer of a server may hold what it knows of the caller.
 func TestHTTPQuotesNothingOfAnAnswerThatIsNone(t *testing.T) {
 	f := request(t, handler.HTTPOptions{})
 	for _, answer := range []string{

@@ -60,7 +60,7 @@ func readRequest(v any, most time.Duration) (*request, error) {
 	return r, in.allProblems()
 }
 
-// readURL returns the URL with the query added to it, nil if there is none.
+// readURL returns the URL with the query added to it, nil if the input has no valid URL.
 func (in *input) readURL() *url.URL {
 	query := in.scalarsField("query")
 	if !in.requireField("url") {

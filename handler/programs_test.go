@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-run/pawl/internal/expr"
 )
 
-// What is kept is bounded by the source of it, and what is in use stays.
+// The sizes of their sources bound the programs that are kept, and a program in use stays.
 func TestProgramsAreBounded(t *testing.T) {
 	const most = 20_000
 	p := newPrograms(expr.Limits{}, most)

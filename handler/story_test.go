@@ -117,7 +117,7 @@ func TestCancelKills(t *testing.T) {
 	dead(t, conn)
 }
 
-// What a handler refuses fails the run at once, whatever the policy is.
+// A task that a handler refuses fails the run at once, whatever its policy is.
 func TestPermanentFailuresAreNotRetried(t *testing.T) {
 	engine := open(t, pawl.Handlers{"*": handler.HTTP(handler.HTTPOptions{})})
 	def := define(t, `

@@ -24,9 +24,9 @@ func main() {
 }
 
 // A definition is data. Here it is a Go value; other examples write it as YAML.
-// Nodes do something, transitions say what comes next. What a task gets and
-// what becomes of its result is said by expressions (CEL): input is the run's
-// input, state is the run's own memory, output is what it returns.
+// Nodes do something, transitions say what comes next. Expressions (CEL) say
+// what a task gets and what becomes of its result: input is the run's input,
+// state is the run's own memory, output is what it returns.
 func receipts() *workflow.Definition {
 	return &workflow.Definition{
 		Name:  "chain",
@@ -52,7 +52,7 @@ func receipts() *workflow.Definition {
 	}
 }
 
-// A handler performs the tasks of one type. What it returns becomes the result
+// A handler performs the tasks of one type. Its return value becomes the result
 // of the node: anything that JSON can say.
 func price(_ context.Context, t pawl.Task) (any, error) {
 	var in struct{ Item string }

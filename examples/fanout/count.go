@@ -91,8 +91,8 @@ func (c *counter) counted(run workflow.RunID) int {
 	return c.begun[run]
 }
 
-// identifiers counts the identifiers of a Go source. What is not Go has what
-// the scanner takes for identifiers.
+// identifiers counts the identifiers of a Go source. In a text that is not Go
+// it counts the words that the scanner takes for identifiers.
 func identifiers(source []byte) map[string]int {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(source))

@@ -28,7 +28,7 @@ func main() {
 var definition []byte
 
 // poll asks whether the job is done. It is called several times for one run.
-// What it needs to know it gets as input, so it keeps nothing itself: the
+// Its input has all that it needs to know, so it keeps nothing itself: the
 // engine may have been restarted in between.
 func poll(_ context.Context, t pawl.Task) (any, error) {
 	var in struct{ ReadyAt, Asked int }

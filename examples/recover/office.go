@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// letters is the definition: three tasks in a row. What they return is not of
+// letters is the definition: three tasks in a row. Their results are not of
 // interest here.
 func letters() *workflow.Definition {
 	return &workflow.Definition{

@@ -34,15 +34,15 @@ func main() {
 //go:embed *.yaml
 var definitions embed.FS
 
-// An agent performs the tasks. Those that patch need the engine, which may send them before
-// Open has returned.
+// An agent performs the tasks. The tasks that patch need the engine, and the engine may send
+// them before Open has returned.
 type agent struct {
 	opened chan struct{} // closed when engine is set
 	engine *pawl.Engine
 }
 
-// think is called once per round. What it says decides which sub-agent goes on, by the
-// definition that the run has when it is said: also by one that think has just patched.
+// think is called once per round. Its result decides which sub-agent goes on, by the
+// definition that the run has when think returns: also by one that think has just patched.
 func (a *agent) think(ctx context.Context, t pawl.Task) (any, error) {
 	var in struct {
 		Goal  string

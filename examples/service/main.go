@@ -80,7 +80,7 @@ func openEngine(ctx context.Context, dir string) (*pawl.Engine, error) {
 	return engine, nil
 }
 
-// closeEngine closes the engine within 20 seconds. What has not ended by then goes on at the next Open.
+// closeEngine closes the engine within 20 seconds. Runs that have not ended by then go on at the next Open.
 func closeEngine(engine *pawl.Engine) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

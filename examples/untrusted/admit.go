@@ -23,7 +23,7 @@ func limits() workflow.Limits {
 	}
 }
 
-// What one node and one run may take.
+// The most that one node and one run may take.
 const (
 	maxAttempts = 5
 	maxTask     = time.Minute    // one attempt

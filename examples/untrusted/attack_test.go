@@ -180,7 +180,7 @@ func TestRunsThatEndAtABound(t *testing.T) {
 	}
 }
 
-// What looks like an option is looked for.
+// The program looks for an operand that looks like an option, and does not obey it.
 func TestOperandsAreNoOptions(t *testing.T) {
 	s := beginSiege(t, offers{})
 	for _, operand := range []string{"--file=/etc/passwd", "--version", "-r", "--"} {

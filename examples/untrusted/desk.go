@@ -18,7 +18,7 @@ var (
 	errTooMany  = errors.New("too many")
 )
 
-// What a tenant may have.
+// The most that a tenant may have.
 const (
 	maxRuns    = 100     // unfinished ones
 	maxSignals = 100     // for one run, in one life of the desk

@@ -9,7 +9,7 @@ import (
 
 // offers are the tasks that tenants may use. There is no "*": an unknown type is refused.
 type offers struct {
-	partner string // a host of ours, with its port, that they may ask; "" is none
+	partner string // a host of ours, with its port, that they may ask; "" allows no host
 }
 
 func (o offers) handlers() pawl.Handlers {
@@ -20,7 +20,7 @@ func (o offers) handlers() pawl.Handlers {
 		// network are refused when a connection to one is made.
 		"fetch": handler.HTTP(handler.HTTPOptions{Timeout: 10 * time.Second, ResponseBytes: 64 << 10, MaxRetryAfter: time.Minute}),
 
-		// A fixed program. What the tenant writes is an operand, behind --.
+		// A fixed program. The text of the tenant is an operand, behind --.
 		"count": handler.Exec(handler.ExecOptions{
 			Command: []string{"grep", "--count", "--fixed-strings", "--", "{}"},
 			Timeout: 5 * time.Second, OutputBytes: 1 << 10,

@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What there is to do, and who does it.
+// The work to be done, and the workers that do it.
 const (
 	tasks     = 1000
 	processes = 4

@@ -18,7 +18,10 @@ import (
 var plainFolders = []string{
 	"workflow", "planning", "decision", "actor", "soundness", "merge", "timeout",
 	"store", "store/folderlog", "store/logtest", "rescue", "replay", "blob",
-	"worker", "pawltest", "cluster",
+	"worker", "pawltest", "cluster", "aesgcm", "handler", "bench",
+	"examples", "examples/agent", "examples/approval", "examples/chain", "examples/dag", "examples/fanout", "examples/hello",
+	"examples/inspector", "examples/loop", "examples/nested", "examples/quorum", "examples/recover", "examples/saga",
+	"examples/selfpatch", "examples/service", "examples/subworkflow", "examples/tutorial", "examples/untrusted", "examples/workers",
 	"internal/below", "internal/codec", "internal/column", "internal/crowd", "internal/diagram", "internal/document",
 	"internal/expr", "internal/fair", "internal/filter", "internal/heap", "internal/image", "internal/index",
 	"internal/layout", "internal/lint", "internal/loopback", "internal/memo", "internal/pace", "internal/portable",
