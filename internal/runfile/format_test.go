@@ -2,6 +2,7 @@ package runfile
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,11 +11,24 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// The page on the format has the schema as it is, with all that is said of its columns.
+// The page on the format has each table and view, with all of its columns.
 func TestFormatPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/format.md")
 	require.NoError(t, err)
-	require.Contains(t, string(page), "```sql\n"+strings.TrimSpace(fileSchema)+"\n```\n")
+	db, err := sqlite.Open(sqlite.Memory, "")
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.Script(fileSchema))
+	columns := map[string][]string{}
+	require.NoError(t, db.Each("SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c ORDER BY t.name, c.cid", func(r *sqlite.Row) error {
+		columns[r.Text(0)] = append(columns[r.Text(0)], r.Text(1))
+		return nil
+	}))
+	require.Len(t, columns, len(objects))
+	for table, names := range columns {
+		row := regexp.MustCompile("(?m)^\\| `" + table + "`(?: \\(a view\\))? \\| [^|]+ \\| `" + strings.Join(names, ", ") + "`")
+		require.Regexp(t, row, string(page), "docs/format.md lacks the row of %s", table)
+	}
 }
 
 // The schema of a file leads to that page, and says which tables have no rows, in less than a page.
