@@ -35,7 +35,7 @@ func FromThisMachine(who string, rights api.Rights) func(*http.Request) (string,
 // checkCaller finds out who sends a request, and refuses those who may not even look.
 //
 // servePage calls it before anything else is looked at, and the stream of a page again while it lasts. It sets who and rights of the
-// page. What an Identify of the host says is wrong is not passed on, since it may say more than a stranger should know.
+// page. The caller does not get the error of the host's Identify, since that may say more than a stranger should know.
 func (s *server) checkCaller(p *page) (err error) {
 	identify := s.options.Identify
 	if identify == nil {

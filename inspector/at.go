@@ -51,7 +51,7 @@ var errTooLong = fmt.Errorf("the run has done too much to be looked at record by
 
 // readPast returns the past of a run up to a record at least.
 //
-// It plays the whole journal, which takes long for a run of many records, and keeps the result for the next reader. What it returns is not
+// It plays the whole journal, which takes long for a run of many records, and keeps the result for the next reader. The result is not
 // changed any more.
 func (v *viewer) readPast(ctx context.Context, life runLife, seq int64) (*past, error) {
 	h := v.s.findHistory(life)
@@ -103,7 +103,7 @@ func (v *viewer) readPast(ctx context.Context, life runLife, seq int64) (*past, 
 	return p, nil
 }
 
-// findHistory returns the history of a run, an empty one if nobody has asked yet. Two that ask at once get the same.
+// findHistory returns the history of a run, an empty one if nobody has asked yet. Two callers at once get the same one.
 func (s *server) findHistory(life runLife) *history {
 	if h, ok := s.pasts.find(life); ok {
 		return h
@@ -111,7 +111,7 @@ func (s *server) findHistory(life runLife) *history {
 	return s.pasts.keepValue(life, &history{})
 }
 
-// talliesAt returns how many tokens of which standing each node had after a record.
+// talliesAt returns how many tokens of each standing each node had after a record.
 //
 // Nodes without tokens are left out. The browser does the same sum for the slider.
 func (p *past) talliesAt(seq int64) map[workflow.NodeID]tally {
@@ -226,8 +226,8 @@ func (v *viewer) viewAt(seq int64) (any, error) {
 	return data, v.addPastWaits(data.Moment)
 }
 
-// addPastWaits says what the tokens of a run waited for after the record of a moment. Of one after many records it is left out:
-// its journal is played twice for that, and a hand that moves the slider rests often.
+// addPastWaits says what the tokens of a run waited for after the record of a moment. It leaves them out for a moment after many records:
+// that would play the journal twice, and a hand that moves the slider rests often.
 func (v *viewer) addPastWaits(m *moment) error {
 	if m.Seq > quickRecords || v.redacted {
 		return nil

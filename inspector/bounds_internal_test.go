@@ -97,7 +97,7 @@ func TestPicturesAreBounded(t *testing.T) {
 	require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(700), "MiB, all that was allocated")
 }
 
-// What is drawn has bounds in nodes, transitions and bytes, whatever of them a definition has too many of.
+// A drawing has bounds in nodes, transitions and bytes, whichever of them a definition has too many of.
 func TestPartsThatAreDrawn(t *testing.T) {
 	long := dense(300, 2)
 	for i := range long.Transitions {

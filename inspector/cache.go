@@ -9,7 +9,8 @@ import (
 
 // A runLife is a run from its start to its purge, after which another run may have the id.
 //
-// What is kept of runs has this as its key, so that the pages of a new run never show what was true of an old one with its id.
+// Everything that is kept about runs has this as its key, so that the pages of a new run never show what was true of an old one with its
+// id.
 type runLife struct {
 	run     workflow.RunID
 	started int64 // in milliseconds of Unix time

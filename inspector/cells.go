@@ -47,7 +47,7 @@ type groupData struct {
 	From    int
 	Earlier string
 	Later   string
-	Worst   string // leads to the first branch that needs somebody; "" if there is none
+	Worst   string // leads to the first branch that needs somebody; "" without such a branch
 }
 
 // Cells are squares of cellSize in a grid of cellPitch pixels; those of a picture are smaller.

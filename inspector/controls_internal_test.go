@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a browser would obey is shown in texts, and kept in attributes.
+// Characters that a browser would obey are shown in texts, and kept in attributes.
 func TestShowControls(t *testing.T) {
 	for page, want := range map[string]string{
 		"":                             "",

@@ -12,8 +12,8 @@ import (
 // measureWork calls f and returns how long its goroutine has used a processor meanwhile: what it waited for does not
 // count, nor does what others use of a machine that is loaded.
 //
-// The goroutine is locked to its thread meanwhile, so that the clock of the thread is its own. What f leaves to other goroutines is not
-// counted.
+// The goroutine is locked to its thread meanwhile, so that the clock of the thread is its own. The work that f leaves to other
+// goroutines does not count.
 func measureWork(f func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

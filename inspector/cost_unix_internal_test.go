@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What a frame waits for is not taken for work: after one that took long on the clock only, the next one comes as soon as
-// after any other.
+// The time that a frame waits does not count as work: after a frame that took long on the clock only, the next one comes
+// as soon as after any other.
 func TestAFrameThatWaitsCostsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{})

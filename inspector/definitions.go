@@ -154,7 +154,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	b.Never = b.Never[:len(b.Never)-b.Rest]
 	for i := range g.Definition.Nodes {
 		row := gridRow{Node: g.Definition.Nodes[i].ID}
-		// Of a large definition the grid has the nodes that are drawn.
+		// For a large definition the grid has the nodes that are drawn.
 		if !b.drawsNode(row.Node) {
 			continue
 		}

@@ -124,7 +124,7 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 		e.x, e.has = x, true
 	}
 	e.moved = time.Time{}
-	// What took long is not done again soon: at most a hundredth of the time is spent on it, within bounds.
+	// An answer that took long is not worked out again soon: at most a hundredth of the time is spent on it, within bounds.
 	e.later = time.Now().Add(whyPause(time.Since(begin)))
 	close(e.ready)
 	e.ready = nil

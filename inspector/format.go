@@ -16,7 +16,7 @@ func groupDigits(n any) string { return diagram.GroupDigits(n) }
 //
 // All three are "" of an instant that is not known. UTC is the title of the element, in which the browser keeps Near up to date by Machine.
 type instant struct {
-	Machine string // as HTML wants it; "" if there is none
+	Machine string // as HTML wants it; "" if it is not known
 	UTC     string
 	Near    string // 2 min ago, in 46 min
 }
@@ -69,7 +69,8 @@ func unitText(large int, unit string, small int, less string, both bool) string 
 
 // statusWord returns a status in the words of the page.
 //
-// s is the status of a run or of a token; templates call it too, which is why it takes anything. What it does not name is its own text.
+// s is the status of a run or of a token; templates call it too, which is why it takes anything. It returns the text of a status that
+// it has no word for.
 func statusWord(s any) string {
 	switch s {
 	case workflow.RunTimedOut, workflow.TimedOut:

@@ -30,8 +30,8 @@ type nodeRow struct {
 	Chosen bool
 }
 
-// A graphData is what the graph of a run shows, now or after a record. Of the run as it is Moment is nil and Slider is set; of the run as
-// it was it is the other way round, and there are no Groups.
+// A graphData is what the graph of a run shows, now or after a record. For the run as it is, Moment is nil and Slider is set; for the run
+// as it was, it is the other way round, and there are no Groups.
 type graphData struct {
 	picture
 
@@ -103,7 +103,7 @@ func (v *viewer) viewGraph() (any, error) {
 	if v.ov.Seq > 1 {
 		data.Slider.Back = v.atLink(v.ov.Seq - 1)
 	}
-	// Gather counts all groups that gather, of which the overview may list fewer.
+	// Gather counts all groups that gather; the overview may list fewer.
 	groups := v.ov.Groups[:min(len(v.ov.Groups), shownGroups)]
 	data.More = v.ov.Gather - len(groups)
 	data.Groups, err = v.groupRows(groups)
@@ -111,7 +111,7 @@ func (v *viewer) viewGraph() (any, error) {
 }
 
 // addNodes adds the table of nodes: those of the definition in its order, then those that a
-// patch has removed. Of a graph that is drawn in part it has what is drawn, or a page of all.
+// patch has removed. If the graph is drawn in part, the table has the nodes that are drawn, or a page of all nodes.
 //
 // It comes after the picture was drawn, since it depends on what is in it. A node without tokens has a row as well.
 func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow.NodeID]tally, link func(workflow.NodeID) string) {

@@ -51,8 +51,9 @@ type cell struct {
 
 // A branches is how the branches of a group stand.
 //
-// Both slices are by branch, which counts from 0, and as long as the group has branches. token is the one by which the branch stands: the
-// most pressing live one, else the last; 0 if there is none. It is not changed once branchesOf has returned it, as viewers may share it.
+// Both slices are by branch, counted from 0, with an element for each. token is the token by which the branch stands: the most pressing
+// live one, else the last; 0 for a branch without tokens. A branches is not changed once branchesOf has returned it, as viewers may share
+// it.
 type branches struct {
 	group    *pawl.Group
 	standing []standing // by branch; standings for those that have no token yet
@@ -86,7 +87,7 @@ func (v *viewer) branchesOf(groups []pawl.Group) (map[workflow.GroupID]*branches
 		}
 		out[g.ID] = b
 	}
-	// live says of which branches a live token was met: those that ended before no longer count.
+	// live says which branches have a live token: the tokens that have ended do not count for these.
 	live := map[workflow.GroupID][]bool{}
 	for id, b := range out {
 		live[id] = make([]bool, b.group.Total)
@@ -256,7 +257,7 @@ func (v *viewer) groupRows(groups []pawl.Group) (rows []groupRow, err error) {
 // cellStrip returns at most stripCells cells, each as the most pressing of its share, and those
 // that are alike together.
 //
-// Of 10,000 branches each cell stands for 50, and is red if one of these has failed. Up to 60 cells stand apart, with a gap behind each;
+// With 10,000 branches each cell stands for 50, and is red if one of these has failed. Up to 60 cells stand apart, with a gap behind each;
 // more are bands of colour.
 func (b *branches) cellStrip() (cells []cell) {
 	n := len(b.standing)

@@ -118,7 +118,7 @@ const (
 func (s *server) showHome(p *page) error {
 	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox")}
 	ctx := p.r.Context()
-	// What waits for people comes first.
+	// The needs, which wait for people, come first.
 	needs, err := s.listNeeds(p, &b)
 	if err != nil {
 		return err

@@ -349,7 +349,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Who may only look sends no files, which would be put on the disk, and no endless form.
+// A caller who may only look can send no files, which would be put on the disk, and no endless
+// form.
 func TestTheFormOfColoursIsBounded(t *testing.T) {
 	s := openShop(t)
 	h := inspector.Handler(s.engine, inspector.Options{})

@@ -36,7 +36,8 @@ const (
 
 // A hubKey is a page that looks the same to all who watch it.
 //
-// Rights are part of it, as they decide what is on the page. Who watches is not: the main part of a page does not depend on names.
+// Rights are part of it, as they decide what is on the page. The name of the viewer is not: the main part of a page does not depend on
+// names.
 type hubKey struct {
 	address string // with the parameters
 	rights  api.Rights
@@ -307,8 +308,8 @@ var liveViews = map[string]bool{"": true, "timeline": true, "tokens": true, "tok
 // markLive says that the page changes with what it shows, unless that has ended, and which record
 // of a run it shows.
 //
-// Each page that can be watched calls it before it is shown. One that has ended can still be watched by who has joined before: the
-// frame then says that it is the last.
+// Each page that can be watched calls it before it is shown. Viewers who have joined a page before it ended still watch it: the frame then
+// says that it is the last.
 func (p *page) markLive(streams, ended bool, seq int64) {
 	p.streams, p.live, p.seq = streams, streams && !ended, seq
 }

@@ -66,7 +66,7 @@ func (s *stream) until(text string) frame {
 	}
 }
 
-// Whoever watches a page gets it anew when what it shows has moved, until that has ended.
+// A viewer of a page gets it anew when what it shows has moved, until that has ended.
 func TestFrames(t *testing.T) {
 	s := openShop(t)
 	s.startOrder("order-1")

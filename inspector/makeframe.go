@@ -61,7 +61,7 @@ func (s *server) frameOf(ctx context.Context, key hubKey) (made madeFrame, err e
 	if err := s.routePage(p, head, rest); err != nil {
 		return made, err
 	}
-	// What is around the main part stays in the browser as it is.
+	// The frame has the main part of the page only: the browser keeps the rest as it is.
 	page := w.body.String()
 	_, main, ok := strings.Cut(page, "<main id=\"main\">")
 	end := strings.LastIndex(main, "</main>")

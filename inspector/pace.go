@@ -2,11 +2,11 @@ package inspector
 
 import "time"
 
-// A frameBudget is what a page may use of a processor: a small share, of which it saves some while it rests, so that
-// what happens then is seen at once. A page that was just opened has saved nothing.
+// A frameBudget is what a page may use of a processor: a small share. While the page rests it saves some of that, so that the next move
+// is seen at once. A page that was just opened has saved nothing.
 //
-// saved is between 0 and frameSaved. A frame that costs more than was saved is paid for by a pause of frameShare times the rest. One that
-// costs 5 ms, with nothing saved, is followed by 995 ms without one; after five seconds without a move the next two are free again.
+// saved is between 0 and frameSaved. A frame that costs more than was saved is paid for by a pause of frameShare times the rest. After a
+// frame of 5 ms, with nothing saved, the page rests for 995 ms; after five seconds without a move the next two are free again.
 type frameBudget struct {
 	saved time.Duration // of a processor
 	since time.Time     // from when on it saves; zero before the first frame

@@ -17,8 +17,8 @@ import (
 
 // A page answers one request.
 //
-// It belongs to one goroutine. newPage makes it, checkCaller sets who and rights, markLive streams, live and seq. What a page shows as now
-// is the instant in now.
+// It belongs to one goroutine. newPage makes it, checkCaller sets who and rights, markLive streams, live and seq. The field now holds the
+// instant that the page shows as now.
 type page struct {
 	w        http.ResponseWriter
 	r        *http.Request
@@ -60,7 +60,7 @@ type frame struct {
 func (s *server) newPage(w http.ResponseWriter, r *http.Request) *page {
 	p := &page{w: w, r: r, s: s, now: s.now()}
 	// Links are relative, as the server does not know below which path it is seen. The escaped path counts, as browsers count slashes
-	// there: a %2F in an id is none.
+	// there: a %2F in an id is not a slash.
 	p.root = strings.Repeat("../", strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/"))
 	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
 		p.theme = c.Value
@@ -173,8 +173,8 @@ func (p *page) keepTheme() error {
 
 // goTo leads to a page of this inspector, by its address from the first one.
 //
-// The address may come from a form. What would lead out of the inspector leads to its first page: another host, a path from the root or
-// upwards, and backslashes, which browsers take for slashes.
+// The address may come from a form. An address that would lead out of the inspector leads to its first page: another host, a path from
+// the root or upwards, and backslashes, which browsers take for slashes.
 func (p *page) goTo(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.IsAbs() || u.Host != "" || strings.HasPrefix(u.EscapedPath(), "/") || strings.Contains(address, "\\") || strings.HasPrefix(u.Path, "..") {

@@ -83,8 +83,8 @@ func (p *page) keyOf(run *diagram.Run, link func(workflow.NodeID) string, graphs
 	return key
 }
 
-// drawPicture returns the picture of a key. What is not kept is drawn of a diagram, or of the part of it around the node that the query of
-// the page names.
+// drawPicture returns the picture of a key. It draws a picture that is not kept: the diagram, or the part of it around the node that the
+// query of the page names.
 func (p *page) drawPicture(key pictureKey, link func(workflow.NodeID) string, diagramOf func() *diagram.Diagram) picture {
 	q := p.r.URL.Query()
 	kept, ok := p.s.pictures.find(key)
@@ -143,7 +143,7 @@ func (p *page) isForm() bool { return strings.Trim(p.r.URL.Path, "/") == "act" }
 type listPart struct {
 	From, To       int // the first line counts from 1; 0 if the list is not shown from a line on
 	Of             int
-	Before, Behind string // lead to other parts; "" if there is none
+	Before, Behind string // lead to other parts; "" without such a part
 }
 
 // Whole reports whether all lines are shown.
@@ -152,8 +152,8 @@ func (l listPart) Whole() bool { return l.To-l.From+1 >= l.Of }
 // partOf returns the part of a list of n lines that a parameter of the query chooses, by the lines before it.
 // link leads to another part; nil if nothing can.
 //
-// What the address says is brought within the list: of 250 lines, 200 shows 201 to 250, and 900 the last line. Of an empty list From is 1
-// and To 0.
+// A number in the address is brought within the list: of 250 lines, 200 shows 201 to 250, and 900 the last line. For an empty list From
+// is 1 and To 0.
 func (p *page) partOf(parameter string, n int, link func(from string) string) listPart {
 	from, _ := strconv.Atoi(p.r.URL.Query().Get(parameter))
 	from = max(0, min(from, n-1))

@@ -28,7 +28,7 @@ func chainOf(name string, version, n int, prefix string) *workflow.Definition {
 	return d
 }
 
-// Of a run of many nodes the page draws what matters and what is near it, and leads to the rest.
+// The page of a run with many nodes draws what matters and what is near it, and leads to the rest.
 func TestALargeRunIsDrawnInPart(t *testing.T) {
 	s := openShop(t)
 	require.NoError(t, s.engine.Start(t.Context(), workflow.Run{ID: "long", Definition: chainOf("long", 1, 1000, "t")}, nil))
@@ -60,7 +60,7 @@ func TestALargeRunIsDrawnInPart(t *testing.T) {
 	require.Less(t, len(s.see("definitions?workflow=long")), 400<<10)
 }
 
-// Two definitions of which every node is another one are compared within bounds, with counts and a way to the rest.
+// Two definitions that have no node in common are compared within bounds, with counts and a way to the rest.
 func TestALargeDifferenceIsShownInParts(t *testing.T) {
 	s := openShop(t)
 	for v, prefix := range []string{"old", "new"} {
@@ -86,7 +86,7 @@ func TestALargeDifferenceIsShownInParts(t *testing.T) {
 	require.Contains(t, textOf(t, small), "100 of 1,000 nodes are drawn")
 }
 
-// What a patch would change of a large definition is shown within bounds as well.
+// The changes that a patch would make to a large definition are shown within bounds as well.
 func TestALargePatchIsShownInPart(t *testing.T) {
 	s := openShop(t)
 	require.NoError(t, s.engine.Start(t.Context(), workflow.Run{ID: "long", Definition: chainOf("long", 1, 600, "t")}, nil))

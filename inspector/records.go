@@ -44,7 +44,7 @@ func clockText(t time.Time) string { return t.UTC().Format("15:04:05.000") }
 
 // eventClass returns how an event looks.
 //
-// It goes by the end of the type, as types of tokens, tasks, branches and runs end alike. One that nobody has foreseen looks as if
+// It goes by the end of the type, as types of tokens, tasks, branches and runs end alike. A type that nobody has foreseen looks as if
 // something ran.
 func eventClass(t workflow.EventType) string {
 	switch name := string(t); {

@@ -31,7 +31,7 @@ type changeRow struct {
 	Fields []fieldRow
 }
 
-// A fieldRow is a field that differs; Before or After is "" where there was or is none.
+// A fieldRow is a field that differs; Before or After is "" where the definition had or has no such field.
 type fieldRow struct{ Name, Before, After string }
 
 // The bounds of texts of a definition in a page.
@@ -165,7 +165,7 @@ func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, l
 	return out, nil
 }
 
-// countKinds counts changes by kind, in the order added, removed, changed; kinds of which there are none are left out.
+// countKinds counts changes by kind, in the order added, removed, changed; kinds without changes are left out.
 func countKinds(changes []workflow.DefinitionChange) (out []kindCount) {
 	for _, kind := range []workflow.ChangeKind{workflow.ChangeAdded, workflow.ChangeRemoved, workflow.ChangeChanged} {
 		n := 0

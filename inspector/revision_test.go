@@ -80,7 +80,7 @@ func TestPatchDrawn(t *testing.T) {
 	}
 }
 
-// Of a field that is long it is shown where it differs.
+// A long field is shown around the place where it differs.
 func TestPatchDrawnOfALongField(t *testing.T) {
 	s := openShop(t)
 	s.start("order-1", "name: order\nstart: w\nstate: {initial: {long: "+strings.Repeat("é", 1000)+", most: 1, rest: "+strings.Repeat("x", 1000)+"}}\nnodes: [{id: w, wait: {event: go}}]\n", nil)

@@ -39,7 +39,7 @@ type runHead struct {
 	Seq      int64
 	Views    []viewLink
 	Why      []whyLine
-	WhyAs    int64 // the record that the answer is of; 0 if there is none yet
+	WhyAs    int64 // the record that the answer is of; 0 without an answer yet
 	WhyHref  string
 	Alarm    instant
 	Kinds    string // of the definition

@@ -32,7 +32,7 @@ type runsBody struct {
 	Tenant    string
 	Labels    string
 	Where     string // a condition
-	Wrong     string // why it is none; then there are no rows
+	Wrong     string // why Where is not a condition; then there are no rows
 	Roots     bool
 	MayAct    bool      // some of the rows can be chosen
 	AllActs   []actLink // what can be done to all that fit
@@ -172,7 +172,7 @@ func readRunFilter(q url.Values) (f pawl.RunFilter, err error) {
 
 // readLabels reads what people write: customer=7, kind=large.
 //
-// It is nil if there are none, which is no condition. Of a key that is given twice the last value counts.
+// It returns nil without labels, which is no condition. If a key is given twice, its last value counts.
 func readLabels(text string) (map[string]string, error) {
 	var labels map[string]string
 	for _, part := range strings.Split(text, ",") {

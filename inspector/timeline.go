@@ -166,7 +166,7 @@ func (st *stay) sendAgain(at time.Time) {
 
 // viewTimeline shows when which token was where.
 //
-// Of a run that goes on the time ends now.
+// If the run goes on, the time ends now.
 func (v *viewer) viewTimeline() (any, error) {
 	stays, err := v.readStays()
 	if err != nil {
@@ -324,8 +324,7 @@ func (st *stay) wholeLife() stayPart {
 	return life
 }
 
-// addChanges adds where the part begins and where it ends. One that has taken no time that was measured is counted for
-// an instant.
+// addChanges adds where the part begins and where it ends. A part that has taken no measurable time counts for an instant.
 func (p stayPart) addChanges(to []change) []change {
 	to = append(to, change{p.from, 1})
 	if p.to.IsZero() {
@@ -338,8 +337,8 @@ func (p stayPart) addChanges(to []change) []change {
 	return append(to, change{end, -1})
 }
 
-// peaksOf returns how many tokens were counted at once, at most, in each piece of the time. What ends at an instant is
-// over when something else begins at it.
+// peaksOf returns how many tokens were counted at once, at most, in each piece of the time. A part that ends at an instant is over when
+// another one begins at it.
 //
 // It sorts its argument. A piece in which nothing changes has what the one before it ended with.
 func (a timeAxis) peaksOf(changes []change) (peaks [lanePieces]int) {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A lane of a node counts the tokens that were alive at once: of one that goes from one part to the next, and of two of
-// which one begins when the other ends, it counts one.
+// A lane of a node counts the tokens that were alive at once: a token that goes from one part to the next counts once, and so do two
+// tokens if one begins when the other ends.
 func TestALaneCountsNoTokenTwice(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
@@ -25,7 +25,7 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 			stayPart{status: workflow.Pending, from: at(from), to: at(from + 10)}, stayPart{status: workflow.Dispatched, from: at(from + 10), to: at(from + 50)}, stayPart{status: workflow.Completed, from: at(from + 50)}))
 	}
 	stays = append(stays, stayOf(401, "split", stayPart{status: workflow.Pending, from: at(0), to: at(0)}, stayPart{status: workflow.Completed, from: at(0)}))
-	for i := range 3 { // of which none has ended, in the last piece of the time
+	for i := range 3 { // none has ended, and all are in the last piece of the time
 		stays = append(stays, stayOf(402+i, "late", stayPart{status: workflow.Dispatched, from: at(1000 + i)}))
 	}
 	for i := range 100 { // five at once, by maxConcurrency, and the others held back until then

@@ -51,7 +51,7 @@ func (p *page) tellAfterwards(f *actForm, done int) error {
 	if err != nil {
 		return err
 	}
-	// Of several it says how many.
+	// For several it says how many.
 	text := "It is done: " + f.act.past + "."
 	if done > 1 {
 		text = fmt.Sprintf("It is done: %s %s.", groupDigits(done), f.act.past)

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What is published is listed, drawn by version with what each has changed, and leads to its runs; a name that has no
-// run yet as well.
+// A published name is listed, also if it has no run yet, is drawn by version with what each version has changed, and
+// leads to its runs.
 func TestPublishedVersions(t *testing.T) {
 	s := openShop(t)
 	require.Contains(t, textOf(t, s.see("definitions")), "No definition is published")

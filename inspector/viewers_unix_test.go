@@ -61,7 +61,8 @@ var viewerRounds = flag.Int("viewers.rounds", 20, "rounds of TestViewersCostLitt
 
 // TestViewersCostLittle: twenty viewers, half of them on the overview and half on the page of a
 // run from its start to its end, make W1 and W2 less than 3 % slower, in CPU, which says more
-// than time on a machine that others use. What the viewers take to read is counted too.
+// than time on a machine that others use. The work of the viewers, who read the pages, counts
+// too.
 //
 // A round measures without, with, with and without viewers, so that what drifts evenly cancels out, and is one ratio. The
 // test is about the median of the ratios, and says between which of them the true median is with a probability of 95 %

@@ -53,7 +53,7 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: v.failureAt(f.Failure), Try: f.Try}
 		v.addArrival(&line, f.Came)
 		line.Child = v.childLink(f.Child)
-		// What failed may be a subworkflow: the reasons are in the runs below, as deep as they go.
+		// A subworkflow may have failed: the reasons are in the runs below, as deep as they go.
 		for j := range f.Below {
 			b := &f.Below[j]
 			line.Below = append(line.Below, belowLine{*v.childLink(b.Run), b.Place, v.tokenLink(b.Run, b.Token), v.failureAt(b.Failure)})
@@ -101,7 +101,7 @@ func (v *viewer) endLine(x *pawl.Explanation) whyLine {
 	return line
 }
 
-// childLink leads to a run below; nil if there is none.
+// childLink leads to a run below; nil for the id "".
 func (v *viewer) childLink(id workflow.RunID) *runLink {
 	if id == "" {
 		return nil
@@ -126,7 +126,7 @@ func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 	}
 	w.Came = fmt.Sprintf("It came from %s by %s in record %s.", a.From, by, groupDigits(a.Seq))
 	for _, n := range a.Notes {
-		// What was read and found are values; that there was a condition is none.
+		// A note has values that were read and found; that there was a condition is not a value.
 		if !v.seesTexts() {
 			n.Reads, n.Text = nil, ""
 		}

@@ -45,7 +45,7 @@ type missingRow struct {
 	Since  instant // the oldest of them waits
 }
 
-// A workersBody is the page of the workers. Without a pool it only says that there is none.
+// A workersBody is the page of the workers. Without a pool it only says so.
 type workersBody struct {
 	Pool    bool // the engine has one
 	Now     instant

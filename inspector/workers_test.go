@@ -33,7 +33,8 @@ func (c countedPool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	return output, err
 }
 
-// The page and the API tell of the workers, of what each holds and of what waits, and of no pool where there is none.
+// The page and the API tell of the workers, of what each holds and of what waits, and say that an engine without a
+// pool has none.
 func TestWorkers(t *testing.T) {
 	without := openShop(t)
 	require.Contains(t, textOf(t, without.see("workers")), "no pool of workers")

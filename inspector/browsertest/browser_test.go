@@ -67,7 +67,7 @@ func (v view) String() string {
 	return fmt.Sprintf("%s-%d", theme, v.width)
 }
 
-// A tab is one page of a browser. What the browser complains of is kept.
+// A tab is one page of a browser. It keeps the complaints of the browser.
 type tab struct {
 	t   *testing.T
 	ctx context.Context

@@ -60,8 +60,9 @@ func openHostileShop(t *testing.T) *shop {
 	return s
 }
 
-// Whatever runs, workflows, nodes, labels and values are called, every kind of page can be read on a telephone: nothing of it is taken
-// for HTML, nothing is cut or stands on other texts, axe-core finds nothing, and a value of a megabyte does not make a page long.
+// Runs, workflows, nodes, labels and values may have any name, and every kind of page can be read on a telephone: nothing of it is
+// taken for HTML, nothing is cut or stands on other texts, axe-core finds nothing, and a value of a megabyte does not make a page
+// long.
 func TestHostileNames(t *testing.T) {
 	s := openHostileShop(t)
 	p := openTab(t, openBrowser(t), view{width: 360})

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// overlaps returns texts that stand on others, of which nobody can read either.
+// overlaps returns texts that stand on others, so that nobody can read either.
 func (p *tab) overlaps() []string {
 	p.t.Helper()
 	return evaluate[[]string](p, `(() => {
@@ -56,7 +56,7 @@ func TestTicksHaveRoom(t *testing.T) {
 	}
 }
 
-// What a bar of a timeline says stands in its shape and in words, and not in its colour alone.
+// A bar of a timeline says what it says by its shape and in words, and not by its colour alone.
 func TestBarsHaveShapesAndWords(t *testing.T) {
 	s := openShop(t, forAnn())
 	p := openTab(t, openBrowser(t), view{width: 1400})

@@ -81,7 +81,8 @@ func (p *tab) keepPicture(name string, width, height int64) {
 	require.NoError(p.t, os.WriteFile(filepath.Join(*pictures, name+".png"), out.Bytes(), 0o600))
 }
 
-// fewColors returns a picture with its 256 most frequent colours, of which each other one becomes the nearest.
+// fewColors returns a picture with its 256 most frequent colours; each other colour becomes the nearest of
+// these.
 func fewColors(from image.Image) *image.Paletted {
 	counts := map[color.RGBA]int{}
 	bounds := from.Bounds()

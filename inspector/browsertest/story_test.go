@@ -215,8 +215,8 @@ func documentedKeys(t *testing.T) (keys []string) {
 	return keys
 }
 
-// typing is an action that types keys as a keyboard does: what a page makes of a key, it has no
-// text any more. Those of chromedp.KeyEvent have.
+// typing is an action that types keys as a keyboard does: if the page itself acts on a key, that
+// types no text. With chromedp.KeyEvent it does.
 func typing(keys string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
 		for _, r := range keys {

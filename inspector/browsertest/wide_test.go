@@ -16,8 +16,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// TestAWideRun: the pages of a live fan-out of 10,000, of which half have arrived, are small
-// and quick.
+// TestAWideRun: the pages of a live fan-out of 10,000 are small and quick when half of it has arrived.
 func TestAWideRun(t *testing.T) {
 	s := openShop(t, inspector.Options{})
 	s.start(t, "wide", "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, 10_000)})

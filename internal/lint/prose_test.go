@@ -34,7 +34,7 @@ var plainFolders = []string{
 }
 
 // plainModules are the modules in folders; all of their comments have been read.
-var plainModules = []string{"nats", "nats/test"}
+var plainModules = []string{"nats", "nats/test", "inspector/browsertest"}
 
 // plainPages are the pages that have been read.
 var plainPages = []string{
