@@ -121,7 +121,7 @@ func object(t testing.TB, text string) map[string]any {
 	return out
 }
 
-// What can be read of a run that waits, through a handler without a hook.
+// A handler without a hook answers everything about a run that waits.
 func TestReadARun(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	startOrder(t, e, "order-1")
@@ -300,8 +300,8 @@ func TestRights(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 }
 
-// Who may not see values sees none of them, wherever they stand; who sees redacted ones sees no
-// others.
+// A caller who may not see values sees none of them, wherever they stand; a caller who sees
+// redacted ones sees no others.
 func TestNoValueIsShown(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	startOrder(t, e, "order-1")

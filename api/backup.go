@@ -36,7 +36,7 @@ type BackedUp struct {
 type Followed struct {
 	At      time.Time `json:"at,omitzero"`   // as of when the copy is like the directory
 	Waiting int       `json:"waiting"`       // transactions that it has not got yet
-	Base    time.Time `json:"base,omitzero"` // when its last base was made; zero: there is none yet
+	Base    time.Time `json:"base,omitzero"` // when its last base was made; zero without a base yet
 	Failure string    `json:"failure,omitzero"`
 }
 

@@ -32,8 +32,8 @@ func (b *slowBody) Read(p []byte) (int, error) {
 
 func (b *slowBody) Close() error { return nil }
 
-// Bodies have the size of what is expected in them, and together a bound of which one caller has a part. What is held is given back when
-// the request is answered.
+// Each body is bounded by what is expected in it. All of them have a bound together, and each caller has a part of that. A request gives
+// its bytes back when it is answered.
 func TestBodiesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{})

@@ -68,7 +68,7 @@ type signalPage struct {
 }
 
 // listSignals answers the signals that the run keeps until a token takes them, by their sequence.
-// One that is taken between two pages is in none of the later ones.
+// A signal that is taken between two pages is not on the later ones.
 func (c *call) listSignals() error {
 	after, limit, err := c.readPosition()
 	if err != nil {

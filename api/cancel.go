@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// cancelRun cancels a run. For the engine it is no error that the run has ended, so that a repeated call is none: whoever
-// asks here is told if it has ended otherwise than by being cancelled.
+// cancelRun cancels a run. The engine reports no error for a run that has ended, so that a call may be repeated; here the
+// caller is told if the run has ended otherwise than by being cancelled.
 func cancelRun(ctx context.Context, p *performer, _ *Operation) error {
 	if err := p.engine.Cancel(ctx, p.run, ""); err != nil {
 		return err

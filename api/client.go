@@ -36,8 +36,8 @@ type Client struct {
 }
 
 // Dial returns a client of the engine that has a directory open with Options.Socket. Close it. It
-// fails with ErrNoEngine if there is none. It asks the engine once, so that a socket which a killed
-// engine has left behind is found here and not by the first act.
+// fails with ErrNoEngine if no engine answers. It asks the engine once, so that a socket which a
+// killed engine has left behind is found here and not by the first act.
 func Dial(ctx context.Context, dir string) (*Client, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, dir) }
 	c := NewClient("http://localhost", &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 30 * time.Second}})

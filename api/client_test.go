@@ -44,7 +44,7 @@ var clientCalls = []clientCall{
 	}},
 }
 
-// Of a call that changes something, was sent, and has no answer of an engine, nobody knows what came of it.
+// The outcome of a call that changes something is unknown if it was sent and no engine has answered it.
 func TestACallWithoutAnAnswer(t *testing.T) {
 	for what, answer := range map[string]http.HandlerFunc{
 		"broken": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },

@@ -74,8 +74,8 @@ func (w heldWriter) Write(text []byte) (int, error) {
 	return w.ResponseRecorder.Write(text)
 }
 
-// Who may look does not have more runs in memory at once than is good for the engine, and keeps nobody else from
-// looking, nor itself from what costs little.
+// A caller who may look does not have more runs in memory at once than is good for the engine, and keeps nobody
+// else from looking, nor itself from what costs little.
 func TestReadersOfWholeRunsAreBounded(t *testing.T) {
 	const get, post = http.MethodGet, http.MethodPost
 	for _, c := range []struct{ method, path, body string }{

@@ -41,8 +41,8 @@ func decodeAct(text []byte, do string) (*Operation, error) {
 		}
 	}
 	switch {
-	// These are the mistakes that would otherwise be done in silence: two targets of which one is
-	// ignored, and no time that passes.
+	// These mistakes would otherwise pass in silence: one of two targets is ignored, or no time
+	// passes.
 	case kind.ofToken && a.Token != 0 && a.Node != "":
 		return nil, invalidf("%s is done to a token: name it or its node, not both", do)
 	case slices.Contains(kind.fields, "group") && a.Group == "":
@@ -50,7 +50,7 @@ func decodeAct(text []byte, do string) (*Operation, error) {
 	case do == actElapse && a.Elapse == "":
 		return nil, invalidf("elapse must say how much time passes")
 	}
-	// Of a path the text has no Do; from here on everybody finds it there.
+	// A text whose path names the act has no Do; from here on everybody finds it there.
 	a.Do = do
 	return &a, nil
 }

@@ -31,7 +31,7 @@ type Forked struct {
 
 // A ForkResult is what a task that was out comes to in a fork.
 type ForkResult struct {
-	Token  workflow.TokenID `json:"token,omitzero"` // whose task it is, or
+	Token  workflow.TokenID `json:"token,omitzero"` // that has the task, or
 	Node   workflow.NodeID  `json:"node,omitzero"`  // the node, where one task is out
 	Output json.RawMessage  `json:"output,omitzero"`
 }

@@ -90,9 +90,9 @@ func newServer(s *server) http.Handler {
 }
 
 // serveRoute identifies the caller, and serves. The order is from cheap to dear: the query, who
-// asks, the rights, then the bounds on that caller. Whoever lacks a right takes no place from
-// others. It is the one place that answers errors of serve functions: one that has begun its own
-// answer returns nil.
+// asks, the rights, then the bounds on that caller. A caller who lacks a right takes no place
+// from others. It is the one place that answers errors of serve functions: a function that has
+// begun its own answer returns nil.
 func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	c := &call{server: s, w: w, r: q}
 	err := c.checkQuery(r.params)

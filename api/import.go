@@ -28,8 +28,8 @@ type Import struct {
 const importTime = 10 * time.Minute
 
 // importRun makes a run of a recorded one: 201, or 200 if it was made so before. It takes the right
-// Files, since From is a path on the machine of the engine. What cannot be read there is a mistake
-// of the request (400), while a run that the file does not have is 404.
+// Files, since From is a path on the machine of the engine. A file that cannot be read there is a
+// mistake of the request (400), while a run that the file does not have is 404.
 func (c *call) importRun() error {
 	q := c.query()
 	dry := q.flag("dryRun")

@@ -16,9 +16,9 @@ import (
 // does not end is cut off after 5 s.
 func Local(e *pawl.Engine, l net.Listener) { LocalWith(nil)(e, l) }
 
-// LocalWith is Local with pages beside the API, as inspector.Local has them: what pages returns for the engine
-// answers the requests for all paths but /v1/, /healthz and /readyz. nil is none. The contexts of its requests are
-// done when the listener is closed.
+// LocalWith is Local with pages beside the API, as inspector.Local has them: the handler that pages returns for
+// the engine answers the requests for all paths but /v1/, /healthz and /readyz. With nil there are no pages. The
+// contexts of its requests are done when the listener is closed.
 func LocalWith(pages func(*pawl.Engine) http.Handler) func(*pawl.Engine, net.Listener) {
 	return func(e *pawl.Engine, l net.Listener) {
 		if l == nil {

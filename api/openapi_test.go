@@ -164,7 +164,8 @@ func checkBody(t testing.TB, place []string, body []byte) {
 
 var braces = regexp.MustCompile(`\\\{\w+\\\}`)
 
-// pathOf returns the path of the document that a request is for; "" if there is none.
+// pathOf returns the path of the document that a request is for; "" if the document has no such
+// path.
 func pathOf(d *openDocument, escaped string) string {
 	for path := range d.Paths {
 		if regexp.MustCompile("^" + braces.ReplaceAllString(regexp.QuoteMeta(path), "[^/]+") + "$").MatchString(escaped) {

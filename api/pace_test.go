@@ -46,7 +46,7 @@ func TestRequestsOfACallerAreSpaced(t *testing.T) {
 	})
 }
 
-// Without a word of the host there is a rate, and a negative one is none.
+// Without a word of the host there is a rate, and a negative rate does not limit.
 func TestRatesOfHostsThatSayNothing(t *testing.T) {
 	for _, c := range []struct {
 		rate api.Rate

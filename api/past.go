@@ -37,7 +37,7 @@ func (c *call) lastRecord(id workflow.RunID) (int64, error) {
 }
 
 // recordNamed returns the record of a run that a parameter names; the highest there can be if the
-// query has none. One that the run does not have is refused.
+// query has none. It refuses a record that the run does not have.
 func (c *call) recordNamed(q *query, name string, id workflow.RunID) (int64, error) {
 	at := q.number(name)
 	if q.err == nil && at == 0 && q.textOf(name) != "" {

@@ -78,8 +78,8 @@ transitions:
 	}
 }
 
-// A request whose dryRun is false is no dry run: it takes no place from those that read a whole run. One that is neither true nor false is
-// refused by every route that has it.
+// A request whose dryRun is false is no dry run: it takes no place from those that read a whole run. Every route that has it refuses a
+// value that is neither true nor false.
 func TestWhatIsADryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := openEngine(t, pawl.Options{})

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-run/pawl"
 )
 
-// What a request lacks, or says twice, is told in the words of the request, and nothing is done.
+// A refusal says in the words of the request what this lacks, or says twice, and nothing is done.
 func TestWhatARequestLacks(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	startOrder(t, e, "order-1")

@@ -74,7 +74,7 @@ func TestRevisionsOfARun(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }
 
-// What is published is listed by pages, each with a cursor to the next one, and as lines.
+// Published definitions are listed by pages, each with a cursor to the next one, and as lines.
 func TestPagesOfDefinitions(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	for _, name := range []string{"b", "a@1", "a"} {

@@ -13,8 +13,8 @@ import (
 )
 
 // Rights are what a caller may see and do, any number of them together. They are a set of bits;
-// each route names those that it needs, all of which a caller must have. One right does not bring
-// another: Define without Act cannot start a run.
+// each route names the rights that it needs, and a caller must have all of them. One right does
+// not bring another: Define without Act cannot start a run.
 type Rights uint8
 
 // The rights. Without one nothing but the health of the engine is told.

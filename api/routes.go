@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What lists take to choose and to page.
+// The parameters by which lists choose and page.
 var (
 	// A batch takes the parameters of a list, but no order: it goes from the oldest run on, as its
 	// cursor does.

@@ -13,10 +13,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A viewer shows a caller what it may see of a run. What it gets belongs to the engine, and is
-// copied where something is left out. Every answer about a run goes through one of its show
-// methods: a new field that holds a value, or a text that may quote one, must be left out here, or
-// it is seen by callers without Values. The zero rights see nothing.
+// A viewer shows a caller what it may see of a run. The values that it gets belong to the engine;
+// it copies them where it leaves something out. Every answer about a run goes through one of its
+// show methods: a new field that holds a value, or a text that may quote one, must be left out
+// here, or it is seen by callers without Values. The zero rights see nothing.
 type viewer struct {
 	run    workflow.RunID
 	rights Rights
@@ -226,8 +226,8 @@ func (v *viewer) showArrival(a *replay.Arrival) *replay.Arrival {
 }
 
 // showExplanation returns an explanation as it is shown. x is a copy whose slices are not: they are
-// cloned before an element is replaced. What lies below is of other runs, so the hook is asked in
-// the name of each.
+// cloned before an element is replaced. The failures below are of other runs, so the hook is asked
+// in the name of each.
 func (v *viewer) showExplanation(x pawl.Explanation) pawl.Explanation {
 	x.Failure, x.Failed, x.Waits = v.showFailure(x.Failure), slices.Clone(x.Failed), slices.Clone(x.Waits)
 	for i := range x.Failed {

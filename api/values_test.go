@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What a caller may not see is left out of what is shown, and stays in what others are shown.
+// An answer leaves out what its caller may not see, and the answers to others keep it.
 func TestAnEventIsShownByACopy(t *testing.T) {
 	data := func() map[string]any {
 		return map[string]any{"key": "k", "message": "at 4111", "error": map[string]any{"code": "closed", "message": "at 4111"}}

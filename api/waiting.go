@@ -71,9 +71,9 @@ func (c *call) listDeadLetters() error {
 	return c.reply(deadLetterPage{page, more, cursor})
 }
 
-// readWaiting returns a page of what waits for people, and the cursor of the next one. What a page
-// began behind can be answered meanwhile, since the cursor names it and needs it no more; only a
-// run that was purged is where nobody knows how to go on.
+// readWaiting returns a page of what waits for people, and the cursor of the next one. The last
+// entry of a page can be answered meanwhile, since the next page begins behind its place and not
+// behind the entry itself; only if its run was purged is the cursor refused.
 func readWaiting[T any](list iter.Seq2[T, error], limit int, targetOf func(*T) pawl.Target, show func(*T) any) (page []any, more bool, cursor string, err error) {
 	found, more, err := readPage(list, limit)
 	stopped := (*pawl.EffortError)(nil)
@@ -121,8 +121,8 @@ func (q *query) deadLetterFilter() pawl.DeadLetterFilter {
 	}
 }
 
-// tokenAfter returns the token of a cursor; the zero value if there is none. Token 0 is before the
-// first of its run, as a filter of a Go program says it that has After alone.
+// tokenAfter returns the token of a cursor; the zero value without a cursor. Token 0 is before the
+// first of its run, as in the filter of a Go program that has After alone.
 func (q *query) tokenAfter() pawl.Target {
 	text := q.textOf("cursor")
 	if text == "" {

@@ -40,9 +40,9 @@ type addCommand struct {
 	actFlag
 }
 
-// runCommand adds one branch after the other. What would come of several is tried one after the
-// other as well. Each branch is an act of its own, and so a record of its own. In a dry run they
-// must be tried on one copy, since the second branch may be refused only because of the first.
+// runCommand adds one branch after the other. A dry run tries them one after the other as
+// well. Each branch is an act of its own, and so a record of its own. The dry run must try
+// them on one copy, since the second branch may be refused only because of the first.
 func (c *addCommand) runCommand(ctx context.Context, con *console) error {
 	items := make([]json.RawMessage, max(len(c.Item), 1))
 	for i, text := range c.Item {

@@ -130,8 +130,8 @@ func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reac
 	return runs, nil
 }
 
-// checkArchive reads an archive from its beginning to its end: it must have so many runs, all of
-// which have ended. It is the last look before what cannot be undone, so it plans every run again
+// checkArchive reads an archive from its beginning to its end: it must have so many runs, and all
+// must have ended. It is the last look before what cannot be undone, so it plans every run again
 // and does not trust that the export ended well.
 func checkArchive(path string, want int) error {
 	have := 0

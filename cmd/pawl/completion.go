@@ -135,7 +135,7 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 	return nil
 }
 
-// completeFlag returns the values of a flag. Of a list of statuses the last is completed, behind those that are there.
+// completeFlag returns the values of a flag. In a list of statuses it completes the last one, and keeps those before it.
 func completeFlag(chosen *kong.Node, f *kong.Flag, last string) []string {
 	if f.Name != "status" {
 		return f.EnumSlice()

@@ -28,9 +28,9 @@ func isRunsFile(path string) bool {
 }
 
 // openExhibit opens the runs of a file as an engine would have them that is closed: in a directory
-// of their own, which is removed in the end. What would change them is refused. So every command
-// that looks at runs works on an export as on a directory, without code of its own. The client may
-// only read; carry may do more, and whoever uses it narrows its requests.
+// of their own, which is removed in the end. Acts that would change them are refused. So every
+// command that looks at runs works on an export as on a directory, without code of its own. The
+// client may only read; carry may do more, and its users narrow their requests.
 func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error) {
 	if err := checkRunsFile(f.Dir); err != nil {
 		return nil, fmt.Errorf("%w, and no engine directory", err)

@@ -60,7 +60,7 @@ func hostileExport(t *testing.T) string {
 	return path
 }
 
-// hostileDirectory makes a directory with runs whose values and failures are evil, of which one is parked.
+// hostileDirectory makes a directory with runs whose values and failures are evil; one of them is parked.
 func hostileDirectory(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -84,7 +84,8 @@ func hostileDirectory(t *testing.T) string {
 	return dir
 }
 
-// Whatever is in an export that somebody else has written: no command lets it reach the terminal as more than text.
+// An export that somebody else has written may hold anything: no command lets it reach the terminal as more than
+// text.
 func TestHostileTextsStayTexts(t *testing.T) {
 	path, dir := hostileExport(t), hostileDirectory(t)
 	for _, args := range [][]string{

@@ -115,8 +115,8 @@ func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, i
 	return err
 }
 
-// tellSum says what was done in all, or would be: purge. A run of which nobody knows weighs more
-// than one that stays.
+// tellSum says what was done in all, or would be in a dry run; what names that, such as purge. A
+// run with an unknown outcome weighs more than a run that stays.
 func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what string) error {
 	if !c.JSON {
 		text := "purged: "

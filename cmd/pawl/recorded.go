@@ -105,8 +105,8 @@ type gathered struct {
 }
 
 // eachRecording calls do with the recordings that some names stand for, and says which cannot be
-// read: with errAbsent if all of those are not there, else with errFiles. What went wrong is the
-// error itself if it is all that there is. It goes on after a recording that cannot be read, since
+// read: with errAbsent if all of those are not there, else with errFiles. If there is nothing but
+// one error, it returns that error itself. It goes on after a recording that cannot be read, since
 // a check of a directory is about all of its runs. The first error is kept back: if it stays the
 // only thing, the command prints it as its own, and not twice.
 func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []string, do func(*replay.Recording) error) (g gathered, failed error) {
@@ -217,8 +217,8 @@ func lockedDirectory(dir string, err error) string {
 }
 
 // askRecordings asks the engine that has a directory open for a run, or with "" for all. locked is
-// the error if it does not answer. What the engine gives is as of the moment of its export, run by
-// run: two runs of one directory may be of different instants.
+// the error if it does not answer. The engine gives each run as of the moment of its export: two
+// runs of one directory may be of different instants.
 func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked error, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		client, err := api.Dial(ctx, dir)

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
-// What pawl run has in a directory is reached by the other commands while it goes on.
+// The other commands reach the run that pawl run has in a directory while it goes on.
 func TestRunIsReached(t *testing.T) {
 	program, err := exec.LookPath("pawl") // that of this binary
 	require.NoError(t, err)

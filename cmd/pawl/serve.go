@@ -97,7 +97,7 @@ func (e *reached) checkPages(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_ = answer.Body.Close() // of which nothing is read
+	_ = answer.Body.Close() // nobody reads it
 	if answer.StatusCode != http.StatusOK {
 		return errNoPages
 	}

@@ -176,7 +176,7 @@ func TestServeForReading(t *testing.T) {
 	require.Equal(t, exitDone, <-s.ended)
 }
 
-// What cannot be served says why and what to do.
+// A directory that cannot be served is refused with why, and with what to do.
 func TestServeRefuses(t *testing.T) {
 	e, dir := startWaiting(t, pawl.Options{Socket: api.Local})
 	taken := serveDir(t, func() string {
@@ -236,7 +236,7 @@ func TestServeAnExport(t *testing.T) {
 	require.Empty(t, entries, "nothing is left behind")
 }
 
-// Of runs without values nothing is explained or tried on their pages, since other values would decide otherwise.
+// The pages of runs without values explain and try nothing, since other values would decide otherwise.
 func TestServeWithoutValues(t *testing.T) {
 	e, dir := startWaiting(t, pawl.Options{})
 	require.NoError(t, e.Close(t.Context()))

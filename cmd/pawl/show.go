@@ -80,7 +80,8 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 	}
 }
 
-// maxShown is how many live tokens are shown one by one. Of more, the nodes are shown at which they are.
+// maxShown is how many live tokens are shown one by one. If there are more, the nodes are shown at which
+// they are.
 const maxShown = 10
 
 // printWaits writes the tokens that live, or how many of them there are at each node.

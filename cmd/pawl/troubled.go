@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A troubled counts the runs of a command about many that could not be read, each of which it names beside the answer. The zero value has
+// A troubled counts the runs of a command about many that could not be read, and names each of them beside the answer. The zero value has
 // none.
 type troubled struct{ runs int }
 

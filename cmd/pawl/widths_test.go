@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// unshown are the commands of which no script has what they print: why.
+// unshown are the commands whose output is in no script, each with the reason.
 var unshown = map[string]string{
 	"completion": "a program for a shell, whatever the width",
 	"restore":    "times of a copy that follows an engine",
@@ -19,7 +19,7 @@ var unshown = map[string]string{
 	"worker":     "addresses, until it is interrupted",
 }
 
-// What every command prints stands in a script, at 80 columns and at 160.
+// The output of every command stands in a script, at 80 columns and at 160.
 func TestEveryCommandAtTwoWidths(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
 	require.NoError(t, err)

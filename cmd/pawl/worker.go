@@ -224,8 +224,8 @@ func (c *workerCommand) checkAddress(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// readToken returns the token of the pools: that of the file, else that of PAWL_WORKER_TOKEN; "" is
-// none. A file with more than one line is refused: it is probably another file.
+// readToken returns the token of the pools: that of the file, else that of PAWL_WORKER_TOKEN; ""
+// without either. A file with more than one line is refused: it is probably another file.
 func (c *workerCommand) readToken() (string, error) {
 	if c.TokenFile == "" {
 		return os.Getenv("PAWL_WORKER_TOKEN"), nil

@@ -8,7 +8,8 @@ import (
 )
 
 // whileWorking does something that may take long, and says on a terminal for how long it has
-// been at it, from the first second on. What it does may write to the console, but not read from it.
+// been at it, from the first second on. The function do may write to the console, but not read from
+// it.
 func (con *console) whileWorking(what string, do func() error) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
