@@ -23,6 +23,8 @@ type tokenRow struct {
 	Due     instant
 	Failure string
 	Details string
+	Now     string  // of a task that is out: who performs it, or for what it is queued
+	Since   instant // when that began
 }
 
 // rowOfToken describes a token. Branch is "" of one that is in none.
@@ -36,6 +38,14 @@ func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
 	}
 	if t.Details != nil {
 		row.Details = v.valueAt(v.id, "details", t.Details, smallValue).Text
+	}
+	switch {
+	case t.Queued != nil:
+		row.Now, row.Since = t.Queued.Reason(), v.instantOf(t.Queued.Since)
+	case t.Executing && t.Worker != "":
+		row.Now, row.Since = "performed by "+t.Worker, v.instantOf(t.Since)
+	case t.Executing:
+		row.Now, row.Since = "performed", v.instantOf(t.Since)
 	}
 	return row
 }
@@ -194,6 +204,9 @@ func (v *viewer) viewToken() (any, error) {
 	}
 	if err := v.addHistory(&data, t); err != nil {
 		return nil, err
+	}
+	if last := len(data.Attempts) - 1; t.Queued != nil && last >= 0 {
+		data.Attempts[last].Word = "queued" // it has been dispatched, and nobody performs it
 	}
 	// Of a live token the answer for the run says why it waits, if that is at hand or soon worked out. The page is complete without it.
 	if t.Live() && !v.redacted {

@@ -24,7 +24,10 @@ type Queued struct {
 }
 
 // String says it in words.
-func (q Queued) String() string {
+func (q Queued) String() string { return q.Reason() + ", since " + q.Since.UTC().Format(time.RFC3339) }
+
+// Reason says in words for what it waits and at which place, but not since when.
+func (q Queued) Reason() string {
 	text := map[string]string{
 		QueuedForSlot: "queued for a slot of the engine", QueuedForType: "queued for the limit of its type", QueuedForRate: "queued for the rate of its type",
 		QueuedForTenant: "queued for the limit of its tenant", QueuedForResults: "queued until results of its run are committed", QueuedForWorker: "queued for a worker",
@@ -32,5 +35,5 @@ func (q Queued) String() string {
 	if q.Place > 0 {
 		text += fmt.Sprintf(", %d of %d in line", q.Place, q.Of)
 	}
-	return text + ", since " + q.Since.UTC().Format(time.RFC3339)
+	return text
 }

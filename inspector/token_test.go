@@ -1,0 +1,59 @@
+package inspector_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The page of a token, and the list of them, say who performs its task, or for what it is queued.
+func TestTokenSaysWhatItIsQueuedFor(t *testing.T) { synctest.Test(t, testTokenQueued) }
+
+func testTokenQueued(t *testing.T) {
+	work := func(ctx context.Context, _ pawl.Task) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Concurrency: 1, Executor: pawl.Handlers{"work": work}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, engine.Close(context.Background())) }()
+	handler := inspector.Handler(engine, inspector.Options{Name: "test"})
+	see := func(view string) string {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/run/r?view="+view, nil)
+		r.RemoteAddr = "127.0.0.1:7"
+		handler.ServeHTTP(w, r)
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		return textOf(t, w.Body.String())
+	}
+	def := parse(t, "name: w\nstart: s\nnodes: [{id: s}, {id: a, task: work}]\ntransitions: [{from: s, to: a, spawnCount: 3}]\n")
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+	synctest.Wait()
+	queued, running := 0, 0
+	for token, err := range engine.Tokens(t.Context(), "r", pawl.TokenFilter{Status: []workflow.TokenStatus{workflow.Dispatched}}) {
+		require.NoError(t, err)
+		page := see("token&token=" + token.ID.String()[1:])
+		if token.Executing {
+			running++
+			require.Contains(t, page, "performed, since now")
+			require.Contains(t, page, "1 running")
+			continue
+		}
+		queued++
+		require.Regexp(t, `queued for a slot of the engine, [12] of 2 in line, since now`, page)
+		require.Contains(t, page, "1 queued", "its attempt")
+	}
+	require.Equal(t, []int{1, 2}, []int{running, queued})
+	list := see("tokens")
+	require.Contains(t, list, "queued for a slot of the engine, 1 of 2 in line, since now")
+	require.Contains(t, list, "queued for a slot of the engine, 2 of 2 in line, since now")
+	require.Contains(t, list, "performed, since now")
+}
