@@ -24,10 +24,10 @@ type BackupInfo = store.BackupInfo
 // runs are removed only when the backup has ended, so that it needs some room in
 // the directory too. Blobs are copied unless Options.Blobs keeps them elsewhere.
 //
-// What is damaged in the original is left out and listed in the result: look at
-// it. In the copy the runs continue from the moment of the backup, so the tasks of
-// later steps are executed again. Errors: ErrInvalid (something is there already,
-// or it is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
+// Backup leaves out what is damaged in the original, and lists it in the result:
+// look at it. In the copy the runs continue from the moment of the backup, so the
+// tasks of later steps are executed again. Errors: ErrInvalid (something is there
+// already, or it is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
 func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return BackupInfo{}, err

@@ -266,8 +266,8 @@ func (p *blobPins) freezeBlobs() (thaw func()) {
 	}
 }
 
-// collectBlob removes a blob, unless it is pinned. Whoever pins it afterwards finds
-// it gone.
+// collectBlob removes a blob, unless it is pinned. A caller who pins it afterwards
+// finds it gone.
 func (p *blobPins) collectBlob(hash string, remove func() (bool, error)) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,7 +22,7 @@ type BranchView struct {
 	Live    int               `json:"live,omitzero"`    // live tokens in it and in the groups within it
 	Failure *workflow.Failure `json:"failure,omitzero"` // of a branch that failed
 	Item    any               `json:"item,omitzero"`    // the element that it was made for
-	// What it has written itself, until its join has fired: nil if nothing.
+	// The state and output that it has written itself, until its join has fired: nil if nothing.
 	State  map[string]any `json:"state,omitzero"`
 	Output map[string]any `json:"output,omitzero"`
 }

@@ -17,12 +17,11 @@ import (
 // it leaves handlers behind, it is a *LeftBehindError: all else is closed. Further
 // calls wait for the first until their own ctx is done, and return the same.
 //
-// A disk that does not answer, or a run that computes, is waited for until 5 s after ctx is done: then Close
-// returns the cause of ctx, in words that say what it waits for, and continues in the background. Until it has come to its
-// end, which a further call waits for, the directory is in use. What it waits for is told in
-// the log after 10 s as well, and again after twice the time.
-// The first call shuts down in a goroutine, because a disk that hangs must not keep Close from
-// returning when its time is over.
+// Close waits for a disk that does not answer, or a run that computes, until 5 s after ctx is done: then it returns the
+// cause of ctx, in words that say what it waits for, and continues in the background. The directory is in use until that
+// has ended; a further call waits for it. The log says as well what Close waits for, after 10 s, and again after twice the
+// time. The first call shuts down in a goroutine, because a disk that hangs must not keep Close from returning when its
+// time is over.
 func (e *Engine) Close(ctx context.Context) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err

@@ -2,8 +2,8 @@ package pawl
 
 import "github.com/pawl-run/pawl/store"
 
-// A Codec stands between values and the disk; package aesgcm has one that encrypts. What the
-// engine has in memory, what expressions work on and what tasks and callers get is plain.
+// A Codec stands between values and the disk; package aesgcm has one that encrypts. Values are plain
+// in the engine's memory, in expressions, and for tasks and callers.
 //
 // Encoded are, each with the id of the key: every record of a run's journal, that is
 // inputs, results, signals, votes with their comments, failures, heartbeat details, metadata and
@@ -16,8 +16,8 @@ import "github.com/pawl-run/pawl/store"
 // In clear remain the ids and labels of runs, and which is whose child; names, versions and hashes of
 // definitions; statuses, instants, sizes and counts; in the lists the ids of nodes, task types and the
 // codes of dead letters; keys of outcomes, as of Once; and the hashes of blobs, by which somebody
-// who guesses a content sees that the guess is right. Do not put secrets there. What tasks log
-// is theirs.
+// who guesses a content sees that the guess is right. Do not put secrets there. The engine does not
+// encode what tasks log.
 //
 // A Codec must lose nothing: Decode returns what Encode was given, since runs are
 // replayed from what is stored. So it cannot redact; what must never be stored does not belong into
@@ -31,10 +31,10 @@ type Codec interface {
 	// underscores; Open fails otherwise. It is stored in clear with all that Encode returns,
 	// and must not change while an engine has the codec.
 	KeyID() string
-	// Encode returns what is stored in place of plain. The place says what it is and of
-	// which run; Decode gets the same. A codec that authenticates the place binds the bytes to it,
-	// so that what is of one run cannot be put into another. If Encode fails the commit does, as
-	// with a disk that fails, and is tried again later. At most 1 MiB may come of 16 KiB.
+	// Encode returns what is stored in place of plain. The place says what it is and to which run
+	// it belongs; Decode gets the same. A codec that authenticates the place binds the bytes to
+	// it, so that the bytes of one run cannot be put into another. If Encode fails the commit
+	// does, as with a disk that fails, and is tried again later. At most 1 MiB may come of 16 KiB.
 	Encode(place string, plain []byte) (stored []byte, err error)
 	// Decode returns what Encode was given, under whichever key it was stored. It fails if it
 	// lacks that key, or if stored is not what Encode returned for this place; nothing is then
@@ -42,9 +42,9 @@ type Codec interface {
 	Decode(keyID, place string, stored []byte) (plain []byte, err error)
 }
 
-// A SealedError says that a value was stored with a Codec and cannot be read. Its KeyID is that of
-// the key that it needs, its Place says what it is and of which run, and its Err is what the codec says,
-// nil if there is no codec. Nothing is lost: with the key it can be read again.
+// A SealedError says that a value was stored with a Codec and cannot be read. Its KeyID is that of the
+// key that it needs, its Place says what it is and to which run it belongs, and its Err is what the
+// codec says, nil if there is no codec. Nothing is lost: with the key it can be read again.
 type SealedError = store.SealedError
 
 // ErrSealed says that a value was stored with a Codec and cannot be read: Options.Codec

@@ -53,8 +53,8 @@ func ownDefinition(g *workflow.Graph) (*workflow.Definition, error) {
 	return workflow.Boundless().ParseJSON([]byte(g.JSON))
 }
 
-// Revision returns the definition that a run had at one of its revisions: 1 is what it began with,
-// 2 what the first patch made of it, and so on. Those after the first are looked for in its journal.
+// Revision returns the definition that a run had at one of its revisions: 1 is what it began with, 2
+// what the first patch made of it, and so on. It looks for revisions after the first in the journal.
 // Errors: ErrInvalid (there is no such revision yet), ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) (*workflow.Definition, error) {
 	if err := e.checkUsable(ctx); err != nil {

@@ -23,11 +23,11 @@ type ExportOptions struct {
 // nothing around it: their definitions and their journals, line by line in JSON, with a checksum
 // at the end. pawl replay, step, diff, why and coverage read it, wherever it is; exports may be put one
 // behind the other into one file. Each run is as of one of its commits; of a live one the export is as of
-// now. What Options.Codec seals stands there in clear text. Without ExportOptions.Blobs there are only references to blobs
-// in it; what was handed over with a result and not kept when the run ended is not in it either way.
+// now. The export has in clear text what Options.Codec seals. Without ExportOptions.Blobs there are only references to
+// blobs in it; what was handed over with a result and not kept when the run ended is not in it either way.
 //
-// What was written is not an export, and is not taken for one, until Export has returned nil.
-// Errors: ErrRunNotFound, ErrCorrupt, *blob.Error, that of w, the cause of ctx.
+// Until Export has returned nil, the text is not an export, and is not taken for one. Errors: ErrRunNotFound,
+// ErrCorrupt, *blob.Error, that of w, the cause of ctx.
 func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o ExportOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 )
 
 // A TaskError is an error that a handler chooses a code for. Definitions catch
-// it by Code; a retry policy retries it if it is Retryable. Of Code 256 bytes
-// are kept, of Message, as of any error's text, 16 KiB, and what is not UTF-8 is
-// replaced.
+// it by Code; a retry policy retries it if it is Retryable. The engine keeps 256
+// bytes of Code, and 16 KiB of Message, as of any error's text, and replaces
+// what is not UTF-8.
 //
 // RetryAfter, if it is more than 0, is how long the next attempt waits, in place of the
 // delay of the node's retry policy: at most MaxRetryAfter, which is taken for anything

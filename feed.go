@@ -14,11 +14,11 @@ import (
 // A Feed publishes the events of runs, to a broker or to whatever else takes them. Package pawlnats
 // has one for NATS JetStream. See docs/feed.md.
 type Feed interface {
-	// Publish returns nil when whoever takes the message has it for good. After an error it is
+	// Publish returns nil when its receiver has the message for good. After an error it is
 	// published again, and the later ones of its run wait for that. It is called by up to
 	// FeedLanes goroutines at once, with one message of a run at a time, and returns soon after
-	// ctx is done: after 30 s, or when the engine closes. What can never be published it answers
-	// with nil, or else the run's messages behind it wait for ever.
+	// ctx is done: after 30 s, or when the engine closes. It returns nil also for a message that
+	// can never be published, or else the run's messages behind it wait for ever.
 	Publish(ctx context.Context, m FeedMessage) error
 }
 
@@ -50,12 +50,12 @@ type FeedMessage struct {
 //
 // An event is kept in the directory in the transaction in which it happens, and deleted when it
 // was published. So each one is published at least once, after its commit, however often the
-// process is killed; those of a run in their order. One that comes again, after an error or a
-// kill, comes before all those of its run that were not published yet.
+// process is killed; those of a run in their order. An event that comes again, after an error
+// or a kill, comes before all those of its run that were not published yet.
 //
-// What commits while nobody is to publish it is not kept: events from before the first Open
-// with a Feed, and those that a fork has in common with the run it is of, are not published. The
-// events of a run that is purged stay until they are.
+// Events that commit while nobody is to publish them are not kept: those from before the first
+// Open with a Feed, and those that a fork has in common with its original, are not published.
+// The events of a run that is purged stay until they are.
 type FeedOptions struct {
 	// To publishes the events; nil publishes and keeps none, and costs nothing.
 	To Feed

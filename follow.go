@@ -16,16 +16,15 @@ import (
 // FollowOptions say where [Engine.Follow] keeps a copy of the engine directory.
 type FollowOptions struct {
 	// Log gets what is committed, and Bases complete copies of the directory from time to
-	// time, with the blobs that runs refer to. Both are required. What they hold is sealed as
-	// in the directory, but blobs: open a sealed store for those.
+	// time, with the blobs that runs refer to. Both are required. They hold everything sealed
+	// as in the directory, but blobs: open a sealed store for those.
 	Log   Log
 	Bases blob.Store
 	// Interval is how long a commit waits for others before it is sent; 0 is a second.
 	Interval time.Duration
 	// Rebase is after how long there is a new base, if anything has changed; 0 is an hour.
 	Rebase time.Duration
-	// Keep is for how long one can go back; 0 is a week. What is purged stays in the copy for
-	// as long.
+	// Keep is for how long one can go back; 0 is a week. The copy keeps purged runs for as long.
 	Keep time.Duration
 	// Report, which may be nil and must not block, is called whenever something was kept, or
 	// could not be kept and is tried again.
@@ -104,9 +103,9 @@ const (
 	followedBases = "bases"
 )
 
-// FollowFolder is Follow into a folder, which it makes if there is none: with the log in
-// log/ and the bases in bases/, which are sealed with Options.Codec. Log and Bases of o are
-// not used. [RestoreFolder] makes a directory of it. A folder inside of the engine directory is ErrInvalid.
+// FollowFolder is Follow into a folder, which it makes if it is missing: with the log in log/ and the bases
+// in bases/, which are sealed with Options.Codec. Log and Bases of o are not used. [RestoreFolder] makes a
+// directory of it. A folder inside of the engine directory is ErrInvalid.
 func (e *Engine) FollowFolder(ctx context.Context, folder string, o FollowOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err

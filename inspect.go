@@ -24,7 +24,7 @@ type Snapshot struct {
 	Version    int                `json:"version"`
 	Tenant     string             `json:"tenant,omitzero"`     // on whose behalf
 	Labels     map[string]string  `json:"labels,omitzero"`     // nil without
-	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
+	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run that it was forked from, and the record; zero if it was started
 	Revision   int                `json:"revision"`            // of its definition: 1, and one more for every patch
 	Seq        int64              `json:"seq"`                 // of the last record
 	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
@@ -35,7 +35,7 @@ type Snapshot struct {
 	Live       int                `json:"live"`                // tokens that are not terminal
 	Signals    int                `json:"signals,omitzero"`    // kept until somebody waits for them: Engine.Signals lists them
 
-	// What a run that has not ended has so far.
+	// These fields are of a run that has not ended.
 	OutputSoFar map[string]any      `json:"outputSoFar,omitzero"` // written to its output; nil if nothing is
 	Staged      []workflow.Artifact `json:"staged,omitzero"`      // artifacts that count when it completes, in the order in which they came
 	Remaining   []workflow.NodeID   `json:"remaining,omitzero"`   // of a dag: nodes that have neither ended nor been skipped, in the order of the definition
@@ -107,11 +107,12 @@ type RunSummary struct {
 	Seq        int64              `json:"seq"`                 // of the last record
 	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
 	Parent     workflow.RunID     `json:"parent,omitzero"`     // of a child run; "" without
-	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
+	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run that it was forked from, and the record; zero if it was started
 	Trouble    string             `json:"trouble,omitzero"`    // why nothing more can be said of the run: its row in the index is damaged
 }
 
-// summaryOf returns what a list says of a run. Of one with an instant that nothing can show it says that, in place of the instants.
+// summaryOf returns what a list says of a run. If the run has an instant that nothing can show, the Trouble says so, and the
+// instants are zero.
 func summaryOf(h *store.Head) RunSummary {
 	for _, at := range []time.Time{h.StartedAt, h.EndedAt, h.Alarm} {
 		if y := at.Year(); y < 1 || y > 9999 {
@@ -135,9 +136,8 @@ type RunFilter = store.RunFilter
 // Runs lists runs in the order in which they came into the directory, by their start or
 // by Repair, from the index, page by page: it looks at some 250 runs at a time, and
 // commits go on in between. A run that is started meanwhile may be in the list or not.
-// A run of which nothing can be shown is in the list, with its Trouble, whether or not it fits. An error ends the list: of a Where that is wrong, or cannot be
-// evaluated for a run, a *WhereError, which comes with ErrInvalid; of a run of After that there is not
-// ErrRunNotFound; ErrClosed; that of ctx, also while no run fits.
+// A run that cannot be shown is in the list, with its Trouble, whether or not it fits. An error ends the list: a *WhereError, which comes with ErrInvalid, for
+// a Where that is wrong, or cannot be evaluated for a run; ErrRunNotFound if the run of After is not there; ErrClosed; that of ctx, also while no run fits.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }

@@ -9,8 +9,8 @@ import (
 
 // WithMetadata returns err with metadata about the attempt that failed, such as what a call
 // of a model has cost: it is kept as metadata on task.retrying, task.failed or task.parked, and may be as large
-// as that of a Result. nil stays nil. A handler may also return a Result beside its error, of
-// which only the metadata count. A Snooze and ErrPending keep none.
+// as that of a Result. nil stays nil. A handler may also return a Result beside its error; only its metadata
+// count. A Snooze and ErrPending keep none.
 func WithMetadata(err error, metadata map[string]any) error {
 	if err == nil {
 		return nil
@@ -49,8 +49,8 @@ func withResultMetadata(output any, err error) error {
 	return err
 }
 
-// storableMetadata returns the metadata of a failed attempt as a message can have them. What
-// is no value, or too large, must not hide the failure: what is wrong with it is kept instead.
+// storableMetadata returns the metadata of a failed attempt as a message can have them. Metadata that are no
+// value, or too large, must not hide the failure: a text that says what is wrong with them is kept instead.
 func storableMetadata(err error) map[string]any {
 	metadata := ErrorMetadata(err)
 	if metadata == nil {

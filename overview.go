@@ -105,8 +105,8 @@ func overviewOf(s *state.State, seq int64) Overview {
 // is read, which kept remembers for further looks unless it is nil.
 //
 // An actor answers between two messages, so that what at sees is committed and does not change
-// meanwhile; at must not keep it. One that ends before it answers leaves a state that can be
-// read.
+// meanwhile; at must not keep it. An actor that ends before it answers leaves a state that can
+// be read.
 func (e *Engine) lookAt(ctx context.Context, id workflow.RunID, kept *asleep, at func(s *state.State, seq int64)) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err

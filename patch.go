@@ -13,8 +13,8 @@ import (
 // A Patch changes the definition of one run. Ops are those of a JSON patch (RFC
 // 6902): objects with op, path and value. In the document that they change,
 // nodes and transitions are objects keyed by id, so that a path names what it
-// changes wherever that stands: /nodes/verify/timeout. What is added has its key
-// as id and comes last.
+// changes wherever that stands: /nodes/verify/timeout. An element that is added
+// has its key as id and comes last.
 type Patch struct {
 	Base int   // the revision that the patch is for
 	Ops  []any // at most workflow.MaxPatch
@@ -24,11 +24,11 @@ type Patch struct {
 // returns the number of its new revision. The published definition and all
 // other runs stay as they are.
 //
-// What has begun continues as it began: attempts that are out, inputs, deadlines,
-// finished nodes. What is decided from now on is decided by the new definition.
-// Approvals, groups and joins are decided again at once; waits that the patch
-// changes begin anew. Child runs keep their own definitions; one that a new node
-// names is the one that is published now.
+// Everything that has begun continues as it began: attempts that are out, inputs,
+// deadlines, finished nodes. The new definition decides from now on. Approvals,
+// groups and joins are decided again at once; waits that the patch changes begin
+// anew. Child runs keep their own definitions; a new node that names a definition
+// gets the one that is published now.
 //
 // Errors: ErrConflict (another revision), *workflow.PatchError (an operation that
 // cannot be applied, or something live would be left without its place),

@@ -114,7 +114,8 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	}
 	defer release()
 	defer r.engine.stalls.noteCommit(r.id)()
-	// Whoever begins to wait from here on looks at the row, whatever keeps the actor from telling of the end.
+	// A caller who begins to wait from here on looks at the row, whatever keeps the actor from telling of the
+	// end.
 	if s.Status.Final() {
 		r.engine.registry.noteStatus(r.id, s.Status)
 	}

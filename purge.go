@@ -79,10 +79,10 @@ const (
 
 // A purging is some runs without a parent, with all runs below them, that are purged together.
 //
-// All of them are reserved first: none gets an actor until it is gone. And no message may be on its way that one of them is
-// to get, or that starts one more of them: it would reach the run that has the id next. A purging that waits does so for both.
-// One that does not wait leaves out what it would have to wait for. It has reserved many runs, and others that do the same in
-// another order would wait for each other for ever.
+// All of them are reserved first: none gets an actor until it is gone. And no message may be on its way that one of them is to
+// get, or that starts one more of them: it would reach the run that has the id next. A purging that waits does so for both. A
+// purging that does not wait leaves out what it would have to wait for, since it has reserved many runs: two of them, in
+// different orders, would wait for each other for ever.
 type purging struct {
 	engine *Engine
 	act    state.Act

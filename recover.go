@@ -35,10 +35,10 @@ var (
 // damaged beyond what the directory can give back, or is gone. The directory first gets what can still be read of the log behind what it has. Then the log
 // has one new base, of this directory, and nothing that was before.
 //
-// What others have committed there and this directory lacks is given up; so look at the report first, which is made without Begin, and then say how
-// much. An engine that has the log commits nothing more. Every other directory of that log is made anew when it is opened the next time, and what it was is
-// set aside beside it under a name that ends with .superseded. A Recover that dies half-way can be repeated, or is finished by the next
-// Open of this directory.
+// Recover gives up what others have committed there and this directory lacks; so look at the report first, which is made without Begin, and then say how
+// much. An engine that has the log commits nothing more. Every other directory of that log is made anew when it is opened the next time, and its former
+// content is set aside beside it under a name that ends with .superseded. A Recover that dies half-way can be repeated, or is finished by the next Open of
+// this directory.
 //
 // Errors: ErrInvalid, ErrNothingLost, ErrGivesUp, ErrOtherLog (the directory has no log), ErrLocked, ErrFenced (somebody has appended to the log
 // meanwhile), and those of Open.

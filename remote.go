@@ -17,10 +17,9 @@ import (
 
 // RemoteOptions say where an engine keeps its commits, so that its directory outlives its machine.
 // The Log is the truth, and the directory a cache of it: a commit counts when the Log has it, which each call waits for, and before that no task is
-// dispatched and nobody reads it. [Open] takes the Log: it makes the directory of it, if there is none, and
-// gets what the directory lacks; from then on an engine that had it before, on whichever machine, commits nothing
-// more and fails with ErrFenced. So an engine may be opened with the same Log wherever the last one is gone, or
-// seems to be.
+// dispatched and nobody reads it. [Open] takes the Log: it makes the directory of it, if that is missing, and gets what the directory lacks; from
+// then on an engine that had it before, on whichever machine, commits nothing more and fails with ErrFenced. So an engine may be opened with the
+// same Log wherever the last one is gone, or seems to be.
 //
 // The directory keeps the last entries of the Log, up to 64 MiB. If the Log has lost its end, and nobody has appended anything since, Open
 // appends what is missing again, in the directory of the engine that had it last.

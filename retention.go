@@ -92,7 +92,7 @@ func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err 
 }
 
 // purgeWhile asks about runs that have ended, in the order of their ends or with newest in
-// the opposite one, and purges those of which that says so, until it says to stop.
+// the opposite one, and purges those for which ask says so, until ask says to stop.
 func (e *Engine) purgeWhile(ctx context.Context, newest bool, ask func(*store.EndedRun) (purge, stop bool)) (n int, err error) {
 	var chosen []store.EndedRun
 	for run, err := range listUntilDone(ctx, e.dir.Ended(newest)) {
@@ -118,9 +118,9 @@ func (e *Engine) purgeWhile(ctx context.Context, newest bool, ask func(*store.En
 	return n + more, err
 }
 
-// purgeChosen purges some runs together, if their rows, of which these are parts, are what was written; and then, one after the
-// other, those that had to be left out, because something goes on in them or below. It returns how many were purged, and why the
-// first of the others stays, if that is an error.
+// purgeChosen purges some runs together, if their rows still say what chosen says; and then, one after the other, those that
+// had to be left out, because something goes on in them or below. It returns how many were purged, and why the first of the
+// others stays, if that is an error.
 func (e *Engine) purgeChosen(ctx context.Context, chosen []store.EndedRun) (n int, err error) {
 	if len(chosen) == 0 {
 		return 0, nil

@@ -20,9 +20,9 @@ type RunRevision struct {
 	Ops      int       `json:"ops"`             // operations of the patch; 0 of what the run began with
 }
 
-// Revisions lists the revisions of a run's definition that follow one of them, 0 being before the first, in order; Revision has each one. Of
-// a fork, those before it was made are those of the run that it is of. It reads the journal until it has found all that there are now.
-// An error ends the list. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed, the cause of ctx.
+// Revisions lists the revisions of a run's definition that follow one of them, 0 being before the first, in order; Revision has each one. A
+// fork begins with the revisions of its original. Revisions reads the journal until it has found all that there are now. An error ends the
+// list. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed, the cause of ctx.
 //
 // The number of the last revision is known first, from the state, so that the journal need not
 // be read behind the record which brought it.

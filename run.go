@@ -34,8 +34,8 @@ func (e *Engine) askRun(ctx context.Context, id workflow.RunID, m state.Message)
 	return e.askOrStart(ctx, id, m, nil)
 }
 
-// askOrStart is askRun for a run that is made if there is none, by its birth; nil if it exists. A message in the context
-// of a simulation goes to that.
+// askOrStart is askRun for a run that b makes if it does not exist; b is nil if it exists. A message in the context of a
+// simulation goes to that.
 func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *birth) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -68,7 +68,7 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 
 // A birth is a run about to begin.
 //
-// With it the actor makes the run if there is none; without it a missing run is ErrRunNotFound.
+// With it the actor makes a run that does not exist; without it a missing run is ErrRunNotFound.
 type birth struct {
 	graph     *workflow.Graph
 	inputHash string

@@ -18,10 +18,10 @@ const (
 // retry policy, and needs none. The wait is durable and holds no slot; Task.Attempt
 // counts on, so that the next call has a key of its own.
 //
-// What is shorter than MinSnooze, or longer than MaxSnooze, is taken for that. The
-// limit snoozes of the definition, 10,000 by default, bounds how often a task may ask;
-// beyond it the attempt fails with the code limit_exceeded. The timeout of a node counts
-// from each call anew, that of the run goes on.
+// A time that is shorter than MinSnooze, or longer than MaxSnooze, is taken for that.
+// The limit snoozes of the definition, 10,000 by default, bounds how often a task may
+// ask; beyond it the attempt fails with the code limit_exceeded. The timeout of a node
+// counts from each call anew, that of the run goes on.
 func Snooze(d time.Duration) error { return SnoozeError{After: d} }
 
 // A SnoozeError is what Snooze returns. A handler's error that wraps one is one.
@@ -33,7 +33,7 @@ type SnoozeError struct {
 func (e SnoozeError) Error() string { return fmt.Sprintf("call again after %v", e.After) }
 
 // snoozeOf returns the bounded delay that a handler's error asks for, if it is a snooze.
-// An error whose methods panic is none: it fails the attempt, see failureOf.
+// An error whose methods panic is not a snooze: it fails the attempt, see failureOf.
 func snoozeOf(err error) (after time.Duration, snoozed bool) {
 	if err == nil {
 		return 0, false

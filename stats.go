@@ -56,8 +56,8 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out.Queued, out.Running, out.Waiting = d.queue.length, d.running, d.waiting
-	// Whatever is held and neither queued, running nor delivered comes later. The counts need
-	// not agree at each instant, hence the lower bound.
+	// Tasks that are held and neither queued, running nor delivered come later. The counts need not agree at each instant, hence the lower
+	// bound.
 	out.Pending = max(0, d.count-out.Queued-out.Running-out.Waiting)
 	return out, nil
 }

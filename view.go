@@ -70,8 +70,7 @@ func placeOf(s *state.State, t *state.Token) tokenPlace {
 	return at
 }
 
-// viewToken shows a token. Of inputs only that of an approval which waits is shown, as others
-// may be large.
+// viewToken shows a token. It shows no input but that of an approval which waits, as others may be large.
 func (e *Engine) viewToken(run workflow.RunID, t *state.Token, at tokenPlace) Token {
 	view := Token{
 		ID: t.ID, Node: t.Node, Status: t.Status, Parent: t.Parent, Scope: t.Scope, Path: at.path, JoinAt: at.joinAt,

@@ -39,7 +39,8 @@ func (w *warningLog) isFirst(hash string) bool {
 
 // logWarnings tells the logger what a sound definition is warned of, unless it was
 // told before. d, g and own are those of warningsOf; d is nil for a definition that is started
-// by its name: its text is the engine's own, of which a line tells nobody anything.
+// by its name: its text is the engine's own, and the number of a line there tells nobody
+// anything.
 func (e *Engine) logWarnings(d *workflow.Definition, g, own *workflow.Graph) {
 	log := e.options.Logger
 	if len(g.Warnings) == 0 || !log.Enabled(e.ctx, slog.LevelWarn) || !e.warned.isFirst(g.Hash) {

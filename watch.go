@@ -33,7 +33,7 @@ type RunChange struct {
 	StartedAt  time.Time          `json:"startedAt,omitzero"`
 	EndedAt    time.Time          `json:"endedAt,omitzero"`    // zero while it runs
 	Code       string             `json:"code,omitzero"`       // of the failure with which it ended, or for which it is suspended
-	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run of which it is a fork, and the record; zero if it was started
+	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run that it was forked from, and the record; zero if it was started
 
 	// Purged says that the run was purged: it is in no list any more, and its id is free. At is
 	// when; the other fields say how it stood.
@@ -53,7 +53,7 @@ type WatchFilter struct {
 	Roots    bool                 // only runs without a parent
 	Prefix   string               // of the id
 	Status   []workflow.RunStatus // any of these; none is any
-	Where    string               // a condition in CEL, as in a RunFilter; "" is none
+	Where    string               // a condition in CEL, as in a RunFilter; "" is no condition
 }
 
 // takesHead reports whether a run may fit the filter, as far as that costs next to nothing.
@@ -92,10 +92,10 @@ const (
 //		}
 //	}
 //
-// Of the changes of a run that wait for the reader only the last is kept. If those of more than
-// MaxWatched runs wait, all are dropped, and the reader is told Lost: a reader never slows a
-// commit. A run that is purged is told once more, as Purged. An error ends the list: ErrClosed, ErrFailed, a
-// *WhereError with ErrInvalid, ErrBusy (MaxWatchers read already: nothing is told), the cause of ctx.
+// Only the last change of each run is kept for the reader. If changes of more than MaxWatched runs wait, all
+// are dropped, and the reader is told Lost: a reader never slows a commit. A run that is purged is told once
+// more, as Purged. An error ends the list: ErrClosed, ErrFailed, a *WhereError with ErrInvalid, ErrBusy
+// (MaxWatchers read already: nothing is told), the cause of ctx.
 func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, error] {
 	err := e.checkUsable(ctx)
 	var where *filter.Where
@@ -218,7 +218,7 @@ func (ws *runWatches) tellCommit(run *store.Run, records []decision.Record, err 
 	ws.tellChange(&h, changeOf(&h, records[len(records)-1].At))
 }
 
-// tellPurge tells that a run was purged, of which this was the head.
+// tellPurge tells that a run was purged; h was its head.
 func (ws *runWatches) tellPurge(h *store.Head, at time.Time) {
 	c := changeOf(h, at)
 	c.Purged = true

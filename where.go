@@ -25,10 +25,10 @@ type EffortError = store.EffortError
 //
 // Its variables are run, workflow, status, tenant, parent, forkedFrom and code (of the failure), which are
 // texts, "" without; version and seq; labels, a map of texts, in which labels.x is "" if the run
-// has no label x; started and ended, which is null until the run has ended. What == or in compares
-// with constant texts, and && joins with the rest, is looked up in an index: run, workflow,
-// status, tenant, parent and labels. For all else each run is looked at. A condition has at most 4 KiB,
-// and may cost some 1 ms for a run.
+// has no label x; started and ended, which is null until the run has ended. An index finds run, workflow,
+// status, tenant, parent and labels that == or in compares with constant texts, and that && joins with the
+// rest. For all else the engine looks at each run. A condition has at most 4 KiB, and may cost some 1 ms
+// for a run.
 func CheckWhere(where string) error {
 	if where == "" {
 		return nil

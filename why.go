@@ -15,7 +15,7 @@ type Wait = replay.Wait
 
 // Why says what every token of a run waits for, until when, whether that can still come, and
 // how the token came there: by which transition, which conditions were asked and what they
-// read. Of a run that failed it says what failed first, down through the child runs. What is to be done comes first. It
+// read. For a run that failed it says what failed first, down through the child runs. Things to be done come first. It
 // plays the journal of the run, and of child runs that failed, in time in proportion to their records, and does not disturb
 // the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Why(ctx context.Context, id workflow.RunID) (Explanation, error) {
@@ -50,7 +50,7 @@ func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (*replay.Reco
 }
 
 // OpenRecording returns what replay.Find opens of a name: the file of a run, an export, an archive, or a run of another
-// directory. What was sealed with the keys of this engine is opened with Options.Codec. Close it. Errors: those of replay.Find,
+// directory. It opens with Options.Codec what was sealed with the keys of this engine. Close it. Errors: those of replay.Find,
 // *SealedError, ErrClosed.
 func (e *Engine) OpenRecording(name string) (*replay.Recording, error) {
 	if err := e.checkUsable(context.Background()); err != nil {

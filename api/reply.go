@@ -47,10 +47,10 @@ func (c *call) replyStatus(status int, v any) error {
 }
 
 // replyTagged answers about a run with a tag of what it says. A caller who has it already gets
-// 304. The tag is a hash of the body, so it needs no version of the run, is right for what each
-// caller sees (rights and Redact change the body), and survives a restart. It saves sending, not
-// reading: the run is read before the tag is known. A PUT is always answered in full, since its
-// status says whether a run was made.
+// status 304. The tag is a hash of the body, so it needs no version of the run, is right for
+// what each caller sees (rights and Redact change the body), and survives a restart. It saves
+// sending, not reading: the run is read before the tag is known. A PUT is always answered in
+// full, since its status says whether a run was made.
 func (c *call) replyTagged(status int, v any) error {
 	text, err := encodeJSON(v)
 	if err != nil {
