@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What people are asked may be an expression, and the lists of approvals carry the
-// input of the node, also after a restart.
+// The question to people may be an expression, and the lists of approvals carry
+// the input of the node, also after a restart.
 func TestAnApprovalSaysWhatItIsAbout(t *testing.T) {
 	dir := t.TempDir()
 	d := define(t, `

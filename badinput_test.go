@@ -167,7 +167,7 @@ func testBadInput(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, pawl.Options{})
 	def := define(t, inputs)
-	// What the process makes once is made before the count.
+	// The process makes some things only once: here, before the count.
 	requireTyped(t, e.Start(t.Context(), workflow.Run{ID: "x", Definition: def}, 7), new(*workflow.InputError), "first")
 	synctest.Wait()
 	before, goroutines := files(t, dir), runtime.NumGoroutine()

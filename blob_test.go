@@ -140,8 +140,8 @@ func TestMissingAndDamagedBlobs(t *testing.T) {
 	require.ErrorIs(t, err, blob.ErrMissing)
 }
 
-// What no run, artifact or kept outcome refers to is collected once it is old
-// enough, and nothing else.
+// Blobs to which no run, artifact or kept outcome refers are collected once they are old enough, and no
+// others.
 func TestCollectBlobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		put := func(e *pawl.Engine, text string) blob.Ref {

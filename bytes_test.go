@@ -39,7 +39,7 @@ transitions: [{from: write, to: write, loop: {maxIterations: 1000}}]
 	require.Less(t, written.Load(), int64(12))
 }
 
-// What a run has written before a restart counts.
+// The bytes that a run has written before a restart count.
 func TestTheBytesOfARunCountAfterARestart(t *testing.T) {
 	var written atomic.Int64
 	dir := t.TempDir()

@@ -19,7 +19,8 @@ import (
 )
 
 // A task that Close interrupts has not failed: it is sent again by the next
-// Open, as the same attempt. One that ends in spite of Close is not.
+// Open, as the same attempt. A task that ends in spite of Close is not sent
+// again.
 func TestCloseInterruptsTasks(t *testing.T) {
 	const runs = 20
 	dir := t.TempDir()

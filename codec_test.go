@@ -159,7 +159,7 @@ func TestCodecHidesValues(t *testing.T) {
 	_, err := e.Backup(t.Context(), filepath.Join(root, "backup"))
 	require.NoError(t, err)
 	findClassified(t, filepath.Join(root, "backup"))
-	// What a kill would leave. (This process may not open pawl.db itself.)
+	// A kill would leave this. (This process may not open pawl.db itself.)
 	require.NoError(t, exec.CommandContext(t.Context(), "cp", "-r", dir, filepath.Join(root, "killed")).Run())
 	findClassified(t, filepath.Join(root, "killed"))
 

@@ -36,7 +36,7 @@ func TestBindDecodesTheOutput(t *testing.T) {
 	require.Equal(t, out.Err(), out.Bind(&got))
 }
 
-// What an HTTP handler of a host writes can be read by people, and read back.
+// People can read the answer that an HTTP handler of a host writes, and programs can read it back.
 func TestViewsAsJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})

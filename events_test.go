@@ -23,8 +23,8 @@ func eventsOf(t *testing.T, e *pawl.Engine, id workflow.RunID, typ pawl.EventTyp
 	return out
 }
 
-// Whoever has nothing but the events of a run knows its branches, can deliver results, and knows
-// how many tokens a join and an end withdrew.
+// A program that has nothing but the events of a run knows its branches, can deliver results,
+// and knows how many tokens a join and an end withdrew.
 func TestEventsTellBranches(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
 	def := define(t, `{name: quorum, start: split, nodes: [{id: split}, {id: work, task: work}, {id: after, task: after}], transitions: [

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Whatever a host says in words is stored: as UTF-8, and no more than fits.
+// Every text of a host is stored: as UTF-8, and no more than fits.
 func TestWordsThatCannotBeStored(t *testing.T) {
 	long := strings.Repeat("\xff\u00e9", 1<<20)
 	for name, cause := range map[string]error{

@@ -14,8 +14,8 @@ import (
 )
 
 // A run that stands still because the outbox is full has not stalled: neither while it waits, nor when
-// there is room again and its next task is at work. One that waits for a task that never answers fails
-// when there is room.
+// there is room again and its next task is at work. A run that waits for a task that never answers
+// fails when there is room.
 func TestStallsWhileTheFeedIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &listener{fail: away}

@@ -339,8 +339,8 @@ func hasOutbox(t testing.TB, dir string) (has bool) {
 	return has
 }
 
-// What is not published waits in the directory, through engines without a feed, purges, and in backups, copies that follow and what
-// Repair restores.
+// Events that are not published wait in the directory, through engines without a feed and through purges, and in backups, copies
+// that follow and directories that Repair restores.
 func TestFeedOutlivesItsEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}

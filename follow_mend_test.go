@@ -79,8 +79,8 @@ func (s *mendScene) close() {
 	require.NoError(s.t, s.bases.Close())
 }
 
-// What is committed between two followers of one life is in neither of their changes: until the
-// second one has a base, one can go back to the end of the first.
+// A commit between two followers of one life is in neither of their changes: until the second
+// one has a base, one can go back to the end of the first.
 func TestFollowAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMendScene(t)

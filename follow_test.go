@@ -91,7 +91,7 @@ func rowsOf(t *testing.T, dir string) map[string][][]driver.Value {
 	return out
 }
 
-// What is restored after a clean end has every row that the original has, and its runs go on.
+// A directory that is restored after a clean end has every row that the original has, and its runs go on.
 func TestFollow(t *testing.T) {
 	place, dir := newCopyPlace(t), filepath.Join(t.TempDir(), "data")
 	options := pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
@@ -155,7 +155,7 @@ transitions:
 	require.NoError(t, e.Close(t.Context()))
 }
 
-// chainOf is a run of some steps, of which some have large results.
+// chainOf is a run of some steps; some of them have large results.
 const chainOf = `
 name: chain
 start: a
@@ -163,8 +163,8 @@ nodes: [{id: a, task: work}, {id: b, task: work}, {id: c, task: work}]
 transitions: [{from: a, to: b}, {from: b, to: c}, {from: c, to: a, condition: state.n < input.rounds, loop: {maxIterations: 50}}]
 `
 
-// Whatever the log does meanwhile, and whenever a follower ends and another one begins: what is restored is
-// the directory as it was after some commit, and after a clean end as it was in the end.
+// The log may do anything meanwhile, and a follower may end and another one begin at any time: the restored
+// directory is as the original was after some commit, and after a clean end as it was in the end.
 func TestFollowThroughFaults(t *testing.T) {
 	for seed := range harness.Figure[uint64](3, 40, 600) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -246,8 +246,7 @@ func (fullStore) Put(context.Context, io.Reader) (string, int64, error) {
 	return "", 0, errors.New("no room")
 }
 
-// A life of the directory of which there is no base adds nothing to what can be restored, and
-// Follow says so.
+// A life of the directory without a base adds nothing to what can be restored, and Follow says so.
 func TestFollowWithoutBase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, dir := &logtest.Memory{}, filepath.Join(t.TempDir(), "data")

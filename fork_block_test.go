@@ -29,7 +29,7 @@ func openForkable(t *testing.T, hook *testhook.Hook) *Engine {
 func TestAForkWaitsForThePurgeOfItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openForkable(t, nil)
-		release, err := e.registry.reserveRun(t.Context(), "b") // as Purge does, of which the rest is over
+		release, err := e.registry.reserveRun(t.Context(), "b") // as Purge does; the rest of it is over
 		require.NoError(t, err)
 		forked := make(chan error, 1)
 		go func() { forked <- e.Fork(t.Context(), "a", "b", ForkOptions{}) }()
@@ -96,8 +96,8 @@ func TestAnImportWaitsForThePurgeOfItsID(t *testing.T) {
 	})
 }
 
-// Those who watch are told of a fork before anything happens to it, so that the last change
-// that they are told of is the last one.
+// Watchers are told of a fork before anything happens to it, so that the last change that
+// they are told of is the last one.
 func TestAForkIsToldBeforeItMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hook := &testhook.Hook{}

@@ -97,8 +97,8 @@ func TestCrashesWhileAForkIsMade(t *testing.T) {
 	t.Logf("%d crashes at %d failpoints, %d of them behind the commit", len(copies), len(slices.Compact(slices.Sorted(slices.Values(points)))), whole)
 }
 
-// What a fork knows of where it comes from is in its journal: a directory that lost its index
-// is repaired with it.
+// The journal of a fork says where it comes from: a directory that lost its index is repaired
+// with that.
 func TestForkIsRepaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

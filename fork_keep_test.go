@@ -60,8 +60,8 @@ type rerunCase struct {
 	merged     any
 }
 
-// A rerun performs a node again and what follows from it. What has completed beside it, such as the other branches
-// of a fan-out, is kept with its results.
+// A rerun performs a node again and what follows from it. Tokens that have completed beside it, such as those of
+// the other branches of a fan-out, keep their results.
 func TestRerunKeepsWhatDoesNotFollow(t *testing.T) {
 	for _, c := range []rerunCase{
 		{

@@ -47,8 +47,8 @@ func inspectAll(t *testing.T, e *pawl.Engine) map[workflow.RunID]pawl.Snapshot {
 	return out
 }
 
-// With Options.Maintenance no time, task or child changes a run, whatever is done to others. What was done
-// is committed, and what follows from it happens at the next Open, with all that waited.
+// With Options.Maintenance no time, task or child changes a run, whatever is done to others. An act is
+// committed, and its consequences happen at the next Open, with all that waited.
 func TestMaintenance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

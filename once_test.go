@@ -65,7 +65,8 @@ func TestOnce(t *testing.T) {
 }
 
 // A failure, a panic or an outcome that cannot be kept is not kept: the next
-// caller tries again. Whoever waits does not wait longer than its context.
+// caller tries again. A caller that waits does not wait longer than its
+// context.
 func TestOnceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, t.TempDir(), pawl.Options{})

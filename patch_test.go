@@ -110,7 +110,7 @@ func revisions(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// Of patches for one revision at the same time, one is taken.
+// If there are several patches for one revision at the same time, one is taken.
 func TestPatchesConflict(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{}})
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, patched)}, nil))

@@ -18,8 +18,8 @@ const (
 	callee = "name: callee\nstart: work\nnodes: [{id: work, task: work, input: {n: input.n}, output: {output.n: result}}]\n"
 )
 
-// What a child of a run that is purged was about to tell its parent is not told to
-// the run that has the id next: Purge waits until it is told.
+// The message of a child to a parent that is purged does not reach the run that
+// has the parent's id next: Purge waits until it is told.
 func TestChildMessagesDoNotOutliveAPurge(t *testing.T) {
 	for _, point := range []string{"child.want", "child.cancel", "child.ended"} {
 		t.Run(point, func(t *testing.T) {

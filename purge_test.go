@@ -163,8 +163,8 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 	}
 }
 
-// Who asks for a run that is just being purged, for instance on a disk that does
-// not answer, waits no longer than its own context.
+// A caller who asks for a run that is just being purged, for instance on a disk that does not answer, waits no longer than
+// its own context.
 func TestNobodyWaitsTooLongForAPurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hook := &testhook.Hook{}

@@ -227,7 +227,8 @@ func TestRemoteDiesWhileItMends(t *testing.T) {
 	}
 }
 
-// What somebody else has appended makes the lost end void, and an empty log is another one. Who is refused takes the log from nobody.
+// If somebody else has appended an entry, the lost end is void, and an empty log is another one. An engine that is refused takes the log from
+// nobody.
 func TestRemoteThatForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newMendPlace(t)
@@ -290,8 +291,8 @@ func TestRemoteMendsWhatItOwned(t *testing.T) {
 	})
 }
 
-// What the directory keeps is bounded, and has nothing that was purged when it is closed; what is damaged in it is not appended. A directory
-// without a log keeps nothing.
+// The directory keeps entries up to a bound, and nothing that was purged when it is closed; a damaged one is not appended. A directory without
+// a log keeps nothing.
 func TestTailOfTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newMendPlace(t)

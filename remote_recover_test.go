@@ -69,8 +69,8 @@ func TestRecoverALogThatIsDamaged(t *testing.T) {
 	}
 }
 
-// Whoever begins a log anew has to say how much of it is given up; what can be read behind the directory is not. Who has the
-// log commits nothing more.
+// A caller who begins a log anew has to say how much of it is given up; entries behind those of the directory that can be
+// read are not. The engine that has the log commits nothing more.
 func TestRecoverGivesUpWhatIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newMendPlace(t)
@@ -117,7 +117,7 @@ func TestRecoverGivesUpWhatIsSaid(t *testing.T) {
 	})
 }
 
-// What has no log, or none that is known, is refused.
+// A directory without a log, or with one that is not known, is refused.
 func TestRecoverRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newMendPlace(t)
@@ -176,7 +176,7 @@ func TestRecoverDies(t *testing.T) {
 	}
 }
 
-// What a directory never had, and the log has dropped since a base holds it, is given up as well; and a
+// Entries that a directory never had, and that the log has dropped since a base holds them, are given up as well; and a
 // directory whose log was begun anew from another one begins nothing anew.
 func TestRecoverGivesUpWhatOnlyABaseHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,8 @@ func TestRecoverLeavesNoFileOfAPurgedRun(t *testing.T) {
 	})
 }
 
-// Whoever appends to a log between the look at it and its beginning anew is not given up, wherever its damage is.
+// An entry that somebody appends to a log between the look at it and its beginning anew is not given up, wherever its damage
+// is.
 func TestRecoverNoticesWhoAppendsMeanwhile(t *testing.T) {
 	for _, end := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -108,7 +108,7 @@ func openOnSilentLog(t *testing.T) (*pawl.Engine, *atomic.Bool) {
 	return e, silent
 }
 
-// Whatever looks at a run, or acts on one, waits for a log that does not answer no longer than its context.
+// A call that looks at a run, or acts on one, waits for a log that does not answer no longer than its context.
 func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, silent := openOnSilentLog(t)

@@ -53,8 +53,8 @@ func (p *sharedPlace) options(h pawl.Handlers, fault func(string) logtest.Fault)
 	}
 }
 
-// What one machine has acknowledged another one has that takes over, although the first is not gone: that commits nothing
-// more. Its own directory gets what it lacks when it is opened again.
+// A machine that takes over has everything that the first one has acknowledged, although that is not gone: the first
+// commits nothing more. Its own directory gets what it lacks when it is opened again.
 func TestRemote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newSharedPlace(t)
@@ -119,7 +119,7 @@ func TestRemote(t *testing.T) {
 	})
 }
 
-// What does not belong together, or lacks something, is refused, and nothing is changed.
+// Options and directories that do not belong together, or lack something, are refused, and nothing is changed.
 func TestRemoteRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, dir := newSharedPlace(t), filepath.Join(t.TempDir(), "data")
@@ -410,7 +410,7 @@ func TestRemoteThatIsFull(t *testing.T) {
 	})
 }
 
-// What is put aside for large records has numbers that no life uses again: another machine may still have those of before.
+// Files for large records have numbers that no life uses again: another machine may still have those of before.
 func TestRemoteNumbersOfSpills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, dir := newSharedPlace(t), t.TempDir()

@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Whatever the log does, whichever directories are lost, and whoever takes over from whom: what was acknowledged is there for
-// good, and all directories become the same.
+// The log may do anything, any directories may be lost, and any machine may take over from any other: all that was
+// acknowledged is there for good, and all directories become the same.
 func TestRemoteThroughFaults(t *testing.T) {
 	before := debug.SetGCPercent(400) // what a seed has used is soon free
 	t.Cleanup(func() { debug.SetGCPercent(before) })

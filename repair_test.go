@@ -58,8 +58,8 @@ func halfway(t *testing.T) string {
 	return dir
 }
 
-// What Repair restores opens, and comes to its end: at once where nothing is
-// lost, after Resume where something may be. The journals replay.
+// A directory that Repair restores opens, and its runs come to their ends: at once
+// where nothing is lost, after Resume where something may be. The journals replay.
 func TestRepairedRunsFinish(t *testing.T) {
 	tests := []struct {
 		name      string

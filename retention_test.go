@@ -112,7 +112,7 @@ func TestPurgeEndedTakesFewTransactions(t *testing.T) {
 	})
 }
 
-// What goes on in one family, or below it, keeps no other from being purged: it is waited for last.
+// A family in which, or below which, something goes on keeps no other from being purged: PurgeEnded waits for it last.
 func TestPurgeEndedPassesOverWhatGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hook := &testhook.Hook{}

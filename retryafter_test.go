@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A task says how long its next attempt waits. What is not an instant to come, or too
-// far away, is what the policy, or the bound, says.
+// A task says how long its next attempt waits. For a time that is not to come the
+// policy counts, and for one that is too far away the bound.
 func TestRetryAfterTakesThePlaceOfThePolicysDelay(t *testing.T) {
 	const policy = "name: one\nstart: w\nnodes: [{id: w, task: w, retry: {maxAttempts: 2, initialInterval: 1s, jitter: 0}}]\n"
 	for after, delay := range map[time.Duration]time.Duration{

@@ -86,7 +86,7 @@ func TestSnoozeHoldsNoSlotAndIsDurable(t *testing.T) {
 	})
 }
 
-// Fail takes a snooze as Execute does. An error whose methods panic is none.
+// Fail takes a snooze as Execute does. An error whose methods panic is not a snooze.
 func TestFailTakesASnooze(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

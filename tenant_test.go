@@ -16,8 +16,8 @@ import (
 
 const wideTasks = "name: wide\nstart: a\nnodes: [{id: a}, {id: b, task: work}]\ntransitions: [{from: a, to: b, spawnCount: 10000}]"
 
-// One tenant has 10,000 tasks and a hundred runs queued; what another begins has every second turn from its first
-// task on, and that is none but the one whose turn it is.
+// One tenant has 10,000 tasks and a hundred runs queued; a run that another one begins has every second turn from its
+// first task on, and waits for no task but the one that has the turn.
 func TestATenantIsNotDelayedByAnother(t *testing.T) {
 	tasks := &firstHeld{begun: make(chan struct{}, 1), gate: make(chan struct{})}
 	e := open(t, t.TempDir(), pawl.Options{Concurrency: 1, Durability: pawl.ProcessCrash, Executor: tasks})

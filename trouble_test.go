@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Instants outside of the years 1 to 9999 are refused in an export, with their place: nothing could show them. What has been imported of an
-// earlier export stays in the lists.
+// Instants outside of the years 1 to 9999 are refused in an export, with their place: nothing could show them. The lists keep the run
+// that was there before, and no other.
 func TestAnExportOfImpossibleInstants(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	def := define(t, "name: a\nstart: a\nnodes: [{id: a, wait: {event: go}}]")

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The row of a run is not asked about one whose actor will tell of its end. When that is told, and when a
-// commit has failed, of which nobody knows whether it has ended the run, the row is what tells.
+// Wait does not read the row of a run whose actor will tell of its end. The row tells once the actor has
+// told, and after a commit that has failed and may have ended the run.
 func TestWhoTellsOfTheEnd(t *testing.T) {
 	ctx := t.Context()
 	hook := &testhook.Hook{}

@@ -14,7 +14,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What comes to many runs at once is a line of the log a second, with how often it came since the one before.
+// An event that comes to many runs at once is a line of the log a second, with how often it came since the
+// line before.
 func TestManyRunsAreOneLineASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

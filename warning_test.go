@@ -62,8 +62,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A definition that is published is warned of in each process that starts it by its
-// name. What its author has answered with unmatched: end is kept with it.
+// A definition that is published is warned of in each process that starts it by its name. The answer of its author,
+// unmatched: end, is kept with it.
 func TestWarningsOfAStartByName(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, pawl.Options{})
@@ -190,7 +190,7 @@ func TestTheLogIsToldOfManyRunsInOneLine(t *testing.T) {
 }
 
 // A definition is checked once when it is compiled, and Publish and Start look at it no further: what they allocate is
-// about what hashing and compiling do. One that is known is not checked at all.
+// about what hashing and compiling do. A definition that is known is not checked at all.
 func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	version := 0

@@ -54,8 +54,8 @@ func codeOf(f *workflow.Failure) string {
 	return f.Code
 }
 
-// Whoever watches is told of each commit of each run that fits, and of a run what its row
-// in the index says.
+// A watcher is told of each commit of each run that fits, and of a run what its row in the
+// index says.
 func TestWatch(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
 	next, stop := watching(t, t.Context(), e, pawl.WatchFilter{Tenant: "me"})

@@ -92,7 +92,7 @@ func TestWhere(t *testing.T) {
 	require.Equal(t, workflow.RunID("late"), at.Run)
 }
 
-// A list ends with its context also while it looks at runs of which none fits.
+// A list ends with its context also while it looks at runs and none of them fits.
 func TestAListThatFindsNothingEndsWithItsContext(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, chain)}, nil))
