@@ -1,141 +1,606 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"unicode"
+	"time"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
-
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// As returns a context in which calls of an engine are made in somebody's name:
+// An Act is one thing that somebody does to a run that is there, as a value: [Cancel], [Pause], [Resume], [Signal], [Patch],
+// [CancelNodes], [AddBranch], [CloseGroup], of a token [Retry], [Skip], [Vote], [Complete], [Fail], and [Elapse] in a simulation.
+// Engine.Do does it, Simulation.Do tries it on a copy:
 //
-//	err := engine.Cancel(pawl.As(ctx, "ann"), "order-42", "the customer has called")
+//	err := engine.Do(pawl.Because(pawl.As(ctx, "ann"), "paid twice"), "order-42", pawl.Cancel{})
 //
-// Every call that changes a run (Start, Cancel, Signal, Vote, Patch, Retry, RetryAll,
-// Skip, SkipAll, Pause, Resume, AddBranch, CloseGroup, CancelNodes, Fork, Rerun, Complete, Fail)
-// keeps the name in the run's journal, and as by in the data of the events that tell
-// what the call asked for. Purge, which leaves no record, tells it to Options.Logger.
-// The engine believes the name: the host knows who calls, for instance from the
-// session of an HTTP request.
+// The set is closed. Each act has its fields and its rules here, beside its type, and a row in the table of [Verbs] says how
+// surfaces call it: bodies of the HTTP API, forms of the inspector, flags of the command and events of scenario files are decoded
+// into an Act, so that a rule holds for all of them. A new act is one type and one row.
+type Act interface {
+	// doTo does it in full or not at all.
+	doTo(context.Context, *deed) error
+}
+
+// Do does something to a run, in the name and for the reason that [As] and [Because] have put into ctx. Its errors are those of
+// the act, and ErrInvalid, ErrRunNotFound, ErrSuspended, ErrUnknown, ErrBusy, ErrClosed.
+func (e *Engine) Do(ctx context.Context, run workflow.RunID, a Act) error {
+	by, err := e.actOf(ctx)
+	if err != nil {
+		return err
+	}
+	if a == nil {
+		return errNoAct
+	}
+	return a.doTo(ctx, &deed{engine: e, copied: simulationOf(ctx), run: run, by: by})
+}
+
+// Do tries an act on the copy, with the answer that the run would give.
+func (s *Simulation) Do(ctx context.Context, a Act) error {
+	if !s.isMade() {
+		return errNoSimulation
+	}
+	by, err := s.engine.actOf(ctx)
+	if err != nil {
+		return err
+	}
+	if a == nil {
+		return errNoAct
+	}
+	return a.doTo(ctx, &deed{engine: s.engine, copied: s, run: s.head.Run, by: by})
+}
+
+var errNoAct = fmt.Errorf("%w: the act is nil", ErrInvalid)
+
+// A deed is an act that is under way: on a run, or on a copy of it.
+type deed struct {
+	engine *Engine
+	copied *Simulation // nil if the run itself is changed
+	run    workflow.RunID
+	by     state.Act
+}
+
+// submitMessage delivers the message of the act.
+func (d *deed) submitMessage(ctx context.Context, m state.Message) error {
+	if d.copied == nil {
+		return d.engine.askRun(ctx, d.run, m)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return d.copied.takeMessage(d.run, m)
+}
+
+// errNotThere are refusals of what an act is about: askAbout adds the run to them.
+var errNotThere = []error{ErrNotLive, ErrAmbiguous, ErrEnded, ErrAlreadyVoted, ErrGroupClosed}
+
+// askAbout is submitMessage, and says of which run the refusal is.
+func (d *deed) askAbout(ctx context.Context, m state.Message) error {
+	err := d.submitMessage(ctx, m)
+	if slices.ContainsFunc(errNotThere, func(not error) bool { return errors.Is(err, not) }) {
+		return fmt.Errorf("run %q: %w", string(d.run), err)
+	}
+	return err
+}
+
+// takeValue returns a value of the act in the JSON model, whose blobs are kept until release is called.
+func (d *deed) takeValue(ctx context.Context, what string, of any) (v any, release func(), err error) {
+	if v, err = value.Normalize(of, resultLimits); err != nil {
+		return nil, nil, invalidValue(what, err)
+	}
+	release, err = d.engine.pinReferences(ctx, v)
+	return v, release, err
+}
+
+// status returns how the run stands.
+func (d *deed) status(ctx context.Context) (workflow.RunStatus, error) {
+	if d.copied != nil {
+		return d.copied.Summary().Status, nil
+	}
+	s, err := d.engine.Summary(ctx, d.run)
+	return s.Status, err
+}
+
+// Cancel ends a run as cancelled: its tokens and tasks are withdrawn, and its children are cancelled, level by level. When
+// it is done none of their tasks begins in this process any more, and no child does. To cancel a cancelled run again is no error;
+// ErrEnded says that it has ended otherwise. The failure of a run that was cancelled [As]
+// somebody names who it was, and so do those of its children.
+type Cancel struct {
+	Reason string `json:"-"` // that of [Because], if this is empty
+
+	ended bool // one that has ended otherwise is no error
+}
+
+// Cancel does a [Cancel], and takes a run that has ended for cancelled, however it has ended.
+func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
+	return e.Do(ctx, id, Cancel{Reason: reason, ended: true})
+}
+
+func (a Cancel) doTo(ctx context.Context, d *deed) error {
+	reason := storableText(cmp.Or(a.Reason, d.by.Reason), maxMessage)
+	if d.by != (state.Act{}) {
+		d.by.Reason = reason
+	}
+	if err := d.submitMessage(ctx, state.Cancel{Reason: reason, Act: d.by}); err != nil || a.ended {
+		return err
+	}
+	// The run may have ended between the look of somebody and the act: to say that it is done would not be true.
+	status, err := d.status(ctx)
+	if err == nil && status.Final() && status != workflow.RunCancelled {
+		err = fmt.Errorf("run %q: %w (%v): nothing is changed", string(d.run), ErrEnded, status)
+	}
+	return err
+}
+
+// Pause holds back what a run would dispatch: tasks, children and locks. All
+// else continues: results are taken, time passes, signals and votes count. It
+// passes on to children. Pause of a paused run is no error.
+type Pause struct{}
+
+// Pause does a [Pause].
+func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error { return e.Do(ctx, id, Pause{}) }
+
+func (Pause) doTo(ctx context.Context, d *deed) error { return d.askAbout(ctx, state.Pause{Act: d.by}) }
+
+// Resume lets a run continue that is paused, or that an internal fault suspended,
+// for instance after an upgrade: what it waits for is sent again.
+type Resume struct{}
+
+// Resume does a [Resume].
+func (e *Engine) Resume(ctx context.Context, id workflow.RunID) error { return e.Do(ctx, id, Resume{}) }
+
+func (Resume) doTo(ctx context.Context, d *deed) error {
+	return d.askAbout(ctx, state.Resume{Act: d.by})
+}
+
+// Signal gives an event to whoever waits for its name in a run, or keeps it
+// until somebody does. One with an id counts once per run, so that it may be
+// repeated, also when the run has ended since; an id does not begin with "pawl:". A name that no node of the run's definition waits for is refused, unless
+// the definition declares it in its signals, or the signal is Early, or Transient: then it is lost,
+// which an event tells. Errors: ErrInvalid (no
+// name), ErrEnded, *workflow.SignalError, *workflow.LimitError.
+type Signal workflow.Signal
+
+// Signal does a [Signal].
+func (e *Engine) Signal(ctx context.Context, id workflow.RunID, s workflow.Signal) error {
+	return e.Do(ctx, id, Signal(s))
+}
+
+func (a Signal) doTo(ctx context.Context, d *deed) error {
+	if a.Name == "" {
+		return fmt.Errorf("%w: a signal needs a name", ErrInvalid)
+	}
+	if err := checkCallID("signal", a.ID); err != nil {
+		return err
+	}
+	if a.TTL < 0 {
+		return fmt.Errorf("%w: the ttl %v of the signal %q is less than 0", ErrInvalid, a.TTL, a.Name)
+	}
+	payload, release, err := d.takeValue(ctx, "the payload", a.Payload)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return d.askAbout(ctx, state.Signal{Name: a.Name, ID: a.ID, Payload: payload, Transient: a.Transient, TTL: a.TTL, Early: a.Early, Act: d.by})
+}
+
+// CancelNodes ends the live tokens at some nodes of a run, which continues without
+// them: a branch that ends so has ended by choice. A token that waits for its
+// siblings stands at the node that their join leads to, and not at one that it has
+// passed. It fails with ErrNotLive if no live token is there.
+type CancelNodes struct {
+	Nodes []workflow.NodeID `json:"nodes,omitzero" needs:"nodes must name some"`
+}
+
+// CancelNodes does a [CancelNodes].
+func (e *Engine) CancelNodes(ctx context.Context, id workflow.RunID, nodes ...workflow.NodeID) error {
+	return e.Do(ctx, id, CancelNodes{nodes})
+}
+
+func (a CancelNodes) doTo(ctx context.Context, d *deed) error {
+	return d.askAbout(ctx, state.CancelNodes{Nodes: a.Nodes, Act: d.by})
+}
+
+// A GroupTarget names a live group of a run: by its sibling group, and by the
+// token that fanned out where several of that name are live.
+type GroupTarget struct {
+	Run    workflow.RunID
+	Group  string
+	Origin workflow.TokenID // 0: the only one of that name
+
+	// ID is that of a branch which AddBranch adds: under one id it adds one per run, so that the call may be repeated; "" is
+	// always new. CloseGroup, which may be repeated by the token that fanned out, has no use for it.
+	ID string
+}
+
+// AddBranch adds a branch to a live group, by the group's first transition. With an id it may be repeated. Errors: ErrInvalid (an
+// id that a signal could not have), ErrGroupClosed (it was
+// closed, or its join has fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
+type AddBranch struct {
+	ID     string           `json:"id,omitzero"` // under one id one branch is added per run; "" is always new
+	Group  string           `json:"group,omitzero" needs:"group must name a group"`
+	Origin workflow.TokenID `json:"origin,omitzero"` // the token that fanned out; 0: the only group of that name
+	Item   any              `json:"item,omitzero"`   // the element of the branch, if it is a foreach
+}
+
+// AddBranch does an [AddBranch].
+func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
+	return e.Do(ctx, t.Run, AddBranch{t.ID, t.Group, t.Origin, item})
+}
+
+func (a AddBranch) doTo(ctx context.Context, d *deed) error {
+	if err := checkCallID("branch", a.ID); err != nil {
+		return err
+	}
+	item, release, err := d.takeValue(ctx, "the item", a.Item)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return d.askAbout(ctx, state.AddBranch{ID: a.ID, Group: a.Group, Origin: a.Origin, Item: item, Act: d.by})
+}
+
+// CloseGroup ends a live group: its join fires with what has arrived, at once or,
+// where stragglers of an earlier occurrence block it, when the last of them has
+// ended. Errors: as of AddBranch.
+type CloseGroup struct {
+	Group  string           `json:"group,omitzero" needs:"group must name a group"`
+	Origin workflow.TokenID `json:"origin,omitzero"` // the token that fanned out; 0: the only group of that name
+}
+
+// CloseGroup does a [CloseGroup].
+func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
+	return e.Do(ctx, t.Run, CloseGroup{t.Group, t.Origin})
+}
+
+func (a CloseGroup) doTo(ctx context.Context, d *deed) error {
+	return d.askAbout(ctx, state.CloseGroup{Group: a.Group, Origin: a.Origin, Act: d.by})
+}
+
+// A Target names a token of a run: by its id, or by its node where only one
+// token fits. In an [Act], which is done to one run, Run has no meaning.
+type Target struct {
+	Run   workflow.RunID   `json:"run"`
+	Token workflow.TokenID `json:"token,omitzero"` // or
+	Node  workflow.NodeID  `json:"node,omitzero"`
+
+	// Parked lets Retry and Skip do something only while the task waits for an operator, as a dead letter does: with
+	// ErrNotLive they leave alone one that somebody has retried meanwhile, and whose attempt would be lost.
+	Parked bool `json:"parked,omitzero"`
+}
+
+// RetryOptions say how Retry retries.
+type RetryOptions struct {
+	// Input says with which input the task is called. By default that of a dead
+	// letter is evaluated anew if the run was patched since it was evaluated.
+	Input workflow.RetryInput
+}
+
+// Retry gives a parked task a fresh budget of attempts, or ends a back-off at
+// once. If the task's input is evaluated anew, the event task.input_renewed says
+// so; if that fails, the retry is refused and nothing changes. Errors: ErrInvalid
+// (no such RetryInput), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.Failure (the
+// input cannot be evaluated anew: patch it, or retry with workflow.InputKept).
+type Retry struct {
+	Target
+	Input workflow.RetryInput `json:"input,omitzero"`
+}
+
+// Retry does a [Retry].
+func (e *Engine) Retry(ctx context.Context, t Target, o RetryOptions) error {
+	return e.Do(ctx, t.Run, Retry{t, o.Input})
+}
+
+func (a Retry) doTo(ctx context.Context, d *deed) error {
+	if err := (RetryOptions{a.Input}).check(); err != nil {
+		return err
+	}
+	return d.askAbout(ctx, state.Retry{Token: a.Token, Node: a.Node, Parked: a.Parked, Input: a.Input, Act: d.by})
+}
+
+func (o RetryOptions) check() error {
+	switch o.Input {
+	case workflow.InputIfPatched, workflow.InputAgain, workflow.InputKept:
+		return nil
+	default:
+		return fmt.Errorf("%w: the input of a retry is %q: it is empty, %q or %q", ErrInvalid, string(o.Input), workflow.InputAgain, workflow.InputKept)
+	}
+}
+
+// Skip completes a task with the given output, in the operator's name. A
+// running attempt's key becomes stale. An output with which the node cannot
+// complete is refused, and nothing changes. Errors: ErrInvalid (the output is not
+// JSON), ErrNotLive, ErrEnded, ErrAmbiguous, *workflow.LimitError,
+// *workflow.Failure (the node's schema, output mapping or routing refuse it).
+type Skip struct {
+	Target
+	Output any `json:"output,omitzero"`
+}
+
+// Skip does a [Skip].
+func (e *Engine) Skip(ctx context.Context, t Target, output any) error {
+	return e.Do(ctx, t.Run, Skip{t, output})
+}
+
+func (a Skip) doTo(ctx context.Context, d *deed) error {
+	output, release, err := d.takeValue(ctx, "the output", a.Output)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return d.askAbout(ctx, state.Skip{Token: a.Token, Node: a.Node, Parked: a.Parked, Output: output, Act: d.by})
+}
+
+// Vote adds a vote to an open approval. The voter's name is spelt as [As] does it, so that one voter counts once.
+// A vote without By is that of whoever calls As; with both, they must agree. Errors:
+// ErrInvalid (nobody votes, or under a name that As refuses; an id that a signal could not have), ErrAlreadyVoted, ErrNotLive (it
+// is decided, or never was), ErrEnded (the run has), ErrAmbiguous,
+// *workflow.LimitError.
 //
-// A name is at most [workflow.MaxName] bytes of UTF-8. White space around it is cut
-// off, within it is one space, and letters are composed (Unicode NFC), so that one name
-// has one spelling. Calls under an empty name, or one with a control character or an
-// invisible one, fail with ErrInvalid. The last As of a context counts.
-func As(ctx context.Context, by string) context.Context {
-	return withAct(ctx, func(a *claim) { a.By, a.byErr = normalName(by) })
+// A vote may be repeated if it has an id, under which it counts once per run, or if it names the approval by its token: what
+// the same person has said to that already, word for word, is no error, whatever has become of it. By its node alone it may
+// not: where a loop asks again it would answer the next round.
+type Vote struct {
+	Target
+	ID       string `json:"id,omitzero"`
+	By       string `json:"-"`
+	Approved bool   `json:"approved" needs:"approved must be true or false"`
+	Comment  string `json:"comment,omitzero"`
+	Data     any    `json:"data,omitzero"`
 }
 
-// Because returns a context in which calls of an engine are made for a reason, which
-// they keep beside the name that [As] gives, or without one. Cancel and Vote have a
-// reason and a comment of their own as well: Cancel's goes before this one. A reason
-// is at most [workflow.MaxReason] bytes of UTF-8 in one line; calls for another one
-// fail with ErrInvalid. An empty one is none.
-func Because(ctx context.Context, reason string) context.Context {
-	return withAct(ctx, func(a *claim) { a.Reason, a.reasonErr = reason, checkReason(reason) })
+// Vote does a [Vote]; the target's fields win over those of the ballot.
+func (e *Engine) Vote(ctx context.Context, t Target, b workflow.Ballot) error {
+	return e.Do(ctx, t.Run, Vote{t, b.ID, b.By, b.Approved, b.Comment, b.Data})
 }
 
-// A claim is what a context says of the calls that are made in it, and why they must
-// be refused.
-type claim struct {
-	state.Act
-	byErr, reasonErr error
-}
-
-type claimKey struct{}
-
-func withAct(ctx context.Context, set func(*claim)) context.Context {
-	if ctx == nil {
-		return nil // which the call refuses
+func (a Vote) doTo(ctx context.Context, d *deed) error {
+	by, err := voterOf(a.By, d.by)
+	if err != nil {
+		return err
 	}
-	c, _ := ctx.Value(claimKey{}).(claim)
-	set(&c)
-	return context.WithValue(ctx, claimKey{}, c)
+	if err := checkCallID("vote", a.ID); err != nil {
+		return err
+	}
+	data, release, err := d.takeValue(ctx, "the data of the vote", a.Data)
+	if err != nil {
+		return err
+	}
+	defer release()
+	m := state.Ballot{
+		ID: a.ID, Token: a.Token, Node: a.Node, By: by, Approved: a.Approved, Comment: storableText(a.Comment, maxMessage), Data: data, Act: d.by,
+	}
+	if err = d.askAbout(ctx, m); d.copied == nil && (errors.Is(err, ErrNotLive) || errors.Is(err, ErrEnded)) {
+		if voted, lookErr := d.engine.hasVoted(ctx, d.run, m); voted || lookErr != nil {
+			return lookErr
+		}
+	}
+	return err
 }
 
-// actOf returns who calls, and why, if the engine can be used. The context may be that of
-// a simulation.
-func (e *Engine) actOf(ctx context.Context) (state.Act, error) {
-	if err := e.checkOpened(ctx); err != nil {
-		return state.Act{}, err
+// hasVoted reports whether a ballot that names its token repeats a vote on an approval that is decided by now. Its token does not
+// know the votes any more, but the events of the run do.
+func (e *Engine) hasVoted(ctx context.Context, run workflow.RunID, m state.Ballot) (bool, error) {
+	if m.Token == 0 {
+		return false, nil
 	}
-	c, _ := ctx.Value(claimKey{}).(claim)
-	if err := errors.Join(c.byErr, c.reasonErr); err != nil {
-		return state.Act{}, err
+	var kept asleep
+	asked := false
+	err := e.lookAt(ctx, run, &kept, func(s *state.State, _ int64) {
+		t := s.Token(m.Token)
+		if t != nil {
+			n := s.Graph.Nodes[t.Node]
+			asked = n != nil && n.Approval != nil
+		}
+	})
+	if err != nil || !asked {
+		return false, err
 	}
-	return c.Act, nil
+	said := state.Vote{By: m.By, Approved: m.Approved, Comment: m.Comment, Data: m.Data}
+	for ev, err := range e.Events(ctx, run, EventsOptions{}) {
+		if err != nil {
+			return false, err
+		}
+		if ev.Type == workflow.EventApprovalVoted && ev.Token == m.Token && decision.IsVote(ev.Data, said) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
-// normalName returns a person's name in its only spelling.
-func normalName(name string) (string, error) {
-	name = strings.TrimSpace(name)
-	switch i := strings.IndexFunc(name, isInvisible); {
-	case name == "":
-		return "", fmt.Errorf("%w: a name is empty: give it, or call As not at all", ErrInvalid)
-	case len(name) > workflow.MaxName:
-		return "", fmt.Errorf("%w: a name has %d bytes, at most %d", ErrInvalid, len(name), workflow.MaxName)
-	case !utf8.ValidString(name):
-		return "", fmt.Errorf("%w: the name %q is not UTF-8", ErrInvalid, name)
-	case i >= 0:
-		r, _ := utf8.DecodeRuneInString(name[i:])
-		return "", fmt.Errorf("%w: the name %+q holds %U, which nobody sees: another name would look the same", ErrInvalid, name, r)
-	}
-	name = norm.NFC.String(strings.Join(strings.Fields(name), " "))
-	if len(name) > workflow.MaxName {
-		return "", fmt.Errorf("%w: a name has %d bytes when it is composed, at most %d", ErrInvalid, len(name), workflow.MaxName)
-	}
-	return name, nil
-}
+// maxCallID is the longest id of a call, in bytes.
+const maxCallID = 255
 
-// isInvisible reports whether a name with r looks like another one without it. Spaces
-// are seen.
-func isInvisible(r rune) bool {
-	const blankPattern = '\u2800' // of Braille
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
-		r == blankPattern
-}
-
-// checkReason returns an error that says what is wrong with a reason.
-func checkReason(reason string) error {
-	switch i := strings.IndexFunc(reason, breaksLine); {
-	case len(reason) > workflow.MaxReason:
-		return fmt.Errorf("%w: a reason has %d bytes, at most %d", ErrInvalid, len(reason), workflow.MaxReason)
-	case !utf8.ValidString(reason):
-		return fmt.Errorf("%w: the reason %q is not UTF-8", ErrInvalid, reason)
-	case i >= 0:
-		r, _ := utf8.DecodeRuneInString(reason[i:])
-		return fmt.Errorf("%w: the reason %+q holds the control character %U", ErrInvalid, reason, r)
+// checkCallID returns an error if an id of a call cannot be one.
+func checkCallID(what, id string) error {
+	if len(id) > maxCallID || !utf8.ValidString(id) || strings.HasPrefix(id, state.OwnIDs) {
+		return fmt.Errorf("%w: the id %.300q of the %s: use at most %d bytes of UTF-8 that do not begin with %s", ErrInvalid, id, what, maxCallID, state.OwnIDs)
 	}
 	return nil
 }
 
-// breaksLine reports whether r ends a line, or turns the order of what follows.
-func breaksLine(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+// Complete delivers the result of an attempt, for an Executor that returned
+// ErrPending. It may be repeated: one result counts per key, and a duplicate is
+// nil. ErrStale says that the attempt does not run any more, or never did. Without a key
+// it is the attempt that runs for the token: ErrNotLive says that none does, ErrAmbiguous that several are at the node.
+type Complete struct {
+	Target
+	Key    Key `json:"-"` // of the attempt, which names its run
+	Output any `json:"output,omitzero"`
+
+	keyed bool // Key counts, even if it is empty
 }
 
-// voterOf returns the name of whoever votes: that of the ballot or, if it has none, that
-// of whoever calls. Nobody votes in another's name.
-func voterOf(by string, act state.Act) (string, error) {
-	if by == "" {
-		by = act.By
-	}
-	if by == "" {
-		return "", fmt.Errorf("%w: a vote needs a name: set By, or call As", ErrInvalid)
-	}
-	voter, err := normalName(by)
+// Complete does a [Complete] of an attempt by its key.
+func (e *Engine) Complete(ctx context.Context, key Key, output any) error {
+	return e.Do(ctx, "", Complete{Key: key, Output: output, keyed: true})
+}
+
+func (a Complete) doTo(ctx context.Context, d *deed) error {
+	at, err := d.attemptOf(ctx, a.Key, a.keyed, a.Target)
 	if err != nil {
-		return "", err
+		return err
 	}
-	if act.By != "" && act.By != voter {
-		return "", fmt.Errorf("%w: the vote is that of %q, and the call is made as %q", ErrInvalid, voter, act.By)
+	m, err := taskCompleted(a.Output)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return voter, nil
+	m.Token, m.Attempt, m.Epoch, m.Act = at.Token, at.Number, at.Epoch, d.by
+	release, err := d.engine.pinResult(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return d.report(ctx, withBegan(m, d.engine.dispatcher.performedSince(at)))
+}
+
+// Fail delivers the error of an attempt, by its key or by its token as [Complete] does.
+type Fail struct {
+	Target
+	Key       Key    `json:"-"`
+	Cause     error  `json:"-"` // as Execute would have returned it: a Snooze asks for another call. Without one it is a TaskError of the fields below
+	Code      string `json:"code,omitzero" needs:"code must say how the task has failed"`
+	Message   string `json:"message,omitzero"`
+	Retryable bool   `json:"retryable,omitzero"`
+
+	keyed bool // as of Complete
+}
+
+// Fail does a [Fail] of an attempt by its key, with the error as Execute would have returned it: a Snooze
+// asks for another call.
+func (e *Engine) Fail(ctx context.Context, key Key, cause error) error {
+	return e.Do(ctx, "", Fail{Key: key, Cause: cause, keyed: true})
+}
+
+func (a Fail) doTo(ctx context.Context, d *deed) error {
+	if a.Cause == nil && a.Code == "" {
+		return fmt.Errorf("%w: Fail needs an error", ErrInvalid)
+	}
+	if a.Cause == nil {
+		a.Cause = TaskError{Code: a.Code, Message: a.Message, Retryable: a.Retryable}
+	}
+	at, err := d.attemptOf(ctx, a.Key, a.keyed, a.Target)
+	if err != nil {
+		return err
+	}
+	failed := state.TaskFailed{Token: at.Token, Attempt: at.Number, Epoch: at.Epoch, Act: d.by}
+	return d.report(ctx, withBegan(d.engine.dispatcher.withDetails(at, attemptError(failed, a.Cause)), d.engine.dispatcher.performedSince(at)))
+}
+
+// attemptOf returns the attempt that an act is about, and makes its run that of the act.
+//
+// A late result of an attempt that was given up cannot end the next one: an act that names a token means the attempt of now, and
+// gets its key here. If another one begins before the act is committed, the key is stale.
+func (d *deed) attemptOf(ctx context.Context, key Key, keyed bool, t Target) (at taskkey.Attempt, err error) {
+	if key == "" && !keyed {
+		if key, err = d.findKey(ctx, t); err != nil {
+			return at, err
+		}
+	}
+	at, err = d.engine.parseKey(key)
+	if d.run == "" || d.copied != nil {
+		d.run = at.Run
+	}
+	if err == nil && d.run != at.Run {
+		err = fmt.Errorf("%w: the key is of an attempt of run %q, not of %q", ErrInvalid, string(at.Run), string(d.run))
+	}
+	return at, err
+}
+
+// findKey returns the key of the attempt that runs for a token. Of a run it reads only tokens that are
+// dispatched, from the one that is named on, so that a run with a million tokens is not read for one of them.
+func (d *deed) findKey(ctx context.Context, t Target) (key Key, err error) {
+	tokens := func(yield func(Token, error) bool) {
+		for _, x := range d.copied.Snapshot().Tokens {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+	if d.copied == nil {
+		f := TokenFilter{Node: t.Node, Status: []workflow.TokenStatus{workflow.Dispatched}}
+		f.After = max(t.Token-1, 0) // which is exclusive
+		tokens = d.engine.Tokens(ctx, d.run, f)
+	}
+	for x, err := range tokens {
+		switch {
+		case err != nil:
+			return "", err
+		case x.Status != workflow.Dispatched || t.Token != 0 && x.ID != t.Token || t.Node != "" && x.Node != t.Node:
+		case key != "":
+			return "", fmt.Errorf("run %q: %w", string(d.run), ErrAmbiguous)
+		default:
+			key = x.Key
+		}
+		if x.ID == t.Token {
+			break
+		}
+	}
+	if key == "" {
+		err = fmt.Errorf("run %q: %w: no attempt of that task runs", string(d.run), ErrNotLive)
+	}
+	return key, err
+}
+
+// report delivers what an executor says. A run that does not exist makes the
+// key a stale one.
+func (d *deed) report(ctx context.Context, m state.Message) error {
+	err := d.submitMessage(ctx, m)
+	if errors.Is(err, ErrRunNotFound) {
+		return fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	return err
+}
+
+// Elapse lets time pass in a simulation, as its method does. No run takes it: its time passes of itself.
+type Elapse struct {
+	Elapse time.Duration `json:"elapse" needs:"elapse must say how much time passes"`
+}
+
+func (a Elapse) doTo(_ context.Context, d *deed) error {
+	if d.copied == nil {
+		return fmt.Errorf("%w: time passes in a simulation only", ErrInvalid)
+	}
+	return d.copied.Elapse(a.Elapse)
+}
+
+// inputError returns an error of the value model as an error about the input of a run.
+func inputError(id workflow.RunID, input any, err error) error {
+	var ve *value.Error
+	if !errors.As(err, &ve) {
+		return &workflow.InputError{Message: err.Error()}
+	}
+	if ve.Code != value.CodeLimit {
+		return &workflow.InputError{Path: ve.Pointer(), Message: ve.Message}
+	}
+	e := limitError(ve)
+	e.What = fmt.Sprintf("the input of run %q", string(id))
+	if _, m, err := value.NormalizeMeasured(input, value.Limits{}); err == nil && ve.Limit == value.LimitBytes {
+		e.Got = int64(m.Size)
+	}
+	return e
+}
+
+// limitError returns a bound of the value model as one of the engine.
+func limitError(e *value.Error) *workflow.LimitError {
+	return &workflow.LimitError{Limit: e.Limit, Max: int64(e.Max)}
+}
+
+// invalidValue returns why something that a caller gives is no value of the JSON
+// model: it is ErrInvalid, and a *workflow.LimitError where it is too deep or too
+// large to be looked at.
+func invalidValue(what string, err error) error {
+	if ve := (*value.Error)(nil); errors.As(err, &ve) && ve.Code == value.CodeLimit {
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, what, limitError(ve))
+	}
+	return fmt.Errorf("%w: %s is not JSON: %w", ErrInvalid, what, err)
 }

@@ -43,7 +43,7 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 	defer release()
 	merged, details := e.dispatcher.mergeHeartbeat(a, details)
 	if !merged {
-		err = e.reportResult(ctx, a.Run, state.Heartbeat{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Details: details})
+		err = (&deed{engine: e, run: a.Run}).report(ctx, state.Heartbeat{Token: a.Token, Attempt: a.Number, Epoch: a.Epoch, Details: details})
 		e.dispatcher.heartbeatSent(a, details, err)
 	}
 	if err == nil {

@@ -10,18 +10,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Patch changes the definition of one run. Ops are those of a JSON patch (RFC
+// Patch changes the definition of a run that has not ended, whole or not at all. Its Ops are those of a JSON patch (RFC
 // 6902): objects with op, path and value. In the document that they change,
 // nodes and transitions are objects keyed by id, so that a path names what it
 // changes wherever that stands: /nodes/verify/timeout. An element that is added
-// has its key as id and comes last.
-type Patch struct {
-	Base int   // the revision that the patch is for
-	Ops  []any // at most workflow.MaxPatch
-}
-
-// Patch changes the definition of a run that has not ended, whole or not at all, and
-// returns the number of its new revision. The published definition and all
+// has its key as id and comes last. The published definition and all
 // other runs stay as they are.
 //
 // Everything that has begun continues as it began: attempts that are out, inputs,
@@ -35,33 +28,39 @@ type Patch struct {
 // *workflow.DefinitionError (what the operations come to is no sound definition),
 // *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
 // ErrInvalid, ErrUnknown, ErrClosed.
+type Patch struct {
+	Base int   `json:"base,omitzero"` // the revision that the patch is for; the next one is that which it makes
+	Ops  []any `json:"ops,omitzero"`  // at most workflow.MaxPatch
+}
+
+// Patch does a [Patch], and returns the number of the new revision.
 func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
-	act, err := e.actOf(ctx)
-	if err != nil {
-		return 0, err
-	}
-	ops, err := value.Normalize(p.Ops, resultLimits)
-	if err != nil {
-		return 0, invalidValue("the operations", err)
-	}
-	list, _ := ops.([]any)
-	if len(list) == 0 {
-		return 0, fmt.Errorf("%w: a patch needs operations", ErrInvalid)
-	}
-	pins, err := e.patchPins(ctx, id, p.Base, list)
-	if err != nil {
-		return 0, err
-	}
-	if err := e.askRun(ctx, id, state.Patch{Base: p.Base, Ops: list, Pins: pins, Act: act}); err != nil {
+	if err := e.Do(ctx, id, p); err != nil {
 		return 0, err
 	}
 	return p.Base + 1, nil
 }
 
+func (a Patch) doTo(ctx context.Context, d *deed) error {
+	ops, err := value.Normalize(a.Ops, resultLimits)
+	if err != nil {
+		return invalidValue("the operations", err)
+	}
+	list, _ := ops.([]any)
+	if len(list) == 0 {
+		return fmt.Errorf("%w: a patch needs operations", ErrInvalid)
+	}
+	pins, err := d.patchPins(ctx, a.Base, list)
+	if err != nil {
+		return err
+	}
+	return d.submitMessage(ctx, state.Patch{Base: a.Base, Ops: list, Pins: pins, Act: d.by})
+}
+
 // patchPins applies a patch within the bounds of the engine, and returns the
 // definitions of the subworkflows that it adds.
-func (e *Engine) patchPins(ctx context.Context, id workflow.RunID, base int, ops []any) (workflow.Pins, error) {
-	s, err := e.stateIn(ctx, id)
+func (d *deed) patchPins(ctx context.Context, base int, ops []any) (workflow.Pins, error) {
+	s, err := d.stateOf(ctx)
 	switch {
 	case err != nil:
 		return nil, closedError(err)
@@ -70,11 +69,11 @@ func (e *Engine) patchPins(ctx context.Context, id workflow.RunID, base int, ops
 	case s.Revision() != base:
 		return nil, fmt.Errorf("%w: it is at %d, the patch is for %d", ErrConflict, s.Revision(), base)
 	}
-	g, err := planning.Patched(s.Graph, ops, e.options.Bounds)
+	g, err := planning.Patched(s.Graph, ops, d.engine.options.Bounds)
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.resolvePins(ctx, g)
+	all, err := d.engine.resolvePins(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +84,18 @@ func (e *Engine) patchPins(ctx context.Context, id workflow.RunID, base int, ops
 		}
 	}
 	return added, nil
+}
+
+// stateOf returns the state of the run, which the caller does not change.
+func (d *deed) stateOf(ctx context.Context) (*state.State, error) {
+	if d.copied == nil {
+		_, s, err := d.engine.dir.HeadAndState(ctx, d.run)
+		return s, err
+	}
+	if err := d.copied.checkRun(d.run); err != nil {
+		return nil, err
+	}
+	return d.copied.state, nil
 }
 
 // Definition returns the definition that a run has now and the number of its

@@ -313,20 +313,6 @@ func withoutSimulation(ctx context.Context) context.Context {
 	return context.WithValue(ctx, simulationKey{}, (*Simulation)(nil))
 }
 
-// stateIn returns the state of a run that a call is about, in a simulation that of the copy;
-// the caller does not change it.
-func (e *Engine) stateIn(ctx context.Context, id workflow.RunID) (*state.State, error) {
-	sim := simulationOf(ctx)
-	if sim == nil {
-		_, s, err := e.dir.HeadAndState(ctx, id)
-		return s, err
-	}
-	if err := sim.checkRun(id); err != nil {
-		return nil, err
-	}
-	return sim.state, nil
-}
-
 // dispatchedTasks returns the tasks that are dispatched and not in skipped.
 func (s *Simulation) dispatchedTasks(skipped map[Key]bool) (out []*outTask) {
 	for _, e := range planning.Pending(s.state) {

@@ -276,6 +276,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"CollectBlobs":     first(e.CollectBlobs(ctx, time.Hour)),
 		"Complete":         e.Complete(ctx, key, 1),
 		"Counts":           first(e.Counts(ctx)),
+		"Do":               e.Do(ctx, "a", pawl.Pause{}),
 		"DeriveSecret":     first(e.DeriveSecret("x")),
 		"Executor":         first(e.Executor()),
 		"Export":           e.Export(ctx, "a", io.Discard, pawl.ExportOptions{}),

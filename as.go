@@ -1,0 +1,141 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// As returns a context in which calls of an engine are made in somebody's name:
+//
+//	err := engine.Cancel(pawl.As(ctx, "ann"), "order-42", "the customer has called")
+//
+// Every call that changes a run (Start, Cancel, Signal, Vote, Patch, Retry, RetryAll,
+// Skip, SkipAll, Pause, Resume, AddBranch, CloseGroup, CancelNodes, Fork, Rerun, Complete, Fail)
+// keeps the name in the run's journal, and as by in the data of the events that tell
+// what the call asked for. Purge, which leaves no record, tells it to Options.Logger.
+// The engine believes the name: the host knows who calls, for instance from the
+// session of an HTTP request.
+//
+// A name is at most [workflow.MaxName] bytes of UTF-8. White space around it is cut
+// off, within it is one space, and letters are composed (Unicode NFC), so that one name
+// has one spelling. Calls under an empty name, or one with a control character or an
+// invisible one, fail with ErrInvalid. The last As of a context counts.
+func As(ctx context.Context, by string) context.Context {
+	return withAct(ctx, func(a *claim) { a.By, a.byErr = normalName(by) })
+}
+
+// Because returns a context in which calls of an engine are made for a reason, which
+// they keep beside the name that [As] gives, or without one. Cancel and Vote have a
+// reason and a comment of their own as well: Cancel's goes before this one. A reason
+// is at most [workflow.MaxReason] bytes of UTF-8 in one line; calls for another one
+// fail with ErrInvalid. An empty one is none.
+func Because(ctx context.Context, reason string) context.Context {
+	return withAct(ctx, func(a *claim) { a.Reason, a.reasonErr = reason, checkReason(reason) })
+}
+
+// A claim is what a context says of the calls that are made in it, and why they must
+// be refused.
+type claim struct {
+	state.Act
+	byErr, reasonErr error
+}
+
+type claimKey struct{}
+
+func withAct(ctx context.Context, set func(*claim)) context.Context {
+	if ctx == nil {
+		return nil // which the call refuses
+	}
+	c, _ := ctx.Value(claimKey{}).(claim)
+	set(&c)
+	return context.WithValue(ctx, claimKey{}, c)
+}
+
+// actOf returns who calls, and why, if the engine can be used. The context may be that of
+// a simulation.
+func (e *Engine) actOf(ctx context.Context) (state.Act, error) {
+	if err := e.checkOpened(ctx); err != nil {
+		return state.Act{}, err
+	}
+	c, _ := ctx.Value(claimKey{}).(claim)
+	if err := errors.Join(c.byErr, c.reasonErr); err != nil {
+		return state.Act{}, err
+	}
+	return c.Act, nil
+}
+
+// normalName returns a person's name in its only spelling.
+func normalName(name string) (string, error) {
+	name = strings.TrimSpace(name)
+	switch i := strings.IndexFunc(name, isInvisible); {
+	case name == "":
+		return "", fmt.Errorf("%w: a name is empty: give it, or call As not at all", ErrInvalid)
+	case len(name) > workflow.MaxName:
+		return "", fmt.Errorf("%w: a name has %d bytes, at most %d", ErrInvalid, len(name), workflow.MaxName)
+	case !utf8.ValidString(name):
+		return "", fmt.Errorf("%w: the name %q is not UTF-8", ErrInvalid, name)
+	case i >= 0:
+		r, _ := utf8.DecodeRuneInString(name[i:])
+		return "", fmt.Errorf("%w: the name %+q holds %U, which nobody sees: another name would look the same", ErrInvalid, name, r)
+	}
+	name = norm.NFC.String(strings.Join(strings.Fields(name), " "))
+	if len(name) > workflow.MaxName {
+		return "", fmt.Errorf("%w: a name has %d bytes when it is composed, at most %d", ErrInvalid, len(name), workflow.MaxName)
+	}
+	return name, nil
+}
+
+// isInvisible reports whether a name with r looks like another one without it. Spaces
+// are seen.
+func isInvisible(r rune) bool {
+	const blankPattern = '\u2800' // of Braille
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+		r == blankPattern
+}
+
+// checkReason returns an error that says what is wrong with a reason.
+func checkReason(reason string) error {
+	switch i := strings.IndexFunc(reason, breaksLine); {
+	case len(reason) > workflow.MaxReason:
+		return fmt.Errorf("%w: a reason has %d bytes, at most %d", ErrInvalid, len(reason), workflow.MaxReason)
+	case !utf8.ValidString(reason):
+		return fmt.Errorf("%w: the reason %q is not UTF-8", ErrInvalid, reason)
+	case i >= 0:
+		r, _ := utf8.DecodeRuneInString(reason[i:])
+		return fmt.Errorf("%w: the reason %+q holds the control character %U", ErrInvalid, reason, r)
+	}
+	return nil
+}
+
+// breaksLine reports whether r ends a line, or turns the order of what follows.
+func breaksLine(r rune) bool {
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
+}
+
+// voterOf returns the name of whoever votes: that of the ballot or, if it has none, that
+// of whoever calls. Nobody votes in another's name.
+func voterOf(by string, act state.Act) (string, error) {
+	if by == "" {
+		by = act.By
+	}
+	if by == "" {
+		return "", fmt.Errorf("%w: a vote needs a name: set By, or call As", ErrInvalid)
+	}
+	voter, err := normalName(by)
+	if err != nil {
+		return "", err
+	}
+	if act.By != "" && act.By != voter {
+		return "", fmt.Errorf("%w: the vote is that of %q, and the call is made as %q", ErrInvalid, voter, act.By)
+	}
+	return voter, nil
+}
