@@ -256,8 +256,8 @@ func definitionCases(t *testing.T) map[string]bool {
 	return out
 }
 
-// A result that is refused leaves its attempt running; one that does not fit
-// fails it. A run that exists is not changed by what is refused.
+// A result that is refused leaves its attempt running; a result that does not
+// fit fails it. A refused result does not change the run.
 func TestBadResults(t *testing.T) {
 	keys := make(chan pawl.Key, 1)
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"hold": func(_ context.Context, task pawl.Task) (any, error) {

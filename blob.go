@@ -33,7 +33,7 @@ const emptyBlob = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca49599
 
 // PutBlob stores everything that r gives, durably, by its content, and returns a
 // reference to it for inputs, payloads and outcomes: a value may hold up to 1 MiB,
-// a blob is as large as the disk allows. The media type may be empty; one that no
+// a blob is as large as the disk allows. The media type may be empty; a type that no
 // reference could have (see blob.ParseRef) is ErrInvalid, and nothing is read. A blob that
 // nothing refers to is removed by CollectBlobs.
 func (e *Engine) PutBlob(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {

@@ -199,8 +199,8 @@ nodes: [{id: a, task: stage}, {id: b, task: stage}, {id: c, task: last}]
 transitions: [{from: a, to: b}, {from: b, to: c}]
 `
 
-// Artifacts are listed in the outcome once, in the order of staging, and can be
-// read; those of a run that fails are dropped, or kept by option.
+// Artifacts are listed in the outcome once, in the order of staging, and can be read; a run that fails
+// drops its artifacts, or keeps them by option.
 func TestArtifacts(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -322,8 +322,8 @@ func TestBlobsThatAreKeptForAnAttempt(t *testing.T) {
 	})
 }
 
-// Something else in the folder of blobs does not keep the rest from being
-// collected; what only looks like a reference does not stop a run.
+// Something else in the folder of blobs does not keep the rest from being collected; a value that only
+// looks like a reference does not stop a run.
 func TestCollectGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

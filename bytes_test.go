@@ -63,8 +63,8 @@ transitions: [{from: write, to: wait}, {from: wait, to: again}, {from: again, to
 	require.EqualValues(t, 2, written.Load())
 }
 
-// Signals beyond what a run may keep are refused, also after a restart; those that were
-// taken are all there.
+// Signals beyond what a run may keep are refused, also after a restart; the signals
+// that were taken are all there.
 func TestTheBytesOfKeptSignalsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, pawl.Options{Executor: pawl.Handlers{}})

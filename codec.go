@@ -20,9 +20,9 @@ import "github.com/pawl-run/pawl/store"
 // encode what tasks log.
 //
 // A Codec must lose nothing: Decode returns what Encode was given, since runs are
-// replayed from what is stored. So it cannot redact; what must never be stored does not belong into
-// a value: put a reference to it there. A codec may compress before it encrypts, but then sizes tell
-// something of the content.
+// replayed from what is stored. So it cannot redact. Data that must never be stored do not belong
+// into a value: put a reference to them there. A codec may compress before it encrypts, but then
+// sizes tell something of the content.
 //
 // Its methods are called by many goroutines at once, on the way of every commit. They neither
 // change nor keep what they are given.

@@ -322,8 +322,8 @@ func TestRepairOfADamagedFileNeedsTheKey(t *testing.T) {
 	assert.Positive(t, report.Damage)
 }
 
-// A store of the host's own gets the content of blobs plain, named by its hash, with a codec as without; what
-// refers to it is encrypted in the directory. On blob.OpenSealed it is encrypted, under the same name.
+// A store of the host's own gets the content of blobs plain, named by its hash, with a codec as without; the
+// references to it are encrypted in the directory. On blob.OpenSealed it is encrypted, under the same name.
 func TestCodecAndBlobsElsewhere(t *testing.T) {
 	content := secret("in a blob")
 	name := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))

@@ -49,9 +49,9 @@ type Options struct {
 	// Rate.
 	Types map[string]TypeLimit
 	// Tenants bound what tenants have at once, tasks, active runs and bytes of the disk, by name; "*" is for each of those that
-	// have no limit of their own. With limits or without, tenants take turns, and all runs without a tenant together
-	// are one of them: who has ten thousand tasks does not keep the first of another waiting. Open fails with
-	// ErrInvalid if a limit is negative, or a name empty.
+	// have no limit of their own. With limits or without, tenants take turns, and all runs without a tenant together are one of
+	// them: a tenant with ten thousand tasks does not keep the first of another waiting. Open fails with ErrInvalid if a limit
+	// is negative, or a name empty.
 	Tenants map[string]TenantLimit
 	// MaxActive is how many runs may be active at once; beyond it, Start
 	// answers ErrBusy. Child runs count while they are active, but are never
@@ -69,10 +69,10 @@ type Options struct {
 	Blobs blob.Store
 	// Codec encrypts, or compresses, all values on their way to the disk: inputs, results,
 	// state, signals, errors, messages, definitions and blobs, in the log, in the files of runs and
-	// in backups. Package aesgcm has one. Nothing by default. A directory that was opened with
-	// a codec is opened only with one that has the key (ErrSealed otherwise); what was stored
-	// before it had one stays as it is until it is written again, see docs/keep.md. A store
-	// in Blobs gets plain content and has to encrypt it itself.
+	// in backups. Package aesgcm has one. Nothing by default. A directory that was opened with a
+	// codec is opened only with one that has the key (ErrSealed otherwise); values from before it
+	// had a codec stay as they are until they are written again, see docs/keep.md. A store in Blobs
+	// gets plain content and has to encrypt it itself.
 	Codec Codec
 	// KeepArtifacts keeps the artifacts of runs that do not complete, and lists
 	// them in their outcomes.
@@ -102,9 +102,9 @@ type Options struct {
 	// directory has it. With one, Blobs is required, and should outlive the machine as well; a
 	// Durability of ProcessCrash is enough.
 	Remote RemoteOptions
-	// Bounds say how large a definition may be that is started or published;
-	// what a limit of the format is by default. A host that takes definitions from people
-	// it does not trust lowers them: see workflow.Bounds for what size costs.
+	// Bounds say how large a definition may be that is started or published; a bound
+	// that is not set is the limit of the format. A host that takes definitions from
+	// people it does not trust lowers them: see workflow.Bounds for what size costs.
 	Bounds workflow.Bounds
 	// Logger gets what no caller can be told, such as that the disk is full and runs wait
 	// for room, and the warnings of the definitions that are published or started;

@@ -268,8 +268,8 @@ func TestIdleRunsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// ownGoroutines counts the goroutines that run code of this module. The runtime's own,
-// which run finalizers of whatever was open before, come and go.
+// ownGoroutines counts the goroutines that run code of this module. The runtime's own
+// goroutines, which run finalizers of things that were open before, come and go.
 func ownGoroutines(t *testing.T) (n int) {
 	t.Helper()
 	var stacks bytes.Buffer

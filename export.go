@@ -22,9 +22,9 @@ type ExportOptions struct {
 // Export writes a run, live or ended, with all runs below it, as one text that depends on
 // nothing around it: their definitions and their journals, line by line in JSON, with a checksum
 // at the end. pawl replay, step, diff, why and coverage read it, wherever it is; exports may be put one
-// behind the other into one file. Each run is as of one of its commits; of a live one the export is as of
-// now. The export has in clear text what Options.Codec seals. Without ExportOptions.Blobs there are only references to
-// blobs in it; what was handed over with a result and not kept when the run ended is not in it either way.
+// behind the other into one file. Each run is as of one of its commits; a live run is as of now. The export has in
+// clear text what Options.Codec seals. Without ExportOptions.Blobs there are only references to blobs in it; nothing
+// that was handed over with a result, and not kept when the run ended, is in it either way.
 //
 // Until Export has returned nil, the text is not an export, and is not taken for one. Errors: ErrRunNotFound,
 // ErrCorrupt, *blob.Error, that of w, the cause of ctx.

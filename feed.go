@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Feed publishes the events of runs, to a broker or to whatever else takes them. Package pawlnats
-// has one for NATS JetStream. See docs/feed.md.
+// A Feed publishes the events of runs, to a broker or to another receiver. Package pawlnats has one
+// for NATS JetStream. See docs/feed.md.
 type Feed interface {
 	// Publish returns nil when its receiver has the message for good. After an error it is
 	// published again, and the later ones of its run wait for that. It is called by up to
@@ -50,8 +50,8 @@ type FeedMessage struct {
 //
 // An event is kept in the directory in the transaction in which it happens, and deleted when it
 // was published. So each one is published at least once, after its commit, however often the
-// process is killed; those of a run in their order. An event that comes again, after an error
-// or a kill, comes before all those of its run that were not published yet.
+// process is killed, and the events of a run in their order. An event that comes again, after
+// an error or a kill, comes before all those of its run that were not published yet.
 //
 // Events that commit while nobody is to publish them are not kept: those from before the first
 // Open with a Feed, and those that a fork has in common with its original, are not published.

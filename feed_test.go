@@ -252,7 +252,7 @@ func TestFeedThatRefusesARun(t *testing.T) {
 	})
 }
 
-// A Feed that is slow, or never answers, keeps no run waiting; what hangs ends after its time, and Close ends it at once.
+// A Feed that is slow, or never answers, keeps no run waiting; a call that hangs ends after its time, and Close ends it at once.
 func TestFeedThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &listener{}

@@ -42,8 +42,8 @@ func idsOf(t *testing.T, e *pawl.Engine) (out []workflow.RunID) {
 	return out
 }
 
-// One can go back to any moment of the time that is kept, and to none before; what only
-// served to go back further is gone from the log and from the bases.
+// One can go back to any moment of the time that is kept, and to none before; entries
+// and bases that only served to go back further are gone.
 func TestRestoreAsOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := &logtest.Memory{}

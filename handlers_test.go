@@ -43,8 +43,8 @@ func TestHandlersRoute(t *testing.T) {
 	require.EqualError(t, err, `unknown_task: no handler for task type "c"; there are: a, b`)
 }
 
-// A type that nobody knows fails the run at once, whatever the retry policy is;
-// with a default route it is performed, and an error transition can catch it.
+// A type that nobody knows fails the run at once, with any retry policy; with a
+// default route it is performed, and an error transition can catch it.
 func TestUnknownTaskType(t *testing.T) {
 	const source = `
 name: unknown

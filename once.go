@@ -156,7 +156,7 @@ func (e *Engine) tryOutcome(key string, v any) error {
 }
 
 // outcomeWaits reports whether an outcome that could not be kept may be kept later: for want of room, of descriptors, of a log or
-// a blob store that answers. Only what no waiting mends is told to the handler, whose next attempt repeats the effect.
+// a blob store that answers. The handler gets only an error that no waiting mends: its next attempt repeats the effect.
 func outcomeWaits(err error) bool {
 	var about *blob.Error
 	var ref *blob.RefError

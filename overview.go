@@ -37,8 +37,8 @@ type NodeOverview struct {
 const MaxOverviewGroups = 100
 
 // Overview returns a run in numbers: how many tokens are at each node, in which status, and how
-// far its fan-outs are. A run that is awake answers from memory, between two commits, in some
-// 0.1 µs a token; of one that is asleep the state is read, as by Inspect. Errors: ErrRunNotFound,
+// far its fan-outs are. A run that is awake answers from memory, between two commits, in some 0.1
+// µs a token; for a run that is asleep the state is read, as by Inspect. Errors: ErrRunNotFound,
 // ErrCorrupt, ErrClosed, the cause of ctx.
 func (e *Engine) Overview(ctx context.Context, id workflow.RunID) (Overview, error) {
 	var out Overview

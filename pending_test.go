@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An executor whose results come later learns from the context when an attempt
-// is over, whoever ended it.
+// An executor whose results come later learns from the context when an attempt is over, no matter
+// how it ended.
 func TestTheContextOfAPendingAttemptLivesUntilItIsOver(t *testing.T) {
 	type attempt struct {
 		ctx context.Context
@@ -63,7 +63,7 @@ transitions: [{from: a, to: b}]
 }
 
 // With TenantLimit.Pending a task whose result comes later counts for its tenant until it is over,
-// whoever ends it, also after a restart, and no other tenant waits for it.
+// no matter how, also after a restart, and no other tenant waits for it.
 func TestPendingTasksCountForTheirTenant(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	attempts := make(chan pawl.Task, 99)

@@ -104,7 +104,7 @@ func TestPurge(t *testing.T) {
 	require.Len(t, files, len(left), "no file is left of those that are gone")
 }
 
-// A running root keeps its children, those that have ended too.
+// A running root keeps its children, also children that have ended.
 func TestPurgeOfARunningRoot(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"hold": hold}})
 	publish(t, e, define(t, "name: leaf\nstart: a\nnodes: [{id: a}]\n"))
@@ -201,8 +201,8 @@ func TestNobodyWaitsTooLongForAPurge(t *testing.T) {
 	})
 }
 
-// PurgeBefore forgets what ended before an instant, and its children; what ended then or
-// later, or still runs, stays.
+// PurgeBefore forgets the runs that ended before an instant, and their children; runs that ended then or later, or have not
+// ended, stay.
 func TestPurgeBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()

@@ -14,7 +14,7 @@ import (
 )
 
 // A task that is dispatched and that nobody performs says what it waits for, its place in line and since when, and nobody is
-// advised to skip it; one that is performed says so.
+// advised to skip it; a task that is performed says so.
 func TestQueuedTasksSayWhatTheyWaitFor(t *testing.T) {
 	for want, o := range map[string]pawl.Options{
 		workflow.QueuedForSlot:   {Concurrency: 1},

@@ -24,8 +24,9 @@ import (
 // The directory keeps the last entries of the Log, up to 64 MiB. If the Log has lost its end, and nobody has appended anything since, Open
 // appends what is missing again, in the directory of the engine that had it last.
 //
-// While the Log does not answer, calls that change something wait, and those that look at the directory do, at most until their contexts are done; what they have begun goes on. Three wait on: Publish, which has no context, and
-// Import and Once while they commit. The engine tries again until it is certain whether the Log has what was to be appended. If Close comes first it waits for 10 s.
+// While the Log does not answer, calls that change something wait, and those that look at the directory do, at most until their contexts are done; the work
+// that they have begun goes on. Three calls wait on: Publish, which has no context, and Import and Once while they commit. The engine tries again until it is
+// certain whether the Log has what was to be appended. If Close comes first it waits for 10 s.
 type RemoteOptions = store.RemoteOptions
 
 // A RemoteReport says how an engine stands with its Log.

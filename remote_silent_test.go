@@ -183,8 +183,8 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 	})
 }
 
-// Calls that commit by themselves, and are the first to find that the log does not answer, leave as well; what they have begun goes on, and
-// counts when the log answers.
+// Calls that commit by themselves, and are the first to find that the log does not answer, leave as well; the commit that they have begun
+// goes on, and counts when the log answers.
 func TestCommitsGoOnWithoutTheirCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, silent := openOnSilentLog(t)

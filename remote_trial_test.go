@@ -63,7 +63,7 @@ func newRemoteTrial(t *testing.T, seed uint64) *remoteTrial {
 
 var largeResult = harness.RandomLetters(600 << 10)
 
-// openAt opens the engine on a machine, which takes the log from whoever has it.
+// openAt opens the engine on a machine, which takes the log from the one that has it.
 func (x *remoteTrial) openAt(machine int) {
 	x.closeAt(machine)
 	faults := rand.New(rand.NewPCG(x.r.Uint64(), 4))

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Retention says how long runs are kept that have ended: those of a workflow, those that
-// ended in some way. One with neither Age nor Keep keeps them for ever.
+// A Retention says how long runs are kept that have ended: the runs of a workflow, or the runs that ended in some way. A
+// Retention with neither Age nor Keep keeps them for ever.
 type Retention struct {
 	Workflow string               // name of the definition; "" is any
 	Status   []workflow.RunStatus // in which they ended, any of these; none is any
@@ -77,8 +77,7 @@ func (e *Engine) PurgeEnded(ctx context.Context, rules ...Retention) (n int, err
 	return n + more, err
 }
 
-// PurgeBefore purges the runs that ended before an instant, whatever they are: see
-// PurgeEnded.
+// PurgeBefore purges all runs that ended before an instant: see PurgeEnded.
 func (e *Engine) PurgeBefore(ctx context.Context, before time.Time) (n int, err error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return 0, err

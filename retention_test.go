@@ -17,8 +17,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Five runs of each of two workflows end an hour apart; of the fourth and fifth the second
-// workflow's fail.
+// Five runs of each of two workflows end an hour apart; the fourth and the fifth of the second workflow fail.
 func endedByTheHour(t *testing.T) *pawl.Engine {
 	e, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Durability: pawl.ProcessCrash})
 	require.NoError(t, err)

@@ -57,8 +57,8 @@ func snoozeOf(err error) (after time.Duration, snoozed bool) {
 const descriptorPause = 5 * time.Second
 
 // lacksDescriptors reports whether a handler's error says that the process, or the system,
-// has too many open files. That passes, and says nothing of the task; one that the handler
-// has judged, as Permanent or a TaskError, is left at that.
+// has too many open files. That passes, and says nothing of the task; an error that the
+// handler has judged, as Permanent or a TaskError, is left at that.
 func lacksDescriptors(err error) bool {
 	var judged permanent
 	var task TaskError

@@ -16,7 +16,7 @@ type socketServer struct {
 
 // openSocket listens in the directory, if the options say so.
 //
-// It is the last thing that Open does: whoever connects finds an engine that works.
+// It is the last thing that Open does: a client that connects finds an engine that works.
 func (e *Engine) openSocket(path string) error {
 	if e.options.Socket == nil {
 		return nil

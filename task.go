@@ -237,7 +237,7 @@ func (a *absentExecutor) Execute(_ context.Context, t Task) (any, error) {
 
 // A Key names one attempt of one task: run, token, attempt, and the life of the
 // engine that dispatched it. It is opaque to hosts. It is the same in every life of the
-// engine, and nobody can make one who has not the directory: who was given a key, in a
+// engine, and nobody can make one without the directory: the holder of a key, from a
 // callback's URL for instance, can deliver the result of that attempt and of no other.
 type Key string
 

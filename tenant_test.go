@@ -163,8 +163,8 @@ func TestLimitsOfTenants(t *testing.T) {
 	}
 }
 
-// A tenant whose runs take as many bytes as they may starts and forks no more; what it has goes on, others notice nothing,
-// and a purge makes room.
+// A tenant whose runs take as many bytes as they may starts and forks no more; its runs go on, others notice nothing, and
+// a purge makes room.
 func TestTheBytesOfATenantAreBounded(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	options := pawl.Options{

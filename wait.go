@@ -131,7 +131,7 @@ func removeChannel[C comparable](of map[workflow.RunID]map[C]struct{}, id workfl
 // runMoved tells those who watch a run that it has moved on and, if it has ended,
 // gives its outcome to all who wait for that.
 //
-// It is called after a commit, so that whoever is told finds what it is told of.
+// It is called after a commit, so that a waiter who is told finds the outcome committed.
 func (w *waiters) runMoved(out workflow.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -166,8 +166,8 @@ func (e *Engine) logFault(id workflow.RunID, err error) {
 // warningsOf returns the warnings of a sound definition d, whose graph is g. own is the graph that was compiled from
 // d itself, nil if g was known.
 //
-// Compiling finds the warnings, so that d is checked here only if g comes of another text, in which
-// they have other places. The caller may change what it gets.
+// Compiling finds the warnings, so that d is checked here only if g was compiled from another text, in which they have other places. The
+// caller may change what it gets.
 func warningsOf(d *workflow.Definition, g, own *workflow.Graph) []workflow.Problem {
 	switch {
 	case own != nil:

@@ -18,8 +18,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A RunChange says how a run stands after a commit, or that whoever watches has missed
-// changes: what Watch yields.
+// A RunChange says how a run stands after a commit, or that the watcher has missed changes. Watch yields it.
 type RunChange struct {
 	Run        workflow.RunID     `json:"run"`
 	Workflow   string             `json:"workflow"` // name of the definition
@@ -58,8 +57,8 @@ type WatchFilter struct {
 
 // takesHead reports whether a run may fit the filter, as far as that costs next to nothing.
 //
-// It is called for each commit and each watch, in the goroutine that commits; whatever costs
-// more, such as the condition itself, is evaluated by the reader.
+// It is called for each commit and each watch, in the goroutine that commits. The reader evaluates
+// conditions that cost more, such as Where itself.
 func (w *runWatch) takesHead(h *store.Head) bool {
 	f := &w.filter
 	if w.where != nil {
@@ -80,8 +79,8 @@ const (
 )
 
 // Watch tells how every run that fits the filter stands, after each of its commits, until ctx
-// is done or the engine closes. The first change says Lost: whoever shows runs lists them
-// then, and keeps the list up to date with what follows.
+// is done or the engine closes. The first change says Lost: a program that shows runs lists
+// them then, and keeps the list up to date with the changes that follow.
 //
 //	for change, err := range engine.Watch(ctx, pawl.WatchFilter{}) {
 //		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A condition selects runs of a list, within its limit, and of a watch; one that is wrong, or
-// that cannot be evaluated for a run, ends both with an error that says where.
+// A condition selects runs of a list, within its limit, and of a watch; a condition that is
+// wrong, or that cannot be evaluated for a run, ends both with an error that says where.
 func TestWhere(t *testing.T) {
 	ctx := t.Context()
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(_ context.Context, task pawl.Task) (any, error) {

@@ -14,7 +14,8 @@ type branchPage struct {
 }
 
 // listBranches answers branches by group and index. A cursor is that of the last one: GROUP:INDEX.
-// The engine lists all branches; those up to the cursor are left out here. Lines have no cursor.
+// The engine lists all branches; the branches up to the cursor are left out here. Lines have no
+// cursor.
 func (c *call) listBranches() error {
 	q := c.query()
 	f := pawl.BranchFilter{Group: workflow.GroupID(q.number("group")), Status: q.textOf("status")}

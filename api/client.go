@@ -52,7 +52,8 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 }
 
 // NewClient returns a client of a Handler. base is where it is mounted, such as
-// https://example.com/pawl; h does the requests, and whatever lets the host identify the caller; nil is http.DefaultClient.
+// https://example.com/pawl; h does the requests, and adds what lets the host identify the caller; nil is
+// http.DefaultClient.
 func NewClient(base string, h *http.Client) *Client {
 	if h == nil {
 		h = http.DefaultClient
@@ -82,8 +83,8 @@ type question struct {
 	acts         bool   // it changes something
 }
 
-// aboutRun asks for a resource of a run. The id stands in the query: of a path, proxies may decode
-// it. Callers set method, body and acts on it where it is not a plain look.
+// aboutRun asks for a resource of a run. The id stands in the query: proxies may decode it in a
+// path. Callers set method, body and acts on it where it is not a plain look.
 func aboutRun(id workflow.RunID, resource string) *question {
 	return &question{method: http.MethodGet, path: "/v1/runs/" + anyRun + resource, query: url.Values{"run": {string(id)}}}
 }
@@ -272,7 +273,7 @@ func firstOf[T any](list iter.Seq2[T, error], limit int) iter.Seq2[T, error] {
 	}
 }
 
-// textQuery returns parameters, given as names and texts; those that are empty are left out.
+// textQuery returns parameters, given as names and texts; empty ones are left out.
 func textQuery(pairs ...string) url.Values {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -16,6 +16,6 @@
 // # Who may do what
 //
 // Options.Identify of the host says who sends a request and which Rights that caller has. Without it
-// a Handler serves its own machine only, and reading only: whoever asks comes from a loopback
+// a Handler serves its own machine only, and reading only: a request must come from a loopback
 // address, to one, and through no proxy. Over the socket the same user may do everything.
 package api

@@ -62,13 +62,12 @@ type Health struct {
 	Status string `json:"status"` // ok or ready
 }
 
-// showHealth answers as long as the process does, without asking the engine: what restarts a
-// process that hangs should not restart one whose disk is full.
+// showHealth answers as long as the process does, without asking the engine: a supervisor that
+// restarts a process that hangs should not restart one whose disk is full.
 func (c *call) showHealth() error { return c.reply(Health{"ok"}) }
 
-// showReadiness says whether the engine commits, to whoever asks: without the reason if it does
-// not. It asks the engine for its counts, which a closed one refuses. The code alone tells the kind
-// of the error.
+// showReadiness tells everybody whether the engine commits, but not why if it does not. It asks the
+// engine for its counts, which a closed one refuses. The code alone tells the kind of the error.
 func (c *call) showReadiness() error {
 	if _, err := c.engine.Counts(c.r.Context()); err != nil {
 		return refusef(http.StatusServiceUnavailable, errorOf(err).Code, "the engine is not ready")

@@ -52,7 +52,7 @@ func (c *call) drawRun() error {
 	return nil
 }
 
-// compareRuns answers where two runs part. With a hook that redacts it is refused: what differs is
+// compareRuns answers where two runs part. With a hook that redacts it is refused: a difference is
 // a value. Both recordings are read as a whole, and the difference may quote any value of either.
 // With aAt or bAt the one or the other ends after that record, so that a run can be compared with
 // itself as it was, or with what another had come to by then.

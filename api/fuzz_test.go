@@ -70,7 +70,7 @@ var seeds = map[string]struct{ query, body string }{
 	"POST /v1/runs/{run}/tokens/{token}/fail":     {body: signed(`"code": "x", "message": "y", "retryable": true`)},
 }
 
-// FuzzRoutes sends anything to any path: no handler panics, and whatever comes back is in the document. The seeds reach each handler.
+// FuzzRoutes sends anything to any path: no handler panics, and every answer is in the document. The seeds reach each handler.
 func FuzzRoutes(f *testing.F) {
 	e, _ := openEngine(f, pawl.Options{})
 	startOrder(f, e, "order-1")

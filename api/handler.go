@@ -21,8 +21,8 @@ func Handler(e *pawl.Engine, o Options) http.Handler {
 }
 
 // A server serves one engine. It is made once, by newServer, and its fields do not change after
-// that; what counts in bounds has locks of its own, so any number of
-// requests use one server.
+// that; the counters in bounds have locks of their own, so any number of requests use one
+// server.
 type server struct {
 	engine  *pawl.Engine
 	options Options
@@ -69,7 +69,7 @@ func newServer(s *server) http.Handler {
 			writeError(w, refusef(http.StatusMethodNotAllowed, codeMethod, "%s takes %s, not %s", q.URL.Path, strings.Join(has, " or "), q.Method))
 		})
 	}
-	// A browser sends the cookies or the address of its user with whatever a page asks for: without
+	// A browser sends the cookies or the address of its user with every request of a page: without
 	// this check the page of a stranger could act in that user's name.
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

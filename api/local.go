@@ -12,8 +12,8 @@ import (
 )
 
 // Local serves an engine to programs of the same user, with all rights, for pawl.Options.Socket. It
-// returns when the listener is closed and the requests under way have been answered: streams end at once, what
-// does not end is cut off after 5 s.
+// returns when the listener is closed and the requests under way have been answered: streams end at once, and
+// a request that does not end is cut off after 5 s.
 func Local(e *pawl.Engine, l net.Listener) { LocalWith(nil)(e, l) }
 
 // LocalWith is Local with pages beside the API, as inspector.Local has them: the handler that pages returns for
@@ -38,7 +38,7 @@ func LocalWith(pages func(*pawl.Engine) http.Handler) func(*pawl.Engine, net.Lis
 			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections that break
 		}
 		_ = s.Serve(l) // until the listener is closed
-		// Streams and waits end now, as their contexts do; what is left is short.
+		// Streams and waits end now, as their contexts do; the other requests are short.
 		stop()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

@@ -188,8 +188,8 @@ func (c *call) replyLines(list iter.Seq2[any, error]) error {
 	return nil
 }
 
-// mapList returns a list with each entry as it is shown. After an error it ends, whatever the
-// reader wants.
+// mapList returns a list with each entry as it is shown. It ends after an error, even if the reader
+// goes on.
 func mapList[T any](list iter.Seq2[T, error], show func(*T) any) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		for x, err := range list {

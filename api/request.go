@@ -17,8 +17,8 @@ const (
 )
 
 // A query reads the parameters of a request, and remembers the first that is wrong. Handlers read
-// all parameters first and look at err once; what a method returns after an error is of no use. A
-// query is made for each reading and is not shared.
+// all parameters first and look at err once; the result of a method after an error is of no use.
+// A query is made for each reading and is not shared.
 type query struct {
 	values url.Values
 	err    error

@@ -40,9 +40,9 @@ const (
 // Options say whom a Handler serves. The zero value serves this machine, reading only.
 type Options struct {
 	// Identify says who sends a request, from what the host knows: a session, a certificate, a
-	// header that its proxy sets. Acts are done in that name; with "" a request names itself whoever acts. An *Error
-	// is answered as it is, any other error with 401. It is called once for each request, from any goroutine, and again while one
-	// lasts: every 15 s for a stream, which ends if the name or the rights are not the same any more, and after a wait.
+	// header that its proxy sets. Acts are done in that name; with "" the request itself names the actor. An *Error is answered
+	// as it is, any other error with 401. It is called once for each request, from any goroutine, and again while one lasts:
+	// every 15 s for a stream, which ends if the name or the rights are not the same any more, and after a wait.
 	//
 	// Without it the handler serves requests from a loopback address to a loopback host which have come
 	// through no proxy, with View and Values.
@@ -51,8 +51,8 @@ type Options struct {
 	// state.items[3]: the value itself, another one, or nil. It is asked for every value and then for those in what it has
 	// returned. Texts in which values stand, such as messages of errors, are left out if it is set. It must not modify what it gets.
 	Redact func(run workflow.RunID, path string, value any) any
-	// Rate bounds how fast one caller sends requests, by the name that Identify gives: what comes too soon is answered 429 with
-	// Retry-After. Callers without a name count as one.
+	// Rate bounds how fast one caller sends requests, by the name that Identify gives: a request that comes too soon is
+	// answered 429 with Retry-After. Callers without a name count as one.
 	Rate Rate
 }
 
@@ -112,9 +112,9 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 
 // LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side
 // is a program of the same user and has all rights and Files, but for those that NarrowLocal has
-// taken, by its being there, whatever name it has: one that is empty is nobody's. The headers are believed because the socket has mode 0600: who can write to it could do
-// everything anyway. A request that comes through a program for somebody else has a name, and loses
-// Files: nobody has files read or written through the program of another.
+// taken, by its being there, whatever name it has: an empty name is nobody's. The headers are believed because the socket has mode 0600: a program that can
+// write to it could do everything anyway. A request that comes through a program for somebody else has a name, and loses Files: nobody has files read or
+// written through the program of another.
 func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 	if r == nil {
 		return "", 0, refusef(http.StatusForbidden, codeForbidden, "there is no request")

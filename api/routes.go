@@ -17,8 +17,8 @@ var (
 
 // routes are what there is, in the order of openapi.yaml. Each row is a method, a path, the rights
 // that it needs, the parameters that its query may have, and what serves it. A path that only reads
-// needs View, and Values where the answer is nothing but values; what acts needs Act, and handlers
-// ask for more where the body decides.
+// needs View, and Values where the answer is nothing but values; a path that acts needs Act, and
+// handlers ask for more where the body decides.
 func routes() []route {
 	const get, put, post = http.MethodGet, http.MethodPut, http.MethodPost
 	return append(actRoutes(), []route{
@@ -75,7 +75,7 @@ var actPaths = []actPath{
 }
 
 // actRoutes returns a route for each act, with the rights and the parameters that its kind asks
-// for. All take dryRun; those of a token take node, for paths with anyToken.
+// for. All take dryRun; acts on a token take node, for paths with anyToken.
 func actRoutes() (out []route) {
 	for _, a := range actPaths {
 		needs := Act

@@ -28,8 +28,8 @@ type Start struct {
 
 // startRun starts a run: 201, or 200 if it was started so before. PUT may be repeated: the engine
 // takes the same id, definition and input again as the same run. The right Act is enough for a
-// published definition; one that comes with the request takes Define, which is checked when the
-// body is known.
+// published definition; a definition that comes with the request takes Define, which is checked
+// when the body is known.
 func (c *call) startRun() error {
 	q := c.query()
 	wait, dry := min(q.duration("wait"), maxWait), q.flag("dryRun")

@@ -99,7 +99,7 @@ func (v *viewer) showSummary(s *pawl.RunSummary) any {
 	return out
 }
 
-// showToken returns a token as it is shown. The key is a capability: who has it can complete the
+// showToken returns a token as it is shown. The key is a capability: its holder can complete the
 // attempt. So it takes Act, not View.
 func (v *viewer) showToken(t *pawl.Token) any {
 	out := *t

@@ -41,7 +41,7 @@ func buildOther(ctx context.Context, checkout, folder string) (string, error) {
 }
 
 // writeOverlay writes the sources into a folder, and a file that has them in place of
-// whatever the checkout has in its folder bench.
+// the files that the checkout has in its folder bench.
 func writeOverlay(checkout, folder string) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err

@@ -19,8 +19,7 @@ type slot struct {
 	other     bool // by the program of the other checkout
 }
 
-// A runner takes the samples: in rounds, every slot once, so that whatever changes
-// on the machine meanwhile changes it for all.
+// A runner takes the samples: in rounds, every slot once, so that a change on the machine meanwhile concerns all of them.
 type runner struct {
 	settings
 	sizes    sizes

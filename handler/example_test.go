@@ -37,7 +37,7 @@ func check(err error) {
 	}
 }
 
-// An expression that comes with the input of the run: who writes it needs no new
+// An expression that comes with the input of the run: its author needs no new
 // version of the definition.
 func ExampleTransform() {
 	play(pawl.Handlers{"transform": handler.Transform(handler.TransformOptions{})}, `

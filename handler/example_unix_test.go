@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-run/pawl/handler"
 )
 
-// A program whose options are the host's: whatever the input says is what is looked for.
+// A program whose options are the host's: the program looks for the text of the input, whatever
+// that is.
 func ExampleExec() {
 	play(pawl.Handlers{"exec": handler.Exec(handler.ExecOptions{Command: []string{"grep", "-i", "--", "{}"}})}, `
 name: found

@@ -67,10 +67,10 @@ const (
 // PAWL_ATTEMPT. The effect key is the same in every attempt.
 //
 // When the timeout has passed, or the task is withdrawn, the program is killed,
-// on Unix with its whole process group, so that its children end too; what it
-// leaves running in its group is killed when it ends by itself. It survives
-// the death of the engine's process, and the task is sent again when that is
-// back: two of one task may then run at a time.
+// on Unix with its whole process group, so that its children end too; processes
+// that it leaves running in its group are killed when it ends by itself. The
+// program survives the death of the engine's process, and the task is sent
+// again when that is back: two of one task may then run at a time.
 //
 // An exit status that is not accepted fails the task with exec_exit_N and is
 // retryable; a policy's nonRetryable names those that are not worth it.

@@ -8,5 +8,5 @@ import "os/exec"
 // killed.
 func ownGroup(*exec.Cmd) {}
 
-// killGroup does nothing: what a command leaves running goes on.
+// killGroup does nothing: processes that a command leaves running go on.
 func killGroup(*exec.Cmd) {}

@@ -10,8 +10,8 @@ import (
 )
 
 // A piping connects the standard streams of a command. Its pipes are not those of
-// exec.Cmd, whose Wait waits until the output has ended: what the command has left
-// in its group may hold that open, and is to be killed first.
+// exec.Cmd, whose Wait waits until the output has ended: processes that the
+// command has left in its group may hold that open, and are to be killed first.
 type piping struct {
 	stdin  io.WriteCloser // nil without standard input; Wait closes it
 	reads  []*os.File     // our ends of the output

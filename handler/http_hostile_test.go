@@ -48,7 +48,7 @@ func answerRaw(t *testing.T, answer string) string {
 }
 
 // A server that switches to another protocol hands its connection over. It says nothing
-// more on it: who reads an answer there waits for ever.
+// more on it: a client that reads an answer there waits for ever.
 func TestHTTPRefusesSwitchingProtocols(t *testing.T) {
 	const answer = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: silence\r\nConnection: Upgrade\r\n\r\nspoken in another protocol\r\n"
 	f := request(t, handler.HTTPOptions{})
@@ -59,7 +59,7 @@ func TestHTTPRefusesSwitchingProtocols(t *testing.T) {
 	assert.False(t, failure.Retryable)
 }
 
-// A silentBody blocks whoever reads it until it is closed.
+// A silentBody blocks its reader until it is closed.
 type silentBody struct{ closed chan struct{} }
 
 func (b silentBody) Read([]byte) (int, error) {
