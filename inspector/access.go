@@ -17,9 +17,9 @@ var (
 	errForbidden = errors.New("you may not do that here")
 )
 
-// FromThisMachine returns an Options.Identify that takes whoever sends a request from this
-// machine to a loopback host, through no proxy, for who, with these rights, and refuses all
-// others. Every program and every user of the machine can send such a request.
+// FromThisMachine returns an Options.Identify that takes every sender of a request from
+// this machine to a loopback host, through no proxy, for who, with these rights, and
+// refuses all others. Every program and every user of the machine can send such a request.
 //
 // The host counts as well as the address: a page of a stranger whose name resolves to a loopback address is opened in a browser of this
 // machine, and its requests come from here, but name that host.

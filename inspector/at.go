@@ -28,7 +28,7 @@ type past struct {
 	Steps [][4]int          `json:"steps"` // record, node, standing, more by
 }
 
-// maxSteps bounds a past: of a run that has more, only the end is shown.
+// maxSteps bounds a past: if a run has more, only its end is shown.
 //
 // readPast fails with errTooLong at that bound.
 const maxSteps = 400_000

@@ -33,8 +33,8 @@ func (s *server) admitCaller(p *page) (leave func(), err error) {
 
 // takeWhole counts the page among those for which whole runs are read, until leaveWhole. It comes before each such read, and counts once.
 //
-// A request is refused where there is no place: what it would hold in memory is what the bound is there to save. A frame waits for a place:
-// there are only so many hubs, and each makes one frame at a time.
+// A request is refused where there is no place: the bound is there to save the memory that it would hold. A frame waits for a place: there
+// are only so many hubs, and each makes one frame at a time.
 func (p *page) takeWhole() error {
 	if p.leave != nil {
 		return nil

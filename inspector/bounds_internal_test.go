@@ -116,7 +116,7 @@ func TestPartsThatAreDrawn(t *testing.T) {
 	}
 }
 
-// Pages for which whole runs are read are refused where there are as many as may be; what is done beside them is done.
+// Pages for which whole runs are read are refused where there are as many as may be; other pages are shown beside them.
 func TestPagesOfWholeRunsAreBounded(t *testing.T) {
 	s, engine := openBounded(t)
 	for _, id := range []workflow.RunID{"a", "b"} {

@@ -50,7 +50,7 @@ type groupData struct {
 	Worst   string // leads to the first branch that needs somebody; "" without such a branch
 }
 
-// Cells are squares of cellSize in a grid of cellPitch pixels; those of a picture are smaller.
+// Cells are squares of cellSize in a grid of cellPitch pixels; the cells of a picture are smaller.
 const (
 	cellPitch   = 16
 	cellSize    = 13

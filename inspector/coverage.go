@@ -80,7 +80,7 @@ func (b *definitionsBody) countTaken(p *page, g *workflow.Graph, sum *diagram.Ru
 
 // takenBy returns which transitions of a definition a run took.
 //
-// A run that was patched has had several definitions: those transitions count that it took while it had this one.
+// A run that was patched has had several definitions: only the transitions count that it took while it had this one.
 func (p *page) takenBy(id workflow.RunID, hash string) (takenSet, error) {
 	if p.redacted {
 		return nil, nil //nolint:nilnil // what stands for its values would take others

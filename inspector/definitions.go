@@ -73,7 +73,7 @@ func (s *server) showDefinitions(p *page) error {
 	return s.showWorkflow(p, name, &b)
 }
 
-// showWorkflow shows what the last runs of a workflow have come to; of one that has none, what is published.
+// showWorkflow shows what the last runs of a workflow have come to; for a workflow without runs, what is published.
 //
 // The page of a workflow that has runs also links to the versions that are published of it.
 func (s *server) showWorkflow(p *page, name string, b *definitionsBody) error {

@@ -12,7 +12,7 @@ import (
 // An explained run has an answer to the question why, as of some record.
 //
 // It is kept for one life of a run and shared by all pages of it; mu guards all of it. x is the last answer, if has is true; err is the
-// error of the last attempt. At most one goroutine works on an answer: ready is its channel, and whoever wants an answer waits for the
+// error of the last attempt. At most one goroutine works on an answer: ready is its channel, and all who want an answer wait for the
 // same one.
 type explained struct {
 	mu    sync.Mutex
@@ -46,8 +46,8 @@ type whyAsked struct {
 	ended    bool // once more, and never again
 }
 
-// explainRun says why a run stands where it stands after the record seq, or, where that takes
-// too long and the caller does not want to wait, what was known last; false if nothing was.
+// explainRun says why a run stands where it stands after the record seq, or, where that takes too long and the caller does not want to
+// wait, the answer that was known last; false without any.
 //
 // Three cases return at once: the answer is new enough; it is too early to work out another one, since the last one has cost much; or the
 // run moves, and by the time an answer is there it would be old.

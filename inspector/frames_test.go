@@ -19,7 +19,7 @@ import (
 )
 
 // A page that moves twenty times a second is made at most four times a second, and once for all of its twenty viewers:
-// whoever redacts values is asked when it is made, and notes the instants.
+// the hook that redacts values is asked when it is made, and notes the instants.
 func TestFramesAreFewAndForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: later{}})

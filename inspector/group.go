@@ -60,7 +60,7 @@ type branches struct {
 	token    []workflow.TokenID
 }
 
-// tally counts branches; those that have not begun count as waiting, since for people both are yet to come.
+// tally counts branches; branches that have not begun count as waiting, since for people both are yet to come.
 func (b *branches) tally() (t tally) {
 	for _, s := range b.standing {
 		if s == standings {
@@ -140,7 +140,7 @@ func (v *viewer) enclosingBranch(known map[workflow.GroupID]*branches, scopes []
 	return in
 }
 
-// outerBranch returns the branch that a group is in, of the groups that are known.
+// outerBranch returns the branch of a known group that a group is in.
 //
 // Where the group around it is not known, the token from which the group was made tells where that was.
 func (v *viewer) outerBranch(known map[workflow.GroupID]*branches, scopes []workflow.Scope, g *pawl.Group) workflow.Scope {
@@ -153,8 +153,8 @@ func (v *viewer) outerBranch(known map[workflow.GroupID]*branches, scopes []work
 	return workflow.Scope{}
 }
 
-// addToken lets a token count in branch i. A live one counts more than any that has ended, a more pressing one more than another live one;
-// of those that have ended the last counts.
+// addToken lets a token count in branch i. A live token counts more than any that has ended, and a more pressing one more than another
+// live one; if all have ended the last one counts.
 func (b *branches) addToken(i int, t *pawl.Token, live []bool) {
 	s := diagram.StandingOf(t.Status)
 	if t.Status == workflow.Pending && !live[i] { // it has not begun

@@ -33,9 +33,9 @@ type Options struct {
 	// Name stands at the top of every page, such as "shop, production".
 	Name string
 	// Identify says who sends a request, from what the host knows: a session, a certificate, a
-	// header that its proxy sets. Acts are done in that name; with "" whoever acts gives one. An
-	// error is answered with 401. It is called once for each request, from any goroutine, and every
-	// 15 s for the stream of a page, which ends if the rights are not the same any more.
+	// header that its proxy sets. Acts are done in that name; with "" the reader who acts gives
+	// one. An error is answered with 401. It is called once for each request, from any goroutine,
+	// and every 15 s for the stream of a page, which ends if the rights are not the same any more.
 	//
 	// Without it the pages serve requests from a loopback address to a loopback host which have
 	// come through no proxy, for reading only.
@@ -47,8 +47,8 @@ type Options struct {
 	Redact func(run workflow.RunID, path string, value any) any
 }
 
-// Handler returns the pages that show the runs of an engine, and with the right Act change
-// them: after a page that shows what would come of it, in somebody's name and for a reason.
+// Handler returns the pages that show the runs of an engine, and with the right Act change them: after a page that shows the consequences,
+// in somebody's name and for a reason.
 func Handler(engine *pawl.Engine, o Options) http.Handler { return newServer(engine, o) }
 
 // newServer is what Handler and Local have in common. No goroutine runs until somebody watches a page.
@@ -170,8 +170,9 @@ func (s *server) serveStatic(w http.ResponseWriter, r *http.Request, name string
 // errNoPage says that there is nothing at an address.
 var errNoPage = errors.New("there is no such page")
 
-// servePage answers whatever is no file: head is the first segment of the path, rest what is behind it. First come the questions that
-// hold for all pages: who asks, and whether the request comes from a page of another origin, which may not change anything here.
+// servePage answers every request that is not for a file: head is the first segment of the path, rest what is behind it. First come the
+// questions that hold for all pages: who asks, and whether the request comes from a page of another origin, which may not change anything
+// here.
 func (s *server) servePage(p *page, head, rest string) error {
 	if err := s.checkCaller(p); err != nil {
 		return err

@@ -125,7 +125,7 @@ func textOf(t *testing.T, page string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// The first page says what needs people; that of a run why it stands where it stands.
+// The first page says what needs people; the page of a run says why it stands where it stands.
 func TestPagesSayWhatThereIs(t *testing.T) {
 	s := openShop(t)
 	s.startOrder("order-1")
@@ -209,9 +209,9 @@ func (s *shop) links(address, page string) (out []string) {
 	return out
 }
 
-// Every link of every page answers, below a path that a proxy takes away, whatever runs, nodes and
-// values are called; nothing of a value becomes HTML; and after all these requests the runs are
-// as they were.
+// Every link of every page answers, below a path that a proxy takes away, for any names of runs,
+// nodes and values; nothing of a value becomes HTML; and after all these requests the runs are as
+// they were.
 func TestCrawl(t *testing.T) {
 	s := openShop(t)
 	hostile := []workflow.RunID{

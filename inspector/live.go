@@ -17,7 +17,7 @@ import (
 
 // The pace of what viewers get.
 // A page that is watched is made anew when its runs move, on the server, and sent whole. That costs a processor the more, the larger the
-// page: frameShare bounds it to half a percent of one for each page, whatever it costs, as long as frameWithin lets it.
+// page: frameShare bounds it to half a percent of one for each page, however large that is, as long as frameWithin lets it.
 const (
 	frameEvery  = 250 * time.Millisecond // at most four frames a second
 	frameShare  = 199                    // times as long as a frame has used a processor, nothing is made, unless the page has saved it
@@ -63,8 +63,8 @@ type hubs struct {
 	viewers fair.Places[string] // by name
 }
 
-// takePlace counts a viewer until leave; the caller holds the lock. Viewers without a name are told apart by
-// nothing: what bounds them is the bound of all.
+// takePlace counts a viewer until leave; the caller holds the lock. Nothing tells viewers without a name apart: the bound of all bounds
+// them.
 func (hs *hubs) takePlace(who string) bool {
 	if who == "" {
 		return hs.viewers.Take(who, mostViewers)
@@ -196,8 +196,8 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 // change it. It reports whether there may be others. While nobody hears, commits wake nobody: the watch has ended that
 // would, and the next one begins before the next frame is made.
 //
-// runHub calls it again and again in a goroutine. Each watch begins with Lost, which is what tells the hub; so whatever was committed
-// between two watches is told as well.
+// runHub calls it again and again in a goroutine. Each watch begins with Lost, at which it tells that the page may have moved; so commits
+// between two watches are told as well.
 func (s *server) waitForMove(ctx context.Context, f pawl.WatchFilter, moved chan<- struct{}) bool {
 	for change, err := range s.engine.Watch(ctx, f) {
 		switch {
@@ -239,7 +239,8 @@ func (s *server) sendFrame(h *hub, frame []byte) int {
 
 // watchFilter selects the runs whose commits may change a page.
 //
-// A page of a run is moved by that run and by whatever begins with its id, as its children do. All others are moved by every commit.
+// A page of a run moves with that run, and with all runs whose ids begin with its id, as those of its children do. All other pages move
+// with every commit.
 func watchFilter(address string) pawl.WatchFilter {
 	path, query, _ := strings.Cut(address, "?")
 	id, ok := strings.CutPrefix(path, "run/")

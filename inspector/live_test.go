@@ -114,7 +114,7 @@ func TestNoFrames(t *testing.T) {
 	require.Equal(t, 403, status)
 }
 
-// A stream ends soon after whoever watches has lost a right.
+// A stream ends soon after its viewer has lost a right.
 func TestRightsThatAreRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: later{}})

@@ -217,7 +217,7 @@ func runAddress(id workflow.RunID, pairs ...string) string {
 	return "run/" + strings.Join(segments, "/") + queryOf(nil, pairs)
 }
 
-// queryOf returns the parameters of an address; those that are empty are left out.
+// queryOf returns the parameters of an address; empty ones are left out.
 //
 // Pairs are added to q itself, which may be nil. The order is by name, so equal parameters are equal addresses.
 func queryOf(q url.Values, pairs []string) string {

@@ -18,8 +18,8 @@ func (p *page) seesTexts() bool { return p.rights&api.Values != 0 && p.s.options
 
 // redactValue returns a value of a run at a path as this reader may see it.
 //
-// Redact is asked from the outside in: what it replaces as a whole is not looked into, but what stands in its answer is. The value of the
-// engine is never changed, as maps and lists are made anew.
+// Redact is asked from the outside in: it is not asked about the parts of a value that it replaces as a whole, but about those of its
+// answer. The value of the engine is never changed, as maps and lists are made anew.
 func (p *page) redactValue(run workflow.RunID, path string, v any) any {
 	redact := p.s.options.Redact
 	if redact == nil || v == nil {

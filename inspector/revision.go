@@ -41,7 +41,7 @@ const (
 	shownRevisions    = 50
 )
 
-// viewDefinition shows what the run executes or, of a revision, what it was and what came with it.
+// viewDefinition shows what the run executes or, for a revision, the definition of that and the changes that came with it.
 //
 // Revision 1 is what the run was started with, and each patch makes another one.
 func (v *viewer) viewDefinition() (any, error) {
@@ -118,7 +118,7 @@ func (v *viewer) revisionOf(revision int) (*workflow.Graph, error) {
 	return v.s.graphs.keepValue(key, g), nil
 }
 
-// A difference is a definition drawn with what it has, and has no more, of an earlier one.
+// A difference is a definition drawn with what it has in common with an earlier one, and with what it has no more.
 //
 // If not all changes are listed, Kinds says how many there are of each kind, and Listed which part this is.
 type difference struct {
@@ -135,8 +135,7 @@ type kindCount struct {
 	N    int
 }
 
-// drawDifference draws a definition with what it has, and has no more, of an earlier one, and says it in words: of many changes
-// those that the query of the page chooses.
+// drawDifference draws a difference, and says it in words: if there are many changes, those that the query of the page chooses.
 //
 // Revisions of a run, versions that are published, and a patch that is about to be made are all shown in this way.
 func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) (out difference, err error) {
@@ -196,7 +195,7 @@ func rowOfChange(c *workflow.DefinitionChange) changeRow {
 	return row
 }
 
-// fieldOf returns how a field differs; of long texts what stands around the first difference.
+// fieldOf returns how a field differs; for long texts it returns the part around the first difference.
 //
 // Two texts of many characters that differ at the end would both be cut to what they have in common. So both are cut at the same place: a
 // quarter of the room shows what they share, and the rest what follows.

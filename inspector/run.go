@@ -88,7 +88,7 @@ type viewer struct {
 	status int // of the answer, if it is not that all is well
 }
 
-// showRun answers all addresses below a run. Views return what their templates take, and showRun adds the head; those that answer something
+// showRun answers all addresses below a run. Views return what their templates take, and showRun adds the head; views that answer something
 // else, such as a picture, numbers or another address, return from within.
 func (s *server) showRun(p *page, id workflow.RunID) error {
 	ov, err := s.engine.Overview(p.r.Context(), id)

@@ -205,7 +205,7 @@ type timeAxis struct {
 	span  time.Duration
 }
 
-// placeInstant returns where an instant is on an axis of this width; what is outside is at its ends.
+// placeInstant returns where an instant is on an axis of this width; an instant outside is at one of its ends.
 func (a timeAxis) placeInstant(t time.Time, width int) int {
 	return min(max(int(float64(t.Sub(a.begin))/float64(a.span)*float64(width)), 0), width)
 }

@@ -43,7 +43,7 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 	require.Equal(t, "100 tokens, at most 5 ran at once, 100 with those held back", lanes[3].More)
 }
 
-// A fork dispatches what was out in the other run itself: what ran there is no part of its own attempt.
+// A fork itself dispatches what was out in the other run: the time in that run is no part of the fork's attempt.
 func TestAForkBeginsWhatIsOut(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 11, 1, 12, 0, s, 0, time.UTC) }
 	out := &stay{parts: []stayPart{{status: workflow.Pending, from: at(0), to: at(1)}, {status: workflow.Dispatched, from: at(1)}}}
@@ -54,8 +54,8 @@ func TestAForkBeginsWhatIsOut(t *testing.T) {
 	require.Len(t, done.parts, 1)
 }
 
-// A bar says what came of an attempt by class, shape and word: one that has failed is not told as one that runs. The words are those that
-// a lane says to who does not see it.
+// A bar says what came of an attempt by class, shape and word: a failed attempt does not look like one that runs. The words are those
+// that a lane says to a reader who does not see it.
 func TestABarSaysWhatCameOfIt(t *testing.T) {
 	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }

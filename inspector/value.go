@@ -22,7 +22,7 @@ type shownValue struct {
 
 // A budget bounds what is shown of one value.
 //
-// valueOf counts parts over the whole value: what is beyond them is told by its number.
+// valueOf counts parts over the whole value: the parts beyond are told by their number.
 type budget struct {
 	parts int // leaves and trees
 	text  int // characters of a leaf

@@ -136,7 +136,7 @@ func (v *viewer) addArrival(w *whyLine, a *replay.Arrival) {
 
 // waitText makes a sentence of what a token waits for.
 //
-// "to begin" becomes "waits to begin", for example, and whatever is a thing gets "waits for" before it.
+// "to begin" becomes "waits to begin", for example, and a thing gets "waits for" before it.
 func waitText(what string) string {
 	switch {
 	case strings.HasPrefix(what, "to "):

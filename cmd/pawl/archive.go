@@ -84,8 +84,8 @@ type archivedRun struct {
 	family api.Purged
 }
 
-// writeArchived writes the runs, and returns those that are written: one that cannot be read is named, and is neither in the file nor
-// forgotten.
+// writeArchived writes the runs, and returns those that are written: a run that cannot be read is named, and is neither in the file
+// nor forgotten.
 func (c *archiveCommand) writeArchived(ctx context.Context, con *console, e *reached, runs []archivedRun, f *os.File, sum *purgeSum) (out []archivedRun, err error) {
 	var ids []workflow.RunID
 	for i := range runs {

@@ -45,8 +45,8 @@ func newDoor(at string, behind http.Handler) *door {
 func (d *door) address() string { return fmt.Sprintf("http://%s/?key=%s", d.at, d.key) }
 
 // ServeHTTP implements http.Handler. In this order: requests that a proxy or the page of a stranger
-// has sent are refused whatever they bring; then who has the key is let in; then programs with the
-// header and browsers with the cookie go through; everybody else sees the form.
+// has sent are refused whatever they bring; then requests with the key are let in; then programs
+// with the header and browsers with the cookie go through; everybody else sees the form.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !loopback.SentRequest(r) {
 		http.Error(w, "These pages are for this machine, without a proxy.", http.StatusForbidden)
@@ -91,7 +91,7 @@ func (d *door) hasTicket(r *http.Request) bool {
 	return err == nil && isSecret(c.Value, d.ticket)
 }
 
-// askForKey answers whoever has no key with a form for it.
+// askForKey answers a request without the key with a form for it.
 func (d *door) askForKey(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

@@ -33,10 +33,9 @@ type dirFlag struct {
 }
 
 // A reached engine is one that answers: that of another process, or one that was opened for
-// maintenance, in this process. All commands speak to it through the Client, whatever is behind: so
-// a command has one way to act, and what a directory that nobody has open answers is what its
-// engine would. fixed implies that live is false. close must be called once; it is nil in no
-// reached engine.
+// maintenance, in this process. All commands speak to it through the Client, in either case: so a
+// command has one way to act, and a directory that nobody has open answers as its engine would.
+// fixed implies that live is false. close must be called once; it is nil in no reached engine.
 type reached struct {
 	*api.Client
 	source string            // which it is, as each screen says
@@ -162,8 +161,8 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 }
 
 // withEngine does something with the engine of the directory. It closes the engine in any case, and
-// joins that error to the one of do. A refusal for lack of rights can only come of a file of runs,
-// to which requests go for reading only, and is told in those terms.
+// joins that error to the one of do. Only a file of runs refuses for lack of rights, since requests
+// go there for reading only: withEngine tells the refusal in those terms.
 func (f dirFlag) withEngine(ctx context.Context, con *console, do func(*reached) error) error {
 	e, err := f.reachEngine(ctx, con)
 	if err != nil {

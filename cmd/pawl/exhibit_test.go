@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// TestExhibitsOfSealedRunsAreSealed: what a command that looks at the sealed file of a run
-// writes for that holds none of its values.
+// TestExhibitsOfSealedRunsAreSealed: a command that looks at the sealed file of a run
+// writes none of its values in clear text.
 func TestExhibitsOfSealedRunsAreSealed(t *testing.T) {
 	dir := t.TempDir()
 	keyFile := filepath.Join(dir, "keys")

@@ -78,7 +78,7 @@ func (e *reached) writeEach(
 			written = append(written, id)
 			continue
 		}
-		// An engine breaks the connection where it finds the damage, as the answer has begun by then: it tells what is wrong to whoever asks why.
+		// An engine breaks the connection where it finds the damage, as the answer has begun by then: Why tells what is wrong.
 		if _, why := e.Why(ctx, id); errors.Is(why, pawl.ErrCorrupt) {
 			err = why
 		} else if to.err == nil && errors.Is(err, io.ErrUnexpectedEOF) {
@@ -146,8 +146,8 @@ func (c *exportCommand) writeExport(ctx context.Context, e *reached, id workflow
 }
 
 // chooseExported returns the runs that are named or, of those without a parent, chosen. Runs that
-// are named may be children; of those that are chosen only roots are taken, as each brings what is
-// below it, and nothing is to be in the file twice.
+// are named may be children. Only roots are chosen, as each brings what is below it, and nothing
+// is to be in the file twice.
 func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	if (len(c.Run) > 0) != c.isEmpty() {
 		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots")

@@ -35,8 +35,8 @@ type importCommand struct {
 
 // runCommand lets the engine that has the directory open make the run, else commits it to the
 // files. Offline is set without a flag, since an import starts from a file and surprises nobody's
-// program: what comes of it begins when the directory is opened. The path is made absolute, as the
-// engine reads it.
+// program: its tasks begin when the directory is opened. The path is made absolute, as the engine
+// reads it.
 func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: true, dirFlag: c.dirFlag}
 	from, err := filepath.Abs(c.From)

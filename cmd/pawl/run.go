@@ -193,9 +193,9 @@ func (c *runCommand) explainStop(err error) error {
 	return &toldError{text + "; the same command goes on with it", err}
 }
 
-// writeOutcome writes the output of a completed run; of any other, why it has ended. A run that has
-// failed is an answer, no error of the command: errNo makes the exit status and prints nothing
-// more.
+// writeOutcome writes the output of a completed run; for any other run, why it has ended. A run
+// that has failed is an answer, no error of the command: errNo makes the exit status and prints
+// nothing more.
 func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
 	if c.JSON {
 		con.writeLine(true, o)
@@ -211,7 +211,7 @@ func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
 	return nil
 }
 
-// readDefinition reads a definition out of what a path names, which may be a pipe: whoever calls the command named it.
+// readDefinition reads a definition out of what a path names, which may be a pipe: the caller of the command named it.
 func readDefinition(path string) (*workflow.Definition, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -25,7 +25,7 @@ var serveVerb = verb{
 	command: func() command { return new(serveCommand) },
 }
 
-// A serveCommand serves the pages of package inspector, and the API, to whoever has the key that it prints.
+// A serveCommand serves the pages of package inspector, and the API, to requests with the key that it prints.
 type serveCommand struct {
 	Addr     string `default:"127.0.0.1:8470" placeholder:"HOST:PORT" help:"Where to listen, on this machine; port 0 is any."`
 	By       string `placeholder:"NAME" help:"Who acts on the pages; the user of this process, if this is not given."`

@@ -90,8 +90,8 @@ func newBrowser(t *testing.T) *http.Client {
 	return &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// Pages and API of a live engine are served to whoever has the key, in the name of the user, until
-// the command is interrupted; the engine goes on.
+// Pages and API of a live engine are served to requests with the key, in the name of the user,
+// until the command is interrupted; the engine goes on.
 func TestServeLive(t *testing.T) {
 	e, dir := startWaiting(t, pawl.Options{Socket: inspector.Local})
 	s := serveDir(t, dir)

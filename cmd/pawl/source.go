@@ -56,8 +56,8 @@ func liveText(ctx context.Context, client *api.Client) (string, error) {
 
 // checkRunsFile fails if a path is that of something in which no runs can be: a file of another
 // kind, a pipe. It says nothing of directories, nor of files whose names say that they are of runs:
-// what is wrong with those is damage. Without it a definition, or any text, that is given in place
-// of a run would be reported as a damaged file of runs.
+// a fault in such a file is damage. Without it a definition, or any text, that is given in place of
+// a run would be reported as a damaged file of runs.
 func checkRunsFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

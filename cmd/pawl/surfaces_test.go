@@ -109,7 +109,7 @@ func (s *surfaces) statusOf(id workflow.RunID) workflow.RunStatus {
 	return sum.Status
 }
 
-// runCommand runs the command as a person does, who answers what it asks.
+// runCommand runs the command as a person does who answers its questions.
 func (s *surfaces) runCommand(in io.Reader, args ...string) (status int, out string) {
 	var text bytes.Buffer
 	con := &console{In: in, Out: &text, Errs: &text, Now: time.Now}

@@ -104,9 +104,9 @@ func printableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// elideMiddle returns a text of at most so many columns: what is too wide lacks its middle. Ids and
-// messages tell most by their beginning and their end. Columns are counted as a terminal shows
-// them: a wide letter takes two.
+// elideMiddle returns a text of at most so many columns: a text that is too wide lacks its middle.
+// Ids and messages tell most by their beginning and their end. Columns are counted as a terminal
+// shows them: a wide letter takes two.
 func elideMiddle(text string, most int) string {
 	if diagram.CountColumns(text) <= most {
 		return text

@@ -29,7 +29,7 @@ func TestNoLineIsTooWide(t *testing.T) {
 	require.Equal(t, "a·b·c·d", printableText("a\u200bb\u202ec\u2066d"))
 }
 
-// Where tokens do different things, each number is told; of a single token none is.
+// Where tokens do different things, each number is told; for a single token there is no number.
 func TestTokensText(t *testing.T) {
 	for want, tokens := range map[string]map[workflow.TokenStatus]int{
 		"":                                     {workflow.Completed: 3},

@@ -130,8 +130,8 @@ func (c *workerCommand) workFor(taking, working context.Context, client *worker.
 }
 
 // isRefusal reports whether a pool answers, and does not take the worker. 500 and above, and 429,
-// pass with time, as does a connection that cannot be made; what else the pool says will be the
-// same the next time. A certificate counts as a refusal, since another answer needs another
+// pass with time, as does a connection that cannot be made; any other answer of the pool will be
+// the same the next time. A certificate counts as a refusal, since another answer needs another
 // configuration.
 func isRefusal(err error) bool {
 	refused, certificate := (*worker.Error)(nil), (*worker.CertificateError)(nil)

@@ -10,7 +10,7 @@ import (
 // wrapIndent is how much further in the lines begin that a wrapped one goes on with.
 const wrapIndent = 4
 
-// printProse writes lines that are read, not copied: what is wider than the console goes on in lines below.
+// printProse writes lines that are read, not copied: a line wider than the console goes on in lines below.
 func (con *console) printProse(format string, args ...any) {
 	for _, line := range strings.Split(printableLines(fmt.Sprintf(format, args...)), "\n") {
 		for _, part := range wrapLine(line, con.Width) {

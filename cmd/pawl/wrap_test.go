@@ -9,7 +9,8 @@ import (
 	"github.com/pawl-run/pawl/internal/diagram"
 )
 
-// Prose breaks between words and loses nothing; what goes on is further in. A command stays whole.
+// Prose breaks between words and loses nothing; a line that goes on is further in. A command stays
+// whole.
 func TestWrapLine(t *testing.T) {
 	require.Equal(t, []string{"  one two", "     three", "     four"}, wrapLine("  one two three four", 11))
 	require.Equal(t, []string{"  one two three four"}, wrapLine("  one two three four", 0))

@@ -95,8 +95,8 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 // grace is how long a call of the model may go on after an interrupt: its result is worth keeping.
 const grace = 10 * time.Second
 
-// shutDown closes the engine: no further task begins, those that run have their grace, and all that came of them
-// is committed. ctx may be done already, so it must not bound that. The next start goes on from there.
+// shutDown closes the engine: no further task begins, running tasks have their grace, and all their results are
+// committed. ctx may be done already, so it must not bound that. The next start goes on from there.
 func shutDown(ctx context.Context, engine *pawl.Engine) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*grace)
 	defer cancel()

@@ -17,7 +17,7 @@ const report = "(report)"
 //	unsafe --> errors --> io --> ... --> net/http --> (report)
 //
 // In a dag there are no tokens to think of: a node runs once, when all that
-// leads to it is resolved, beside whatever else is ready.
+// leads to it is resolved, beside all other nodes that are ready.
 func definition(packages []pkg) *workflow.Definition {
 	def := &workflow.Definition{
 		Name: "dag", Mode: workflow.ModeDAG,

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// sources returns the files to count, absolute and in order: those given, or
-// the Go sources of the packages net and runtime.
+// sources returns the files to count, absolute and in order: the files given,
+// or the Go sources of the packages net and runtime.
 func sources(given []string) ([]string, error) {
 	files, err := absolute(given)
 	if len(given) == 0 {

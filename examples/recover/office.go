@@ -54,7 +54,7 @@ func (o *office) easy(_ context.Context, t pawl.Task) (any, error) {
 // for a confirmation, which takes a minute. If the process dies in that minute,
 // the engine cannot know what was done: it calls post again. So the letter goes
 // out under the EffectKey, which is the same in every attempt and every process;
-// whoever gets a second letter with the same key throws it away.
+// a receiver of a second letter with the same key throws it away.
 func (o *office) post(ctx context.Context, t pawl.Task) (any, error) {
 	letter := filepath.Join(o.mailbox, url.PathEscape(t.EffectKey))
 	f, err := os.OpenFile(letter, os.O_CREATE|os.O_EXCL, 0o644)

@@ -94,9 +94,9 @@ func (c *crew) until(ctx context.Context, pool *worker.Pool, wait func() (workfl
 	}
 }
 
-// hire starts a process. Every second one comes under a new name: what the dead
-// one held waits until its lease runs out. The others come under their old name,
-// and get at once what they held.
+// hire starts a process. Every second one comes under a new name: the tasks of
+// the dead one wait until its lease runs out. The others come under their old
+// name, and get at once what they held.
 func (c *crew) hire(i int) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -52,9 +52,9 @@ func (s *shop) startImport(t *testing.T, id workflow.RunID, branches int) {
 	s.await(t, id, workflow.EventTaskParked, 1)
 }
 
-// TestCommitToPixel: what was committed is on the page within 300 ms, at the median, if something happens every second; of
-// many commits that come as fast as they can it is as often as the page may use the processor for it, which has an end.
-// Below the level release, where others use the machine, it may take ten times as long.
+// TestCommitToPixel: what was committed is on the page within 300 ms, at the median, if something happens every second; if
+// commits come as fast as they can, the page shows them as often as it may use the processor, which has an end. Below the
+// level release, where others use the machine, it may take ten times as long.
 func TestCommitToPixel(t *testing.T) {
 	harness.MeasuresTime(t)
 	s := openShop(t, forAnn())

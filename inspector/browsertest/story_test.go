@@ -25,7 +25,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// forAnn lets whoever looks act as ann.
+// forAnn lets every reader act as ann.
 func forAnn() inspector.Options {
 	return inspector.Options{Identify: inspector.FromThisMachine("ann", api.All)}
 }
@@ -75,7 +75,7 @@ func TestStoryByKeys(t *testing.T) {
 }
 
 // TestStoryWithoutScripts: the same story with a mouse, in a browser that executes no scripts,
-// and whatever else has a form: filters, the slider, colours, acts on many, a signal.
+// and everything else that has a form: filters, the slider, colours, acts on many, a signal.
 func TestStoryWithoutScripts(t *testing.T) {
 	s := openShop(t, forAnn())
 	p := openTab(t, openBrowser(t), view{width: 1400, static: true})

@@ -26,7 +26,7 @@ func TestAWideRun(t *testing.T) {
 	t.Run("is quick", func(t *testing.T) { p.isQuick(t, s) })
 }
 
-// isSmall: of a fan-out of 10,000 the pages hold few elements and little text.
+// isSmall: the pages of a fan-out of 10,000 hold few elements and little text.
 func (p *tab) isSmall(t *testing.T, s *shop) {
 	for _, page := range []string{"", "runs", "run/wide", "run/wide?view=groups", "run/wide?view=group&group=1", "run/wide?view=tokens", "run/wide?view=timeline", "run/wide?view=journal"} {
 		status, html := get(t, s.url+page)
