@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
-	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -40,7 +40,7 @@ type dispatcher struct {
 	single bool // processor, when the engine was opened
 
 	mu      sync.Mutex
-	queue   *taskQueue
+	queue   *taskqueue.Queue[*outTask]
 	held    map[outKey]*outTask // the newest of each token; the others behind it
 	count   int                 // of what is held
 	order   int64               // of arrival
@@ -64,14 +64,12 @@ type outKey struct {
 type outTask struct {
 	actor.Dispatch
 	key       Key // from when it is performed
-	order     int64
-	place     heap.Place // among the tasks of its run in the queue
-	older     *outTask   // the attempt of its token before it that is held
-	held      bool       // until it is forgotten
-	outdated  bool       // there is a newer attempt, or was
+	entry     taskqueue.Entry[*outTask]
+	older     *outTask // the attempt of its token before it that is held
+	held      bool     // until it is forgotten
+	outdated  bool     // there is a newer attempt, or was
 	withdrawn bool
 	pending   bool            // the handler said that the result comes later
-	counted   bool            // among the tasks of its tenant that run
 	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
 	pins      []string        // blobs that it has put
@@ -130,10 +128,19 @@ func (d *dispatcher) allHeld(yield func(*outTask) bool) {
 }
 
 func newDispatcher(ctx context.Context, e *Engine, most int) *dispatcher {
-	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, single: runtime.GOMAXPROCS(0) == 1, queue: newTaskQueue(most, e.options.Types, e.options.Tenants), held: map[outKey]*outTask{}}
+	d := &dispatcher{engine: e, ctx: ctx, kept: context.WithoutCancel(ctx), most: most, single: runtime.GOMAXPROCS(0) == 1, queue: newTaskQueue(most, e.options.Types), held: map[outKey]*outTask{}}
 	d.timer = time.AfterFunc(time.Hour, d.fillFreeSlots)
 	d.timer.Stop()
 	return d
+}
+
+// newTaskQueue returns the queue of an engine with limits of task types.
+func newTaskQueue(most int, types map[string]TypeLimit) *taskqueue.Queue[*outTask] {
+	o := taskqueue.Options{Most: most, Types: map[string]taskqueue.Limit{}}
+	for kind, l := range types {
+		o.Types[kind] = taskqueue.Limit(l)
+	}
+	return taskqueue.New[*outTask](o)
 }
 
 // dispatchTask takes an attempt. It returns at once.
@@ -164,9 +171,13 @@ func (d *dispatcher) dispatchTask(a actor.Dispatch) {
 // queueTask queues an attempt that is not held. The caller holds the lock.
 func (d *dispatcher) queueTask(a actor.Dispatch) {
 	d.order++
-	t := &outTask{Dispatch: a, order: d.order, queued: d.engine.hook.Now()}
+	t := &outTask{Dispatch: a, queued: d.engine.hook.Now()}
+	t.entry = taskqueue.Entry[*outTask]{
+		Item: t, Type: a.Task, Tenant: a.Tenant, Run: string(a.Run), Priority: a.Node.Priority, Order: d.order,
+		Bound: tenantLimitOf(d.engine.options.Tenants, a.Tenant).Concurrency,
+	}
 	d.holdTask(t)
-	d.queue.addTask(t)
+	d.queue.Put(&t.entry)
 }
 
 // holdTask holds an attempt, the newest of its token. The caller holds the lock.
@@ -190,7 +201,7 @@ func (d *dispatcher) fillSlots() {
 		go d.runTasks(t)
 	}
 	// A task that waits for the rate of its type needs nobody else to end: the timer begins it.
-	if due := d.queue.nextDue(); !due.IsZero() && !d.stopped {
+	if due := d.queue.NextDue(); !due.IsZero() && !d.stopped {
 		d.timer.Reset(time.Until(due))
 	}
 }
@@ -211,15 +222,16 @@ func (d *dispatcher) beginNext() *outTask {
 		return nil
 	}
 	now := time.Now()
-	d.queue.advanceTo(now)
-	for t := d.queue.firstTask(); t != nil && d.engine.messenger.isUnwanted(t.Run); t = d.queue.firstTask() {
-		d.queue.removeTask(t) // its run is told in a moment, and withdraws it
-		d.forgetTask(t)
+	d.queue.AdvanceTo(now)
+	for first := d.queue.First(); first != nil && d.engine.messenger.isUnwanted(first.Item.Run); first = d.queue.First() {
+		d.queue.Remove(first) // its run is told in a moment, and withdraws it
+		d.forgetTask(first.Item)
 	}
-	t := d.queue.takeNext()
-	if t == nil {
+	next := d.queue.Take()
+	if next == nil {
 		return nil
 	}
+	t := next.Item
 	d.running++
 	d.group.Add(1)
 	t.ctx, t.cancel = context.WithCancelCause(d.ctx)
@@ -242,8 +254,8 @@ func (d *dispatcher) withdrawTask(run workflow.RunID, token workflow.TokenID) {
 	}
 	t.withdrawn = true
 	switch {
-	case t.place.In():
-		d.queue.removeTask(t)
+	case t.entry.Waits():
+		d.queue.Remove(&t.entry)
 		d.forgetTask(t)
 	case t.pending:
 		t.cancel(errWithdrawn)
@@ -266,7 +278,7 @@ func (d *dispatcher) forgetTask(t *outTask) {
 	t.held = false
 	d.count--
 	t.pulse.stopTimer()
-	d.queue.releaseTenant(t)
+	d.queue.ReleaseTenant(&t.entry)
 	d.engine.pinned.unpinBlobs(t.pins...)
 	at := outKey{t.Run, t.Token}
 	switch first := d.held[at]; {
@@ -302,10 +314,13 @@ func (d *dispatcher) taskReturned(t *outTask) (performed time.Time) {
 	defer d.mu.Unlock()
 	d.running--
 	d.waiting++
-	d.queue.taskReturned(t)
+	d.queue.ReleaseType(&t.entry)
+	if !t.pending || !tenantLimitOf(d.engine.options.Tenants, t.Tenant).Pending { // else it counts until it is over
+		d.queue.ReleaseTenant(&t.entry)
+	}
 	t.delivers = true
 	d.fillSlots()
-	d.queue.resultReturned(t)
+	d.queue.ResultReturned(&t.entry)
 	return t.performed
 }
 
@@ -337,7 +352,7 @@ func (d *dispatcher) finishTask(t *outTask) {
 		t.cancel(nil)
 		d.forgetTask(t)
 	}
-	d.queue.resultDelivered(t.Run)
+	d.queue.ResultDelivered(string(t.Run))
 	// The run has refused this result and waits for the attempt that it has sent meanwhile.
 	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.heldAttempt(attemptOf(t.again)) == nil {
 		d.queueTask(*t.again)
@@ -386,6 +401,6 @@ func (d *dispatcher) runningTasks() []*outTask {
 			out = append(out, t)
 		}
 	}
-	slices.SortFunc(out, func(a, b *outTask) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(out, func(a, b *outTask) int { return cmp.Compare(a.entry.Order, b.entry.Order) })
 	return out
 }

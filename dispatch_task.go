@@ -106,7 +106,7 @@ func (e *Engine) executorTask(t *outTask) Task {
 	return Task{
 		Key: t.key, EffectKey: string(t.Run) + "/" + string(t.Node.ID) + "/" + strconv.FormatInt(int64(t.Token), 10),
 		Run: t.Run, Root: t.Root, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
-		Priority: t.Node.Priority, Order: t.order,
+		Priority: t.Node.Priority, Order: t.entry.Order,
 		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, DispatchedAt: t.queued, BeganAt: t.performed, services: engineServices{e},
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestAnAttemptIsForgottenOnce(t *testing.T) {
 	e := &Engine{}
 	d := newDispatcher(context.Background(), e, 1)
-	task := waitingTask("a", 1, 0)
+	task := waitingTask("a")
 	d.holdTask(task)
 	d.pinBlob(Key(attemptOf(&task.Dispatch).Name()+".mac"), "hash")
 	e.pinned.pinBlobs("hash") // by somebody else
@@ -49,7 +49,7 @@ func TestAttemptsAreFoundWhileTheyAreHeld(t *testing.T) {
 					delete(newest, task.Token)
 				}
 			} else {
-				task := waitingTask("a", 0, 0)
+				task := waitingTask("a")
 				task.Token, task.Attempt = workflow.TokenID(rapid.IntRange(1, 2).Draw(t, "token")), n+1
 				d.holdTask(task)
 				ever, held[attemptOf(&task.Dispatch)], newest[task.Token] = append(ever, task), task, task
@@ -81,4 +81,11 @@ func TestAnAttemptIsForgottenThoughItSaysPending(t *testing.T) {
 	e.dispatcher.group.Wait()
 	require.Empty(t, e.dispatcher.held)
 	require.NoError(t, e.Close(t.Context()))
+}
+
+// waitingTask returns an attempt of a run.
+func waitingTask(run workflow.RunID) *outTask {
+	t := &outTask{}
+	t.Run, t.Node = run, &workflow.GraphNode{Node: &workflow.Node{}}
+	return t
 }

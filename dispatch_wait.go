@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -17,7 +18,7 @@ const maxPlaces = 10_000
 type line struct {
 	places  map[*outTask]linePlace
 	all     int
-	lanes   map[*lane]int
+	lanes   map[string]int
 	tenants map[string]int
 }
 
@@ -26,22 +27,22 @@ type linePlace struct{ all, lane, tenant int }
 
 // lineUp returns the line of the tasks that wait; one without places if there are too many. The caller holds the lock.
 func (d *dispatcher) lineUp() *line {
-	n := &line{lanes: map[*lane]int{}, tenants: map[string]int{}, places: map[*outTask]linePlace{}}
+	n := &line{lanes: map[string]int{}, tenants: map[string]int{}, places: map[*outTask]linePlace{}}
 	if d.count > maxPlaces {
 		return n
 	}
 	var waiting []*outTask
 	for t := range d.allHeld {
-		if t.place.In() {
+		if t.entry.Waits() {
 			waiting = append(waiting, t)
 		}
 	}
 	slices.SortFunc(waiting, func(a, b *outTask) int {
-		return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(a.order, b.order))
+		return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(a.entry.Order, b.entry.Order))
 	})
 	n.all = len(waiting)
 	for i, t := range waiting {
-		l := d.queue.laneOf(t.Task)
+		l := d.queue.LaneName(t.Task)
 		n.lanes[l]++
 		n.tenants[t.Tenant]++
 		n.places[t] = linePlace{i + 1, n.lanes[l], n.tenants[t.Tenant]}
@@ -55,23 +56,26 @@ func (d *dispatcher) queuedAs(t *outTask, known **line) *workflow.Queued {
 	switch {
 	case t.awaitsWorker():
 		return &workflow.Queued{For: workflow.QueuedForWorker, Since: t.begun}
-	case !t.place.In():
+	case !t.entry.Waits():
 		return nil
 	case *known == nil:
 		*known = d.lineUp()
 	}
-	n, l, r := *known, d.queue.laneOf(t.Task), d.queue.runs[t.Run]
+	n, inLane := *known, (*known).lanes[d.queue.LaneName(t.Task)]
 	at, w := n.places[t], &workflow.Queued{For: workflow.QueuedForSlot, Since: t.queued}
 	w.Place, w.Of = at.all, n.all
-	switch {
-	case r.waiting >= d.queue.most:
+	if d.queue.IsBackpressured(&t.entry) {
 		w.For = workflow.QueuedForResults
-	case r.tenant.isFull():
+		return w
+	}
+	switch d.queue.BoundOn(&t.entry) {
+	case taskqueue.TenantBound:
 		w.For, w.Place, w.Of = workflow.QueuedForTenant, at.tenant, n.tenants[t.Tenant]
-	case l.isFull():
-		w.For, w.Place, w.Of = workflow.QueuedForType, at.lane, n.lanes[l]
-	case l.rate.NextEvent().After(d.queue.latest):
-		w.For, w.Place, w.Of = workflow.QueuedForRate, at.lane, n.lanes[l]
+	case taskqueue.TypeBound:
+		w.For, w.Place, w.Of = workflow.QueuedForType, at.lane, inLane
+	case taskqueue.RateBound:
+		w.For, w.Place, w.Of = workflow.QueuedForRate, at.lane, inLane
+	case taskqueue.NoBound:
 	}
 	return w
 }

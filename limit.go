@@ -20,9 +20,6 @@ type TypeLimit struct {
 	Burst int
 }
 
-// isNone says that nothing is bounded.
-func (l TypeLimit) isNone() bool { return l.Concurrency == 0 && l.Rate == 0 }
-
 // checkTypes returns an error if limits of task types are none that can hold.
 func checkTypes(types map[string]TypeLimit) error {
 	for _, kind := range slices.Sorted(maps.Keys(types)) {
@@ -143,13 +140,4 @@ func boundsBytes(limits map[string]TenantLimit) bool {
 		}
 	}
 	return false
-}
-
-// typeLimitOf returns the limit of a task type, which "*" has for those without one.
-func typeLimitOf(types map[string]TypeLimit, kind string) TypeLimit {
-	l, ok := types[kind]
-	if !ok {
-		l = types["*"]
-	}
-	return l
 }

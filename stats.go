@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/taskqueue"
 )
 
 // Stats are numbers of an engine that is open, as Engine.Stats returns them.
@@ -55,7 +57,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	d := e.dispatcher
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out.Queued, out.Running, out.Waiting = d.queue.length, d.running, d.waiting
+	out.Queued, out.Running, out.Waiting = d.queue.Len(), d.running, d.waiting
 	// Tasks that are held and neither queued, running nor delivered come later. The counts need not agree at each instant, hence the lower
 	// bound.
 	out.Pending = max(0, d.count-out.Queued-out.Running-out.Waiting)
@@ -86,15 +88,14 @@ func (d *dispatcher) markTasks(tokens []Token) {
 func (d *dispatcher) markSome(tokens []Token) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	limited := len(d.queue.types) > 0 || len(d.queue.limits) > 0
 	var known *line
 	for i := range tokens {
 		t := d.heldTask(tokens[i].Key)
 		switch {
 		case t == nil:
 			continue
-		case t.place.In():
-			tokens[i].Limited = limited && d.queue.isLimited(t)
+		case t.entry.Waits():
+			tokens[i].Limited = d.queue.BoundOn(&t.entry) != taskqueue.NoBound
 		case t.isExecuted():
 			tokens[i].Executing, tokens[i].Since, tokens[i].Worker = true, t.begun, t.worker
 		}

@@ -53,6 +53,6 @@
 // nothing in the number of workers. Pool puts a lock, a timer and the engine
 // around it, Pool.Handler the protocol (docs/workers.md), Client is the other end.
 //
-// In the code a typeQueue holds the tasks of one type that wait, a workerState says
+// In the code a queue holds the tasks that wait and those that workers hold, a workerState says
 // what the queue knows of a worker, and a keyState what a key is to a worker.
 package worker

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ func TestLinesThatWereNeverUsedAreForgotten(t *testing.T) {
 	for i := range 10 {
 		require.Empty(t, poll1(t, joined(t, p, "ann", 1, fmt.Sprintf("type%d", i))))
 	}
-	require.Empty(t, p.queue.types)
+	require.Empty(t, slices.Collect(p.queue.tasks.Types()))
 }
 
 // A worker that holds something is not forgotten, but silent all the same.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/taskqueue"
 )
 
 // A queue is the coordinator's state: tasks that wait, workers, and leases. It has
@@ -15,26 +16,21 @@ import (
 // could take.
 //
 // An item is in items from addTask or claimKey until it is completed or withdrawn and nobody holds it.
-// If it has no holder it is in the heap of its tenant and type; if a worker that can expire holds it,
-// and no completion is under way, it is in leases. A type queue is in ready, in paced or in neither,
-// as refreshReady says. The counters processed, failed and expired only grow.
+// If it has no holder it waits in tasks, which orders what waits; else it is out there. If a worker that can expire holds it,
+// and no completion is under way, it is in leases. The counters processed, failed and expired only grow.
 type queue struct {
-	lease   time.Duration             // of a task
-	expiry  time.Duration             // of a worker without contact
-	limits  map[string]pawl.TypeLimit // by type; "*" for those without one of their own
-	limitOf func(pawl.Task) int       // how many tasks of its tenant workers may hold; 0 is no bound
+	lease   time.Duration       // of a task
+	expiry  time.Duration       // of a worker without contact
+	limitOf func(pawl.Task) int // how many tasks of its tenant workers may hold; 0 is no bound
 
 	items   map[pawl.Key]*item
-	types   map[string]*typeQueue
-	tenants map[string]*tenantState
-	limited bool                    // a tenant has had a limit
-	ready   heap.Heap[*typeQueue]   // those that may hand out a task now
-	paced   map[*typeQueue]struct{} // those that wait for their rate
+	tasks   *taskqueue.Queue[*item]
 	leases  heap.Heap[*item]
 	workers map[string]*workerState
-	anyType list.List // of *workerState: those that wait and take every type
-	seen    list.List // of *workerState: all of them, by kept
-	turns   int64     // that workers and tenants have been given
+	waiting map[string]*list.List // of *workerState, by type: those that wait and take the type; none is empty
+	anyType list.List             // of *workerState: those that wait and take every type
+	seen    list.List             // of *workerState: all of them, by kept
+	turns   int64                 // that workers have been given
 	ended   completedKeys
 
 	drained bool // nothing is handed out any more
@@ -44,6 +40,27 @@ type queue struct {
 	unserved // types
 
 	processed, failed, expired int64
+}
+
+// An item is a task that the queue knows: it waits in the queue of its type, or a worker
+// holds it.
+// holder is nil exactly while the item waits; then until is zero and it is in no heap of leases.
+type item struct {
+	task  pawl.Task
+	known bool      // the engine has dispatched it; a claim before that has only a key
+	owner int64     // which call of Execute it is from
+	since time.Time // in the queue, or held
+
+	// entry is what the queue of tasks knows of it. A tenant is one run there: its tasks are handed out by priority and then in
+	// the order in which the engine dispatched them. That order is kept by a task that comes back, which is why it is
+	// handed out before all that came later.
+	entry taskqueue.Entry[*item]
+
+	holder    *workerState // the worker that holds it; nil if it waits
+	until     time.Time    // the end of the lease; zero if it does not run out
+	lease     heap.Place   // among the leases
+	closing   bool         // its result is being committed: the lease is suspended
+	withdrawn bool         // the engine let go of it; its holder does not know yet
 }
 
 // An assignment is a task that has been handed out.
@@ -56,14 +73,15 @@ type assignment struct {
 // newQueue returns an empty queue. limitOf is a field so that tests can give tenants limits without an
 // engine.
 func newQueue(lease, expiry time.Duration, limits map[string]pawl.TypeLimit) *queue {
+	types := map[string]taskqueue.Limit{}
+	for kind, l := range limits {
+		types[kind] = taskqueue.Limit(l)
+	}
 	return &queue{
-		lease: lease, expiry: expiry, limits: limits, limitOf: func(t pawl.Task) int { return t.TenantLimit().Concurrency },
+		lease: lease, expiry: expiry, limitOf: func(t pawl.Task) int { return t.TenantLimit().Concurrency },
 		unserved: newUnserved(),
-		items:    map[pawl.Key]*item{}, types: map[string]*typeQueue{}, tenants: map[string]*tenantState{}, paced: map[*typeQueue]struct{}{}, workers: map[string]*workerState{},
-		ready: heap.New(
-			(*typeQueue).startsBefore,
-			func(l *typeQueue) *heap.Place { return &l.place },
-		),
+		items:    map[pawl.Key]*item{}, tasks: taskqueue.New[*item](taskqueue.Options{Types: types, Apart: true}),
+		workers: map[string]*workerState{}, waiting: map[string]*list.List{},
 		leases: heap.New(
 			func(a, b *item) bool { return a.until.Before(b.until) },
 			func(i *item) *heap.Place { return &i.lease },
@@ -85,25 +103,26 @@ func (q *queue) addTask(t pawl.Task, owner int64, now time.Time) {
 		i = &item{since: now}
 		q.items[t.Key] = i
 	}
-	limit := q.limitOf(t)
-	q.limited = q.limited || limit > 0
-	i.owner, i.known, i.withdrawn = owner, true, false
-	var queues []*typeQueue
-	if i.holder != nil { // a claim, whose type and tenant were not known
-		queues = q.changeTenant(i, now, func(w *tenantItems) { w.countHeld(-1) })
-		i.task = t
-		queues = append(queues, q.changeTenant(i, now, func(w *tenantItems) {
-			w.tenant.limit = limit
-			w.countHeld(1)
-		})...)
-	} else {
-		i.task = t
-		queues = q.changeTenant(i, now, func(w *tenantItems) {
-			w.tenant.limit = limit
-			w.putItem(i)
-		})
+	i.task, i.owner, i.known, i.withdrawn = t, owner, true, false
+	switch limit := q.limitOf(t); {
+	case i.entry.Waits():
+		q.tasks.Change(&i.entry, t.Priority, t.Order, limit)
+	case i.holder != nil: // a claim, whose type and tenant were not known
+		q.tasks.Release(&i.entry)
+		i.describeEntry(limit)
+		q.tasks.Hold(&i.entry)
+	default:
+		i.describeEntry(limit)
+		q.tasks.Put(&i.entry)
 	}
-	q.handOut(now, queues)
+	q.noteServed(t.Type, now)
+	q.handOut(now)
+}
+
+// describeEntry tells the queue of tasks what it has to know of an item that it does not have, with the limit of its tenant.
+func (i *item) describeEntry(limit int) {
+	t := &i.task
+	i.entry = taskqueue.Entry[*item]{Item: i, Type: t.Type, Tenant: t.Tenant, Run: t.Tenant, Priority: t.Priority, Order: t.Order, Bound: limit}
 }
 
 // withdrawTask removes a task that is over. A worker that holds it keeps it until it is
@@ -123,57 +142,13 @@ func (q *queue) withdrawTask(k pawl.Key, owner int64, now time.Time) *workerStat
 		return i.holder
 	}
 	delete(q.items, k)
-	q.handOut(now, q.changeTenant(i, now, func(w *tenantItems) { w.removeItem(i) }))
+	q.tasks.Remove(&i.entry)
+	q.noteServed(i.task.Type, now)
+	q.handOut(now)
 	return nil
 }
 
-// ensureType returns the queue of a type, made if it is missing. Types come from tasks and from
-// registrations, so there is no list of them beforehand.
-func (q *queue) ensureType(kind string) *typeQueue {
-	l := q.types[kind]
-	if l == nil {
-		limit, ok := q.limits[kind]
-		if !ok {
-			limit = q.limits[every]
-		}
-		l = newTypeQueue(kind, limit)
-		q.types[kind] = l
-	}
-	return l
-}
-
-// forgetUnused forgets a type queue that nobody needs.
-//
-// Types are texts of definitions and of workers: without this the map would grow for ever in an engine
-// that is open for long.
-func (q *queue) forgetUnused(l *typeQueue) {
-	if l.isUnused() && q.types[l.kind] == l {
-		delete(q.types, l.kind)
-		delete(q.paced, l)
-	}
-}
-
-// refreshReady puts a type queue among those that may hand out a task now, or among
-// those that wait for their rate, or among neither.
-//
-// It must follow every change to what waits or is held of the type; changeTenant and advanceTo see to
-// that.
-func (q *queue) refreshReady(l *typeQueue, now time.Time) {
-	q.noteServed(l, now)
-	at, some := l.nextHandout()
-	delete(q.paced, l)
-	switch {
-	case !some:
-		q.ready.Remove(l)
-	case at.After(now):
-		q.ready.Remove(l)
-		q.paced[l] = struct{}{}
-	default:
-		q.ready.Put(l)
-	}
-}
-
-// handOut hands out the tasks of some type queues for which a worker waits, and then
+// handOut hands out the tasks of the types that have changed for which a worker waits, and then
 // the tasks that some permanent workers can take. Every method that may have made a
 // task or a worker free ends with it.
 //
@@ -181,18 +156,19 @@ func (q *queue) refreshReady(l *typeQueue, now time.Time) {
 // for, and of the workers that wait for it the one that has waited longest. A remote worker gets one
 // task this way and then has to ask again; its answer is on its way and can take no more. Permanent
 // workers ask for nothing: whatever is free of their capacity is filled.
-func (q *queue) handOut(now time.Time, queues []*typeQueue, workers ...*workerState) {
+func (q *queue) handOut(now time.Time, workers ...*workerState) {
+	lanes := q.tasks.Changed()
 	for !q.drained {
-		var first *typeQueue
-		for _, l := range queues {
-			if l.place.In() && (first == nil || l.startsBefore(first)) && q.longestWaiting(l) != nil {
+		var first *taskqueue.Lane[*item]
+		for _, l := range lanes {
+			if l.IsReady() && (first == nil || l.StartsBefore(first)) && q.longestWaiting(l.Type) != nil {
 				first = l
 			}
 		}
 		if first == nil {
 			break
 		}
-		s := q.longestWaiting(first)
+		s := q.longestWaiting(first.Type)
 		q.assignFirst(first, s, now)
 		if !s.permanent {
 			s.asks = 0 // what it asked for is on its way
@@ -205,9 +181,6 @@ func (q *queue) handOut(now time.Time, queues []*typeQueue, workers ...*workerSt
 			q.serveWorker(s, now)
 			q.startWaiting(s)
 		}
-	}
-	for _, l := range queues {
-		q.forgetUnused(l)
 	}
 }
 
@@ -230,28 +203,17 @@ func (q *queue) serveWorker(s *workerState, now time.Time) {
 	}
 }
 
-// assignFirst gives the first task of a type queue to a worker.
-//
-// The type queue must be ready. The event is counted before the item moves, for takeItem looks at the
-// rate to decide whether the type is ready for another one.
-func (q *queue) assignFirst(l *typeQueue, s *workerState, now time.Time) {
-	i := l.firstItem()
-	l.rate.CountEvent(now)
-	q.takeItem(i, s, now)
+// assignFirst gives the first task of a type, which must be ready, to a worker.
+func (q *queue) assignFirst(l *taskqueue.Lane[*item], s *workerState, now time.Time) {
+	i := q.tasks.TakeFrom(l).Item
+	q.holdItem(i, s, now)
 	s.asks--
 	q.out = append(q.out, assignment{s, i})
 }
 
-// takeItem makes a worker the holder of a task that waits.
-//
-// It is used for tasks that are handed out and for those that a worker claims; a turn of the tenant is
-// spent by both. The lease begins here.
-func (q *queue) takeItem(i *item, s *workerState, now time.Time) {
-	q.changeTenant(i, now, func(w *tenantItems) {
-		w.removeItem(i)
-		w.countHeld(1)
-		q.takeTurn(w)
-	})
+// holdItem makes a worker the holder of a task that is out. The lease begins here.
+func (q *queue) holdItem(i *item, s *workerState, now time.Time) {
+	q.noteServed(i.task.Type, now)
 	i.holder, i.since = s, now
 	s.held[i.task.Key] = i
 	i.task.ReportWorker(s.id)
@@ -268,29 +230,23 @@ func (q *queue) renewLease(i *item, now time.Time) {
 	q.leases.Put(i)
 }
 
-// freeItem takes a task from its holder and returns the type queues in which something may be
-// handed out now. The task goes back to the head of those of its tenant, or is forgotten if it is
+// freeItem takes a task from its holder. The task goes back to the head of those of its tenant, or is forgotten if it is
 // over or was only claimed.
 //
 // Every way out of a worker's hands leads through it: result, lease, leave, withdrawal. It reports the
 // key in freed, so that Drain and the turns of Once hear of it. A worker that is leaving and holds
-// nothing more is forgotten with its last task. The caller has to call handOut with the queues that it
-// returns.
-func (q *queue) freeItem(i *item, requeue bool, now time.Time) []*typeQueue {
+// nothing more is forgotten with its last task. The caller has to call handOut.
+func (q *queue) freeItem(i *item, requeue bool, now time.Time) {
 	s := i.holder
 	delete(s.held, i.task.Key)
 	q.freed = append(q.freed, i.task.Key)
 	i.task.ReportWorker("")
 	q.leases.Remove(i)
 	i.holder, i.until, i.closing = nil, time.Time{}, false
-	requeue = requeue && i.known && !i.withdrawn
-	queues := q.changeTenant(i, now, func(w *tenantItems) {
-		w.countHeld(-1)
-		if requeue {
-			w.putItem(i) // it keeps its order: it is before all that came later
-		}
-	})
-	if requeue {
+	q.tasks.Release(&i.entry)
+	if requeue && i.known && !i.withdrawn {
+		q.tasks.Put(&i.entry) // it keeps its order: it is before all that came later
+		q.noteServed(i.task.Type, now)
 		i.since = now
 	} else {
 		delete(q.items, i.task.Key)
@@ -298,7 +254,6 @@ func (q *queue) freeItem(i *item, requeue bool, now time.Time) []*typeQueue {
 	if s.leaving && len(s.held) == 0 {
 		q.forgetWorker(s, now)
 	}
-	return queues
 }
 
 // advanceTo brings the queue to now: leases expire, workers without contact are
@@ -309,19 +264,13 @@ func (q *queue) freeItem(i *item, requeue bool, now time.Time) []*typeQueue {
 // out holds nothing, and may be forgotten. A worker that holds a task or waits in an open poll is
 // not silent, and its expiry begins again.
 func (q *queue) advanceTo(now time.Time) {
-	var queues []*typeQueue
 	for q.leases.Len() > 0 && !q.leases.First().until.After(now) {
 		i := q.leases.First()
 		i.holder.expired++
 		q.expired++
-		queues = append(queues, q.freeItem(i, true, now)...)
+		q.freeItem(i, true, now)
 	}
-	for l := range q.paced { // in any order: each is looked at alone
-		if at, some := l.nextHandout(); some && !at.After(now) {
-			q.refreshReady(l, now)
-			queues = append(queues, l)
-		}
-	}
+	q.tasks.AdvanceTo(now)
 	for e := q.seen.Front(); e != nil; e = q.seen.Front() {
 		s := e.Value.(*workerState)
 		if s.kept.Add(q.expiry).After(now) {
@@ -334,9 +283,7 @@ func (q *queue) advanceTo(now time.Time) {
 		q.forgetWorker(s, now)
 	}
 	q.tellUnserved(now)
-	if queues != nil {
-		q.handOut(now, queues)
-	}
+	q.handOut(now)
 }
 
 // nextDue returns when something will be due, zero if never.
@@ -356,10 +303,8 @@ func (q *queue) nextDue() time.Time {
 	if e := q.seen.Front(); e != nil {
 		earlier(e.Value.(*workerState).kept.Add(q.expiry))
 	}
-	for l := range q.paced {
-		if at, some := l.nextHandout(); some {
-			earlier(at)
-		}
+	if at := q.tasks.NextDue(); !at.IsZero() {
+		earlier(at)
 	}
 	for _, since := range q.missing {
 		earlier(since.Add(unservedAfter))

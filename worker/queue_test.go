@@ -451,13 +451,13 @@ func (m *model) check() {
 		require.NotNil(m, i, "%s is lost", k)
 		if t.holder == "" {
 			require.Nil(m, i.holder)
-			require.True(m, i.place.In())
+			require.True(m, i.entry.Waits())
 			require.False(m, i.lease.In())
 			continue
 		}
 		require.Equal(m, t.holder, i.holder.id)
 		require.Same(m, i, i.holder.held[k])
-		require.False(m, i.place.In())
+		require.False(m, i.entry.Waits())
 		require.Equal(m, t.until.IsZero() || t.closing, !i.lease.In(), "%s has a lease that ends", k)
 		require.True(m, t.closing || i.until.Equal(t.until))
 	}
@@ -474,13 +474,25 @@ func (m *model) check() {
 			require.False(m, waits, "%s waits for nothing: %s could have it", k, id)
 		}
 	}
-	for name, n := range m.q.tenants {
-		require.Equal(m, m.heldFor(name), n.held)
-		require.True(m, n.held > 0 || len(n.waits) > 0, "the tenant %q is not needed", name)
+	waits := func(fits func(*modelTask) bool) (n int) {
+		for _, t := range m.tasks {
+			if t.holder == "" && fits(t) {
+				n++
+			}
+		}
+		return n
 	}
-	for kind, l := range m.q.types {
-		require.Equal(m, m.heldOf(kind), l.held)
-		require.False(m, l.isUnused(), "the queue of %q is not needed", kind)
+	for n := range m.q.tasks.Tenants() {
+		require.Equal(m, m.heldFor(n.Tenant), n.Out)
+		require.True(m, n.Out > 0 || waits(func(t *modelTask) bool { return t.Tenant == n.Tenant }) > 0, "the tenant %q is not needed", n.Tenant)
+	}
+	for l := range m.q.tasks.Types() {
+		require.Equal(m, m.heldOf(l.Type), l.Out)
+		require.Equal(m, waits(func(t *modelTask) bool { return t.Type == l.Type }), l.Waiting)
+		require.True(m, l.Out > 0 || l.Waiting > 0 || m.limit[l.Type].Rate > 0, "the queue of %q is not needed", l.Type)
+	}
+	for kind, waiting := range m.q.waiting {
+		require.NotZero(m, waiting.Len(), "the list of %q is not needed", kind)
 	}
 }
 

@@ -37,7 +37,7 @@ func (q *queue) registerWorker(r Registration, permanent bool, now time.Time) *w
 	s.joined, s.draining, s.leaving, s.permanent, s.asks = true, false, false, permanent, 0
 	q.noteContact(s, now)
 	q.setTaking(s, true, now)
-	q.handOut(now, nil, s)
+	q.handOut(now, s)
 	return s
 }
 
@@ -76,18 +76,17 @@ func (q *queue) removeWorker(s *workerState, now time.Time) {
 	q.stopWaiting(s)
 	s.leaving, s.asks = true, 0
 	q.setTaking(s, false, now)
-	var queues []*typeQueue
 	if !s.permanent {
 		for _, i := range s.heldItems() {
 			if !i.closing {
-				queues = append(queues, q.freeItem(i, true, now)...)
+				q.freeItem(i, true, now)
 			}
 		}
 	}
 	if q.workers[s.id] == s && len(s.held) == 0 {
 		q.forgetWorker(s, now)
 	}
-	q.handOut(now, queues)
+	q.handOut(now)
 }
 
 // drainWorker lets a worker get nothing new until it registers again.
@@ -170,6 +169,7 @@ func (q *queue) claimKey(id string, k pawl.Key, now time.Time) {
 		return
 	}
 	i := &item{task: pawl.Task{Key: k}}
+	i.describeEntry(0)
 	q.items[k] = i
 	q.adoptItem(i, id, now)
 }
@@ -180,7 +180,8 @@ func (q *queue) claimKey(id string, k pawl.Key, now time.Time) {
 // make another one do it as well.
 func (q *queue) adoptItem(i *item, id string, now time.Time) {
 	s := q.ensureWorker(id, now)
-	q.takeItem(i, s, now)
+	q.tasks.Hold(&i.entry)
+	q.holdItem(i, s, now)
 	s.asks = min(s.asks, s.freeCapacity())
 	if s.asks == 0 {
 		q.stopWaiting(s)
@@ -223,7 +224,8 @@ func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, no
 	}
 	if i != nil && i.holder != nil && i.holder.id == id {
 		s := i.holder
-		q.handOut(now, q.freeItem(i, false, now), s)
+		q.freeItem(i, false, now)
+		q.handOut(now, s)
 	}
 }
 
@@ -244,7 +246,8 @@ func (q *queue) releaseTask(k pawl.Key, now time.Time) {
 	q.advanceTo(now)
 	if i := q.items[k]; i != nil && i.holder != nil {
 		s := i.holder
-		q.handOut(now, q.freeItem(i, true, now), s)
+		q.freeItem(i, true, now)
+		q.handOut(now, s)
 	}
 }
 

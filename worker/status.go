@@ -122,9 +122,9 @@ func (q *queue) statusAt(now time.Time) Status {
 	slices.SortFunc(s.Active, func(a, b ActiveStatus) int {
 		return cmp.Or(cmp.Compare(b.Age, a.Age), cmp.Compare(a.Key, b.Key))
 	})
-	for _, l := range q.types {
-		if l.queued > 0 || l.held > 0 {
-			s.Types = append(s.Types, TypeStatus{Type: l.kind, Queued: l.queued, OldestQueued: oldest[l.kind], Active: l.held, Workers: q.takers[l.kind] + q.takers[every]})
+	for t := range q.tasks.Types() {
+		if t.Waiting > 0 || t.Out > 0 {
+			s.Types = append(s.Types, TypeStatus{Type: t.Type, Queued: t.Waiting, OldestQueued: oldest[t.Type], Active: t.Out, Workers: q.takers[t.Type] + q.takers[every]})
 		}
 	}
 	slices.SortFunc(s.Types, func(a, b TypeStatus) int { return cmp.Compare(a.Type, b.Type) })
@@ -146,11 +146,9 @@ func (q *queue) statusAt(now time.Time) Status {
 // tell of.
 func (q *queue) tenantStatuses(queued map[string]int) (out []TenantStatus) {
 	turns := map[string]int64{}
-	for _, n := range q.tenants {
-		if queued[n.name] > 0 || n.held > 0 {
-			out = append(out, TenantStatus{n.name, queued[n.name], n.held, n.limit})
-			turns[n.name] = n.turn
-		}
+	for n := range q.tasks.Tenants() {
+		out = append(out, TenantStatus{n.Tenant, queued[n.Tenant], n.Out, n.Bound})
+		turns[n.Tenant] = n.Turn
 	}
 	if len(out) == 1 && out[0].Tenant == "" {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/taskqueue"
 )
 
 // every is the type that stands for all types.
@@ -44,8 +45,8 @@ type workerState struct {
 
 // A waitingPlace is an element of a list in which a worker waits.
 type waitingPlace struct {
-	queue *typeQueue // nil: the list of those who take every type
-	at    *list.Element
+	kind string // every: the list of those that take every type
+	at   *list.Element
 }
 
 // freeCapacity returns how many tasks the worker may get.
@@ -63,9 +64,9 @@ func (s *workerState) freeCapacity() int {
 func (s *workerState) heldItems() []*item {
 	return slices.SortedFunc(maps.Values(s.held), func(i, j *item) int {
 		switch {
-		case i.startsBefore(j):
+		case i.entry.StartsBefore(&j.entry):
 			return -1
-		case j.startsBefore(i):
+		case j.entry.StartsBefore(&i.entry):
 			return 1
 		}
 		return 0
@@ -83,59 +84,58 @@ func (q *queue) startWaiting(s *workerState) {
 	q.turns++
 	s.turn = q.turns
 	if s.any {
-		s.places = append(s.places, waitingPlace{at: q.anyType.PushBack(s)})
+		s.places = append(s.places, waitingPlace{every, q.anyType.PushBack(s)})
 		return
 	}
 	for _, kind := range s.types {
-		l := q.ensureType(kind)
-		s.places = append(s.places, waitingPlace{queue: l, at: l.waiting.PushBack(s)})
+		waiting := q.waiting[kind]
+		if waiting == nil {
+			waiting = list.New()
+			q.waiting[kind] = waiting
+		}
+		s.places = append(s.places, waitingPlace{kind, waiting.PushBack(s)})
 	}
 }
 
 // stopWaiting takes the worker out of the lists in which it waits.
-//
-// A type queue that only this worker kept in memory is forgotten.
 func (q *queue) stopWaiting(s *workerState) {
 	for _, w := range s.places {
-		if w.queue == nil {
+		if w.kind == every {
 			q.anyType.Remove(w.at)
 			continue
 		}
-		w.queue.waiting.Remove(w.at)
-		q.forgetUnused(w.queue)
+		if q.waiting[w.kind].Remove(w.at); q.waiting[w.kind].Len() == 0 {
+			delete(q.waiting, w.kind)
+		}
 	}
 	s.places = s.places[:0]
 }
 
 // longestWaiting returns the worker that has waited longest for a task of a type; nil
 // if none waits.
-func (q *queue) longestWaiting(l *typeQueue) *workerState {
-	var first *workerState
-	for _, waiting := range []*list.List{&l.waiting, &q.anyType} {
-		if e := waiting.Front(); e != nil {
-			if s := e.Value.(*workerState); first == nil || s.turn < first.turn {
-				first = s
-			}
+func (q *queue) longestWaiting(kind string) (first *workerState) {
+	if waiting := q.waiting[kind]; waiting != nil {
+		first = waiting.Front().Value.(*workerState)
+	}
+	if e := q.anyType.Front(); e != nil {
+		if s := e.Value.(*workerState); first == nil || s.turn < first.turn {
+			first = s
 		}
 	}
 	return first
 }
 
-// bestType returns the type queue with the worker's next task; nil if no task that it
+// bestType returns the lane with the worker's next task; nil if no task that it
 // may take is ready.
 //
-// For a worker of every type it is the head of the heap ready; for others a look at each of their
+// For a worker of every type it is the first of all; for others it takes a look at each of their
 // types, at most MaxTypes.
-func (q *queue) bestType(s *workerState) *typeQueue {
+func (q *queue) bestType(s *workerState) (first *taskqueue.Lane[*item]) {
 	if s.any {
-		if q.ready.Len() > 0 {
-			return q.ready.First()
-		}
-		return nil
+		return q.tasks.ReadyLane()
 	}
-	var first *typeQueue
 	for _, kind := range s.types {
-		if l := q.types[kind]; l != nil && l.place.In() && (first == nil || l.startsBefore(first)) {
+		if l := q.tasks.ReadyLaneOf(kind); l != nil && (first == nil || l.StartsBefore(first)) {
 			first = l
 		}
 	}

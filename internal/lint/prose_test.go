@@ -26,7 +26,7 @@ var plainFolders = []string{
 	"internal/expr", "internal/fair", "internal/filter", "internal/heap", "internal/image", "internal/index",
 	"internal/layout", "internal/lint", "internal/loopback", "internal/memo", "internal/pace", "internal/portable",
 	"internal/rate", "internal/redo", "internal/remote", "internal/runfile", "internal/seal", "internal/socket",
-	"internal/sqlite", "internal/state", "internal/strict", "internal/taskkey", "internal/testhook", "internal/value",
+	"internal/sqlite", "internal/state", "internal/strict", "internal/taskkey", "internal/taskqueue", "internal/testhook", "internal/value",
 	"internal/testing/bombtest", "internal/testing/clienttest", "internal/testing/crashtest", "internal/testing/damagetest",
 	"internal/testing/disktest", "internal/testing/fuzzall", "internal/testing/golden", "internal/testing/harness",
 	"internal/testing/ownertest", "internal/testing/planted", "internal/testing/recount", "internal/testing/reference",

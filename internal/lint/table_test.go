@@ -36,6 +36,7 @@ var layers = map[string][]string{
 	"internal/memo":              {},
 	"internal/image":             {"internal/pace"},
 	"internal/rate":              {},
+	"internal/taskqueue":         {"internal/heap", "internal/rate"},
 	"internal/redo":              {},
 	"internal/seal":              {},
 	"internal/sqlite":            {},
@@ -58,12 +59,12 @@ var layers = map[string][]string{
 	"soundness":                  slices.Concat(decided, []string{"planning"}),
 	"actor":                      slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
-	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/heap", "internal/memo", "internal/portable", "internal/rate", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/testhook", "planning", "store", "store/folderlog", "blob", "actor", "replay"}),
+	".":               slices.Concat(decided, []string{"internal/fair", "internal/filter", "internal/memo", "internal/portable", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/taskqueue", "internal/testhook", "planning", "store", "store/folderlog", "blob", "actor", "replay"}),
 	"api":             slices.Concat(decided, []string{"internal/crowd", "internal/diagram", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),
-	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/rate", "internal/remote", "internal/strict", "blob", "."}),
+	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/remote", "internal/strict", "internal/taskqueue", "blob", "."}),
 	"inspector":       slices.Concat(decided, []string{"api", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "replay", "worker", "."}),
 	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),

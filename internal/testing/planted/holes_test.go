@@ -189,18 +189,18 @@ var holes = []bug{
 		".", "TestTheDefaultLoggerTellsOfAFullDisk",
 	},
 	{
-		"tenants take no turns at slots", "dispatch_queue.go",
-		"n := q.tenantOf(t.Tenant)", "n := q.tenantOf(\"\")",
+		"tenants take no turns at slots", "internal/taskqueue/queue.go",
+		"lt.turn, lt.tenant.turn = q.nextTurn(), q.nextTurn()", "lt.turn, lt.tenant.turn = 0, 0",
 		".", "TestATenantIsNotDelayedByAnother",
 	},
 	{
-		"a tenant has as many tasks as it likes", "dispatch_tenant.go",
-		"n.limit.Concurrency > 0 && n.running", "n.limit.Concurrency < 0 && n.running",
+		"a tenant has as many tasks as it likes", "internal/taskqueue/tenant.go",
+		"n.bound > 0 && n.out", "n.bound < 0 && n.out",
 		".", "TestLimitsOfTenants",
 	},
 	{
-		"what is at work elsewhere counts for no tenant", "dispatch_tenant.go",
-		"if !t.pending || !q.", "if t.pending || !q.",
+		"what is at work elsewhere counts for no tenant", "dispatch.go",
+		"if !t.pending || !tenantLimitOf(", "if t.pending || !tenantLimitOf(",
 		"./worker", "TestOneCountForTheProcessAndItsPool",
 	},
 	{

@@ -1,4 +1,4 @@
-package pawl
+package taskqueue
 
 import (
 	"testing"
@@ -9,14 +9,14 @@ import (
 // TestTheQueueUsesWhatItForgot: a run that comes and goes with each of its tasks makes nothing anew, and what many runs have
 // left is not kept for ever.
 func TestTheQueueUsesWhatItForgot(t *testing.T) {
-	q := newTaskQueue(10, nil, nil)
+	q := New[struct{}](Options{Most: 10})
 	task := waitingTask("a", 1, 0)
 	pass := func() {
-		q.addTask(task)
-		require.Same(t, task, q.takeNext())
-		q.taskReturned(task)
-		q.resultReturned(task)
-		q.resultDelivered(task.Run)
+		q.Put(task)
+		require.Same(t, task, q.Take())
+		q.Release(task)
+		q.ResultReturned(task)
+		q.ResultDelivered(task.Run)
 	}
 	pass()
 	require.Empty(t, q.runs)
