@@ -67,25 +67,21 @@ var jsonLines = []struct {
 	{"version", "the program", reflect.TypeFor[versionReport]()},
 }
 
-// docs/json.md has the lines of every command, and lines.md every field of their types, with what the source says of
-// it. Write both with -rewrite.
+// lines.md has the lines of every command, and every field of their types with what the source says of it. Write it with
+// -rewrite. docs/json.md leads there.
 func TestLinesAreDocumented(t *testing.T) {
-	const path, types = "../../docs/json.md", "lines.md"
+	const path = "lines.md"
+	text := newLinePage(t).write()
+	if *rewrite {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return
+	}
 	old, err := os.ReadFile(path)
 	require.NoError(t, err)
-	const from = "\n## The lines\n" // what stands before it is written by hand
-	head, _, found := strings.Cut(string(old), from)
-	require.True(t, found)
-	page := newLinePage(t)
-	for file, text := range map[string]string{path: head + from + page.lines(), types: page.fields()} {
-		if *rewrite {
-			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
-			continue
-		}
-		old, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, string(old), text, "write %s with -rewrite", file)
-	}
+	require.Equal(t, string(old), text, "write it with -rewrite")
+	page, err := os.ReadFile("../../docs/json.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "](../cmd/pawl/"+path+")")
 }
 
 // A linePage is made of the types of the lines and of those below them.
@@ -103,22 +99,13 @@ func newLinePage(t *testing.T) *linePage {
 	return p
 }
 
-// lines returns a table of the lines of each command.
-func (p *linePage) lines() string {
+func (p *linePage) write() string {
 	var b strings.Builder
-	b.WriteString("\n| command | a line is | type |\n|---|---|---|\n")
+	b.WriteString("<!-- Generated from the Go types: go test ./cmd/pawl -run TestLinesAreDocumented -rewrite -->\n\n# The lines of JSON\n\n" +
+		"[docs/json.md](../../docs/json.md) says what the columns mean.\n\n| command | a line is | type |\n|---|---|---|\n")
 	for _, l := range jsonLines {
-		text := strings.ReplaceAll(p.typeText(l.line), "](#", "](../cmd/pawl/lines.md#")
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.commands, l.what, text)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.commands, l.what, p.typeText(l.line))
 	}
-	return b.String()
-}
-
-// fields returns a page with the fields of every type.
-func (p *linePage) fields() string {
-	var b strings.Builder
-	b.WriteString("<!-- Generated from the Go types: go test ./cmd/pawl -run TestLinesAreDocumented -rewrite -->\n\n# Types of the lines of JSON\n\n" +
-		"[Lines of JSON](../../docs/json.md) says what the columns mean.\n")
 	for i := 0; i < len(p.types); i++ { // which finds more of them
 		fmt.Fprintf(&b, "\n## %s\n\n| field | type | |\n|---|---|---|\n", p.nameOf(p.types[i]))
 		p.writeFields(&b, p.types[i])
