@@ -159,7 +159,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.background.Wait()
 	e.late.closeAndWait()
 	e.closes.Store(closesFeed)
-	e.feeder.stop(ctx)
+	e.feeder.Stop(ctx)
 	e.waiters.closeChannels()
 	e.watches.closeWatches()
 	e.closes.Store(closesDirectory)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
@@ -159,7 +160,7 @@ type Engine struct {
 	watches    runWatches // who watch all runs
 	alarms     *alarms
 	messenger  *childMessenger
-	feeder     *feeder        // nil without Options.Feed
+	feeder     *outbox.Feeder // nil without Options.Feed
 	purges     atomic.Uint64  // runs that were purged in this life
 	stalls     *stallDetector // nil without StallAfter
 	warned     warningLog     // whose warnings the logger has
@@ -234,7 +235,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	e.background.Go(e.alarms.watchAlarms)
 	if e.feeder != nil {
-		e.feeder.start()
+		e.feeder.Start()
 	}
 	if e.stalls != nil {
 		e.background.Go(e.stalls.scanUntilClosed)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -97,21 +98,19 @@ func checkFeed(o FeedOptions) (FeedOptions, error) {
 	return o, nil
 }
 
-// wantedEvents returns the events that are to be published.
-func (f *feeder) wantedEvents(told []decision.Told) []decision.Event {
-	switch {
-	case f == nil:
+// newFeeder returns what publishes the events of an engine until it is stopped; nil without a feed. Open starts it once the
+// runs have been recovered, and never with Maintenance.
+func newFeeder(e *Engine) *outbox.Feeder {
+	o := e.options.Feed
+	if o.To == nil {
 		return nil
-	case f.types == nil:
-		return decision.EventsOf(told)
 	}
-	var out []decision.Event
-	for i := range told {
-		if f.types[told[i].Bare().Type] {
-			out = append(out, told[i].Event())
-		}
-	}
-	return out
+	return outbox.New(outbox.Options{
+		Dir: e.dir, Types: o.Types, MaxBytes: o.MaxBytes, Lanes: FeedLanes, Logger: e.options.Logger, Hook: e.hook,
+		Publish: func(ctx context.Context, row *store.OutboxRow, event *decision.Event) error {
+			return o.To.Publish(ctx, messageOf(row, event))
+		},
+	})
 }
 
 // messageOf returns the message of an event of a row.
@@ -124,15 +123,12 @@ func messageOf(row *store.OutboxRow, e *decision.Event) FeedMessage {
 
 // feedStats returns how far the feed is; nil without one.
 func (e *Engine) feedStats() *FeedStats {
-	f := e.feeder
-	if f == nil {
+	if e.feeder == nil {
 		return nil
 	}
-	out := &FeedStats{Published: f.published.Load()}
+	s := e.feeder.Stats()
+	out := &FeedStats{Published: s.Published, Failing: s.Failing, Error: s.Failure}
 	out.Waiting, out.Bytes = e.dir.OutboxSize()
 	out.Full = out.Bytes >= e.options.Feed.MaxBytes
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	out.Failing, out.Error = f.failing, f.failure
 	return out
 }

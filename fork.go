@@ -542,13 +542,13 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 		return err
 	}
 	e.hook.Hit("fork.ask")
-	err = run.CommitAndTell(f.state, f.records, e.feeder.wantedEvents(f.told))
+	err = run.CommitAndTell(f.state, f.records, e.feeder.WantedEvents(f.told))
 	e.watches.tellCommit(run, f.records, err)
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)
 	}
 	e.hook.Hit("fork.answer")
-	outbox{e}.Committed(decision.Outcome(f.state))
+	actorOutbox{e}.Committed(decision.Outcome(f.state))
 	return nil
 }
 

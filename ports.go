@@ -11,25 +11,25 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An outbox is the engine as its actors see it.
-type outbox struct{ engine *Engine }
+// An actorOutbox is the engine as its actors see it.
+type actorOutbox struct{ engine *Engine }
 
-var _ actor.Outbox = outbox{}
+var _ actor.Outbox = actorOutbox{}
 
 // Dispatch implements actor.Outbox.
-func (o outbox) Dispatch(d actor.Dispatch) {
+func (o actorOutbox) Dispatch(d actor.Dispatch) {
 	if !o.engine.options.Maintenance { // the next Open sends it
 		o.engine.dispatcher.dispatchTask(d)
 	}
 }
 
 // Withdraw implements actor.Outbox.
-func (o outbox) Withdraw(run workflow.RunID, token workflow.TokenID) {
+func (o actorOutbox) Withdraw(run workflow.RunID, token workflow.TokenID) {
 	o.engine.dispatcher.withdrawTask(run, token)
 }
 
 // Committed implements actor.Outbox.
-func (o outbox) Committed(out workflow.Outcome) {
+func (o actorOutbox) Committed(out workflow.Outcome) {
 	if out.Status != workflow.RunCompleted && !o.engine.options.KeepArtifacts {
 		out.Artifacts = nil
 	}
@@ -38,25 +38,25 @@ func (o outbox) Committed(out workflow.Outcome) {
 }
 
 // Leave implements actor.Outbox.
-func (o outbox) Leave(a *actor.Actor) bool { return o.engine.registry.letActorGo(a) }
+func (o actorOutbox) Leave(a *actor.Actor) bool { return o.engine.registry.letActorGo(a) }
 
 // StartChild implements actor.Relatives.
-func (o outbox) StartChild(c actor.Child) {
+func (o actorOutbox) StartChild(c actor.Child) {
 	o.engine.messenger.enqueueMessage(c.ID, childMessage{want: &c})
 }
 
 // CancelChild implements actor.Relatives.
-func (o outbox) CancelChild(child workflow.RunID) {
+func (o actorOutbox) CancelChild(child workflow.RunID) {
 	o.engine.messenger.enqueueMessage(child, childMessage{cancel: true})
 }
 
 // ChildEnded implements actor.Relatives.
-func (o outbox) ChildEnded(child workflow.RunID, p workflow.Parent, m state.ChildEnded) {
+func (o actorOutbox) ChildEnded(child workflow.RunID, p workflow.Parent, m state.ChildEnded) {
 	o.engine.messenger.enqueueMessage(child, childMessage{parent: p, ended: &m})
 }
 
 // ChildAsks implements actor.Relatives.
-func (o outbox) ChildAsks(child workflow.RunID, p workflow.Parent) {
+func (o actorOutbox) ChildAsks(child workflow.RunID, p workflow.Parent) {
 	o.engine.messenger.enqueueMessage(child, childMessage{parent: p})
 }
 
@@ -119,7 +119,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	if s.Status.Final() {
 		r.engine.registry.noteStatus(r.id, s.Status)
 	}
-	err = r.Run.CommitAndTell(s, records, r.engine.feeder.wantedEvents(told))
+	err = r.Run.CommitAndTell(s, records, r.engine.feeder.WantedEvents(told))
 	r.engine.watches.tellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail
 		r.engine.registry.noteStatus(r.id, workflow.RunCreated)

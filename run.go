@@ -80,7 +80,7 @@ type birth struct {
 // startActor starts the actor of a run.
 func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	s := &runStore{engine: e, id: id, birth: b}
-	a := actor.New(id, s, outbox{e}, actor.Options{
+	a := actor.New(id, s, actorOutbox{e}, actor.Options{
 		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook, Still: e.options.Maintenance,
 		Fault: e.logFault,

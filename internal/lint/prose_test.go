@@ -24,7 +24,7 @@ var plainFolders = []string{
 	"examples/selfpatch", "examples/service", "examples/subworkflow", "examples/tutorial", "examples/untrusted", "examples/workers",
 	"internal/below", "internal/codec", "internal/column", "internal/crowd", "internal/diagram", "internal/document",
 	"internal/expr", "internal/fair", "internal/filter", "internal/heap", "internal/image", "internal/index",
-	"internal/layout", "internal/lint", "internal/loopback", "internal/memo", "internal/pace", "internal/portable",
+	"internal/layout", "internal/lint", "internal/loopback", "internal/memo", "internal/outbox", "internal/pace", "internal/portable",
 	"internal/rate", "internal/redo", "internal/remote", "internal/runfile", "internal/seal", "internal/socket",
 	"internal/sqlite", "internal/state", "internal/strict", "internal/taskkey", "internal/taskqueue", "internal/testhook", "internal/value",
 	"internal/testing/bombtest", "internal/testing/clienttest", "internal/testing/crashtest", "internal/testing/damagetest",

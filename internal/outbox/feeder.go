@@ -1,14 +1,17 @@
-package pawl
+// Package outbox publishes the events that commits leave in an engine directory, in the order of each run and at least once.
+package outbox
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -20,14 +23,34 @@ const (
 	feedKeep    = 500 * time.Millisecond // that rows which are published stay at most
 	feedDropped = 512                    // rows that are published and stay
 	feedHeld    = 1024                   // runs that wait for the next walk, before all do
-	feedProbes  = 16                     // pages of which everything fails, likewise
+	feedProbes  = 16                     // pages that fail as a whole, likewise
 	feedDrain   = 2 * time.Second        // in which Close lets the last events be published
 	firstFeed   = 100 * time.Millisecond // pause after a failure
 	lastFeed    = 30 * time.Second       // pause after many
 )
 
-// A feeder publishes what is in the outbox. It walks through that from the first row on. A run
-// of which a message fails is held: its rows are passed over until the next walk, which comes
+// A Directory is the engine directory as a feeder sees it; *store.Dir is one.
+type Directory interface {
+	ReadOutbox(after int64) ([]store.OutboxRow, error)
+	DropOutbox(rows []store.OutboxRow) error
+	OutboxMoved() <-chan struct{}
+	OutboxSize() (events, bytes int64)
+	Failed() <-chan struct{}
+}
+
+// Options say where events come from and where they go. All fields but Types and Hook are needed.
+type Options struct {
+	Dir      Directory
+	Publish  func(ctx context.Context, row *store.OutboxRow, e *decision.Event) error // returns soon after ctx is done
+	Types    []workflow.EventType                                                     // the events that are wanted; none is all
+	MaxBytes int64                                                                    // of events that wait, from which commits wait
+	Lanes    int                                                                      // calls of Publish at once
+	Logger   *slog.Logger
+	Hook     *testhook.Hook
+}
+
+// A Feeder publishes the events in the outbox. It walks through that from the first row on. A run
+// with a message that fails is held: its rows are passed over until the next walk, which comes
 // after a pause. All but the counts is its goroutine's.
 //
 // Two orders matter. Events of one run are published in their order, each after the one before
@@ -35,13 +58,12 @@ const (
 // that a message which nobody can take, for example because it is too large for them, holds up
 // its own run and no other. A row is dropped from the outbox after its events were published,
 // and a crash in between publishes them again: at least once.
-type feeder struct {
-	engine *Engine
-	to     Feed
-	types  map[EventType]bool // nil: all
-	cancel context.CancelFunc // of the messages
-	ends   chan struct{}      // closed when nothing more is committed
-	done   chan struct{}      // closed when the goroutine has ended
+type Feeder struct {
+	o      Options
+	types  map[workflow.EventType]bool // nil: all
+	cancel context.CancelFunc          // of the messages
+	ends   chan struct{}               // closed when nothing more is committed
+	done   chan struct{}               // closed when the goroutine has ended
 
 	after  int64                   // the row that the walk has come to
 	held   map[workflow.RunID]bool // since it began
@@ -49,7 +71,7 @@ type feeder struct {
 	// A row has the events of one record. If the third of five fails, the first two are not
 	// published again in this life.
 	begun     map[int64]int // how many events are published of rows that are not as a whole, by id
-	failed    int           // pages in a row of which everything has failed
+	failed    int           // pages in a row that have failed as a whole
 	walks     int
 	ending    bool // this walk is the last
 	published atomic.Int64
@@ -59,45 +81,38 @@ type feeder struct {
 	retryAt   time.Time
 
 	// failing is since when something fails, zero while nothing does; failure is the last
-	// cause. FeedStats reads both.
+	// cause. Stats reads both.
 	mu      sync.Mutex // guards
 	failing time.Time
 	failure string
 }
 
-// newFeeder returns a feeder that publishes until it is stopped, nil without a feed.
-//
-// It starts nothing: Open calls start once the runs have been recovered, and never with
-// Maintenance.
-func newFeeder(e *Engine) *feeder {
-	o := e.options.Feed
-	if o.To == nil {
-		return nil
-	}
-	f := &feeder{engine: e, to: o.To, ends: make(chan struct{}), done: make(chan struct{}), held: map[workflow.RunID]bool{}, begun: map[int64]int{}}
+// New returns a feeder that publishes nothing before Start.
+func New(o Options) *Feeder {
+	f := &Feeder{o: o, ends: make(chan struct{}), done: make(chan struct{}), held: map[workflow.RunID]bool{}, begun: map[int64]int{}}
 	for _, t := range o.Types {
 		if f.types == nil {
-			f.types = map[EventType]bool{}
+			f.types = map[workflow.EventType]bool{}
 		}
 		f.types[t] = true
 	}
 	return f
 }
 
-// start begins to publish.
-func (f *feeder) start() {
+// Start begins to publish.
+func (f *Feeder) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
 	go f.publishUntilStopped(ctx)
 }
 
-// stop lets what waits be published, for a moment and while that succeeds, and ends. Nothing is
+// Stop lets what waits be published, for a moment and while that succeeds, and ends. Nothing is
 // committed any more.
 //
 // Close calls it after actors and background work have ended, so that the walk which begins now
 // sees the last commit. A Publish that does not return is cancelled after feedDrain, or when
 // ctx is done.
-func (f *feeder) stop(ctx context.Context) {
+func (f *Feeder) Stop(ctx context.Context) {
 	if f == nil || f.cancel == nil {
 		return
 	}
@@ -115,11 +130,11 @@ func (f *feeder) stop(ctx context.Context) {
 
 // publishUntilStopped is the feeder's goroutine. It publishes pages as long as there are any,
 // and waits in between. A directory that has failed ends it: nothing would be dropped any more.
-func (f *feeder) publishUntilStopped(ctx context.Context) {
+func (f *Feeder) publishUntilStopped(ctx context.Context) {
 	defer close(f.done)
 	for ctx.Err() == nil {
 		more, err := f.publishPage(ctx)
-		if errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) {
+		if errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrFailed) {
 			return
 		}
 		if err != nil {
@@ -136,12 +151,12 @@ func (f *feeder) publishUntilStopped(ctx context.Context) {
 //
 // A page is split by run, published, and noted; after moves behind it whatever came of it, as
 // what failed is held and comes again with the next walk.
-func (f *feeder) publishPage(ctx context.Context) (more bool, err error) {
-	rows, err := f.engine.dir.ReadOutbox(f.after)
+func (f *Feeder) publishPage(ctx context.Context) (more bool, err error) {
+	rows, err := f.o.Dir.ReadOutbox(f.after)
 	if err != nil || len(rows) == 0 {
 		return false, err
 	}
-	f.engine.hook.Hit("feed.read")
+	f.o.Hook.Hit("feed.read")
 	lanes := f.groupByRun(rows)
 	f.publishLanes(ctx, lanes)
 	f.after = rows[len(rows)-1].ID
@@ -150,7 +165,7 @@ func (f *feeder) publishPage(ctx context.Context) (more bool, err error) {
 	}
 	// Dropping is a commit of its own, so that it is done for many rows at once. It is done
 	// early if the outbox is half full, because commits of runs wait for room in it.
-	if _, bytes := f.engine.dir.OutboxSize(); len(f.kept) >= feedDropped || len(f.kept) > 0 && bytes >= f.engine.options.Feed.MaxBytes/2 {
+	if _, bytes := f.o.Dir.OutboxSize(); len(f.kept) >= feedDropped || len(f.kept) > 0 && bytes >= f.o.MaxBytes/2 {
 		f.dropKept()
 	}
 	return !f.isAway(), nil
@@ -160,13 +175,13 @@ func (f *feeder) publishPage(ctx context.Context) (more bool, err error) {
 //
 // The other side is then probably not there: trying run by run would fill the memory with held
 // runs, and the log with causes.
-func (f *feeder) isAway() bool { return f.failed >= feedProbes || len(f.held) >= feedHeld }
+func (f *Feeder) isAway() bool { return f.failed >= feedProbes || len(f.held) >= feedHeld }
 
 // noteLane notes what came of a lane.
 //
-// A lane of which something was published although it was held the last time shows that the
+// A lane that was held the last time and has published something now shows that the
 // pause has helped, and the next one begins small again.
-func (f *feeder) noteLane(l *feedLane) {
+func (f *Feeder) noteLane(l *feedLane) {
 	run := l.rows[0].Run
 	if l.moved && f.before[run] {
 		f.pause = 0
@@ -206,7 +221,7 @@ type feedLane struct {
 // groupByRun makes lanes of the rows of a page, in the order in which the runs come, without
 // those of held runs. A lane begins with errNotTried, so that one which nobody gets to counts
 // as failed.
-func (f *feeder) groupByRun(rows []store.OutboxRow) (out []*feedLane) {
+func (f *Feeder) groupByRun(rows []store.OutboxRow) (out []*feedLane) {
 	lanes := map[workflow.RunID]*feedLane{}
 	for _, r := range rows {
 		if f.held[r.Run] {
@@ -232,11 +247,11 @@ var errNotTried = errors.New("other messages fail")
 // The goroutines share the lanes by a counter, and each takes the next that nobody has. They
 // stop early only if something has failed and nothing has worked: then the rest of the page
 // would only wait for the same time-out, lane after lane.
-func (f *feeder) publishLanes(ctx context.Context, lanes []*feedLane) {
+func (f *Feeder) publishLanes(ctx context.Context, lanes []*feedLane) {
 	var next, good, bad atomic.Int64
 	var group sync.WaitGroup
 	first := int64(f.walks)
-	for range min(FeedLanes, len(lanes)) {
+	for range min(f.o.Lanes, len(lanes)) {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(lanes)) && (bad.Load() == 0 || good.Load() > 0); i = next.Add(1) - 1 {
 				l := lanes[(first+i)%int64(len(lanes))]
@@ -260,7 +275,7 @@ func (f *feeder) publishLanes(ctx context.Context, lanes []*feedLane) {
 
 // publishLane publishes the rows of a lane one event after the other, and stops at the first
 // that fails: published and begun then say how far it came.
-func (f *feeder) publishLane(ctx context.Context, l *feedLane) error {
+func (f *Feeder) publishLane(ctx context.Context, l *feedLane) error {
 	for i := range l.rows {
 		row := &l.rows[i]
 		if row.Err != nil {
@@ -281,7 +296,7 @@ func (f *feeder) publishLane(ctx context.Context, l *feedLane) error {
 //
 // It has a time of its own, and a panic of the host's function is an error like another: the
 // goroutine of the feeder must not die of it.
-func (f *feeder) publishEvent(ctx context.Context, row *store.OutboxRow, e *decision.Event) (err error) {
+func (f *Feeder) publishEvent(ctx context.Context, row *store.OutboxRow, e *decision.Event) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, feedTimeout)
 	defer cancel()
 	defer func() {
@@ -289,29 +304,175 @@ func (f *feeder) publishEvent(ctx context.Context, row *store.OutboxRow, e *deci
 			err = fmt.Errorf("Publish panicked: %v", p)
 		}
 	}()
-	f.engine.hook.Hit("feed.publish")
-	if err := f.to.Publish(ctx, messageOf(row, e)); err != nil {
+	f.o.Hook.Hit("feed.publish")
+	if err := f.o.Publish(ctx, row, e); err != nil {
 		return err
 	}
 	f.published.Add(1)
-	f.engine.hook.Hit("feed.taken")
+	f.o.Hook.Hit("feed.taken")
 	return nil
 }
 
 // dropKept drops the rows that are published, and reports whether they are gone.
 //
 // Rows that could not be dropped stay in kept, and are tried again after feedKeep.
-func (f *feeder) dropKept() bool {
+func (f *Feeder) dropKept() bool {
 	if len(f.kept) == 0 {
 		return true
 	}
-	f.engine.hook.Hit("feed.drop")
-	if err := f.engine.dir.DropOutbox(f.kept); err != nil {
+	f.o.Hook.Hit("feed.drop")
+	if err := f.o.Dir.DropOutbox(f.kept); err != nil {
 		f.keptSince = time.Now()
 		f.noteFailure(err)
 		return false
 	}
-	f.engine.hook.Hit("feed.dropped")
+	f.o.Hook.Hit("feed.dropped")
 	f.kept = nil
 	return true
+}
+
+// WantedEvents returns the events that are to be published.
+func (f *Feeder) WantedEvents(told []decision.Told) []decision.Event {
+	switch {
+	case f == nil:
+		return nil
+	case f.types == nil:
+		return decision.EventsOf(told)
+	}
+	var out []decision.Event
+	for i := range told {
+		if f.types[told[i].Bare().Type] {
+			out = append(out, told[i].Event())
+		}
+	}
+	return out
+}
+
+// noteFailure notes that something failed, and after which pause it is tried again.
+//
+// The first failure of a walk decides when the next walk begins; later ones change nothing but
+// the cause that is shown. The pause doubles from walk to walk. The log is told once, when
+// failing begins, and not for each message.
+func (f *Feeder) noteFailure(err error) {
+	if f.retryAt.IsZero() {
+		f.pause = min(max(2*f.pause, firstFeed), lastFeed)
+		f.retryAt = time.Now().Add(f.pause)
+	}
+	f.mu.Lock()
+	first := f.failing.IsZero()
+	if first {
+		f.failing = time.Now()
+	}
+	if !errors.Is(err, errNotTried) {
+		f.failure = err.Error()
+	}
+	f.mu.Unlock()
+	if first && !errors.Is(err, context.Canceled) { // the engine closes
+		f.o.Logger.Warn("pawl: events cannot be published, and will be again", "error", err)
+	}
+}
+
+// noteSuccess notes that a whole walk has failed nowhere.
+//
+// It is called when the end of the outbox was reached without a pause being due.
+func (f *Feeder) noteSuccess() {
+	f.pause = 0
+	f.mu.Lock()
+	since := f.failing
+	f.failing, f.failure = time.Time{}, ""
+	f.mu.Unlock()
+	if !since.IsZero() {
+		f.o.Logger.Info("pawl: events are published again", "failed since", since)
+	}
+}
+
+// waitForMore waits until there is something to do, and reports whether there will be.
+//
+// There are four reasons to go on: something was committed, a pause or the time of published
+// rows is over, or nothing more will be committed. In the last case the walk goes on once more,
+// to the end, and ends.
+func (f *Feeder) waitForMore(ctx context.Context) bool {
+	if f.retryAt.IsZero() {
+		f.noteSuccess()
+	}
+	if f.ending {
+		return false
+	}
+	moved := f.o.Dir.OutboxMoved()
+	// If everything fails new commits are no reason to try: only the end of the pause is.
+	if f.isAway() {
+		moved = nil
+	}
+	var wake <-chan time.Time
+	if at := f.nextWake(); !at.IsZero() {
+		timer := time.NewTimer(time.Until(at))
+		defer timer.Stop()
+		wake = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-f.o.Dir.Failed():
+		return false
+	case <-f.ends:
+		f.ending = true // once more, for what was committed last
+	case <-moved:
+		f.linger(ctx)
+	case <-wake:
+		f.wakeUp(time.Now())
+	}
+	return true
+}
+
+// nextWake returns when there is something to do by itself; zero if never.
+func (f *Feeder) nextWake() time.Time {
+	at := f.retryAt
+	if drop := f.keptSince.Add(feedKeep); len(f.kept) > 0 && (at.IsZero() || drop.Before(at)) {
+		at = drop
+	}
+	return at
+}
+
+// wakeUp drops what is published, and begins another walk if it is time for that.
+//
+// Published rows are dropped before a new walk begins at the first row, or else it would read
+// and publish them again.
+func (f *Feeder) wakeUp(now time.Time) {
+	retry := !f.retryAt.IsZero() && !now.Before(f.retryAt)
+	if retry {
+		f.retryAt = time.Time{}
+	}
+	if gone := f.dropKept(); !gone || !retry {
+		return // what is published and not gone would be published again
+	}
+	f.after, f.failed = 0, 0
+	f.walks++
+	f.before, f.held = f.held, map[workflow.RunID]bool{}
+}
+
+// linger gives others the time to commit as well.
+//
+// Commits come in bursts: a page of many rows costs as much as one of a single row.
+func (f *Feeder) linger(ctx context.Context) {
+	timer := time.NewTimer(feedLinger)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.ends:
+	case <-ctx.Done():
+	}
+}
+
+// Stats are how far a feeder is.
+type Stats struct {
+	Published int64     // messages since Start
+	Failing   time.Time // since when messages fail; zero if none does
+	Failure   string    // the last cause
+}
+
+// Stats returns how far the feeder is.
+func (f *Feeder) Stats() Stats {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Stats{f.published.Load(), f.failing, f.failure}
 }
