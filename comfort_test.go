@@ -198,7 +198,7 @@ transitions: [{from: s, to: ask}, {from: s, to: ask}]
 func TestHTTPStatus(t *testing.T) {
 	for status, errs := range map[int][]error{
 		200: {nil},
-		400: {pawl.ErrInvalid, &workflow.DefinitionError{}, &workflow.InputError{}, &workflow.PatchError{}},
+		400: {pawl.ErrInvalid, &workflow.DefinitionError{}, &workflow.InputError{}, &workflow.PatchError{}, &workflow.Failure{}, &workflow.SchemaError{}},
 		404: {pawl.ErrRunNotFound, pawl.ErrNotPublished, blob.ErrMissing},
 		409: {pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrEnded, pawl.ErrStale, pawl.ErrAlreadyVoted, pawl.ErrRemote, pawl.ErrOtherLog, pawl.ErrForeign},
 		413: {fmt.Errorf("%w: %w", pawl.ErrInvalid, &workflow.LimitError{})},

@@ -43,7 +43,8 @@ var statuses = []struct {
 //
 //	200  nil
 //	400  ErrInvalid, *workflow.DefinitionError, *workflow.InputError, *workflow.PatchError,
-//	     *workflow.SignalError
+//	     *workflow.SignalError, and what a caller gives as a result and the node refuses:
+//	     *workflow.Failure, *workflow.SchemaError
 //	404  ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing
 //	409  the state of the run does not allow it: ErrRunExists, ErrPublished, ErrStale,
 //	     ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted, ErrGroupClosed,
@@ -73,7 +74,9 @@ func HTTPStatus(err error) int {
 	var ie *workflow.InputError
 	var pe *workflow.PatchError
 	var se *workflow.SignalError
-	if errors.As(err, &de) || errors.As(err, &ie) || errors.As(err, &pe) || errors.As(err, &se) {
+	var refused *workflow.Failure
+	var misfit *workflow.SchemaError
+	if errors.As(err, &de) || errors.As(err, &ie) || errors.As(err, &pe) || errors.As(err, &se) || errors.As(err, &refused) || errors.As(err, &misfit) {
 		return statusInvalid
 	}
 	return statusInternal

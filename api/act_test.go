@@ -465,3 +465,31 @@ func TestWatchAndFollow(t *testing.T) {
 	status, body := get(t, api.Handler(e, api.Options{}), "/v1/watch")
 	require.Equal(t, http.StatusNotAcceptable, status, body)
 }
+
+// A result that somebody gives, and that the node refuses, is a mistake of the request, whatever refuses it: the schema
+// of the node, its output mapping or its routing.
+func TestRefusedResults(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	strict := `
+name: strict
+start: a
+nodes:
+  - {id: a, task: wait, unmatched: fail, outputSchema: {type: [object, string]}, output: {state.n: result.n}}
+  - {id: b, wait: {event: go}}
+transitions:
+  - {from: a, to: b, condition: result.n > 1}
+`
+	status, body := send(t, h, "PUT", "/v1/runs/r", `{"definition": `+toJSON(t, strict)+`, "by": "bob", "reason": "a test"}`)
+	require.Equal(t, http.StatusCreated, status, body)
+	for _, output := range []string{`[2]`, `"text"`, `{"n": 1}`} {
+		status, body := send(t, h, "POST", "/v1/runs/r/tokens/a/skip", signed(`"output": `+output))
+		require.Equal(t, http.StatusBadRequest, status, body)
+		require.Contains(t, body, `"code":"invalid_request"`)
+		status, body = send(t, h, "POST", "/v1/runs/r/forks", signed(`"to": "fork", "results": [{"node": "a", "output": `+output+`}]`))
+		require.Equal(t, http.StatusBadRequest, status, body)
+		require.Contains(t, body, "the result given for node")
+	}
+	status, body = send(t, h, "POST", "/v1/runs/r/tokens/a/skip", signed(`"output": {"n": 2}`))
+	require.Equal(t, http.StatusOK, status, body)
+}

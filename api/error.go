@@ -126,7 +126,7 @@ func errorOf(err error) *Error {
 		}
 	}
 	// These are the typed errors that HTTPStatus knows without a sentinel: of definitions, inputs,
-	// patches and signals.
+	// patches and signals, and of results that a node refuses.
 	if e.Status == http.StatusBadRequest {
 		e.Code = codeInvalid
 	}

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,7 +115,7 @@ func (p *planner) skipTask(m state.Skip) error {
 	if err := p.refuseValue(m.Output); err != nil {
 		return err
 	}
-	if err := p.checkSchema(p.s.Graph.Node(t.Node).Schema, m.Output); err != nil {
+	if err := p.refuseMisfit(t.Node, m.Output); err != nil {
 		return fmt.Errorf("skip node %q: %w", string(t.Node), err)
 	}
 	branch, f := p.leaveNode(t, p.s.Graph.Node(t.Node), completion{output: m.Output, skipped: true})
@@ -125,4 +126,15 @@ func (p *planner) skipTask(m state.Skip) error {
 		return fmt.Errorf("skip node %q: %w", string(t.Node), f)
 	}
 	return nil
+}
+
+// refuseMisfit returns the failure that a task's output which does not fit its node's schema would be, or a
+// *workflow.LimitError if the check costs too much. The plan goes on, as one that decides nothing.
+func (p *planner) refuseMisfit(node workflow.NodeID, output any) error {
+	err := p.checkSchema(p.s.Graph.Node(node).Schema, output)
+	var misfit *workflow.SchemaError
+	if !errors.As(err, &misfit) {
+		return err
+	}
+	return &workflow.Failure{Code: workflow.CodeSchema, Permanent: true, Message: "the result of the node: " + misfit.Error()}
 }
