@@ -27,15 +27,14 @@ const (
 	Last    Strategy = "last_wins"       // the value of the highest index
 )
 
-// Valid reports whether s is one of the five strategies.
-func (s Strategy) Valid() bool {
-	switch s {
-	case Append, Collect, Object, Keyed, Last:
-		return true
-	default:
-		return false
-	}
-}
+var all = []Strategy{Append, Collect, Object, Keyed, Last}
+
+// All returns the strategies: the one list from which definitions, their schema and the drawn definitions of the tests
+// take them.
+func All() []Strategy { return slices.Clone(all) }
+
+// Valid reports whether s is one of the strategies.
+func (s Strategy) Valid() bool { return slices.Contains(all, s) }
 
 // An Error says which branch a strategy could not fold, and why.
 type Error struct {

@@ -76,8 +76,6 @@ func TestApplyRefusesUnknownStrategies(t *testing.T) {
 	}
 }
 
-var all = []Strategy{Append, Collect, Object, Keyed, Last}
-
 func TestValid(t *testing.T) {
 	for _, s := range all {
 		assert.True(t, s.Valid(), s)

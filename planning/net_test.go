@@ -218,12 +218,12 @@ func (b *net) fan(depth int) (in, out workflow.NodeID) {
 // sync draws how a group is joined.
 func (b *net) sync(group string) *workflow.Synchronization {
 	s := &workflow.Synchronization{SiblingGroup: group}
-	s.Strategy = of(b, "strategy", workflow.All, workflow.All, workflow.Any, workflow.MOfN(1))
-	s.Remaining = of(b, "remaining", workflow.RemainingCancel, workflow.RemainingIgnore)
-	s.OnShortfall = of(b, "shortfall", "", workflow.ShortfallProceed)
+	s.Strategy = of(b, "strategy", append(workflow.All.Values(), workflow.All, workflow.MOfN(1))...)
+	s.Remaining = of(b, "remaining", workflow.RemainingCancel.Values()...)
+	s.OnShortfall = of(b, "shortfall", workflow.ShortfallFail.Values()...)
 	if b.one("timeout", 3) {
 		s.Timeout = 2 * time.Second
-		s.OnTimeout = of(b, "on timeout", "", workflow.TimeoutProceed)
+		s.OnTimeout = of(b, "on timeout", workflow.TimeoutFail.Values()...)
 	}
 	switch b.upTo("tolerate", 4) {
 	case 1:
@@ -234,7 +234,7 @@ func (b *net) sync(group string) *workflow.Synchronization {
 	if !b.one("unmerged", 4) {
 		s.Merge = &workflow.Merge{
 			Target:   of(b, "target", "state.m", "state.all[]", "output.m", "state.x"),
-			Strategy: string(of(b, "merge", merge.Append, merge.Collect, merge.Object, merge.Keyed, merge.Last)),
+			Strategy: string(of(b, "merge", merge.All()...)),
 		}
 		if m := s.Merge; (m.Strategy == string(merge.Append) || m.Strategy == string(merge.Collect)) && b.one("blob", 4) {
 			m.As = workflow.MergeAsBlob

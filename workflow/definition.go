@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -121,6 +122,11 @@ const (
 	KindWait        Kind = "wait"
 	KindEnd         Kind = "end"
 )
+
+var kinds = []Kind{KindGateway, KindTask, KindSubworkflow, KindApproval, KindWait, KindEnd}
+
+// Values returns the kinds of node.
+func (Kind) Values() []Kind { return slices.Clone(kinds) }
 
 // Kind returns the kind of n. For a node with several, which is invalid, it returns the first in the order of the
 // fields. Kind looks at the fields each time: a definition in Go need not say twice what a node is.

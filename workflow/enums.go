@@ -1,6 +1,15 @@
 package workflow
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-run/pawl/merge"
+)
+
+// Each enumeration of the format has one list of its values. The parser, the texts of problems and the random definitions
+// of the tests read this list; tests compare the JSON Schema and docs/definition.md with it. Problems name the values in
+// the order of the list.
 
 // A Mode says how a definition is scheduled. In a dag, what is scheduled follows from which transitions are resolved,
 // and data flows through the variable nodes; there are no fan-outs, loops and joins of groups.
@@ -12,6 +21,11 @@ const (
 	ModeDAG   Mode = "dag"   // every node at most once, by in-degree
 )
 
+var modes = []Mode{ModeGraph, ModeDAG}
+
+// Values returns the modes, in the order of the documentation.
+func (Mode) Values() []Mode { return slices.Clone(modes) }
+
 // On says with which end of its node a transition is taken. A failure that no transition catches fails the branch or,
 // outside any group, the run.
 type On string
@@ -22,6 +36,11 @@ const (
 	OnError   On = "error"
 	OnAlways  On = "always"
 )
+
+var outcomes = []On{OnSuccess, OnError, OnAlways}
+
+// Values returns the outcomes of a transition, in the order of the documentation.
+func (On) Values() []On { return slices.Clone(outcomes) }
 
 // Remaining says what becomes of branches that still run when their join fires. With cancel they end, and so do their
 // tasks and child runs. With ignore they run on, and the run is not complete before they have ended, but nothing that
@@ -36,6 +55,11 @@ const (
 	RemainingBlock  Remaining = "block"
 )
 
+var remainings = []Remaining{RemainingCancel, RemainingIgnore, RemainingBlock}
+
+// Values returns what stragglers may come to, in the order of the documentation.
+func (Remaining) Values() []Remaining { return slices.Clone(remainings) }
+
 // A JoinTimeout says what happens when a join has waited too long. With fail, the group fails with join_timeout at
 // the node that fanned out, where a transition may catch it. Otherwise the join fires with the branches that have
 // arrived.
@@ -46,6 +70,11 @@ const (
 	TimeoutFail    JoinTimeout = "fail"
 	TimeoutProceed JoinTimeout = "proceed_with_available"
 )
+
+var joinTimeouts = []JoinTimeout{TimeoutFail, TimeoutProceed}
+
+// Values returns the policies of a join timeout, in the order of the documentation.
+func (JoinTimeout) Values() []JoinTimeout { return slices.Clone(joinTimeouts) }
 
 // A Shortfall says what happens when a quorum can no longer be met. A quorum is lost when too many branches have
 // failed or ended elsewhere: with fail, the group fails with join_shortfall; with proceed, the join fires with what
@@ -58,6 +87,11 @@ const (
 	ShortfallProceed Shortfall = "proceed"
 )
 
+var shortfalls = []Shortfall{ShortfallFail, ShortfallProceed}
+
+// Values returns the policies of a shortfall, in the order of the documentation.
+func (Shortfall) Values() []Shortfall { return slices.Clone(shortfalls) }
+
 // An ApprovalTimeout says what an approval becomes when nobody has decided. With fail the node fails with
 // approval_timeout; the others are decisions, whose output names the timeout as their cause.
 type ApprovalTimeout string
@@ -69,6 +103,11 @@ const (
 	ApprovalReject  ApprovalTimeout = "reject"
 )
 
+var approvalTimeouts = []ApprovalTimeout{ApprovalFail, ApprovalApprove, ApprovalReject}
+
+// Values returns the outcomes of an approval's timeout, in the order of the documentation.
+func (ApprovalTimeout) Values() []ApprovalTimeout { return slices.Clone(approvalTimeouts) }
+
 // Exhausted says what happens to a task whose attempts are used up. A parked task is a token that lives: the run goes
 // on around it and does not end. An expression or a schema that fails is not parked.
 type Exhausted string
@@ -78,6 +117,11 @@ const (
 	ExhaustedFail Exhausted = "fail"
 	ExhaustedPark Exhausted = "park" // wait for an operator, as a dead letter
 )
+
+var exhaustedValues = []Exhausted{ExhaustedFail, ExhaustedPark}
+
+// Values returns what an exhausted task may do, in the order of the documentation.
+func (Exhausted) Values() []Exhausted { return slices.Clone(exhaustedValues) }
 
 // An InFlight says what becomes in a fork of the tasks and child runs that were out in the run that is forked. The
 // run that is forked still has them, so that the fork must not take their results for its own.
@@ -110,6 +154,11 @@ const (
 	UnmatchedFail Unmatched = "fail"
 )
 
+var unmatchedValues = []Unmatched{UnmatchedEnd, UnmatchedFail}
+
+// Values returns what an unmatched token may do, in the order of the documentation.
+func (Unmatched) Values() []Unmatched { return slices.Clone(unmatchedValues) }
+
 // A Strategy says how many branches of a group a join waits for: an AND-join, a discriminator or an m-out-of-n join
 // (WCP-3, 9, 30). The zero Strategy is All. It can be compared with ==. any and mOfN 1 mean the same and are written
 // differently, which any keeps.
@@ -124,6 +173,11 @@ var (
 	All = Strategy{}
 	Any = Strategy{some: true, any: true, n: 1}
 )
+
+var strategies = []Strategy{All, Any}
+
+// Values returns the strategies without a number.
+func (Strategy) Values() []Strategy { return slices.Clone(strategies) }
 
 // MOfN returns the strategy that waits for n branches; n must be at least 1.
 func MOfN(n int) Strategy { return Strategy{some: true, n: n} }
@@ -192,6 +246,22 @@ const (
 	MergeAsBlob  MergeAs = "blob"  // a reference to a blob of newline-delimited JSON, a line for each element of the list
 )
 
+var mergeForms = []MergeAs{MergeAsValue, MergeAsBlob}
+
+// Values returns how a merged value may be kept, in the order of the documentation.
+func (MergeAs) Values() []MergeAs { return slices.Clone(mergeForms) }
+
+var mergeStrategies = textsOf(merge.All())
+
+// textsOf returns the texts of values.
+func textsOf[T ~string](values []T) []string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = string(v)
+	}
+	return texts
+}
+
 // A Join says how a node waits for its incoming transitions. The zero Join of a graph-mode node does not wait. It can
 // be compared with ==. A group's join is on a transition and counts branches; this one is on a node and counts what
 // came by each transition.
@@ -217,6 +287,12 @@ var (
 	JoinSynchronize = Join{kind: joinSynchronize}
 	JoinAny         = Join{kind: joinAny}
 )
+
+var joins = []Join{JoinAll, JoinAny, JoinSynchronize}
+
+// Values returns the joins that wait and have no number: JoinAll and JoinAny of a dag, JoinAll and JoinSynchronize of a
+// graph.
+func (Join) Values() []Join { return slices.Clone(joins) }
 
 // JoinMOfN returns the dag join that runs its node after n live transitions. Later live transitions are absorbed: a
 // node of a dag runs once.

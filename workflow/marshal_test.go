@@ -10,28 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/merge"
 )
-
-// enumerated are the values of the enumerated types.
-var enumerated = map[reflect.Type][]string{
-	reflect.TypeFor[Mode]():            strs(modes),
-	reflect.TypeFor[On]():              strs(outcomes),
-	reflect.TypeFor[Remaining]():       strs(remainings),
-	reflect.TypeFor[JoinTimeout]():     strs(joinTimeouts),
-	reflect.TypeFor[Shortfall]():       strs(shortfalls),
-	reflect.TypeFor[ApprovalTimeout](): strs(approvalTimeouts),
-	reflect.TypeFor[Exhausted]():       strs(exhaustedValues),
-	reflect.TypeFor[Unmatched]():       strs(unmatchedValues),
-	reflect.TypeFor[MergeAs]():         strs(mergeForms),
-}
-
-func strs[T ~string](values []T) []string {
-	out := make([]string, len(values))
-	for i, v := range values {
-		out[i] = string(v)
-	}
-	return out
-}
 
 // A drawer fills Go values with what the format can say, sound or not.
 type drawer struct {
@@ -42,19 +22,19 @@ type drawer struct {
 func (d drawer) chance() bool { return rapid.IntRange(0, 2).Draw(d.t, "chance") > 0 }
 
 func (d drawer) fill(v reflect.Value) {
-	if values := enumerated[v.Type()]; values != nil {
+	if values := enumerated(v.Type()); values != nil && v.Kind() == reflect.String {
 		v.SetString(rapid.SampledFrom(values).Draw(d.t, "value"))
 		return
 	}
 	switch to := v.Addr().Interface().(type) {
 	case *Strategy:
-		*to = rapid.SampledFrom([]Strategy{All, Any, MOfN(1), MOfN(3)}).Draw(d.t, "strategy")
+		*to = rapid.SampledFrom(append(All.Values(), MOfN(1), MOfN(3))).Draw(d.t, "strategy")
 		return
 	case *Tolerance:
 		*to = rapid.SampledFrom([]Tolerance{{}, TolerateFailures(0), TolerateFailures(2), TolerateRatio(0), TolerateRatio(0.25)}).Draw(d.t, "tolerance")
 		return
 	case *Join:
-		*to = rapid.SampledFrom([]Join{JoinNone, JoinAll, JoinAny, JoinSynchronize, JoinMOfN(2)}).Draw(d.t, "join")
+		*to = rapid.SampledFrom(append(JoinNone.Values(), JoinNone, JoinMOfN(2))).Draw(d.t, "join")
 		return
 	case *EndSpec:
 		if d.chance() {
@@ -123,7 +103,7 @@ func drawDefinition(t *rapid.T, name *rapid.Generator[string]) *Definition {
 	}
 	drawMerge := func(y *Synchronization) {
 		if y != nil && y.Merge != nil {
-			y.Merge.Strategy = rapid.SampledFrom(append(mergeStrategies, "")).Draw(t, "merge")
+			y.Merge.Strategy = rapid.SampledFrom(append(textsOf(merge.All()), "")).Draw(t, "merge")
 		}
 	}
 	for i := range d.Transitions {

@@ -84,13 +84,7 @@ func oneOfForm[T ~string](to *T, def T, values []T) form {
 }
 
 // joinValues lists enumerated values for a problem.
-func joinValues[T ~string](values []T) string {
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = string(v)
-	}
-	return strings.Join(texts, ", ")
-}
+func joinValues[T ~string](values []T) string { return strings.Join(textsOf(values), ", ") }
 
 // omitDefault returns v, or nil if it is the default. A field with its default must not be in the canonical form,
 // which is hashed.

@@ -2,24 +2,7 @@ package workflow
 
 import (
 	"github.com/pawl-run/pawl/internal/document"
-	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/timeout"
-)
-
-// The values of enumerated fields. The order is that in which a problem lists them.
-var (
-	modes            = []Mode{ModeGraph, ModeDAG}
-	outcomes         = []On{OnSuccess, OnError, OnAlways}
-	remainings       = []Remaining{RemainingCancel, RemainingIgnore, RemainingBlock}
-	joinTimeouts     = []JoinTimeout{TimeoutFail, TimeoutProceed}
-	shortfalls       = []Shortfall{ShortfallFail, ShortfallProceed}
-	approvalTimeouts = []ApprovalTimeout{ApprovalFail, ApprovalApprove, ApprovalReject}
-	exhaustedValues  = []Exhausted{ExhaustedFail, ExhaustedPark}
-	unmatchedValues  = []Unmatched{UnmatchedEnd, UnmatchedFail}
-	mergeForms       = []MergeAs{MergeAsValue, MergeAsBlob}
-	mergeStrategies  = []string{
-		string(merge.Append), string(merge.Collect), string(merge.Object), string(merge.Keyed), string(merge.Last),
-	}
 )
 
 // The functions of this file are the format of definitions in JSON and YAML: the

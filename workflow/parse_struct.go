@@ -1,6 +1,11 @@
 package workflow
 
-import "github.com/pawl-run/pawl/internal/document"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/document"
+)
 
 // partForm is the form of a struct within a struct. The struct is left out if all its fields are. input, state,
 // output and limits are such: to write input: {} is to write nothing. The part is there in the Go struct in any case,
@@ -134,7 +139,7 @@ func writtenIDs(list *document.Element) []TransitionID {
 func strategyForm(to *Strategy) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			*to = readChoice(p, e, map[string]Strategy{"all": All, "any": Any}, MOfN)
+			*to = readChoice(p, e, strategies, MOfN)
 		},
 		write: func() any {
 			// all is the default.
@@ -190,8 +195,7 @@ func toleranceForm(to *Tolerance) form {
 func joinForm(to *Join) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			words := map[string]Join{"all": JoinAll, "synchronize": JoinSynchronize, "any": JoinAny}
-			*to = readChoice(p, e, words, JoinMOfN)
+			*to = readChoice(p, e, joins, JoinMOfN)
 		},
 		write: func() any {
 			// The zero Join is written as "", and left out.
@@ -204,7 +208,11 @@ func joinForm(to *Join) form {
 }
 
 // readChoice reads a word or a quorum. With a problem it returns the zero value.
-func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN func(int) T) T {
+func readChoice[T fmt.Stringer](p *parser, e *document.Element, values []T, mOfN func(int) T) T {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = v.String()
+	}
 	// A quorum that cannot be read stays 0.
 	var n int
 	switch e.Kind {
@@ -216,12 +224,12 @@ func readChoice[T any](p *parser, e *document.Element, words map[string]T, mOfN 
 		return mOfN(n)
 	case document.String:
 		// Words are written in one way, in lower case.
-		if v, ok := words[e.Text]; ok {
-			return v
+		if i := slices.Index(words, e.Text); i >= 0 {
+			return values[i]
 		}
-		p.reportProblem(ProblemUnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, joinValues(sortedKeys(words)))
+		p.reportProblem(ProblemUnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, joinValues(words))
 	default:
-		p.reportType(e, joinValues(sortedKeys(words))+" or {mOfN: n}")
+		p.reportType(e, joinValues(words)+" or {mOfN: n}")
 	}
 	var none T
 	return none

@@ -31,6 +31,7 @@ func check(t *testing.T, source *tree) []string {
 	checkPurity(source)
 	checkDocs(source)
 	checkUnions(source)
+	checkEnumerations(source)
 	checkSizes(source)
 	checkSleeps(source)
 	checkNames(source)

@@ -84,6 +84,7 @@ var layers = map[string][]string{
 	"internal/testing/fuzzall":         {},
 	"internal/testing/golden":          {},
 	"internal/testing/harness":         {},
+	"internal/testing/harness/drawn":   {"merge", "workflow"},
 	"internal/testing/harness/power":   {},
 	"internal/testing/harness/tables":  {"internal/index", "internal/sqlite"},
 	"internal/testing/harness/witness": slices.Concat(decided, []string{"internal/sqlite", "internal/taskkey", "planning", "store", "replay", "."}),

@@ -29,6 +29,12 @@ func (g *generator) one(n int) bool { return g.r.IntN(n) == 0 }
 
 func of[T any](r *rand.Rand, xs ...T) T { return xs[r.IntN(len(xs))] }
 
+// valueOf draws a value of an enumeration, or none, which is its default.
+func valueOf[T interface{ Values() []T }](r *rand.Rand) T {
+	var none T
+	return of(r, append(none.Values(), none)...)
+}
+
 // drawFamily draws the definitions of one root run: the last is its own, those
 // before it are of its children and their children.
 func drawFamily(r *rand.Rand, name string) []*workflow.Graph {
@@ -55,6 +61,7 @@ func drawGraph(r *rand.Rand, name string, children []string, most int) *workflow
 		} else {
 			g.net()
 		}
+		g.sections()
 		if g.one(10) {
 			g.def.Timeout = time.Duration(g.upTo(60)) * time.Second
 		}
@@ -71,7 +78,25 @@ func drawGraph(r *rand.Rand, name string, children []string, most int) *workflow
 	}
 }
 
+// sections draws what a definition says of the whole run.
+func (g *generator) sections() {
+	if g.one(4) {
+		g.def.Input.Schema = map[string]any{"type": "object"}
+		g.def.State.Schema = map[string]any{"properties": map[string]any{"y": map[string]any{"type": "object"}}}
+		g.def.Signals = []string{"other"}
+	}
+	if g.one(4) {
+		g.def.State.Initial = map[string]any{"x": 1}
+		g.def.Limits.Loop, g.def.Limits.Foreach, g.def.Limits.Snoozes, g.def.Limits.SubworkflowDepth = 2, 2, 2, 1
+	}
+	if g.one(4) {
+		g.def.Output.Mapping = map[string]string{"x": of(g.r, "state.?x.orValue(0)", "state.x")}
+		g.def.Output.Schema = map[string]any{"type": "object"}
+	}
+}
+
 func (g *generator) net() {
+	g.def.Mode = of(g.r, workflow.ModeGraph, "")
 	g.def.Start, _ = g.block(2 + g.upTo(3))
 }
 
@@ -131,11 +156,14 @@ func (g *generator) leaf() workflow.NodeID {
 		n.Wait = &workflow.WaitSpec{Until: "run.startedAt + duration('3s')"}
 	case 5, 6:
 		n.Approval = &workflow.ApprovalSpec{Message: "go on?", Quorum: g.upTo(2), RejectQuorum: g.upTo(2)}
-		n.Approval.OnTimeout = of(g.r, "", workflow.ApprovalApprove, workflow.ApprovalReject)
+		if g.one(3) {
+			n.Approval.Message, n.Approval.MessageExpr = "", of(g.r, "'go on with ' + run.id + '?'", "state.x")
+		}
+		n.Approval.OnTimeout = valueOf[workflow.ApprovalTimeout](g.r)
 		g.timed(&n)
 	case 7, 8:
 		if len(g.children) > 0 {
-			n.Subworkflow = &workflow.SubworkflowSpec{Name: of(g.r, g.children...)}
+			n.Subworkflow = &workflow.SubworkflowSpec{Name: of(g.r, g.children...), Version: g.r.IntN(2)}
 			if len(g.def.Nodes)%2 == 1 { // an expression chooses
 				first, last := g.children[0], g.children[len(g.children)-1]
 				n.Subworkflow = &workflow.SubworkflowSpec{NameExpr: fmt.Sprintf("active.n0 == 0 ? %q : %q", first, last), Names: g.children}
@@ -164,7 +192,10 @@ func (g *generator) task(n *workflow.Node) {
 	if len(g.def.Nodes)%4 == 3 { // an expression chooses
 		n.Task, n.TaskExpr, n.Tasks = "", "has(state.x) ? 'work' : 'wo' + 'rk'", []string{"work"}
 	}
-	n.Priority = g.r.IntN(3)
+	n.Priority, n.Unmatched = g.r.IntN(3), valueOf[workflow.Unmatched](g.r)
+	if g.one(10) {
+		n.OutputSchema = map[string]any{"type": "integer"}
+	}
 	switch g.r.IntN(5) {
 	case 0:
 		n.Timeout = time.Duration(g.upTo(3)) * time.Second
@@ -173,7 +204,10 @@ func (g *generator) task(n *workflow.Node) {
 	}
 	if g.one(3) {
 		n.Retry = &workflow.RetrySpec{MaxAttempts: g.upTo(3), Jitter: 0.5, NonRetryable: []string{"gone"}}
-		n.Retry.Exhausted = of(g.r, "", workflow.ExhaustedPark)
+		if g.one(3) {
+			n.Retry.InitialInterval, n.Retry.BackoffCoefficient, n.Retry.MaxInterval = 500*time.Millisecond, 1.5, time.Second
+		}
+		n.Retry.Exhausted = valueOf[workflow.Exhausted](g.r)
 	}
 	if g.one(3) {
 		n.Input = map[string]string{"state": "state", "before": "has(nodes.n0)", "active": "active.n0"}
@@ -215,10 +249,21 @@ func (g *generator) split(depth int) (in, out workflow.NodeID) {
 	from, to := g.block(depth)
 	g.edge(in, from, workflow.Transition{Condition: "has(state.x)"})
 	if g.one(3) {
-		end := g.node(workflow.Node{End: &workflow.EndSpec{Fail: of(g.r, "", "refused")}})
+		end := g.node(workflow.Node{End: g.end()})
 		g.edge(to, end, workflow.Transition{})
 	}
 	return in, out
+}
+
+// end draws an end: a completion, or a failure whose code and message are texts or expressions.
+func (g *generator) end() *workflow.EndSpec {
+	switch g.r.IntN(4) {
+	case 0:
+		return &workflow.EndSpec{Fail: "refused", Message: of(g.r, "", "no")}
+	case 1:
+		return &workflow.EndSpec{CodeExpr: of(g.r, "'refused'", "state.x"), MessageExpr: of(g.r, "", "'x: ' + string(state.x)")}
+	}
+	return &workflow.EndSpec{}
 }
 
 // gateway goes several ways at once and meets again at a node's join. One of the
@@ -272,7 +317,7 @@ func (g *generator) caught(depth int) (in, out workflow.NodeID) {
 	}
 	g.edge(in, from, t)
 	g.edge(to, out, workflow.Transition{})
-	g.edge(in, out, workflow.Transition{})
+	g.edge(in, out, workflow.Transition{Outcome: of(g.r, workflow.OnSuccess, "")})
 	return in, out
 }
 
@@ -284,6 +329,15 @@ func (g *generator) fan(depth int) (in, out workflow.NodeID) {
 	spawn := workflow.Transition{SiblingGroup: group, Open: g.one(5)}
 	if g.one(3) {
 		spawn.MaxConcurrency = g.upTo(2)
+	}
+	said := g.one(4) // once, in the groups
+	if said {
+		settings := *sync
+		settings.SiblingGroup = ""
+		if g.def.Groups == nil {
+			g.def.Groups = map[string]workflow.Synchronization{}
+		}
+		g.def.Groups[group] = settings
 	}
 	ways := 1
 	switch g.r.IntN(3) {
@@ -298,6 +352,9 @@ func (g *generator) fan(depth int) (in, out workflow.NodeID) {
 		from, to := g.block(depth)
 		g.edge(in, from, spawn)
 		s := *sync
+		if said && g.one(2) {
+			s = workflow.Synchronization{SiblingGroup: group}
+		}
 		if s.Merge != nil && g.one(3) {
 			m := *s.Merge
 			m.Source = of(g.r, "{'v': branch.index}", "[branch.index]", "result", "state.?x.orValue(1)", "result.missing")
@@ -320,12 +377,12 @@ func (g *generator) fan(depth int) (in, out workflow.NodeID) {
 // sync draws how a group is joined.
 func (g *generator) sync(group string) *workflow.Synchronization {
 	s := &workflow.Synchronization{SiblingGroup: group}
-	s.Strategy = of(g.r, workflow.All, workflow.All, workflow.Any, workflow.MOfN(1), workflow.MOfN(2))
-	s.Remaining = of(g.r, "", workflow.RemainingIgnore, workflow.RemainingBlock)
-	s.OnShortfall = of(g.r, "", workflow.ShortfallProceed)
+	s.Strategy = of(g.r, append(workflow.All.Values(), workflow.All, workflow.MOfN(1), workflow.MOfN(2))...)
+	s.Remaining = valueOf[workflow.Remaining](g.r)
+	s.OnShortfall = valueOf[workflow.Shortfall](g.r)
 	if g.one(3) {
 		s.Timeout = time.Duration(g.upTo(6)) * time.Second
-		s.OnTimeout = of(g.r, "", workflow.TimeoutProceed)
+		s.OnTimeout = valueOf[workflow.JoinTimeout](g.r)
 	}
 	switch g.r.IntN(4) {
 	case 0:
@@ -336,7 +393,8 @@ func (g *generator) sync(group string) *workflow.Synchronization {
 	if !g.one(4) {
 		s.Merge = &workflow.Merge{
 			Target:   of(g.r, "state.m", "state.all[]", "output.m", "state.x"),
-			Strategy: string(of(g.r, merge.Append, merge.Collect, merge.Object, merge.Keyed, merge.Last)),
+			Strategy: string(of(g.r, merge.All()...)),
+			As:       of(g.r, workflow.MergeAsValue, ""),
 		}
 	}
 	return s
@@ -356,6 +414,9 @@ func (g *generator) dag() {
 		if len(g.def.Nodes) == 1 {
 			n.Join = workflow.JoinNone
 			continue
+		}
+		if g.one(4) {
+			g.at(to).Needs = []workflow.NodeID{of(g.r, g.def.Nodes[:len(g.def.Nodes)-1]...).ID}
 		}
 		from := g.r.Perm(len(g.def.Nodes) - 1)
 		for _, i := range from[:min(len(from), g.r.IntN(4))] {

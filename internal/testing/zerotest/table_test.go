@@ -71,6 +71,7 @@ var functions = []function{
 	{"inspector.Handler", inspector.Handler},
 	{"inspector.Local", inspector.Local},
 	{"inspector.NameLocal", inspector.NameLocal},
+	{"merge.All", merge.All},
 	{"merge.Apply", merge.Apply},
 	{"pawl.As", pawl.As},
 	{"pawl.Because", pawl.Because},

@@ -1,0 +1,3 @@
+module github.com/pawl-run/pawl
+
+go 1.26.0
