@@ -181,7 +181,7 @@ func decodeSlice(e *document.Element, v reflect.Value) error {
 	return nil
 }
 
-var scalarKinds = map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Int: "an integer"}
+var scalarKinds = map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Int: "an integer", reflect.Int64: "an integer"}
 
 func decodeScalar(e *document.Element, v reflect.Value) error {
 	n, isInteger := integerOf(e)
@@ -190,7 +190,7 @@ func decodeScalar(e *document.Element, v reflect.Value) error {
 		v.SetString(e.Text)
 	case v.Kind() == reflect.Bool && e.Kind == document.Bool:
 		v.SetBool(e.Text == "true")
-	case v.Kind() == reflect.Int && isInteger:
+	case v.CanInt() && isInteger:
 		v.SetInt(n)
 	default:
 		return errorAt(e, "%s, not %s", describeKind(e), scalarKinds[v.Kind()])

@@ -11,13 +11,46 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/document"
 )
 
 const head = "scenario: s\ndefinition: {name: d, start: a, nodes: [{id: a, task: t}]}\n"
+
+// Every field of a scenario that is a number, a text or a flag can be read.
+func TestScalarsAreRead(t *testing.T) {
+	var look func(goType reflect.Type, path string)
+	seen := map[reflect.Type]bool{}
+	look = func(goType reflect.Type, path string) {
+		if goType == reflect.TypeFor[time.Duration]() {
+			return
+		}
+		switch goType.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			look(goType.Elem(), path)
+		case reflect.Struct:
+			if seen[goType] || goType == reflect.TypeFor[document.Element]() || goType == reflect.TypeFor[optional]() {
+				return
+			}
+			seen[goType] = true
+			for i := range goType.NumField() {
+				if f := goType.Field(i); f.Tag.Get("yaml") != "" || f.Anonymous {
+					look(f.Type, path+"."+f.Name)
+				}
+			}
+		case reflect.Interface:
+		default:
+			require.Contains(t, scalarKinds, goType.Kind(), path)
+		}
+	}
+	look(reflect.TypeFor[scenarioFields](), "scenario")
+	require.Greater(t, len(seen), 5)
+}
 
 // A text that cannot be read as a scenario is refused, with its place.
 func TestLoadErrors(t *testing.T) {

@@ -59,6 +59,7 @@ type explorer struct {
 	waited   map[string]int                 // the first state in which a token waits there
 	leftover map[string]int                 // ends with which tokens were left at joins
 	limited  bool                           // some run failed at the limit of tokens, and what comes behind that was not seen
+	lowered  bool                           // the limit of tokens is that of the search, and the engine's is higher
 	failing  string                         // why the last move did not work, if an expression failed
 }
 
@@ -69,7 +70,8 @@ type explorer struct {
 // this was the bound of the search and not the definition's.
 func newExplorer(c *checker) (*explorer, error) {
 	d := *c.graph.Definition
-	if d.Limits.Tokens == 0 || d.Limits.Tokens > c.options.Tokens {
+	lowered := d.Limits.Tokens == 0 || d.Limits.Tokens > c.options.Tokens
+	if lowered {
 		d.Limits.Tokens = c.options.Tokens
 	}
 	// The definition passed workflow.Compile in Check; only the smaller limit is new.
@@ -78,6 +80,7 @@ func newExplorer(c *checker) (*explorer, error) {
 		return nil, err
 	}
 	x := emptyExplorer(c, g)
+	x.lowered = lowered
 	for i := range d.Nodes {
 		if d.Nodes[i].Subworkflow == nil {
 			continue
@@ -355,6 +358,12 @@ func failureWithValue(d decision.Decision) string {
 func isSignal(m state.Message) bool { _, ok := m.(state.Signal); return ok }
 
 func takesSignal(d decision.Decision) bool { _, ok := d.(decision.TakeSignal); return ok }
+
+// isCut reports whether a run has failed at the limit of tokens of the search. No run of an engine comes to this end: it
+// goes on until it has made as many tokens as the engine allows, which may take it minutes.
+func (x *explorer) isCut(s *state.State) bool {
+	return x.lowered && s.Failure != nil && s.Failure.Code == workflow.CodeLimit && strings.HasPrefix(s.Failure.Message, "limit tokens: ")
+}
 
 // keepState keeps a state unless one of its form is there, and returns which it is.
 //

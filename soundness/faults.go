@@ -74,11 +74,12 @@ func incomingNames(n *workflow.GraphNode) string {
 //
 // A finding is easier to understand if its scenario goes on to the end of the run. It looks
 // breadth first, and only along the edges by which states were found first: only then is the
-// path that pathTo makes from the start one that leads through here.
+// path that pathTo makes from the start one that leads through here. endFrom skips runs that the bound of
+// the search has ended.
 func (x *explorer) endFrom(at int) int {
 	seen := map[int]bool{at: true}
 	for work := []int{at}; len(work) > 0; work = work[1:] {
-		if x.states[work[0]].state.Status.Final() {
+		if s := x.states[work[0]].state; s.Status.Final() && !x.isCut(s) {
 			return work[0]
 		}
 		for _, next := range x.states[work[0]].leads {

@@ -21,6 +21,7 @@ import (
 // addMove sees them answered and everything else happen, and writeScenario prints both.
 type script struct {
 	calls   map[workflow.NodeID][]*call // of each node, in the order in which they were handed out, which is the order in which the scenario's mocks are used
+	stands  map[string]*stand           // in the place of the subworkflows that have runs, by name
 	pending map[workflow.TokenID]*call  // those without an answer so far
 	events  []string
 	now     time.Duration               // of the scenario
@@ -108,7 +109,7 @@ func (x *explorer) moveBetween(to int, run *found) *found {
 // scriptOf makes a script of a run. A move is a millisecond behind the one before it, so that they
 // come in their order, and before the next timer, for which the search takes no time; an alarm comes when it comes.
 func scriptOf(path []*found) *script {
-	s := &script{calls: map[workflow.NodeID][]*call{}, pending: map[workflow.TokenID]*call{}, late: map[time.Time]time.Duration{}}
+	s := &script{calls: map[workflow.NodeID][]*call{}, stands: map[string]*stand{}, pending: map[workflow.TokenID]*call{}, late: map[time.Time]time.Duration{}}
 	for i, f := range path {
 		if i > 0 {
 			s.addMove(path[i-1], f)
@@ -140,15 +141,26 @@ func (s *script) addMove(before, after *found) {
 	case state.TaskCompleted:
 		s.answer(m.Token, "output: "+jsonText(m.Output))
 	case state.TaskFailed:
-		s.answer(m.Token, fmt.Sprintf("error: {code: %s, message: made up, retryable: false}", quoted(m.Failure.Code)))
+		s.answer(m.Token, failureText(m.Failure.Code))
 	case state.Signal:
 		s.events = append(s.events, fmt.Sprintf("  - {at: %v, signal: {name: %s, payload: %s, ttl: 0s}}", s.now, quoted(m.Name), jsonText(m.Payload)))
 	case state.Ballot:
 		s.events = append(s.events, fmt.Sprintf("  - {at: %v, vote: {%s, by: %s, approved: %t}}", s.now, voteTarget(before.state, m.Token, after.by.node), m.By, m.Approved))
 	case state.CloseGroup:
 		s.events = append(s.events, fmt.Sprintf("  - {at: %v, closeGroup: {group: %s}}", s.now, quoted(m.Group)))
-	default: // a child: its definition is not known here
+	case state.ChildEnded:
+		if m.Failure != nil {
+			s.answer(m.Token, failureText(m.Failure.Code))
+		} else {
+			s.answer(m.Token, "output: "+jsonText(s.standFor(before.state, before.state.Token(m.Token)).resultFor(m.Output)))
+		}
+	default: // time, which was told above, and the start
 	}
+}
+
+// failureText is a call of a task that fails for good.
+func failureText(code string) string {
+	return fmt.Sprintf("error: {code: %s, message: made up, retryable: false}", quoted(code))
 }
 
 // voteTarget says whose approval a vote is on: that at its node, or, where several are open there, that of the token.
@@ -185,17 +197,23 @@ func (s *script) addTimers(f *found) {
 	note(f.state.Alarm())
 }
 
-// addCalls notes the tasks that were handed out, in the order of their tokens.
+// addCalls notes the tasks and children that were handed out, in the order of their tokens.
 func (s *script) addCalls(st *state.State) {
 	for _, id := range st.LiveTokens() {
 		t := st.Token(id)
 		// A token with a call that is not answered yet is the same attempt as in the state
 		// before.
-		if t.Status == workflow.Dispatched && s.pending[id] == nil {
-			c := &call{since: s.now}
-			s.pending[id] = c
-			s.calls[t.Node] = append(s.calls[t.Node], c)
+		out := t.Status == workflow.Dispatched || t.Status == workflow.WaitingForChild
+		if !out || s.pending[id] != nil {
+			continue
 		}
+		task := t.Node
+		if t.Status == workflow.WaitingForChild {
+			task = s.standFor(st, t).task
+		}
+		c := &call{since: s.now}
+		s.pending[id] = c
+		s.calls[task] = append(s.calls[task], c)
 	}
 }
 
@@ -210,6 +228,9 @@ func (x *explorer) writeScenario(title string, input map[string]any, s *script, 
 		return ""
 	}
 	fmt.Fprintf(&b, "definition: %s\n", unescaped.Replace(string(definition)))
+	if !s.writeStands(&b, x.check.graph) {
+		return ""
+	}
 	if len(input) > 0 {
 		fmt.Fprintf(&b, "input: %s\n", jsonText(input))
 	}
