@@ -79,7 +79,7 @@ func TestLoadErrors(t *testing.T) {
 		{head + "mocks: {z: []}\nexpect: {}", `s.yaml:3:9: mocks: no definition has a node "z"`},
 		{head + "mocks: {a: [{expr: 'x +'}]}\nexpect: {}", "s.yaml:3:20: mocks: a: expr: "},
 		{head + "mocks: {a: [{delay: -1s}]}\nexpect: {}", "s.yaml:3:21: mocks: a: delay: a duration is not negative, and whole milliseconds"},
-		{head + "mocks: {a: {byIndex: {x: []}}}\nexpect: {}", `s.yaml:3:12: mocks: a: byIndex: "x" is not the index of a branch`},
+		{head + "mocks: {a: {byIndex: {x: []}}}\nexpect: {}", `s.yaml:3:12: mocks: a: byIndex: "x" is neither the index of a branch nor "*", for all others`},
 		{head + "events: [{cancel: true}]\nexpect: {}", "s.yaml:3:10: events: an event needs at"},
 		{head + "events: [{at: 1s}]\nexpect: {}", "s.yaml:3:10: events: an event is exactly one thing, not 0"},
 		{head + "events: [{at: 1s, cancel: true, pause: true}]\nexpect: {}", "s.yaml:3:10: events: an event is exactly one thing, not 2"},

@@ -121,6 +121,9 @@ func (d *driver) admitCalls() error {
 	return nil
 }
 
+// otherIndices is the key of byIndex for the branches that have no list of their own.
+const otherIndices = "*"
+
 // takeMock returns the entry of the mocks of a node that a new call takes.
 func (d *driver) takeMock(c *call) mock {
 	m, ok := d.scenario.document.Mocks[string(c.Node)]
@@ -130,7 +133,10 @@ func (d *driver) takeMock(c *call) mock {
 	list, counted := m.calls, string(c.Node)
 	if m.byIndex != nil {
 		index := strconv.Itoa(c.Branch.Index)
-		list, counted = m.byIndex[index], counted+"\x00"+index
+		if list, ok = m.byIndex[index]; !ok {
+			list = m.byIndex[otherIndices]
+		}
+		counted += "\x00" + index
 	}
 	k := d.taken[counted]
 	d.taken[counted]++

@@ -79,8 +79,8 @@ func (m *mocks) readElement(e *document.Element) error {
 	}
 	m.byIndex = by.Index
 	for key := range by.Index {
-		if i, err := strconv.Atoi(key); err != nil || i < 0 || strconv.Itoa(i) != key {
-			return errorAt(e, "byIndex: %q is not the index of a branch", key)
+		if i, err := strconv.Atoi(key); key != otherIndices && (err != nil || i < 0 || strconv.Itoa(i) != key) {
+			return errorAt(e, "byIndex: %q is neither the index of a branch nor %q, for all others", key, otherIndices)
 		}
 	}
 	return nil
