@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -52,7 +53,7 @@ func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
 			if c.JSON {
 				con.writeLine(true, v)
 			} else {
-				con.printLine("%s", c.eventText(&v, con.Width))
+				c.printEvent(con, &v)
 			}
 		}
 		con.sayFiles(e, c.JSON)
@@ -87,8 +88,12 @@ func (c *eventsCommand) fitsType(name string) bool {
 	})
 }
 
-// eventText returns an event as a line. Where the width, 0 for any, does not hold the particulars, they lack their middle.
-func (c *eventsCommand) eventText(v *pawl.Event, width int) string {
+// dataIndent is how far in the particulars of an event begin that have no room behind it.
+const dataIndent = 6
+
+// printEvent writes an event as a line. Where the console has no room for its particulars, they have lines of their own
+// below.
+func (c *eventsCommand) printEvent(con *console, v *pawl.Event) {
 	text := fmt.Sprintf("%5d %s %-20s %-12s", v.Seq, c.zoneOf(v.At).Format("15:04:05.000"), v.Type, v.Node)
 	if v.Token != 0 {
 		text += fmt.Sprintf(" t%d", v.Token)
@@ -96,12 +101,15 @@ func (c *eventsCommand) eventText(v *pawl.Event, width int) string {
 	if v.Group != 0 {
 		text += fmt.Sprintf(" g%d", v.Group)
 	}
-	if len(v.Data) > 0 {
-		data := valueText(v.Data)
-		if width > 0 {
-			data = elideMiddle(data, width-diagram.CountColumns(text)-columnGap)
-		}
-		text += "  " + data
+	if len(v.Data) == 0 {
+		con.printLine("%s", text)
+		return
 	}
-	return strings.TrimRight(text, " ")
+	data := valueText(v.Data)
+	if whole := text + strings.Repeat(" ", columns.Gap) + data; con.Width == 0 || diagram.CountColumns(printableText(whole)) <= con.Width {
+		con.printLine("%s", whole)
+		return
+	}
+	con.printLine("%s", text)
+	con.printBeside(strings.Repeat(" ", dataIndent-columns.Gap), data)
 }

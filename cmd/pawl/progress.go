@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -63,7 +64,7 @@ func (p *progress) show(s pawl.Snapshot) {
 	p.clear()
 	for _, line := range lines { // a line that is broken could not be taken back
 		if p.con.Room > 0 {
-			line = cutText(line, p.con.Room-1)
+			line = columns.Cut(line, p.con.Room-1)
 		}
 		fmt.Fprintln(p.con.Errs, line)
 	}

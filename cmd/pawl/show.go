@@ -70,7 +70,7 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 		}
 	}
 	if done != nil {
-		con.printLine("  done  %s", strings.Join(done, "  "))
+		con.printItems("  done", done)
 	}
 	if o.Failure != nil {
 		con.printLine("  %s  %s", o.Status, failureText(o.Failure))

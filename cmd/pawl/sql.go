@@ -101,7 +101,7 @@ func (c *sqlCommand) writeAnswer(ctx context.Context, con *console, q *replay.Qu
 		return err
 	}
 	if con.holdsTable(rows) {
-		con.printTable(rows)
+		con.printColumns(rows)
 	} else {
 		con.printFields(rows)
 	}

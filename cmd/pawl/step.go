@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/replay"
 )
 
@@ -90,7 +91,7 @@ func (c *stepCommand) frameAt(s *replay.Stepper, seq int64) (*replay.Frame, erro
 // It works without a terminal too, line by line, so a script can step. A line that asks for nothing
 // that there is changes no place.
 func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.Stepper) error {
-	fmt.Fprintln(con.Errs, strings.Join(wrapLine(stepHelp, con.Width), "\n"))
+	fmt.Fprintln(con.Errs, strings.Join(columns.WrapLine(stepHelp, con.Width), "\n"))
 	at := int64(1)
 	if err := c.show(con, s, at); err != nil {
 		return err

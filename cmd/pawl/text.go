@@ -3,13 +3,13 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
 )
 
@@ -104,34 +104,6 @@ func printableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// elideMiddle returns a text of at most so many columns: a text that is too wide lacks its middle.
-// Ids and messages tell most by their beginning and their end. Columns are counted as a terminal
-// shows them: a wide letter takes two.
-func elideMiddle(text string, most int) string {
-	if diagram.CountColumns(text) <= most {
-		return text
-	}
-	if most < 2 {
-		return cutText(text, most)
-	}
-	end := []rune(text)
-	slices.Reverse(end)
-	end = []rune(cutText(string(end), most-most/2-1))
-	slices.Reverse(end)
-	return cutText(text, most/2) + "…" + string(end)
-}
-
-// cutText returns the beginning of a text, of at most so many columns. A letter that would only
-// half fit is left out, so the text may be one column narrower.
-func cutText(text string, most int) string {
-	for i, r := range text {
-		if most -= diagram.CountColumns(string(r)); most < 0 {
-			return text[:i]
-		}
-	}
-	return text
-}
-
 // valueText returns a value of the JSON model on one line.
 func valueText(v any) string {
 	var b strings.Builder
@@ -147,7 +119,7 @@ func valueText(v any) string {
 func (con *console) printLine(format string, args ...any) {
 	text := strings.TrimRight(printableText(fmt.Sprintf(format, args...)), " ")
 	if con.Width > 0 {
-		text = elideMiddle(text, con.Width)
+		text = columns.Elide(text, con.Width)
 	}
 	fmt.Fprintln(con.Out, text)
 }
@@ -158,45 +130,52 @@ func (con *console) printWhole(format string, args ...any) {
 	fmt.Fprintln(con.Out, printableText(fmt.Sprintf(format, args...)))
 }
 
-// The columns of a table are as wide as what stands in them, and this far apart.
-const columnGap = 2
-
-// leastColumn is how narrow a column becomes where the console lacks the room.
-const leastColumn = 8
-
-// printTable writes rows below a head. Where they do not fit, the widest columns lack the middles of their texts.
+// printTable writes rows below a head. Where they do not fit, columns without a text are left out, and the widest columns
+// go on in lines below.
 func (con *console) printTable(rows [][]string) {
-	widths := make([]int, len(rows[0]))
+	if con.Width > 0 && columns.TableWidth(columns.Widths(rows, diagram.CountColumns)) > con.Width {
+		rows = columns.DropEmpty(rows)
+	}
+	con.printColumns(rows)
+}
+
+// printColumns is printTable with every column.
+func (con *console) printColumns(rows [][]string) {
 	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = printableText(cell)
-			widths[i] = max(widths[i], diagram.CountColumns(row[i]))
+		for i := range row {
+			row[i] = printableText(row[i])
 		}
 	}
-	total := columnGap * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
-	}
-	// One column of the widest is taken at a time, so short columns keep their texts for as long as
-	// a long one has something to give.
-	for ; con.Width > 0 && total > con.Width; total-- {
-		widest := slices.Index(widths, slices.Max(widths))
-		if widths[widest] <= leastColumn {
-			break
-		}
-		widths[widest]--
+	widths := columns.Widths(rows, diagram.CountColumns)
+	if con.Width > 0 && columns.TableWidth(widths) > con.Width {
+		widths = columns.Fit(rows, con.Width)
 	}
 	for n, row := range rows {
+		con.printRow(row, widths, n > 0)
+	}
+}
+
+// printRow writes a row of a table, whose cells may take several lines.
+func (con *console) printRow(row []string, widths []int, colored bool) {
+	cells, height := make([][]string, len(row)), 1
+	for i, cell := range row {
+		cells[i] = columns.Wrap(cell, widths[i], wrappedLines)
+		height = max(height, len(cells[i]))
+	}
+	for k := range height {
 		var b strings.Builder
-		for i, cell := range row {
-			cell = elideMiddle(cell, widths[i])
-			pad := strings.Repeat(" ", widths[i]-diagram.CountColumns(cell)+columnGap)
+		for i := range row {
+			part := ""
+			if k < len(cells[i]) {
+				part = cells[i][k]
+			}
+			pad := strings.Repeat(" ", widths[i]-diagram.CountColumns(part)+columns.Gap)
 			// The colour comes after the width is counted: its bytes take no columns. The head is
 			// never coloured.
-			if n > 0 {
-				cell = con.colorStatus(cell)
+			if colored {
+				part = con.colorStatus(part)
 			}
-			b.WriteString(cell + pad)
+			b.WriteString(part + pad)
 		}
 		fmt.Fprintln(con.Out, strings.TrimRight(b.String(), " "))
 	}

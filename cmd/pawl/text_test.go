@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,7 +15,7 @@ import (
 func TestNoLineIsTooWide(t *testing.T) {
 	for _, text := range []string{strings.Repeat("x", 200), strings.Repeat("注文", 70), strings.Repeat("e\u0301", 150), "a" + strings.Repeat("注文b", 60), strings.Repeat("😀", 60)} {
 		for width := range 90 {
-			short := elideMiddle(text, width)
+			short := columns.Elide(text, width)
 			require.LessOrEqual(t, diagram.CountColumns(short), width)
 			require.GreaterOrEqual(t, diagram.CountColumns(short), width-2, "%d: %s", width, short)
 		}
@@ -40,4 +41,30 @@ func TestTokensText(t *testing.T) {
 	} {
 		require.Equal(t, want, tokensText(tokens))
 	}
+}
+
+// Where a table does not fit, a column without a text is left out and long cells go on below, whole up to three lines:
+// neither a status nor an id lacks its middle while another column can be broken between words.
+func TestTablesWrap(t *testing.T) {
+	var out strings.Builder
+	con := &console{Out: &out, Width: 40}
+	con.printTable([][]string{
+		{"RUN", "DUE", "STATUS", "WHAT"},
+		{"order-2026-11", "", "completed", "card: http_503, the bank is closed"},
+		{"order-2", "", "failed", "short"},
+	})
+	require.Equal(t, `RUN            STATUS     WHAT
+order-2026-11  completed  card:
+                          http_503, the
+                          bank is closed
+order-2        failed     short
+`, out.String())
+	require.Equal(t, []string{`{"a":1,`, `"b":22}`}, columns.Wrap(`{"a":1,"b":22}`, 8, 3))
+	require.Equal(t, []string{"xxxx", "xxx"}, columns.Wrap("xxxxxxx", 4, 3))
+	require.Len(t, columns.Wrap(strings.Repeat("ab cd,", 100), 20, 3), 3)
+	require.Contains(t, strings.Join(columns.Wrap("begin"+strings.Repeat("x", 100)+"end", 10, 3), ""), "…")
+
+	out.Reset()
+	con.printItems("  done", []string{"received ×1", "pay ×1", "stock ×12", "ship ×1", "failed ×1"})
+	require.Equal(t, "  done  received ×1  pay ×1  stock ×12\n        ship ×1  failed ×1\n", out.String())
 }

@@ -4,64 +4,54 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
 )
-
-// wrapIndent is how much further in the lines begin that a wrapped one goes on with.
-const wrapIndent = 4
 
 // printProse writes lines that are read, not copied: a line wider than the console goes on in lines below.
 func (con *console) printProse(format string, args ...any) {
 	for _, line := range strings.Split(printableLines(fmt.Sprintf(format, args...)), "\n") {
-		for _, part := range wrapLine(line, con.Width) {
+		for _, part := range columns.WrapLine(line, con.Width) {
 			fmt.Fprintln(con.Out, part)
 		}
 	}
 }
 
-// wrapLine breaks a line into some of at most so many columns, 0 for any, at the spaces between
-// words, or within a word that is wider than a line. A command to be tried, which is copied, stays
-// whole. The lines that follow begin further in, so that the eye sees where the next finding
-// begins.
-func wrapLine(line string, width int) (out []string) {
-	if width <= 0 || diagram.CountColumns(line) <= width || strings.HasPrefix(strings.TrimLeft(line, " "), "try: ") {
-		return []string{line}
-	}
-	indent := len(line) - len(strings.TrimLeft(line, " "))
-	hang := ""
-	if width >= 2*wrapIndent { // so that a letter of two columns has room behind it
-		hang = strings.Repeat(" ", min(indent+wrapIndent, width/2))
-	}
-	for diagram.CountColumns(line) > width {
-		head := cutText(line, width)
-		if len(head) == 0 {
-			break // one letter is wider than the console
+// wrappedLines bounds the lines of one cell of a table, and of the particulars of an event.
+const wrappedLines = 3
+
+// printItems writes a list behind what it is of, and goes on in lines below between its items.
+func (con *console) printItems(of string, items []string) {
+	line, hang := of, strings.Repeat(" ", diagram.CountColumns(of))
+	for i, item := range items {
+		next := line + strings.Repeat(" ", columns.Gap) + item
+		if con.Width > 0 && i > 0 && diagram.CountColumns(printableText(next)) > con.Width {
+			con.printLine("%s", line)
+			next = hang + strings.Repeat(" ", columns.Gap) + item
 		}
-		begin := len(head) - len(strings.TrimLeft(head, " "))
-		if cut := strings.LastIndexByte(line[:min(len(line), len(head)+1)], ' '); cut > begin {
-			head = line[:cut]
-		}
-		out = append(out, strings.TrimRight(head, " "))
-		rest := strings.TrimLeft(line[len(head):], " ")
-		if rest == "" {
-			return out
-		}
-		line = hang + rest
+		line = next
 	}
-	return append(out, line)
+	con.printLine("%s", line)
 }
 
-// holdsTable reports whether the console has room for so many columns, each at its least.
-func (con *console) holdsTable(rows [][]string) bool {
-	total := columnGap * (len(rows[0]) - 1)
-	for i := range rows[0] {
-		widest := 0
-		for _, row := range rows {
-			widest = max(widest, diagram.CountColumns(printableText(row[i])))
-		}
-		total += min(widest, leastColumn)
+// printBeside writes a text beside what it is of. What is too long for the line goes on below, at the same column.
+func (con *console) printBeside(of, text string) {
+	of += strings.Repeat(" ", columns.Gap)
+	hang := diagram.CountColumns(of)
+	if con.Width == 0 || con.Width < hang+columns.Least {
+		con.printLine("%s%s", of, text)
+		return
 	}
-	return con.Width == 0 || total <= con.Width
+	for _, part := range columns.Wrap(printableText(text), con.Width-hang, wrappedLines) {
+		con.printLine("%s%s", of, part)
+		of = strings.Repeat(" ", hang)
+	}
+}
+
+// holdsTable reports whether the console has room for so many columns, none narrower than its widest word.
+func (con *console) holdsTable(rows [][]string) bool {
+	least := columns.Widths(rows, func(cell string) int { return columns.WidestWord(printableText(cell)) })
+	return con.Width == 0 || columns.TableWidth(least) <= con.Width
 }
 
 // printFields writes rows below a head one field a line, for a table that is too wide. pawl sql
@@ -75,7 +65,7 @@ func (con *console) printFields(rows [][]string) {
 		con.printLine("row %d", n+1)
 		for i, cell := range row {
 			name := printableText(rows[0][i])
-			con.printLine("  %s%s  %s", name, strings.Repeat(" ", names-diagram.CountColumns(name)), cell)
+			con.printBeside("  "+name+strings.Repeat(" ", names-diagram.CountColumns(name)), cell)
 		}
 	}
 }
