@@ -5,19 +5,19 @@ import "github.com/pawl-run/pawl/store"
 // A Codec stands between values and the disk; package aesgcm has one that encrypts. Values are plain
 // in the engine's memory, in expressions, and for tasks and callers.
 //
-// Encoded are, each with the id of the key: every record of a run's journal, that is
-// inputs, results, signals, votes with their comments, failures, heartbeat details, metadata and
-// what operators say; the files of runs, as a whole; output, failure, artifacts and the hash of the
-// input in the index of runs; the lists of approvals and dead letters; kept outcomes; definitions; and
-// the content of blobs in the directory. Backups have the same bytes, or bytes that were encoded anew.
-// A store in Options.Blobs gets content plain, and names it by its hash: it has to encrypt it itself,
-// as one of blob.OpenSealed does, whose names are the same.
+// The engine encodes, each with the id of the key: every record of a run's journal, that is inputs,
+// results, signals, votes with their comments, failures, heartbeat details, metadata and what
+// operators say; the files of runs, as a whole; output, failure, artifacts and the hash of the input
+// in the index of runs; the lists of approvals and dead letters; kept outcomes; definitions; and the
+// content of blobs in the directory. Backups have the same bytes, or bytes that were encoded anew. A
+// store in Options.Blobs gets content plain, and names it by its hash: it has to encrypt it itself, as
+// one of blob.OpenSealed does, whose names are the same.
 //
-// In clear remain the ids and labels of runs, and which is whose child; names, versions and hashes of
-// definitions; statuses, instants, sizes and counts; in the lists the ids of nodes, task types and the
-// codes of dead letters; keys of outcomes, as of Once; and the hashes of blobs, by which somebody
-// who guesses a content sees that the guess is right. Do not put secrets there. The engine does not
-// encode what tasks log.
+// These remain in clear: the ids and labels of runs, and the parents of children; names, versions
+// and hashes of definitions; statuses, instants, sizes and counts; in the lists the ids of nodes,
+// task types and the codes of dead letters; keys of outcomes, as of Once; and the hashes of blobs,
+// by which somebody who guesses a content sees that the guess is right. Do not put secrets there.
+// The engine does not encode what tasks log.
 //
 // A Codec must lose nothing: Decode returns what Encode was given, since runs are
 // replayed from what is stored. So it cannot redact. Data that must never be stored do not belong

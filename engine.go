@@ -36,18 +36,19 @@ type Options struct {
 	Executor Executor
 	// Durability of acknowledged calls; PowerLoss by default.
 	Durability Durability
-	// Concurrency is how many tasks run at once; 256 by default. One whose result
-	// waits to be committed does not count: a run that is slow to commit keeps no
-	// other from running its tasks. While that many results of a run wait, it
-	// begins no further task, so never more than twice as many of them wait.
+	// Concurrency is how many tasks run at once; 256 by default. A task whose
+	// result waits to be committed does not count: a run that is slow to commit
+	// keeps no other from running its tasks. While that many results of a run
+	// wait, it begins no further task, so never more than twice as many of them
+	// wait.
 	Concurrency int
 	// Types bound how many tasks of a type run at once, and how many begin per
 	// second, by task type; "*" is for each of the types that have none of their
 	// own. A task that waits for its type holds no slot of Concurrency, and keeps no
-	// other type waiting; runs take turns in a type. One whose result comes later,
-	// through Complete, runs until its executor has returned ErrPending. Open fails
-	// with ErrInvalid if a limit is negative, is no number, or has a Burst without a
-	// Rate.
+	// other type waiting; runs take turns in a type. A task whose result comes
+	// later, through Complete, runs until its executor has returned ErrPending. Open
+	// fails with ErrInvalid if a limit is negative, is no number, or has a Burst
+	// without a Rate.
 	Types map[string]TypeLimit
 	// Tenants bound what tenants have at once, tasks, active runs and bytes of the disk, by name; "*" is for each of those that
 	// have no limit of their own. With limits or without, tenants take turns, and all runs without a tenant together are one of
@@ -91,12 +92,12 @@ type Options struct {
 	// then. Executor and StallAfter are not used. Wait and Run fail with ErrMaintenance if the run has not ended. A directory that has a log (see Remote) may be
 	// opened without it to be read: calls that change a run fail with ErrRemote.
 	Maintenance bool
-	// LockWait is how long Open waits while somebody else has the directory, before it fails with ErrLocked: an
-	// old process that ends, one that was killed and is not gone yet, or a command that looks at it. A second by
-	// default; negative does not wait. An engine that waits goes before commands, and before engines with Maintenance.
+	// LockWait is how long Open waits while somebody else has the directory, before it fails with ErrLocked: an old
+	// process that ends, a killed process that is not gone yet, or a command that looks at it. A second by default;
+	// negative does not wait. An engine that waits goes before commands, and before engines with Maintenance.
 	LockWait time.Duration
-	// Feed publishes the events of all runs, each at least once: see FeedOptions. Nobody by default.
-	// With Maintenance they wait for the next Open without. Open fails with ErrInvalid if a bound is negative.
+	// Feed publishes the events of all runs, each at least once: see FeedOptions. By default they are not published. With
+	// Maintenance they wait for the next Open without. Open fails with ErrInvalid if a bound is negative.
 	Feed FeedOptions
 	// Remote keeps every commit in a log outside of the directory before it counts, so that the
 	// directory outlives its machine: see RemoteOptions, and docs/scale.md. Without a Log in it, a commit counts when the

@@ -41,8 +41,8 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// IsPermanent says whether a handler's error is one that no policy retries: of
-// Permanent, or a TaskError that is not Retryable.
+// IsPermanent says whether no policy retries a handler's error: it comes from
+// Permanent, or is a TaskError that is not Retryable.
 func IsPermanent(err error) bool {
 	_, snoozed := snoozeOf(err)
 	return err != nil && !snoozed && failureOf(err).Permanent

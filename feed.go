@@ -36,7 +36,7 @@ func (f FeedFunc) Publish(ctx context.Context, m FeedMessage) error {
 
 // A FeedMessage is an event on its way to others.
 type FeedMessage struct {
-	// ID is the same whenever the event is published again, and of no other event: brokers
+	// ID is the same whenever the event is published again, and no other event has it: brokers
 	// drop repetitions by it. It is made of the run, the number of the event and 16 hexadecimal
 	// digits.
 	ID       string         `json:"id"`

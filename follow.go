@@ -48,11 +48,11 @@ type RestoreInfo = store.RestoreInfo
 // the engine is closed: a continuous backup, from which [Restore] makes a directory as of any
 // moment. It blocks; let a goroutine call it when the engine is open.
 //
-// A commit does not wait for it: the copy is behind by Interval and by what the log takes,
-// and that is lost if the disk is. FollowReport tells how far it is. When the log or the
-// store fails it is tried again, with pauses of up to 30 s; commits go on meanwhile, and if
-// too many wait (64 MiB), a new base is made in their place. Close waits up to 10 s for the
-// last changes to be kept.
+// A commit does not wait for it: the copy is behind by Interval and by the time that the
+// log takes, and that much is lost with the disk. FollowReport tells how far it is. When
+// the log or the store fails it is tried again, with pauses of up to 30 s; commits go on
+// meanwhile, and if too many wait (64 MiB), a new base is made in their place. Close waits
+// up to 10 s for the last changes to be kept.
 //
 // Follow returns nil when the engine was closed and everything is kept, and the cause of ctx
 // when that has ended. Other errors: ErrInvalid (options), ErrFollowed, ErrFenced (somebody

@@ -157,9 +157,9 @@ func (f *TokenFilter) takesToken(t *state.Token) bool {
 // tokenPage is how many tokens are looked at between two turns of the run.
 const tokenPage = 2000
 
-// Tokens lists tokens of a run by id, page by page: each page of one that is awake is what the
-// run's memory holds at that moment, so that a token may have moved on since. An error ends
-// the list. Errors: as of Overview.
+// Tokens lists tokens of a run by id, page by page: for a run that is awake, each page is what
+// its memory holds at that moment, so that a token may have moved on since. An error ends the
+// list. Errors: as of Overview.
 func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
 		if f.After == math.MaxInt64 {

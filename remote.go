@@ -37,8 +37,8 @@ var (
 	// ErrRemote says that the commits of a directory are kept in a log outside of it: Open needs
 	// Options.Remote. [Restore] makes a directory of its own of the log.
 	ErrRemote = store.ErrRemote
-	// ErrOtherLog says that the log of Options.Remote is that of another directory: give each its own. To have
-	// the directory that a log is of, open a path where nothing is.
+	// ErrOtherLog says that the log of Options.Remote is that of another directory: give each its own. To get the directory of a log, open a path where there
+	// is nothing yet.
 	ErrOtherLog = store.ErrOtherLog
 )
 

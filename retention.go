@@ -34,7 +34,7 @@ func ruleOf(rules []Retention, run *store.EndedRun) *Retention {
 // PurgeEnded purges runs that have ended, each as Purge does, with its children, and returns
 // how many runs without a parent those were. The first rule that covers a run decides: it goes
 // when it is older than the rule's age, or when as many as the rule keeps have ended after it.
-// A run that no rule covers stays, and so does one below which something has not ended.
+// A run that no rule covers stays, and so does a run if one below it has not ended.
 //
 // It goes by the index of their ends, and purges some runs at a time, each with those below it, in one transaction: so
 // purging costs less than running them did. The commits of other runs go on in between. With ages alone it looks at no run that is

@@ -23,8 +23,8 @@ type Stats struct {
 	Feed *FeedStats `json:"feed,omitzero"` // nil without Options.Feed
 }
 
-// Executor returns what performs the tasks, as Options has it, or what its method Unwrap returns, if it has one; nil if that is nobody. It
-// is there to be asked how it stands: only the engine gives it tasks. Error: ErrClosed.
+// Executor returns the one of Options, or what its method Unwrap returns, if it has one; nil if Options has none. Callers may ask it how
+// it stands; only the engine gives it tasks. Error: ErrClosed.
 func (e *Engine) Executor() (Executor, error) {
 	if err := e.checkUsable(context.Background()); err != nil {
 		return nil, err

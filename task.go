@@ -25,8 +25,8 @@ import (
 // can say; its error fails the attempt, with the code of a TaskError if it is
 // one. ErrPending says that the result comes later through Engine.Complete.
 // ctx is cancelled when the attempt is over, also after ErrPending, and, with the cause ErrClosed, when the
-// engine is closed. The goroutine may go on with the next task: Execute gives back what it
-// has done to that, such as a thread that it has locked.
+// engine is closed. The goroutine may go on with the next task: Execute must undo any change to it, such as
+// runtime.LockOSThread.
 type Executor interface {
 	Execute(ctx context.Context, t Task) (output any, err error)
 }
@@ -246,7 +246,7 @@ func (e *Engine) keyOf(a taskkey.Attempt) Key { return Key(e.keys.Key(a)) }
 
 // DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, to sign what
 // comes back from outside with, for instance. They are the same in every life of the
-// directory, and in its backups and repaired copies, and nobody can guess them who has not the directory.
+// directory, and in its backups and repaired copies, and nobody can guess them without the directory.
 // Another purpose has other bytes. It fails with ErrClosed.
 func (e *Engine) DeriveSecret(purpose string) ([]byte, error) {
 	if err := e.checkUsable(context.Background()); err != nil {

@@ -25,9 +25,9 @@ type Token struct {
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
 	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type or its tenant, see Options.Types and Tenants
 	// Executing says that its task is performed now, by a handler of this process or by a worker that has
-	// said so, since when and, if that is known, by whom. False of a task that is queued, and of one whose result comes
-	// later, through Complete. It is what the engine sees as it is asked, and stands nowhere. Queued says of a task that
-	// nobody performs yet what it waits for.
+	// said so, since when and, if that is known, by whom. It is false for a task that is queued, and for one whose
+	// result comes later, through Complete. The engine sees it when it is asked, and stores it nowhere. Queued says what
+	// a task waits for that nobody performs yet.
 	Executing bool              `json:"executing,omitzero"`
 	Since     time.Time         `json:"since,omitzero"`
 	Worker    string            `json:"worker,omitzero"`

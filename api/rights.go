@@ -111,10 +111,10 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 }
 
 // LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side
-// is a program of the same user and has all rights and Files, but for those that NarrowLocal has
-// taken, by its being there, whatever name it has: an empty name is nobody's. The headers are believed because the socket has mode 0600: a program that can
-// write to it could do everything anyway. A request that comes through a program for somebody else has a name, and loses Files: nobody has files read or
-// written through the program of another.
+// is a program of the same user and has all rights and Files, but for those that the headers of NarrowLocal take away. The header with the name takes Files
+// by being there, even if the name is empty. The headers are believed because the socket has mode 0600: a program that can write to it could do everything
+// anyway. A request that comes through a program for somebody else has that header, and loses Files: nobody has files read or written through the program
+// of another.
 func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 	if r == nil {
 		return "", 0, refusef(http.StatusForbidden, codeForbidden, "there is no request")
@@ -136,8 +136,8 @@ func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
 const redactedHeader = "Pawl-Redacted"
 
 // MarkRedacted says in a request through the socket of an engine that the values of its runs were left out when they were
-// exported. They are shown then, and nothing is explained or tried, which would plan on what stands for the values: that is refused as
-// replay.ErrRedacted says. It is for programs that open exports, as pawl does. Without a request it does nothing.
+// exported. The runs are shown then, and a request to explain or to try something is refused as replay.ErrRedacted says, since it
+// would plan on what stands for the values. It is for programs that open exports, as pawl does. Without a request it does nothing.
 func MarkRedacted(r *http.Request) {
 	if r == nil {
 		return
