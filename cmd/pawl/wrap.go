@@ -34,7 +34,8 @@ func (con *console) printItems(of string, items []string) {
 	con.printLine("%s", line)
 }
 
-// printBeside writes a text beside what it is of. What is too long for the line goes on below, at the same column.
+// printBeside writes a text beside what it is of. A text that is too long for the line goes on below, at the same
+// column.
 func (con *console) printBeside(of, text string) {
 	of += strings.Repeat(" ", columns.Gap)
 	hang := diagram.CountColumns(of)
