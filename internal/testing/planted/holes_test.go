@@ -234,12 +234,12 @@ var holes = []bug{
 		".", "TestCodecHidesValues",
 	},
 	{
-		"a name that looks like another one counts beside it", "act.go",
+		"a name that looks like another one counts beside it", "as.go",
 		"	case i >= 0:\n		r, _ := utf8.DecodeRuneInString(name[i:])\n", "	case i >= 0 && false:\n		r, _ := utf8.DecodeRuneInString(name[i:])\n",
 		".", "TestNamesAndReasonsThatAreRefused",
 	},
 	{
-		"nobody knows who has made a call", "act.go",
+		"nobody knows who has made a call", "as.go",
 		"	return c.Act, nil\n", "	return state.Act{}, nil\n",
 		".", "TestEveryCallNamesWhoMadeIt",
 	},
