@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +39,7 @@ func (e *Engine) Do(ctx context.Context, run workflow.RunID, a Act) error {
 	if err != nil {
 		return err
 	}
-	if a == nil {
+	if a == nil || reflect.TypeOf(a).Kind() == reflect.Pointer {
 		return errNoAct
 	}
 	return a.doTo(ctx, &deed{engine: e, copied: simulationOf(ctx), run: run, by: by})
@@ -53,13 +54,13 @@ func (s *Simulation) Do(ctx context.Context, a Act) error {
 	if err != nil {
 		return err
 	}
-	if a == nil {
+	if a == nil || reflect.TypeOf(a).Kind() == reflect.Pointer {
 		return errNoAct
 	}
 	return a.doTo(ctx, &deed{engine: s.engine, copied: s, run: s.head.Run, by: by})
 }
 
-var errNoAct = fmt.Errorf("%w: the act is nil", ErrInvalid)
+var errNoAct = fmt.Errorf("%w: an act is a value, such as Cancel{}, and neither nil nor a pointer", ErrInvalid)
 
 // A deed is an act that is under way: on a run, or on a copy of it.
 type deed struct {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,109 +13,110 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Operation is something that an operator does to a run: what Do says, with the fields that it
-// takes. Each has a name and a reason, which the journal keeps. The same type is the body of every
-// act: on a path of one act, such as /pause, Do is left out, since the path says it; in a batch and
-// in a Trial, Do says it. decodeAct refuses a field that belongs to another act, so that a client
-// which sends a comment with a retry learns that nobody will read it.
+// An Operation is something that an operator does to a run: an act, with a name and a reason, which the journal keeps. In JSON
+// the fields of the act stand beside do, which names it, by and reason. The same object is the body of every
+// act: on a path of one act, such as /pause, do is left out, since the path says it; in a batch and
+// in a Trial, do says it.
 type Operation struct {
-	// Do is cancel, pause, resume, signal, patch, cancelNodes, addBranch, closeGroup or, of one token, retry,
-	// skip, vote, complete or fail; in a Trial also elapse.
-	Do     string `json:"do,omitzero"`
-	By     string `json:"by,omitzero"`     // who acts; may be left out where the host says who that is
-	Reason string `json:"reason,omitzero"` // in one line
-
-	Token workflow.TokenID `json:"token,omitzero"` // which token; or
-	Node  workflow.NodeID  `json:"node,omitzero"`  // the only one at this node that waits for the act
-
-	// Parked, of retry and skip: only if the task waits for an operator. Who acts on dead letters has read of them
-	// before, and ends no attempt that somebody has begun meanwhile.
-	Parked bool `json:"parked,omitzero"`
-
-	Name      string          `json:"name,omitzero"`      // signal
-	ID        string          `json:"id,omitzero"`        // signal, vote, addBranch: taken once per run, so that the request may be repeated
-	Payload   json.RawMessage `json:"payload,omitzero"`   // signal
-	Transient bool            `json:"transient,omitzero"` // signal: lost if nobody waits
-	TTL       string          `json:"ttl,omitzero"`       // signal: kept so long, as 30m; "" is for ever
-	Early     bool            `json:"early,omitzero"`     // signal: taken also if no node waits for the name
-
-	Approved *bool           `json:"approved,omitzero"` // vote
-	Comment  string          `json:"comment,omitzero"`  // vote
-	Data     json.RawMessage `json:"data,omitzero"`     // vote
-
-	Output    json.RawMessage     `json:"output,omitzero"`    // skip, complete
-	Input     workflow.RetryInput `json:"input,omitzero"`     // retry: again or kept
-	Code      string              `json:"code,omitzero"`      // fail
-	Message   string              `json:"message,omitzero"`   // fail
-	Retryable bool                `json:"retryable,omitzero"` // fail
-
-	Base int               `json:"base,omitzero"` // patch: the revision that it is for
-	Ops  []json.RawMessage `json:"ops,omitzero"`  // patch: as of RFC 6902
-
-	Nodes  []workflow.NodeID `json:"nodes,omitzero"`  // cancelNodes
-	Group  string            `json:"group,omitzero"`  // addBranch, closeGroup
-	Origin workflow.TokenID  `json:"origin,omitzero"` // likewise: the token that fanned out, where several groups have the name
-	Item   json.RawMessage   `json:"item,omitzero"`   // addBranch
-
-	Elapse string `json:"elapse,omitzero"` // elapse: how much time passes, as 2h
+	pawl.Act
+	By     string // who acts; may be left out where the host says who that is
+	Reason string // in one line
 }
 
-// An actKind is what an act takes besides do, by and reason, and does. Only one of token and node
-// is needed: a token is exact, and a node is what a person knows. The fields are names as they
-// stand in JSON.
-type actKind struct {
-	fields   []string
-	ofToken  bool // it is done to a token, which token or node names
-	ofDefine bool // it takes the right Define as well
-	doAct    func(context.Context, *performer, *Operation) error
+// MarshalJSON writes the operation with its do.
+func (o Operation) MarshalJSON() ([]byte, error) { return o.bodyOf(true) }
+
+// UnmarshalJSON reads an operation that has its do.
+func (o *Operation) UnmarshalJSON(text []byte) error {
+	read, err := decodeAct(text, "")
+	if err == nil {
+		*o = *read
+	}
+	return err
 }
 
-// actElapse lets time pass in a Trial. It has no path in actPaths, and so no request does it to the
-// run itself: elapseTime relies on there being a copy.
-const actElapse = "elapse" // which is none to a run
-
-// actKinds are the acts by their names. actKinds holds in one place what decodeAct checks, what the
-// routes need and what is called, so that an act that is added is known to paths, batches, trials
-// and the Client alike. It is never modified.
-var actKinds = map[string]actKind{
-	"cancel": {doAct: cancelRun},
-	"pause":  {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Pause(ctx, p.run) }},
-	"resume": {doAct: func(ctx context.Context, p *performer, _ *Operation) error { return p.engine.Resume(ctx, p.run) }},
-	"signal": {fields: []string{"name", "id", "payload", "transient", "ttl", "early"}, doAct: sendSignal},
-	"patch":  {fields: []string{"base", "ops"}, ofDefine: true, doAct: applyPatch},
-	"cancelNodes": {fields: []string{"nodes"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
-		if len(a.Nodes) == 0 {
-			return invalidf("nodes must name some")
+// bodyOf returns the body for an act, with or without what a path of the act says itself.
+func (o *Operation) bodyOf(whole bool) ([]byte, error) {
+	verb, act := acts.Of(o.Act), o.Act
+	if t, ok := acts.TargetOf(act); ok && !whole {
+		act = acts.At(act, pawl.Target{Parked: t.Parked})
+	}
+	fields, err := verb.Encode(act)
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string]string{"by": o.By, "reason": o.Reason}
+	if whole {
+		texts["do"] = verb.Name
+	}
+	for name, text := range texts {
+		if text == "" {
+			continue
 		}
-		return p.engine.CancelNodes(ctx, p.run, a.Nodes...)
-	}},
-	"addBranch": {fields: []string{"id", "group", "origin", "item"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
-		return p.engine.AddBranch(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin, ID: a.ID}, valueOf(a.Item))
-	}},
-	"closeGroup": {fields: []string{"group", "origin"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
-		return p.engine.CloseGroup(ctx, pawl.GroupTarget{Run: p.run, Group: a.Group, Origin: a.Origin})
-	}},
-	"retry": {ofToken: true, fields: []string{"input", "parked"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
-		return p.engine.Retry(ctx, p.targetOf(a), pawl.RetryOptions{Input: a.Input})
-	}},
-	"skip": {ofToken: true, fields: []string{"output", "parked"}, doAct: func(ctx context.Context, p *performer, a *Operation) error {
-		return p.engine.Skip(ctx, p.targetOf(a), valueOf(a.Output))
-	}},
-	"vote":     {ofToken: true, fields: []string{"id", "approved", "comment", "data"}, doAct: castVote},
-	"complete": {ofToken: true, fields: []string{"output"}, doAct: completeTask},
-	"fail":     {ofToken: true, fields: []string{"code", "message", "retryable"}, doAct: failTask},
-	actElapse:  {fields: []string{"elapse"}, doAct: elapseTime},
+		if fields[name], err = json.Marshal(text); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(fields)
+}
+
+// decodeAct reads an act, which has no more fields than its kind: a client which sends a comment with a retry learns that nobody
+// will read it. do is "" if the text says what it
+// is; token and node are then there as well. A path says what is done and to which token: a body that repeats them
+// could contradict its path.
+func decodeAct(text []byte, do string) (*Operation, error) {
+	var fields map[string]json.RawMessage
+	if err := decodeObject(text, &fields); err != nil {
+		return nil, err
+	}
+	var o Operation
+	texts := map[string]*string{"by": &o.By, "reason": &o.Reason}
+	ofPath := do != ""
+	if !ofPath {
+		texts["do"] = &do
+	}
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		if raw, there := fields[name]; there {
+			if err := acts.ReadField(name, raw, texts[name]); err != nil {
+				return nil, bodyRefusal(err)
+			}
+		}
+		delete(fields, name)
+	}
+	verb, ok := acts.Named(do)
+	if !ok {
+		return nil, invalidf("there is no act %q", do)
+	}
+	for _, name := range []string{"token", "node"} {
+		if _, there := fields[name]; there && ofPath {
+			return nil, invalidf("%s takes no field %q", do, name)
+		}
+	}
+	var err error
+	if o.Act, err = verb.Decode(fields); err != nil {
+		return nil, bodyRefusal(err)
+	}
+	return &o, nil
+}
+
+// bodyRefusal returns the refusal of a body for what is wrong with its fields.
+func bodyRefusal(err error) error {
+	if errors.As(err, new(*acts.TypeError)) {
+		return invalidf("the body is not the JSON object that this path takes: %v", err)
+	}
+	return invalidf("%v", err)
 }
 
 // mostBody bounds the body of an act, by the largest of its fields.
-func (k *actKind) mostBody() int64 {
+func mostBody(v acts.Verb) int64 {
 	switch {
-	case k.ofDefine:
+	case v.Defines:
 		return maxBody
-	case slices.ContainsFunc(k.fields, func(name string) bool { return slices.Contains(valueFields, name) }):
+	case slices.ContainsFunc(v.Fields(), func(name string) bool { return slices.Contains(valueFields, name) }):
 		return valueBody
 	}
 	return smallBody
@@ -137,27 +139,27 @@ func valueOf(raw json.RawMessage) any {
 // actPerforms returns what does an act to the run, or the token, that the path names. The order of
 // the checks is that of what costs little first: the body is read and decoded, then the target and
 // the name are checked, and only replyToAct asks the engine. Rights were checked by serveRoute.
-func actPerforms(do string) func(*call) error {
-	kind := actKinds[do]
-	most := kind.mostBody()
+func actPerforms(v acts.Verb) func(*call) error {
+	most := mostBody(v)
 	return func(c *call) error {
 		text, err := c.readBody(most)
 		if err != nil {
 			return err
 		}
-		a, err := decodeAct(text, do)
+		o, err := decodeAct(text, v.Name)
 		if err != nil {
 			return err
 		}
-		if actKinds[do].ofToken {
-			if a.Token, a.Node, err = c.targetNamed(); err != nil {
+		if t, ok := acts.TargetOf(o.Act); ok {
+			if t.Token, t.Node, err = c.targetNamed(); err != nil {
 				return err
 			}
+			o.Act = acts.At(o.Act, t)
 		}
-		if err := c.signAct(&a.By, a.Reason); err != nil {
+		if err := c.signAct(&o.By, o.Reason); err != nil {
 			return err
 		}
-		return c.replyToAct(a)
+		return c.replyToAct(o)
 	}
 }
 
@@ -238,7 +240,7 @@ func unknownIfLate(err error) error {
 // replyToAct does an act, or tries it where the query says dryRun. A dry run takes View and Values
 // besides the right to act, since its answer quotes the data of the run; an act itself takes no
 // right to see anything.
-func (c *call) replyToAct(a *Operation) error {
+func (c *call) replyToAct(o *Operation) error {
 	q := c.query()
 	dry := q.flag("dryRun")
 	if q.err != nil {
@@ -248,7 +250,7 @@ func (c *call) replyToAct(a *Operation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), commitTime)
 	defer cancel()
 	if !dry {
-		if err := p.performAct(ctx, a); err != nil {
+		if err := p.performAct(ctx, o); err != nil {
 			return unknownIfLate(err)
 		}
 		return c.reply(Acted{Run: p.run, Applied: true, Revision: p.revision})
@@ -262,8 +264,36 @@ func (c *call) replyToAct(a *Operation) error {
 	if p.copied, err = c.engine.Simulate(ctx, p.run); err != nil {
 		return err
 	}
-	if err := p.performAct(ctx, a); err != nil {
+	if err := p.performAct(ctx, o); err != nil {
 		return err
 	}
 	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
+}
+
+// A performer does acts to a run, or to a copy of it. It is what makes a dry run and an act the
+// same code. One performer
+// serves one request, or one run of a batch, and belongs to its goroutine.
+type performer struct {
+	engine   *pawl.Engine
+	run      workflow.RunID
+	copied   *pawl.Simulation // nil if the run itself is changed
+	revision int              // that a patch has made; 0 without one
+}
+
+// performAct does an act in somebody's name. An empty By
+// leaves the context without a name and happens in trials only: all others have called signAct.
+func (p *performer) performAct(ctx context.Context, o *Operation) (err error) {
+	if o.By != "" {
+		ctx = pawl.As(ctx, o.By)
+	}
+	ctx = pawl.Because(ctx, o.Reason)
+	if p.copied != nil {
+		err = p.copied.Do(ctx, o.Act)
+	} else {
+		err = p.engine.Do(ctx, p.run, o.Act)
+	}
+	if patch, ok := o.Act.(pawl.Patch); ok && err == nil {
+		p.revision = patch.Base + 1
+	}
+	return err
 }

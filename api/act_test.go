@@ -332,13 +332,12 @@ func TestActOverTheSocket(t *testing.T) {
 	for range c.Signals(ctx, "order-1") {
 		require.Fail(t, "it keeps none")
 	}
-	_, err = c.Do(ctx, "order-1", api.Operation{Do: "dance"})
-	require.ErrorContains(t, err, "dance")
-	_, err = c.Do(ctx, "order-1", api.Operation{Do: "vote"})
+	_, err = c.Do(ctx, "order-1", api.Operation{})
+	require.ErrorContains(t, err, "there is no act")
+	_, err = c.Do(ctx, "order-1", api.Operation{Act: pawl.Vote{}})
 	require.ErrorContains(t, err, "token")
 
-	yes := true
-	vote := api.Operation{Do: "vote", Node: "approve", By: "ann", Reason: "fine", Approved: &yes}
+	vote := api.Operation{Act: pawl.Vote{Target: pawl.Target{Node: "approve"}, Approved: true}, By: "ann", Reason: "fine"}
 	would, err := c.DryRun(ctx, "order-1", vote)
 	require.NoError(t, err)
 	require.False(t, would.Applied)
@@ -346,7 +345,7 @@ func TestActOverTheSocket(t *testing.T) {
 	again := vote
 	again.By = "bob"
 	tried, err := c.Try(ctx, "order-1", api.Trial{
-		Acts:    []api.Operation{vote, {Do: "elapse", Elapse: "1m"}, again},
+		Acts:    []api.Operation{vote, {Act: pawl.Elapse{Elapse: time.Minute}}, again},
 		Results: map[workflow.NodeID]api.Result{"ship": {Output: json.RawMessage(`{"ok": true}`)}},
 	})
 	require.NoError(t, err)

@@ -10,13 +10,21 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// batchActs are what may be done to many runs with one request. A patch is for the revision that
-// each of them has. Acts of a token or of a group are not among them, since one number or name
+// actsOnMany returns the names of what may be done to many with one request. A patch is for the revision that
+// each run has. Acts of a token or of a group are not done to many runs, since one number or name
 // means something else in each run.
-var batchActs = []string{"cancel", "pause", "resume", "signal", "patch"}
+func actsOnMany(of acts.Many) (names []string) {
+	for _, v := range acts.All() {
+		if v.Many == of {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
 
 // A Batch says what one request has done to runs that fit a filter and have not ended, or would do.
 // Runs is the sum of Changed, Left and len(Refused): one request comes to at most maxLimit runs,
@@ -169,11 +177,14 @@ func (c *call) readBatchAct() (*Operation, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !slices.Contains(batchActs, a.Do):
-		return nil, invalidf("%s is not done to many runs: %s are", a.Do, strings.Join(batchActs, ", "))
-	case a.Base != 0:
+	case acts.Of(a.Act).Many != acts.Runs:
+		return nil, invalidf("%s is not done to many runs: %s are", acts.Of(a.Act).Name, strings.Join(actsOnMany(acts.Runs), ", "))
+	}
+	patch, _ := a.Act.(pawl.Patch)
+	switch {
+	case patch.Base != 0:
 		return nil, invalidf("a patch of many runs has no base: it is for the revision that each of them has")
-	case actKinds[a.Do].ofDefine:
+	case acts.Of(a.Act).Defines:
 		if err := c.requireRights(Define); err != nil {
 			return nil, err
 		}
@@ -188,12 +199,12 @@ func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 	defer cancel()
 	// Somebody may patch the run between this look and the commit: then the engine refuses the
 	// base, and the run is told as refused.
-	if a.Do == "patch" {
-		_, revision, err := c.engine.Definition(ctx, run)
-		if err != nil {
+	if patch, ok := a.Act.(pawl.Patch); ok {
+		var err error
+		if _, patch.Base, err = c.engine.Definition(ctx, run); err != nil {
 			return err
 		}
-		a.Base = revision
+		a.Act = patch
 	}
 	p := &performer{engine: c.engine, run: run}
 	return unknownIfLate(p.performAct(ctx, &a))
@@ -202,8 +213,8 @@ func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 // DoAll does something to the runs that fit a filter and have not ended, the oldest first, to at
 // most as many as its Limit says, and adds up what the requests have come to. The Cursor is ""
 // unless an error or the limit has stopped it: with an error, what was done until then is returned
-// too, and DoAll goes on with it from the Cursor as RunFilter.After, "" being the beginning. o.Do
-// is cancel, pause, resume, signal or patch. Of a refusal that carries a Batch, its figures are
+// too, and DoAll goes on with it from the Cursor as RunFilter.After, "" being the beginning. The act
+// is a Cancel, Pause, Resume, Signal or Patch. Of a refusal that carries a Batch, its figures are
 // added before the error is returned: they say what was done of this request. Without one the
 // request came to nothing that is known, and the cursor stays where the request began.
 func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {

@@ -49,7 +49,7 @@ func TestABatchThatAnErrorEnds(t *testing.T) {
 
 	c, closeClient := dialHandler(t, everything(e))
 	defer closeClient()
-	pause, f := api.Operation{Do: "pause", By: "ann", Reason: "the move"}, pawl.RunFilter{}
+	pause, f := api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "the move"}, pawl.RunFilter{}
 	disk.of.Store("w-4")
 	done, err := c.DoAll(t.Context(), f, pause)
 	require.ErrorIs(t, err, pawl.ErrNoSpace)
@@ -74,7 +74,7 @@ func TestDoAllAddsUpToAnError(t *testing.T) {
 		}
 	}))
 	defer closeClient()
-	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Do: "pause", Reason: "x"})
+	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Act: pawl.Pause{}, Reason: "x"})
 	require.ErrorIs(t, err, pawl.ErrUnknown)
 	require.Equal(t, []any{5, 3, 1, 1, "e"}, []any{done.Runs, done.Changed, done.Left, len(done.Refused), done.Cursor})
 }

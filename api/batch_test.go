@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -29,19 +28,19 @@ func TestBatch(t *testing.T) {
 	defer server.Close()
 	c := api.NewClient(server.URL, server.Client())
 	even := pawl.RunFilter{Labels: map[string]string{"odd": "false"}}
-	act := func(do string) api.Operation { return api.Operation{Do: do, By: "ann", Reason: "the move"} }
+	act := func(a pawl.Act) api.Operation { return api.Operation{Act: a, By: "ann", Reason: "the move"} }
 	status := func(id workflow.RunID) workflow.RunStatus {
 		o, err := e.Overview(t.Context(), id)
 		require.NoError(t, err)
 		return o.Status
 	}
 
-	counted, err := c.CountAll(t.Context(), even, act("pause"))
+	counted, err := c.CountAll(t.Context(), even, act(pawl.Pause{}))
 	require.NoError(t, err)
 	require.Equal(t, api.Batch{Runs: 3, Refused: []api.RunRefusal{}}, counted)
 	require.Equal(t, workflow.RunRunning, status("w-0"))
 
-	done, err := c.DoAll(t.Context(), even, act("pause"))
+	done, err := c.DoAll(t.Context(), even, act(pawl.Pause{}))
 	require.NoError(t, err)
 	require.Equal(t, api.Batch{Applied: true, Runs: 3, Changed: 3, Refused: []api.RunRefusal{}}, done)
 	require.Equal(t, []workflow.RunStatus{workflow.RunPaused, workflow.RunRunning, workflow.RunCancelled}, []workflow.RunStatus{status("w-0"), status("w-1"), status("w-6")})
@@ -61,10 +60,10 @@ func TestBatch(t *testing.T) {
 	require.Empty(t, cursor)
 
 	require.NoError(t, e.Resume(t.Context(), "w-0"))
-	cancelled, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act("cancel"))
+	cancelled, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act(pawl.Cancel{}))
 	require.NoError(t, err)
 	require.Equal(t, 6, cancelled.Changed)
-	none, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act("cancel"))
+	none, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act(pawl.Cancel{}))
 	require.NoError(t, err)
 	require.Zero(t, none.Runs)
 }
@@ -81,7 +80,7 @@ func TestBatchOfPatches(t *testing.T) {
 	require.NoError(t, err)
 	c, closeClient := dialHandler(t, everything(e))
 	defer closeClient()
-	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Do: "patch", By: "ann", Reason: "slow", Ops: rawOf(t, op("/nodes/approve/timeout", "2h"))})
+	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Act: pawl.Patch{Ops: op("/nodes/approve/timeout", "2h")}, By: "ann", Reason: "slow"})
 	require.NoError(t, err)
 	require.Equal(t, 2, done.Changed)
 	for id, revision := range map[workflow.RunID]int{"order-1": 2, "order-2": 3} {
@@ -170,16 +169,6 @@ func dialHandler(t *testing.T, h http.Handler) (*api.Client, func()) {
 	return api.NewClient(server.URL, server.Client()), server.Close
 }
 
-func rawOf(t *testing.T, ops []any) (out []json.RawMessage) {
-	t.Helper()
-	for _, op := range ops {
-		raw, err := json.Marshal(op)
-		require.NoError(t, err)
-		out = append(out, raw)
-	}
-	return out
-}
-
 // DoAll stops at the limit of its filter, with a cursor, and CountAll counts no more.
 func TestDoAllUpToALimit(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
@@ -190,7 +179,7 @@ func TestDoAllUpToALimit(t *testing.T) {
 	server := httptest.NewServer(everything(e))
 	defer server.Close()
 	c := api.NewClient(server.URL, server.Client())
-	pause, f := api.Operation{Do: "pause", By: "ann", Reason: "a few first"}, pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Limit: 2}
+	pause, f := api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "a few first"}, pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Limit: 2}
 	counted, err := c.CountAll(t.Context(), f, pause)
 	require.NoError(t, err)
 	require.Equal(t, 2, counted.Runs)

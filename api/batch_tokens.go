@@ -5,11 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -41,7 +41,7 @@ type tokenAct func(pawl.Target) (changed bool, err error)
 func (c *call) actOnLetters() error {
 	q := c.query()
 	f := q.deadLetterFilter()
-	return c.doTokenBatch(q, []string{"retry", "skip"}, func(ctx context.Context, limit int, act tokenAct) (pawl.TokensReport, error) {
+	return c.doTokenBatch(q, acts.DeadLetters, func(ctx context.Context, limit int, act tokenAct) (pawl.TokensReport, error) {
 		f.Limit = limit
 		return c.engine.ActOnDeadLetters(ctx, f, func(l *pawl.DeadLetter) (bool, error) {
 			return act(pawl.Target{Run: l.Run, Token: l.Token, Parked: true})
@@ -53,7 +53,7 @@ func (c *call) actOnLetters() error {
 func (c *call) voteOnApprovals() error {
 	q := c.query()
 	f := q.approvalFilter()
-	return c.doTokenBatch(q, []string{"vote"}, func(ctx context.Context, limit int, act tokenAct) (pawl.TokensReport, error) {
+	return c.doTokenBatch(q, acts.Approvals, func(ctx context.Context, limit int, act tokenAct) (pawl.TokensReport, error) {
 		f.Limit = limit
 		return c.engine.ActOnApprovals(ctx, f, func(a *pawl.Approval) (bool, error) { return act(pawl.Target{Run: a.Run, Token: a.Token}) })
 	})
@@ -62,7 +62,7 @@ func (c *call) voteOnApprovals() error {
 // doTokenBatch does an act to tokens that wait, as doBatch does to runs, with the same bounds: one
 // after the other, each in a commit of its own. To begin anew after a crash is safe: a task that was
 // retried and is parked again gets new attempts once more, and who has voted is refused.
-func (c *call) doTokenBatch(q *query, may []string, each func(context.Context, int, tokenAct) (pawl.TokensReport, error)) error {
+func (c *call) doTokenBatch(q *query, may acts.Many, each func(context.Context, int, tokenAct) (pawl.TokensReport, error)) error {
 	limit, dry, all := q.limit(), q.flag("dryRun"), q.flag("all")
 	if q.err != nil {
 		return q.err
@@ -78,7 +78,7 @@ func (c *call) doTokenBatch(q *query, may []string, each func(context.Context, i
 	defer cancel()
 	act := func(t pawl.Target) (bool, error) {
 		one := *a
-		one.Token = t.Token
+		one.Act = acts.At(a.Act, t)
 		return true, c.actOnOne(t.Run, one)
 	}
 	if dry {
@@ -93,25 +93,23 @@ func (c *call) doTokenBatch(q *query, may []string, each func(context.Context, i
 
 // readTokenAct reads what is to be done, and in whose name. A body that names a token or a node is
 // refused: the filter of the query chooses.
-func (c *call) readTokenAct(may []string) (*Operation, error) {
+func (c *call) readTokenAct(may acts.Many) (*Operation, error) {
 	text, err := c.readBody(valueBody)
 	if err != nil {
 		return nil, err
 	}
 	a, err := decodeAct(text, "")
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case !slices.Contains(may, a.Do):
-		return nil, invalidf("%s is not done here: %s is", a.Do, strings.Join(may, " or "))
-	case a.Token != 0 || a.Node != "":
+	}
+	switch t, _ := acts.TargetOf(a.Act); {
+	case acts.Of(a.Act).Many != may:
+		return nil, invalidf("%s is not done here: %s is", acts.Of(a.Act).Name, strings.Join(actsOnMany(may), " or "))
+	case t.Token != 0 || t.Node != "":
 		return nil, invalidf("the body names a token or a node: the query chooses those that it is done to")
 	}
 	if err := c.signAct(&a.By, a.Reason); err != nil {
 		return nil, err
-	}
-	if a.Do == "vote" && a.Approved == nil { // once, and not as a refusal of each approval
-		return nil, invalidf("approved must be true or false")
 	}
 	return a, nil
 }
@@ -129,7 +127,7 @@ func tokenBatchOf(r *pawl.TokensReport, dry bool) *TokenBatch {
 	return out
 }
 
-// ActOnDeadLetters retries or skips, as o.Do says, the dead letters that fit a filter, at most as
+// ActOnDeadLetters retries or skips, as o says, the dead letters that fit a filter, at most as
 // many as its Limit says, and adds up what the requests have come to, as DoAll does.
 func (c *Client) ActOnDeadLetters(ctx context.Context, f pawl.DeadLetterFilter, o Operation) (TokenBatch, error) {
 	q := letterQuery(f)
@@ -139,7 +137,6 @@ func (c *Client) ActOnDeadLetters(ctx context.Context, f pawl.DeadLetterFilter, 
 // VoteOnApprovals votes, as o says, on the approvals that fit a filter, as ActOnDeadLetters retries
 // dead letters.
 func (c *Client) VoteOnApprovals(ctx context.Context, f pawl.ApprovalFilter, o Operation) (TokenBatch, error) {
-	o.Do = "vote"
 	return c.doTokens(ctx, "/v1/approvals/batch", approvalQuery(f), f.Limit, o)
 }
 
@@ -150,7 +147,6 @@ func (c *Client) CountDeadLetters(ctx context.Context, f pawl.DeadLetterFilter, 
 
 // CountApprovals says on how many approvals VoteOnApprovals would vote. Nothing is changed.
 func (c *Client) CountApprovals(ctx context.Context, f pawl.ApprovalFilter, o Operation) (TokenBatch, error) {
-	o.Do = "vote"
 	return c.countTokens(ctx, "/v1/approvals/batch", approvalQuery(f), f.Limit, o)
 }
 

@@ -69,7 +69,7 @@ func TestBatchOfTheInbox(t *testing.T) {
 	e := openInbox(t, 5, 3)
 	c, closeClient := dialHandler(t, everything(e))
 	defer closeClient()
-	retry := api.Operation{Do: "retry", By: "ann", Reason: "the bank is up"}
+	retry := api.Operation{Act: pawl.Retry{}, By: "ann", Reason: "the bank is up"}
 	all := pawl.DeadLetterFilter{Code: "closed"}
 	counted, err := c.CountDeadLetters(t.Context(), all, retry)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestBatchOfTheInbox(t *testing.T) {
 
 	first := all
 	first.Limit = 2
-	done, err := c.ActOnDeadLetters(t.Context(), first, api.Operation{Do: "skip", By: "ann", Reason: "by hand"})
+	done, err := c.ActOnDeadLetters(t.Context(), first, api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"})
 	require.NoError(t, err)
 	require.Equal(t, 2, done.Changed)
 	require.True(t, strings.HasSuffix(done.Cursor, ":parked-1"), done.Cursor)
@@ -85,11 +85,10 @@ func TestBatchOfTheInbox(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, api.TokenBatch{Applied: true, Tokens: 3, Changed: 3, Refused: []api.TokenRefusal{}}, done)
 
-	yes := true
-	voted, err := c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Where: `workflow == "asks"`, Limit: 2}, api.Operation{By: "ann", Reason: "fine", Approved: &yes})
+	voted, err := c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Where: `workflow == "asks"`, Limit: 2}, api.Operation{Act: pawl.Vote{Approved: true}, By: "ann", Reason: "fine"})
 	require.NoError(t, err)
 	require.Equal(t, 2, voted.Changed)
-	left, err := c.CountApprovals(t.Context(), pawl.ApprovalFilter{}, api.Operation{By: "ann", Reason: "fine", Approved: &yes})
+	left, err := c.CountApprovals(t.Context(), pawl.ApprovalFilter{}, api.Operation{Act: pawl.Vote{Approved: true}, By: "ann", Reason: "fine"})
 	require.NoError(t, err)
 	require.Equal(t, 3, left.Tokens)
 
@@ -104,7 +103,7 @@ func TestBatchOfTheInbox(t *testing.T) {
 	const quorum = "name: quorum\nstart: ask\nnodes: [{id: ask, approval: {quorum: 2, message: 'go?'}}]\n"
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "both", Definition: parse(t, quorum)}, nil))
 	for i, answer := range []bool{true, true, false} { // what has been said once may be said again
-		voted, err = c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Run: "both"}, api.Operation{By: "ann", Reason: "fine", Approved: &answer})
+		voted, err = c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Run: "both"}, api.Operation{Act: pawl.Vote{Approved: answer}, By: "ann", Reason: "fine"})
 		require.NoError(t, err)
 		require.Equal(t, 1, voted.Tokens)
 		require.Len(t, voted.Refused, i/2)
@@ -154,7 +153,7 @@ func TestTheInboxAfterARunAlone(t *testing.T) {
 	letters, approvals := pawl.DeadLetterFilter{After: "parked-1"}, pawl.ApprovalFilter{After: "asks-1"}
 	require.Equal(t, listOf(t, e.DeadLetters(t.Context(), letters)), listOf(t, c.DeadLetters(t.Context(), letters)))
 	require.Equal(t, listOf(t, e.Approvals(t.Context(), approvals)), listOf(t, c.Approvals(t.Context(), approvals)))
-	counted, err := c.CountDeadLetters(t.Context(), letters, api.Operation{Do: "skip", By: "ann", Reason: "by hand"})
+	counted, err := c.CountDeadLetters(t.Context(), letters, api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"})
 	require.NoError(t, err)
 	require.Equal(t, 2, counted.Tokens)
 }
@@ -177,10 +176,10 @@ func TestACursorOfAPurgedRun(t *testing.T) {
 	for _, err := range c.DeadLetters(t.Context(), pawl.DeadLetterFilter{After: "gone", AfterToken: 1}) {
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
 	}
-	skip := api.Operation{Do: "skip", By: "ann", Reason: "by hand"}
+	skip := api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"}
 	_, err := c.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{After: "gone", AfterToken: 1}, skip)
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
-	_, err = c.DoAll(t.Context(), pawl.RunFilter{After: "gone"}, api.Operation{Do: "pause", By: "ann", Reason: "the move"})
+	_, err = c.DoAll(t.Context(), pawl.RunFilter{After: "gone"}, api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "the move"})
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }
 

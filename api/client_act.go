@@ -2,13 +2,14 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,7 +31,7 @@ func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (o
 	return out, err
 }
 
-// Do does something to a run. Token or Node of o say to which of its tokens, where that is the question.
+// Do does something to a run. The Target of an act on a token says to which.
 func (c *Client) Do(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
 	return c.doOrTry(ctx, id, o, false)
 }
@@ -41,27 +42,30 @@ func (c *Client) DryRun(ctx context.Context, id workflow.RunID, o Operation) (Ac
 }
 
 func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dry bool) (out Acted, err error) {
-	i := slices.IndexFunc(actPaths, func(p actPath) bool { return p.do == o.Do })
-	if i < 0 {
-		return out, invalidf("there is no act %q to do", o.Do)
+	verb := acts.Of(o.Act)
+	if verb.Path == "" {
+		return out, invalidf("there is no act %q to do", verb.Name)
 	}
-	path, node := actPaths[i].path, ""
-	if actKinds[o.Do].ofToken {
-		target := strconv.FormatInt(int64(o.Token), 10)
-		if o.Token == 0 {
-			target, node = anyToken, string(o.Node)
+	path, node := verb.Path, ""
+	if t, ok := acts.TargetOf(o.Act); ok {
+		target := strconv.FormatInt(int64(t.Token), 10)
+		if t.Token == 0 {
+			target, node = anyToken, string(t.Node)
 		}
-		if o.Token == 0 && node == "" {
-			return out, invalidf("%s is done to a token: name it, or its node", o.Do)
+		if t.Token == 0 && node == "" {
+			return out, invalidf("%s is done to a token: name it, or its node", verb.Name)
 		}
 		path = strings.Replace(path, "{token}", target, 1)
 	}
-	o.Do, o.Token, o.Node = "", 0, ""
+	body, err := o.bodyOf(false)
+	if err != nil {
+		return out, invalidf("%v", err)
+	}
 	q := aboutRun(id, path)
 	if node != "" {
 		q.query.Set("node", node)
 	}
-	if q.method, q.body, q.acts = http.MethodPost, o, !dry; dry {
+	if q.method, q.body, q.acts = http.MethodPost, json.RawMessage(body), !dry; dry {
 		q.query.Set("dryRun", "1")
 	}
 	err = c.ask(ctx, q, &out)

@@ -23,7 +23,7 @@ type clientCall struct {
 
 var clientCalls = []clientCall{
 	{"do", true, func(ctx context.Context, c *api.Client) error {
-		_, err := c.Do(ctx, "a", api.Operation{Do: "pause"})
+		_, err := c.Do(ctx, "a", api.Operation{Act: pawl.Pause{}})
 		return err
 	}},
 	{"start", true, func(ctx context.Context, c *api.Client) error {
@@ -35,7 +35,7 @@ var clientCalls = []clientCall{
 		return err
 	}},
 	{"dry run", false, func(ctx context.Context, c *api.Client) error {
-		_, err := c.DryRun(ctx, "a", api.Operation{Do: "pause"})
+		_, err := c.DryRun(ctx, "a", api.Operation{Act: pawl.Pause{}})
 		return err
 	}},
 	{"summary", false, func(ctx context.Context, c *api.Client) error {

@@ -1,6 +1,11 @@
 package api
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/acts"
+)
 
 // A Documented is a type of a body, by the name of its schema.
 type Documented struct {
@@ -46,11 +51,11 @@ func Codes() []string {
 	return out
 }
 
-// ActFields returns which fields acts take besides by and reason.
+// ActFields returns which fields acts take besides by and reason, and token and node, which paths name.
 func ActFields() map[string][]string {
 	out := map[string][]string{}
-	for name, kind := range actKinds {
-		out[name] = kind.fields
+	for _, v := range acts.All() {
+		out[v.Name] = slices.DeleteFunc(v.Fields(), func(name string) bool { return name == "token" || name == "node" })
 	}
 	return out
 }

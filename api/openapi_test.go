@@ -89,7 +89,6 @@ var documented = append(api.Pages, []api.Documented{
 	{"TokenRefusal", reflect.TypeFor[api.TokenRefusal]()},
 	{"RunRefusal", reflect.TypeFor[api.RunRefusal]()},
 	{"Published", reflect.TypeFor[api.Published]()},
-	{"Operation", reflect.TypeFor[api.Operation]()},
 	{"Trial", reflect.TypeFor[api.Trial]()},
 	{"Result", reflect.TypeFor[api.Result]()},
 	{"Acted", reflect.TypeFor[api.Acted]()},
@@ -277,7 +276,14 @@ func TestDocumentOfFields(t *testing.T) {
 	for i, text := range schemas["Phase"].Enum {
 		require.Equal(t, text, workflow.Phase(i).String())
 	}
-	for _, name := range []string{"Code", "RunStatus", "TokenStatus", "Phase", "Definition", "Labels"} {
+	fields := map[string]any{"do": nil, "by": nil, "reason": nil, "token": nil, "node": nil}
+	for _, of := range api.ActFields() {
+		for _, name := range of {
+			fields[name] = nil
+		}
+	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(fields)), slices.Collect(maps.Keys(schemas["Operation"].Properties)), "the fields of all acts")
+	for _, name := range []string{"Code", "RunStatus", "TokenStatus", "Phase", "Definition", "Labels", "Operation"} {
 		delete(schemas, name)
 	}
 	require.Empty(t, schemas, "these are of no type")

@@ -3,6 +3,8 @@ package api
 import (
 	"net/http"
 	"slices"
+
+	"github.com/pawl-run/pawl/internal/acts"
 )
 
 // The parameters by which lists choose and page.
@@ -62,31 +64,22 @@ func routes() []route {
 	}...)
 }
 
-// An actPath is where an act is done, below the path of the run.
-type actPath struct{ path, do string }
-
-// The Client finds the path of an act here too. An act without a path, as elapse, can only be
-// tried.
-var actPaths = []actPath{
-	{"/cancel", "cancel"}, {"/pause", "pause"}, {"/resume", "resume"}, {"/signals", "signal"}, {"/patches", "patch"}, {"/cancel-nodes", "cancelNodes"},
-	{"/branches", "addBranch"}, {"/close-group", "closeGroup"},
-	{"/tokens/{token}/retry", "retry"}, {"/tokens/{token}/skip", "skip"}, {"/tokens/{token}/vote", "vote"},
-	{"/tokens/{token}/complete", "complete"}, {"/tokens/{token}/fail", "fail"},
-}
-
-// actRoutes returns a route for each act, with the rights and the parameters that its kind asks
+// actRoutes returns a route for each act that is done to runs, with the rights and the parameters that its kind asks
 // for. All take dryRun; acts on a token take node, for paths with anyToken.
 func actRoutes() (out []route) {
-	for _, a := range actPaths {
+	for _, v := range acts.All() {
+		if v.Path == "" {
+			continue
+		}
 		needs := Act
-		if actKinds[a.do].ofDefine {
+		if v.Defines {
 			needs |= Define
 		}
 		params := []string{"dryRun"}
-		if actKinds[a.do].ofToken {
+		if v.OfToken() {
 			params = append(params, "node")
 		}
-		out = append(out, route{http.MethodPost, "/v1/runs/{run}" + a.path, needs, params, actPerforms(a.do)})
+		out = append(out, route{http.MethodPost, "/v1/runs/{run}" + v.Path, needs, params, actPerforms(v)})
 	}
 	return out
 }

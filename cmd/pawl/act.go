@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -66,7 +67,7 @@ func userName(by string) string {
 // A deed is an act and the run that it is done to.
 type deed struct {
 	run  workflow.RunID
-	act  api.Operation
+	act  pawl.Act
 	said string // what is said when it is done, as "is cancelled"
 }
 
@@ -129,19 +130,19 @@ type doneDeed struct {
 const shownFutures = 5
 
 func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, brief bool) error {
-	d.act.By, d.act.Reason = f.By, f.Reason
 	do := e.Do
 	if f.DryRun {
 		do = e.DryRun
-	} else if d.act.ID == "" && slices.Contains(actsWithID, d.act.Do) {
-		d.act.ID = rand.Text() // however often the request is sent, it counts once
+	} else {
+		d.act = acts.Once(d.act, rand.Text()) // however often the request is sent, it counts once
 	}
-	done, err := do(ctx, d.run, d.act)
+	done, err := do(ctx, d.run, api.Operation{Act: d.act, By: f.By, Reason: f.Reason})
+	t, _ := acts.TargetOf(d.act)
 	switch {
 	case err != nil:
 		return err
 	case f.JSON:
-		con.writeLine(true, doneDeed{done, d.act.Token, d.act.Node})
+		con.writeLine(true, doneDeed{done, t.Token, t.Node})
 	case f.DryRun && brief && len(done.Future.Steps) > 0:
 		con.printLine("%s: %s; then it would be %s", d.run, d.said, done.Future.Outcome.Status)
 	case f.DryRun:
@@ -151,9 +152,6 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, 
 	}
 	return nil
 }
-
-// actsWithID are the acts that count once under an id, and anew without.
-var actsWithID = []string{"signal", "vote", "addBranch"}
 
 // printTrial writes what would come of the start or the fork of a run.
 func (f *actFlag) printTrial(con *console, e *reached, run workflow.RunID, done api.Tried, err error) error {
@@ -217,26 +215,23 @@ func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) e
 	return errNo
 }
 
-// targetIn puts the token into an act on a run that a word of the command line names: a node or,
+// targetIn returns the token of a run that a word of the command line names: a node or,
 // where the run has none of that name, a token, as t5 or 5. Only a word that could be a token costs
 // a question to the engine. A node of that name wins, as it is what the author of the definition
 // has written.
-func (e *reached) targetIn(ctx context.Context, run string, act api.Operation, word string) (api.Operation, error) {
+func (e *reached) targetIn(ctx context.Context, run, word string) (pawl.Target, error) {
 	n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64)
 	if err != nil || n <= 0 {
-		act.Node = workflow.NodeID(word)
-		return act, nil
+		return pawl.Target{Node: workflow.NodeID(word)}, nil
 	}
 	d, _, err := e.Definition(ctx, workflow.RunID(run))
 	if err != nil {
-		return act, err
+		return pawl.Target{}, err
 	}
 	if slices.ContainsFunc(d.Nodes, func(node workflow.Node) bool { return string(node.ID) == word }) {
-		act.Node = workflow.NodeID(word)
-	} else {
-		act.Token = workflow.TokenID(n)
+		return pawl.Target{Node: workflow.NodeID(word)}, nil
 	}
-	return act, nil
+	return pawl.Target{Token: workflow.TokenID(n)}, nil
 }
 
 // jsonText returns a flag with a value of JSON; nil if it is empty. The text goes on as it is:

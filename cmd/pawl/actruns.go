@@ -4,7 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,14 +20,14 @@ var pauseVerb = verb{
 	name:    "pause",
 	help:    "Hold back what runs would dispatch; time passes, and results, signals and votes are taken.",
 	example: []string{"pawl pause --workflow import -m maintenance"},
-	command: func() command { return &runsCommand{deed: deed{act: api.Operation{Do: "pause"}, said: "is paused"}} },
+	command: func() command { return &runsCommand{deed: deed{act: pawl.Pause{}, said: "is paused"}} },
 }
 
 var resumeVerb = verb{
 	name:    "resume",
 	help:    "Let runs go on that are paused or suspended.",
 	example: []string{"pawl resume order-42 -m repaired"},
-	command: func() command { return &runsCommand{deed: deed{act: api.Operation{Do: "resume"}, said: "goes on"}} },
+	command: func() command { return &runsCommand{deed: deed{act: pawl.Resume{}, said: "goes on"}} },
 }
 
 // A cancelCommand ends runs, or the tokens at some nodes.
@@ -40,12 +41,13 @@ type cancelCommand struct {
 // another act; all the rest, the choice of runs, the question and the report, is that of
 // runsCommand.
 func (c *cancelCommand) runCommand(ctx context.Context, con *console) error {
-	of := runsCommand{deed{act: api.Operation{Do: "cancel"}, said: "is cancelled"}, c.runsFlag, c.actFlag}
+	of := runsCommand{deed{act: pawl.Cancel{}, said: "is cancelled"}, c.runsFlag, c.actFlag}
 	if len(c.Node) > 0 {
-		of.deed = deed{act: api.Operation{Do: "cancelNodes"}, said: "goes on without what was at " + strings.Join(c.Node, ", ")}
+		var act pawl.CancelNodes
 		for _, node := range c.Node {
-			of.act.Nodes = append(of.act.Nodes, workflow.NodeID(node))
+			act.Nodes = append(act.Nodes, workflow.NodeID(node))
 		}
+		of.deed = deed{act: act, said: "goes on without what was at " + strings.Join(c.Node, ", ")}
 	}
 	return of.runCommand(ctx, con)
 }
@@ -64,7 +66,7 @@ func (c *runsCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withActor(ctx, con, func(e *reached) error {
 		ids, err := c.chooseRuns(ctx, e)
 		if err == nil && len(c.Run) == 0 {
-			err = c.confirmChange(ctx, con, &c.bulkFlag, c.act.Do+" "+pluralText(len(ids), "run"))
+			err = c.confirmChange(ctx, con, &c.bulkFlag, acts.Of(c.act).Name+" "+pluralText(len(ids), "run"))
 		}
 		if err != nil {
 			return err

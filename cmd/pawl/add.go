@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -55,20 +56,20 @@ func (c *addCommand) runCommand(ctx context.Context, con *console) error {
 		}
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
-		act, err := c.actOn(ctx, e, "addBranch")
+		group, origin, err := c.chooseGroup(ctx, e)
 		if err != nil {
 			return err
 		}
-		acts, deeds := make([]api.Operation, len(items)), make([]deed, len(items))
+		tries, deeds := make([]api.Operation, len(items)), make([]deed, len(items))
 		for i, item := range items {
-			act.Item = item
-			act.By, act.Reason = c.By, c.Reason
-			acts[i], deeds[i] = act, deed{workflow.RunID(c.Run), act, "has one branch more in " + act.Group}
+			act := pawl.AddBranch{Group: group, Origin: origin, Item: item}
+			tries[i] = api.Operation{Act: act, By: c.By, Reason: c.Reason}
+			deeds[i] = deed{workflow.RunID(c.Run), act, "has one branch more in " + group}
 		}
 		if !c.DryRun {
 			return c.doAll(ctx, con, e, deeds...)
 		}
-		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Trial{Acts: acts}, c.JSON, c.sourceText(e))
+		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Trial{Acts: tries}, c.JSON, c.sourceText(e))
 	})
 }
 
@@ -80,29 +81,28 @@ type closeCommand struct {
 
 func (c *closeCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withActor(ctx, con, func(e *reached) error {
-		act, err := c.actOn(ctx, e, "closeGroup")
+		group, origin, err := c.chooseGroup(ctx, e)
 		if err != nil {
 			return err
 		}
-		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), act, fmt.Sprintf("takes no more branches in %s", act.Group)})
+		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), pawl.CloseGroup{Group: group, Origin: origin}, fmt.Sprintf("takes no more branches in %s", group)})
 	})
 }
 
-// actOn returns an act on the fan-out.
-func (f *groupFlag) actOn(ctx context.Context, e *reached, do string) (api.Operation, error) {
-	act := api.Operation{Do: do}
+// chooseGroup returns the sibling group of the fan-out, and the token that fanned out, if it is named.
+func (f *groupFlag) chooseGroup(ctx context.Context, e *reached) (group string, origin workflow.TokenID, err error) {
 	if f.Origin != "" {
 		n, err := strconv.ParseInt(strings.TrimPrefix(f.Origin, "t"), 10, 64)
 		if err != nil || n <= 0 {
-			return act, fmt.Errorf("--origin: %q is no token, such as t5: pawl tokens --all lists them", f.Origin)
+			return "", 0, fmt.Errorf("--origin: %q is no token, such as t5: pawl tokens --all lists them", f.Origin)
 		}
-		act.Origin = workflow.TokenID(n)
+		origin = workflow.TokenID(n)
 	}
 	d, _, err := e.Definition(ctx, workflow.RunID(f.Run))
 	if err == nil {
-		act.Group, err = f.findGroup(d)
+		group, err = f.findGroup(d)
 	}
-	return act, err
+	return group, origin, err
 }
 
 // findGroup returns the sibling group that the word names: one of that name, else that of the node.

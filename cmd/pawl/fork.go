@@ -44,7 +44,7 @@ func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 	return a.withActor(ctx, con, func(e *reached) error {
 		f := api.Fork{To: workflow.RunID(c.To), At: at, Again: c.Again, By: a.By, Reason: c.Reason}
 		if c.Node != "" {
-			at, err := e.targetIn(ctx, c.Run, api.Operation{}, c.Node)
+			at, err := e.targetIn(ctx, c.Run, c.Node)
 			if err != nil {
 				return err
 			}
@@ -113,7 +113,7 @@ func (c *forkCommand) readResults(ctx context.Context, e *reached) (out []api.Fo
 		if err != nil {
 			return nil, err
 		}
-		at, err := e.targetIn(ctx, c.Run, api.Operation{}, place)
+		at, err := e.targetIn(ctx, c.Run, place)
 		if err != nil {
 			return nil, err
 		}

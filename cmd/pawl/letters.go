@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -40,13 +40,13 @@ type lettersFlag struct {
 // that are chosen are acted on by their tokens, not by their nodes: several may be parked at one
 // node, and one that is parked later, after the question was answered, is not touched. Without any
 // choice it refuses, as the inbox of all runs is too much to mean by saying nothing.
-func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act api.Operation, said string) (deeds []deed, err error) {
+func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act pawl.Act, said string) (deeds []deed, err error) {
 	if f.Target != "" {
 		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" || f.Where != "" {
 			return nil, fmt.Errorf("%s is named: leave --workflow, --node, --task, --code and --where out, which choose", f.Target)
 		}
-		act, err = e.targetIn(ctx, f.Run, act, f.Target)
-		return []deed{{workflow.RunID(f.Run), act, f.Target + " " + said}}, err
+		t, err := e.targetIn(ctx, f.Run, f.Target)
+		return []deed{{workflow.RunID(f.Run), acts.At(act, t), f.Target + " " + said}}, err
 	}
 	filter := pawl.DeadLetterFilter{Run: workflow.RunID(f.Run), Workflow: f.Workflow, Node: workflow.NodeID(f.Node), Task: f.Task, Code: f.Code, Where: f.Where}
 	if filter == (pawl.DeadLetterFilter{}) {
@@ -59,8 +59,7 @@ func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act api.Opera
 		if l.Trouble != "" {
 			return nil, fmt.Errorf("run %q: %w: %s: name the others", string(l.Run), pawl.ErrCorrupt, l.Trouble)
 		}
-		one := act
-		one.Token, one.Parked = l.Token, true
+		one := acts.At(act, pawl.Target{Token: l.Token, Parked: true})
 		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
 	}
 	// That a run has ended, or is not there at all, says more than that nothing is parked in it.
@@ -90,7 +89,7 @@ type retryCommand struct {
 // is what an empty Input of the act stands for:
 // the input is evaluated anew if the definition was patched since, else it is as it was.
 func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
-	act := api.Operation{Do: "retry"}
+	var act pawl.Retry
 	if c.Input != "patched" {
 		act.Input = workflow.RetryInput(c.Input)
 	}
@@ -121,7 +120,7 @@ func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
-		deeds, err := c.chooseTasks(ctx, e, api.Operation{Do: "skip", Output: output}, "is skipped")
+		deeds, err := c.chooseTasks(ctx, e, pawl.Skip{Output: output}, "is skipped")
 		if err == nil && c.Target == "" {
 			err = c.confirmChange(ctx, con, &c.bulkFlag, "skip "+pluralText(len(deeds), "parked task"))
 		}

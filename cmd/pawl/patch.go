@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/planning"
@@ -43,12 +44,16 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	act := api.Operation{Do: "patch", Base: c.Base}
-	if err := json.Unmarshal(text, &act.Ops); err != nil {
+	var ops []json.RawMessage
+	if err := json.Unmarshal(text, &ops); err != nil {
 		return fmt.Errorf("%s: it is no list of operations: %w", file, err)
 	}
-	if len(act.Ops) == 0 {
+	if len(ops) == 0 {
 		return fmt.Errorf("%s: it has no operations", file)
+	}
+	act := pawl.Patch{Base: c.Base}
+	for _, op := range ops {
+		act.Ops = append(act.Ops, op)
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
 		ids, err := c.oneOrChosen(ctx, con, e, run, &c.filterFlag, &c.bulkFlag, "patch")
@@ -68,7 +73,8 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 			deeds = append(deeds, deed{id, of, fmt.Sprintf("has revision %d of its definition", of.Base+1)})
 		}
 		if c.DryRun && !c.JSON && run != "" {
-			return c.showPatch(ctx, con, e, deeds[0])
+			of, _ := deeds[0].act.(pawl.Patch)
+			return c.showPatch(ctx, con, e, run, of)
 		}
 		return markRefusal(c.doAll(ctx, con, e, deeds...))
 	})
@@ -87,14 +93,12 @@ func markRefusal(err error) error {
 // showPatch writes in what the definition would differ, and what the run would decide of it. The
 // operations are applied here once more, to say in words what changes: the dry run of the engine
 // tells decisions, not differences.
-func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, d deed) error {
-	act := d.act
-	act.By, act.Reason = c.By, c.Reason
-	done, err := e.DryRun(ctx, d.run, act)
+func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, run workflow.RunID, act pawl.Patch) error {
+	done, err := e.DryRun(ctx, run, api.Operation{Act: act, By: c.By, Reason: c.Reason})
 	if err != nil {
 		return markRefusal(err)
 	}
-	before, _, err := e.Definition(ctx, d.run)
+	before, _, err := e.Definition(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -115,20 +119,21 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 			}
 		}
 	}
-	con.printFuture(d.run, done.Future)
+	con.printFuture(run, done.Future)
 	con.printLine("%s", c.sourceText(e))
 	return nil
 }
 
 // patchedBy returns a definition as operations change it that an engine takes. Its bounds are
 // lifted, since the engine has already taken the patch under bounds of its own.
-func patchedBy(d *workflow.Definition, texts []json.RawMessage) (*workflow.Definition, error) {
+func patchedBy(d *workflow.Definition, texts []any) (*workflow.Definition, error) {
 	g, err := workflow.Boundless().Compile(d)
 	if err != nil {
 		return nil, err
 	}
 	ops := make([]any, len(texts))
-	for i, text := range texts {
+	for i := range texts {
+		text, _ := texts[i].(json.RawMessage)
 		if ops[i], err = codec.DecodeValue(text); err != nil {
 			return nil, err
 		}

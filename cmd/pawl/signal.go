@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl"
 )
 
 var signalVerb = verb{
@@ -43,7 +43,7 @@ func (c *signalCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		var deeds []deed
 		for _, id := range ids {
-			act := api.Operation{Do: "signal", Name: name, Payload: payload, ID: c.ID, Early: c.Early}
+			act := pawl.Signal{Name: name, Payload: payload, ID: c.ID, Early: c.Early}
 			deeds = append(deeds, deed{id, act, fmt.Sprintf("has the signal %s", name)})
 		}
 		return c.doAll(ctx, con, e, deeds...)

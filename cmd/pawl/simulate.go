@@ -12,7 +12,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -91,27 +93,23 @@ func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	acts := make([]api.Operation, len(tried))
+	tries := make([]api.Operation, len(tried))
 	for i := range tried {
-		if acts[i], err = tried[i].readAct(); err != nil {
+		tries[i] = api.Operation{By: userName(c.By), Reason: c.Reason}
+		if tries[i].Act, err = tried[i].readAct(); err != nil {
 			return err
 		}
 	}
 	return c.withEngine(ctx, con, func(e *reached) error {
-		for i := range acts {
-			if acts[i].Node != "" {
-				if acts[i], err = e.targetIn(ctx, c.Run, acts[i], string(acts[i].Node)); err != nil {
+		for i := range tries {
+			if t, ok := acts.TargetOf(tries[i].Act); ok {
+				if t, err = e.targetIn(ctx, c.Run, string(t.Node)); err != nil {
 					return err
 				}
+				tries[i].Act = acts.At(tries[i].Act, t)
 			}
-			// targetIn has found a token: readAct had put the word into Node, and an act with both
-			// is refused.
-			if acts[i].Token != 0 {
-				acts[i].Node = ""
-			}
-			acts[i].By, acts[i].Reason = userName(c.By), c.Reason
 		}
-		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Trial{At: c.At, Acts: acts, Results: results}, c.JSON, e.source)
+		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Trial{At: c.At, Acts: tries, Results: results}, c.JSON, e.source)
 	})
 }
 
@@ -175,40 +173,40 @@ func addResult(to map[workflow.NodeID]api.Result, f *triedFlag, node string, r a
 
 // readAct returns the act that a flag is. Its node is the word that names the token. Only the form
 // of the flag is checked here: whether an act fits the run as it stands by then, the copy says.
-func (f *triedFlag) readAct() (api.Operation, error) {
+func (f *triedFlag) readAct() (pawl.Act, error) {
+	at := func(node string) pawl.Target { return pawl.Target{Node: workflow.NodeID(node)} }
 	switch f.name {
 	case "vote":
 		node, answer, err := f.nodeAndText("yes or NODE=no")
 		if err == nil && answer != "yes" && answer != "no" {
 			err = fmt.Errorf("%v: the answer is %q, not yes or no", f, answer)
 		}
-		approved := answer == "yes"
-		return api.Operation{Do: "vote", Node: workflow.NodeID(node), Approved: &approved}, err
+		return pawl.Vote{Target: at(node), Approved: answer == "yes"}, err
 	case "signal":
 		name, payload, err := f.nameAndMaybeValue("NAME")
-		return api.Operation{Do: "signal", Name: name, Payload: payload}, err
+		return pawl.Signal{Name: name, Payload: payload}, err
 	case "after":
 		d, err := time.ParseDuration(f.text)
 		if err != nil || d < 0 {
-			return api.Operation{}, fmt.Errorf("%v: it is no time that passes, such as 2h30m or 10s", f)
+			return nil, fmt.Errorf("%v: it is no time that passes, such as 2h30m or 10s", f)
 		}
-		return api.Operation{Do: "elapse", Elapse: d.String()}, nil
+		return pawl.Elapse{Elapse: d}, nil
 	case "complete":
 		node, output, err := f.nodeAndValue()
-		return api.Operation{Do: "complete", Node: workflow.NodeID(node), Output: output}, err
+		return pawl.Complete{Target: at(node), Output: output}, err
 	case "fail":
 		node, code, err := f.nodeAndText("CODE")
-		return api.Operation{Do: "fail", Node: workflow.NodeID(node), Code: code}, err
+		return pawl.Fail{Target: at(node), Code: code}, err
 	case "retry":
-		return api.Operation{Do: "retry", Node: workflow.NodeID(f.text)}, f.checkName("NODE", f.text)
+		return pawl.Retry{Target: at(f.text)}, f.checkName("NODE", f.text)
 	case "skip":
 		node, output, err := f.nameAndMaybeValue("NODE")
-		return api.Operation{Do: "skip", Node: workflow.NodeID(node), Output: output}, err
+		return pawl.Skip{Target: at(node), Output: output}, err
 	case "add":
 		group, item, err := f.nameAndMaybeValue("GROUP")
-		return api.Operation{Do: "addBranch", Group: group, Item: item}, err
+		return pawl.AddBranch{Group: group, Item: item}, err
 	case "close":
-		return api.Operation{Do: "closeGroup", Group: f.text}, f.checkName("GROUP", f.text)
+		return pawl.CloseGroup{Group: f.text}, f.checkName("GROUP", f.text)
 	}
 	panic("pawl simulate: no act is called " + f.name)
 }

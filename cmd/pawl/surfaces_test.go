@@ -156,7 +156,7 @@ var pageWouldBe = regexp.MustCompile(`the run would be <[^>]*>(?:<svg.*?</svg>)?
 func allSurfaces() []surface {
 	return []surface{
 		{"method", func(x *actCase) bool { return x.method != nil }, actByMethod},
-		{"api", func(x *actCase) bool { return x.operation.Do != "" }, actByAPI},
+		{"api", func(x *actCase) bool { return x.operation.Act != nil }, actByAPI},
 		{"page", func(x *actCase) bool { return x.page != nil }, actByPage},
 		{"command", func(x *actCase) bool { return x.command != nil }, actByCommand},
 	}
@@ -256,35 +256,35 @@ func actCases() []actCase {
 		return func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error { return do(e, ctx, id) }
 	}
 	cancel := actCase{
-		definition: taskRun, want: cancelled, operation: api.Operation{Do: "cancel"}, page: url.Values{"do": {"cancel"}}, command: []string{"cancel", "RUN"},
+		definition: taskRun, want: cancelled, operation: api.Operation{Act: pawl.Cancel{}}, page: url.Values{"do": {"cancel"}}, command: []string{"cancel", "RUN"},
 		method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error { return e.Cancel(ctx, id, "a test") },
 	}
 	pausing := actCase{
-		definition: taskRun, want: paused, operation: api.Operation{Do: "pause"}, page: url.Values{"do": {"pause"}}, command: []string{"pause", "RUN"},
+		definition: taskRun, want: paused, operation: api.Operation{Act: pawl.Pause{}}, page: url.Values{"do": {"pause"}}, command: []string{"pause", "RUN"},
 		method: ofEngine((*pawl.Engine).Pause),
 	}
 	signal := actCase{
-		definition: waitRun, want: done, operation: api.Operation{Do: "signal", Name: "go"}, page: url.Values{"do": {"signal"}, "name": {"go"}},
+		definition: waitRun, want: done, operation: api.Operation{Act: pawl.Signal{Name: "go"}}, page: url.Values{"do": {"signal"}, "name": {"go"}},
 		command: []string{"signal", "RUN", "go"},
 		method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
 			return e.Signal(ctx, id, workflow.Signal{Name: "go"})
 		},
 	}
 	retry := actCase{
-		definition: taskRun, want: running, operation: api.Operation{Do: "retry", Node: "a"}, page: url.Values{"do": {"retry"}, "target": {"1"}},
+		definition: taskRun, want: running, operation: api.Operation{Act: pawl.Retry{Target: pawl.Target{Node: "a"}}}, page: url.Values{"do": {"retry"}, "target": {"1"}},
 		command: []string{"retry", "RUN", "a"},
 		method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
 			return e.Retry(ctx, at(id), pawl.RetryOptions{})
 		},
 	}
 	skip := actCase{
-		definition: taskRun, want: done, operation: api.Operation{Do: "skip", Node: "a"}, page: url.Values{"do": {"skip"}, "target": {"1"}},
+		definition: taskRun, want: done, operation: api.Operation{Act: pawl.Skip{Target: pawl.Target{Node: "a"}}}, page: url.Values{"do": {"skip"}, "target": {"1"}},
 		command: []string{"skip", "RUN", "a"},
 		method:  func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error { return e.Skip(ctx, at(id), nil) },
 	}
 	vote := func(yes bool, page, word string) actCase {
 		return actCase{
-			definition: approvalRun, want: done, operation: api.Operation{Do: "vote", Node: "a", Approved: &yes}, page: url.Values{"do": {page}, "target": {"1"}},
+			definition: approvalRun, want: done, operation: api.Operation{Act: pawl.Vote{Target: pawl.Target{Node: "a"}, Approved: yes}}, page: url.Values{"do": {page}, "target": {"1"}},
 			command: []string{"vote", "RUN", "a", word},
 			method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
 				return e.Vote(ctx, at(id), workflow.Ballot{By: "ann", Approved: yes})
@@ -304,7 +304,7 @@ func actCases() []actCase {
 		of(cancel, "cancel again", func(s *surfaces, id workflow.RunID) { require.NoError(s.t, s.engine.Cancel(s.t.Context(), id, "")) }, cancelled, nil),
 		of(pausing, "pause", nil, paused, nil), of(pausing, "pause of one that has ended", (*surfaces).complete, done, pawl.ErrEnded),
 		of(actCase{
-			definition: taskRun, operation: api.Operation{Do: "resume"}, page: url.Values{"do": {"resume"}}, command: []string{"resume", "RUN"},
+			definition: taskRun, operation: api.Operation{Act: pawl.Resume{}}, page: url.Values{"do": {"resume"}}, command: []string{"resume", "RUN"},
 			method: ofEngine((*pawl.Engine).Resume),
 		}, "resume", pause, running, nil),
 		of(signal, "signal", nil, done, nil),
@@ -317,12 +317,12 @@ func actCases() []actCase {
 		of(vote(true, "approve", "yes"), "approve what has ended", func(s *surfaces, id workflow.RunID) {
 			require.NoError(s.t, s.engine.Cancel(s.t.Context(), id, ""))
 		}, cancelled, pawl.ErrEnded),
-		{name: "add a branch", definition: fanOutRun, before: fan, want: running, operation: api.Operation{Do: "addBranch", Group: "g"}, command: []string{"add", "RUN", "g"}, method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
+		{name: "add a branch", definition: fanOutRun, before: fan, want: running, operation: api.Operation{Act: pawl.AddBranch{Group: "g"}}, command: []string{"add", "RUN", "g"}, method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
 			g := group
 			g.Run = id
 			return e.AddBranch(ctx, g, nil)
 		}},
-		{name: "cancel nodes", definition: taskRun, want: done, operation: api.Operation{Do: "cancelNodes", Nodes: []workflow.NodeID{"a"}}, command: []string{"cancel", "RUN", "--node", "a"}, method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
+		{name: "cancel nodes", definition: taskRun, want: done, operation: api.Operation{Act: pawl.CancelNodes{Nodes: []workflow.NodeID{"a"}}}, command: []string{"cancel", "RUN", "--node", "a"}, method: func(ctx context.Context, e *pawl.Engine, id workflow.RunID) error {
 			return e.CancelNodes(ctx, id, "a")
 		}},
 	}
@@ -391,7 +391,7 @@ func TestSurfacesSpareWhatRunsAgain(t *testing.T) {
 			for l, err := range s.client.DeadLetters(t.Context(), pawl.DeadLetterFilter{Run: id}) {
 				require.NoError(t, err)
 				meanwhile()
-				_, err = s.client.Do(t.Context(), id, api.Operation{Do: "skip", Token: l.Token, Parked: true, By: "ann", Reason: "listed"})
+				_, err = s.client.Do(t.Context(), id, api.Operation{Act: pawl.Skip{Target: pawl.Target{Token: l.Token, Parked: true}}, By: "ann", Reason: "listed"})
 				require.ErrorIs(t, err, pawl.ErrNotLive)
 				return err.Error()
 			}

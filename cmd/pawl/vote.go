@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -39,15 +39,15 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 		return errNoAnswer
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
-		act, err := e.targetIn(ctx, c.Run, api.Operation{Do: "vote", Comment: c.Comment, Data: data}, c.Target)
+		t, err := e.targetIn(ctx, c.Run, c.Target)
 		if err != nil {
 			return err
 		}
+		vote := pawl.Vote{Target: t, Approved: c.Answer == "yes", Comment: c.Comment, Data: data}
 		if c.Answer == "" {
-			return c.tryBoth(ctx, con, e, act)
+			return c.tryBoth(ctx, con, e, vote)
 		}
-		act.Approved = new(c.Answer == "yes")
-		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), act, fmt.Sprintf("has the vote of %s: %s", c.By, c.Answer)})
+		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), vote, fmt.Sprintf("has the vote of %s: %s", c.By, c.Answer)})
 	})
 }
 
@@ -56,13 +56,13 @@ var errNoAnswer = errors.New("say yes or no; with --dry-run and neither, both ar
 
 // tryBoth says what each answer would do. Each answer is tried on a copy of its own, so the second
 // does not come on top of the first.
-func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, act api.Operation) error {
+func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, vote pawl.Vote) error {
 	for _, answer := range []string{"yes", "no"} {
-		act.Approved = new(answer == "yes")
+		vote.Approved = answer == "yes"
 		if !c.JSON {
 			con.printLine("%s:", answer)
 		}
-		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), act, ""}, false); err != nil {
+		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), vote, ""}, false); err != nil {
 			return err
 		}
 	}

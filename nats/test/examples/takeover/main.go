@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/workflow"
@@ -91,7 +92,7 @@ func run(ctx context.Context, stdout, stderr io.Writer) error {
 // payAndWait pays an order, and waits until it is sent.
 func (f *fleet) payAndWait(ctx context.Context, id workflow.RunID) error {
 	return f.ask(ctx, func(c *api.Client) error {
-		pay := api.Operation{Do: "signal", Name: "paid", ID: "payment", By: "bank", Reason: "it has come"} // with an id it counts once
+		pay := api.Operation{Act: pawl.Signal{Name: "paid", ID: "payment"}, By: "bank", Reason: "it has come"} // with an id it counts once
 		if _, err := c.Do(ctx, id, pay); err != nil {
 			return err
 		}
