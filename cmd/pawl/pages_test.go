@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,29 +13,46 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shellBlock is a block of a page with lines for a shell.
-var shellBlock = regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n")
+var (
+	shellBlock = regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n") // a block of a page with lines for a shell
+	prompted   = regexp.MustCompile(`(?m)^\$ (pawl .*)$`)        // a line behind a prompt
+	inText     = regexp.MustCompile("`(pawl [a-z]+ [^`\n]+)`")   // a command with arguments in a sentence or a table
+	anyBlock   = regexp.MustCompile("(?ms)^```.*?^```$")         // where sentences are not
+)
 
-// Every command of pawl in the blocks for a shell, on every page, has flags and arguments that the program knows.
+// Every command of pawl on the pages, in blocks for a shell, behind a prompt and in sentences, has flags and arguments
+// that the program knows.
 func TestCommandsOfPages(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	require.NoError(t, err)
 	commands := 0
 	for _, page := range append(pages, "../../README.md", "../../SECURITY.md") {
-		text, err := os.ReadFile(page)
+		data, err := os.ReadFile(page)
 		require.NoError(t, err)
-		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
-			for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")) {
-				if words := commandWords(line); len(words) > 0 {
-					commands++
-					assert.NoError(t, parseCommand(words), "%s: %s", page, line)
-				}
+		for _, line := range linesOfPage(string(data)) {
+			if words := commandWords(line); len(words) > 0 {
+				commands++
+				assert.NoError(t, parseCommand(words), "%s: %s", page, line)
 			}
 		}
 	}
-	require.Greater(t, commands, 30)
+	require.Greater(t, commands, 90)
 	require.Error(t, parseCommand(commandWords("pawl retry --cod x")))
 	require.Error(t, parseCommand(commandWords("pawl retri x")))
+}
+
+// linesOfPage returns the lines of a page that may be commands.
+func linesOfPage(text string) (lines []string) {
+	for _, block := range shellBlock.FindAllStringSubmatch(text, -1) {
+		lines = slices.AppendSeq(lines, strings.Lines(strings.ReplaceAll(block[1], "\\\n", " ")))
+	}
+	for _, m := range prompted.FindAllStringSubmatch(text, -1) {
+		lines = append(lines, m[1])
+	}
+	for _, m := range inText.FindAllStringSubmatch(anyBlock.ReplaceAllString(text, ""), -1) {
+		lines = append(lines, m[1])
+	}
+	return lines
 }
 
 // parseCommand parses a command line, and does nothing of what it says.

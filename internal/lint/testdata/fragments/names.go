@@ -5,8 +5,14 @@ package fragments
 import (
 	"context"
 	"io"
+	"net/http"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/store"
 )
 
 // What every fragment may use.
@@ -19,6 +25,13 @@ var (
 // What single ones use: names that say what stands there.
 var (
 	token, order, user string
+	cert, key          string
+	conn               *nats.Conn
+	executor           pawl.Executor
+	changes            store.Log
+	bases              blob.Store
+	identify           func(*http.Request) (string, api.Rights, error)
+	client             *http.Client
 	amount             int
 	rows               []any
 	pages              io.Reader
