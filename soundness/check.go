@@ -88,13 +88,21 @@ func (r Report) Faults() []Finding {
 }
 
 // String returns the report in a few lines.
-func (r Report) String() string {
+func (r Report) String() string { return r.Text(0) }
+
+// Text returns what String does, and counts so many warnings more, which validation has told of the definition.
+func (r Report) Text(warnings int) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		fmt.Fprintln(&b, f)
 	}
 	faults := len(r.Faults())
-	fmt.Fprintf(&b, "%s: %s, %s, %s looked at", r.Workflow, counted(faults, "fault"), counted(len(r.Findings)-faults, "warning"), counted(r.States, "state"))
+	warnings += len(r.Findings) - faults
+	if r.States == 0 && faults == 0 {
+		fmt.Fprintf(&b, "%s: not checked, since no state was looked at, %s", r.Workflow, counted(warnings, "warning"))
+	} else {
+		fmt.Fprintf(&b, "%s: %s, %s, %s looked at", r.Workflow, counted(faults, "fault"), counted(warnings, "warning"), counted(r.States, "state"))
+	}
 	if r.Complete {
 		b.WriteString(", all that the inputs tried lead to")
 	}

@@ -47,11 +47,15 @@ func (v *values) poolOf(u *use, ref []string) []any {
 	}
 	var out []any
 	for _, source := range v.readers(u) {
-		out = append(out, literalPool(source)...)
+		literals := literalPool(source)
+		out = append(out, literals...)
 		// A function of lists may be applied to the value: it is tried as an empty list and as
-		// one of a single element as well.
+		// one of a single element as well, a number or what the expression names first.
 		if lists.MatchString(source) {
 			out = append(out, []any{}, []any{int64(1)})
+			if len(literals) > 0 {
+				out = append(out, literals[:1:1])
+			}
 		}
 		// The expression asks whether the field is there, so that it must be tried without it.
 		if optional.MatchString(source) {

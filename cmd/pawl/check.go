@@ -40,7 +40,7 @@ type fileReport struct {
 	report   []workflow.Problem // of validation
 }
 
-// runCommand checks the files. The answer is no if one has a fault. A file that cannot be read does
+// runCommand checks the files. The answer is no if one has a fault, or cannot be played. A file that cannot be read does
 // not keep the others from being checked, but makes the exit status: a check of which a part was
 // not done must not pass.
 func (c *checkCommand) runCommand(_ context.Context, con *console) error {
@@ -129,8 +129,9 @@ func (r *fileReport) isInvalid() bool {
 	return false
 }
 
+// hasFaults reports whether the file must not pass: for a fault, or since no run of it could be looked at.
 func (r *fileReport) hasFaults() bool {
-	return r.isInvalid() || r.Report != nil && len(r.Report.Faults()) > 0
+	return r.isInvalid() || r.Report != nil && (len(r.Report.Faults()) > 0 || r.Report.States == 0)
 }
 
 // writeTo writes the report for people, a line for each finding.
@@ -139,7 +140,7 @@ func (r *fileReport) writeTo(con *console) {
 		con.printProse("%s: %s", r.File, p)
 	}
 	if r.Report != nil {
-		for _, line := range strings.Split(r.Report.String(), "\n") {
+		for _, line := range strings.Split(r.Report.Text(len(r.Problems)), "\n") {
 			con.printProse("%s: %s", r.File, line)
 		}
 	}
