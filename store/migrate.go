@@ -13,8 +13,16 @@ import (
 // makes the next format the present one, so it need not be able to go on in the middle.
 type migration func(db *sqlite.Conn) error
 
-// migrations are those that lead to the present format, each by the format that it begins with. There are none yet:
-// format 8 is the first that was released. CONTRIBUTING.md says what a new one takes.
+// migrations are the steps that lead to the present format, each by the format that it begins with. There are none yet:
+// format 8 is the first that was released.
+//
+// For a new format raise index.Version, and put a step that leads there from the last one into migrations. Open runs
+// the steps in one transaction that also names the new format, checks the schema and every row of the result, and is
+// killed there in TestKillAMigration. A step leaves the table meta and the files of runs alone: every released
+// runfile.Version stays readable. Add the archives of the new format to internal/testing/golden (-golden.rewrite with
+// their names in goldens); archives of released formats are never written again, and must open, verify and come to
+// their recorded ends. Remove the number from TestOtherVersions, and say in the changelog that an earlier program
+// cannot go back.
 var migrations = map[uint32]migration{}
 
 // migrationFrom returns what leads from a format to the next; nil if nothing does.
