@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
@@ -461,7 +462,7 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 		return err
 	}
 	defer release()
-	return d.report(ctx, withBegan(m, d.engine.dispatcher.performedSince(at)))
+	return d.report(ctx, dispatch.WithBegan(m, d.engine.dispatcher.PerformedSince(at)))
 }
 
 // Fail delivers the error of an attempt, by its key or by its token as [Complete] does.
@@ -494,7 +495,7 @@ func (a Fail) doTo(ctx context.Context, d *deed) error {
 		return err
 	}
 	failed := state.TaskFailed{Token: at.Token, Attempt: at.Number, Epoch: at.Epoch, Act: d.by}
-	return d.report(ctx, withBegan(d.engine.dispatcher.withDetails(at, attemptError(failed, a.Cause)), d.engine.dispatcher.performedSince(at)))
+	return d.report(ctx, dispatch.WithBegan(d.engine.dispatcher.WithDetails(at, attemptError(failed, a.Cause)), d.engine.dispatcher.PerformedSince(at)))
 }
 
 // attemptOf returns the attempt that an act is about, and makes its run that of the act.

@@ -57,7 +57,7 @@ func TestATaskThatIsSentAgainWhileItsResultIsRefused(t *testing.T) {
 		require.Equal(t, []error{nil}, resumed)
 		require.Equal(t, 2, executed)
 		require.NoError(t, e.Close(t.Context()))
-		require.Empty(t, e.dispatcher.held)
+		require.Zero(t, e.dispatcher.Counts())
 	})
 }
 
@@ -69,3 +69,22 @@ type onWarn struct {
 func (h onWarn) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h onWarn) Handle(_ context.Context, r slog.Record) error { h.do(r.Message); return nil }
+
+// An attempt that is withdrawn while its handler runs, and says then that its result
+// comes later, is over: nothing is kept of it.
+func TestAnAttemptIsForgottenThoughItSaysPending(t *testing.T) {
+	began := make(chan struct{})
+	e, err := Open(t.Context(), t.TempDir(), Options{Executor: Handlers{"*": func(ctx context.Context, _ Task) (any, error) {
+		close(began)
+		<-ctx.Done()
+		return nil, ErrPending
+	}}})
+	require.NoError(t, err)
+	d := &workflow.Definition{Name: "w", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "t"}}}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: d}, nil))
+	<-began
+	require.NoError(t, e.Cancel(t.Context(), "a", ""))
+	require.NoError(t, e.dispatcher.StopAndWait(t.Context()))
+	require.Zero(t, e.dispatcher.Counts())
+	require.NoError(t, e.Close(t.Context()))
+}

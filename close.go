@@ -141,11 +141,11 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
 	// If the grace is over before the handlers have returned their contexts are cancelled, and
 	// they have until ctx is done.
-	late := e.dispatcher.stopAndWait(grace) != nil
+	late := e.dispatcher.StopAndWait(grace) != nil
 	cancel()
 	e.stopTasks(ErrClosed) // by which an executor tells them from those that are over
 	var left error
-	if late && e.dispatcher.stopAndWait(ctx) != nil {
+	if late && e.dispatcher.StopAndWait(ctx) != nil {
 		left = e.leftBehind()
 	}
 	e.closes.Store(closesRuns)
@@ -189,8 +189,8 @@ func (e *Engine) leftBehind() error {
 
 // taskIDs returns the attempts that handlers perform.
 func (e *Engine) taskIDs() (ids []TaskID) {
-	for _, t := range e.dispatcher.runningTasks() {
-		ids = append(ids, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(attemptOf(&t.Dispatch))})
+	for _, t := range e.dispatcher.Running() {
+		ids = append(ids, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Name())})
 	}
 	return ids
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -156,18 +157,18 @@ type Engine struct {
 	dir        *store.Dir
 	keys       *taskkey.Signer
 	registry   *registry
-	dispatcher *dispatcher
+	dispatcher *dispatch.Dispatcher
 	waiters    *waiters
 	watches    runWatches // who watch all runs
 	alarms     *alarms
 	messenger  *childMessenger
-	feeder     *outbox.Feeder // nil without Options.Feed
-	purges     atomic.Uint64  // runs that were purged in this life
-	stalls     *stallDetector // nil without StallAfter
-	warned     warningLog     // whose warnings the logger has
-	faults     faultLog       // what the logger has of faults that repeat
-	once       turns          // of the keys of Once
-	socket     *socketServer  // nil without Options.Socket
+	feeder     *outbox.Feeder          // nil without Options.Feed
+	purges     atomic.Uint64           // runs that were purged in this life
+	stalls     *dispatch.StallDetector // nil without StallAfter
+	warned     warningLog              // whose warnings the logger has
+	faults     faultLog                // what the logger has of faults that repeat
+	once       turns                   // of the keys of Once
+	socket     *socketServer           // nil without Options.Socket
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run
@@ -220,7 +221,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	tasks, stopTasks := context.WithCancelCause(context.Background())
 	e.stopTasks = stopTasks
 	e.registry = newRegistry(o.MaxActive, o.Tenants, dir.TenantBytes)
-	e.dispatcher = newDispatcher(tasks, e, o.Concurrency)
+	e.dispatcher = newDispatcher(tasks, e)
 	e.alarms = newAlarms(e)
 	e.messenger = newChildMessenger(e)
 	e.feeder = newFeeder(e)
@@ -239,7 +240,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		e.feeder.Start()
 	}
 	if e.stalls != nil {
-		e.background.Go(e.stalls.scanUntilClosed)
+		e.background.Go(func() { e.stalls.ScanUntilDone(e.ctx) })
 	}
 	return e.finishOpen(ctx, path)
 }

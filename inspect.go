@@ -57,7 +57,7 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	}
 	out := e.snapshotOf(s, &h)
 	out.Artifacts = h.Artifacts
-	e.dispatcher.markTasks(out.Tokens)
+	e.markTasks(out.Tokens)
 	return out, nil
 }
 

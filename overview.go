@@ -185,7 +185,7 @@ func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) i
 			for i, t := range page {
 				views[i] = e.viewToken(id, t, places[i])
 			}
-			e.dispatcher.markTasks(views)
+			e.markTasks(views)
 			for i := range views {
 				if !yield(views[i], nil) {
 					return

@@ -19,13 +19,13 @@ var _ actor.Outbox = actorOutbox{}
 // Dispatch implements actor.Outbox.
 func (o actorOutbox) Dispatch(d actor.Dispatch) {
 	if !o.engine.options.Maintenance { // the next Open sends it
-		o.engine.dispatcher.dispatchTask(d)
+		o.engine.dispatcher.Dispatch(d)
 	}
 }
 
 // Withdraw implements actor.Outbox.
 func (o actorOutbox) Withdraw(run workflow.RunID, token workflow.TokenID) {
-	o.engine.dispatcher.withdrawTask(run, token)
+	o.engine.dispatcher.Withdraw(run, token)
 }
 
 // Committed implements actor.Outbox.
@@ -113,7 +113,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		return fmt.Errorf("commit run %q: %w", string(r.id), err)
 	}
 	defer release()
-	defer r.engine.stalls.noteCommit(r.id)()
+	defer r.engine.stalls.NoteCommit(r.id)()
 	// A caller who begins to wait from here on looks at the row, whatever keeps the actor from telling of the
 	// end.
 	if s.Status.Final() {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
@@ -251,7 +252,7 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 			}
 			m := s.performTask(ctx, x, t)
 			if m == nil {
-				pending[t.key] = true
+				pending[s.engine.keyOf(t.Name())] = true
 				continue
 			}
 			if err := s.takeMessage(t.Run, m); err != nil {
@@ -263,10 +264,10 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 
 // performTask returns the message that a task has come to with x; nil if its result comes
 // later.
-func (s *Simulation) performTask(ctx context.Context, x Executor, t *outTask) (m state.Message) {
+func (s *Simulation) performTask(ctx context.Context, x Executor, t *dispatch.Task) (m state.Message) {
 	defer func() {
 		if r := recover(); r != nil {
-			m = taskFailed(t, workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
+			m = t.Failed(workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
 		}
 	}()
 	task := s.engine.executorTask(t).WithServices(simulatedServices{s.engine})
@@ -314,22 +315,22 @@ func withoutSimulation(ctx context.Context) context.Context {
 }
 
 // dispatchedTasks returns the tasks that are dispatched and not in skipped.
-func (s *Simulation) dispatchedTasks(skipped map[Key]bool) (out []*outTask) {
+func (s *Simulation) dispatchedTasks(skipped map[Key]bool) (out []*dispatch.Task) {
 	for _, e := range planning.Pending(s.state) {
 		d, ok := e.(decision.DispatchTask)
 		if !ok {
 			continue
 		}
 		a := actor.NewDispatch(s.state, d)
-		if key := s.engine.keyOf(attemptOf(&a)); !skipped[key] {
-			out = append(out, &outTask{Dispatch: a, key: key})
+		if key := s.engine.keyOf(dispatch.AttemptOf(&a)); !skipped[key] {
+			out = append(out, &dispatch.Task{Dispatch: a})
 		}
 	}
 	return out
 }
 
 // isOut reports whether a task is still the one that its token has dispatched.
-func (s *Simulation) isOut(t *outTask) bool {
+func (s *Simulation) isOut(t *dispatch.Task) bool {
 	token := s.state.Token(t.Token)
 	return token != nil && token.Status == workflow.Dispatched && token.Attempt == t.Attempt && token.Epoch == t.Epoch
 }

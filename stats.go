@@ -1,12 +1,6 @@
 package pawl
 
-import (
-	"context"
-	"slices"
-	"time"
-
-	"github.com/pawl-run/pawl/internal/taskqueue"
-)
+import "context"
 
 // Stats are numbers of an engine that is open, as Engine.Stats returns them.
 //
@@ -54,56 +48,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, ErrClosed
 	}
 	out := Stats{Active: e.registry.countActors(), Commits: e.dir.Commits(), Feed: e.feedStats()}
-	d := e.dispatcher
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	out.Queued, out.Running, out.Waiting = d.queue.Len(), d.running, d.waiting
-	// Tasks that are held and neither queued, running nor delivered come later. The counts need not agree at each instant, hence the lower
-	// bound.
-	out.Pending = max(0, d.count-out.Queued-out.Running-out.Waiting)
+	c := e.dispatcher.Counts()
+	out.Queued, out.Running, out.Waiting, out.Pending = c.Queued, c.Running, c.Waiting, c.Pending
 	return out, nil
-}
-
-// noteWorker notes who performs an attempt.
-func (d *dispatcher) noteWorker(key Key, name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.heldTask(key); t != nil {
-		t.worker, t.begun, t.pooled = name, time.Now(), true
-		if t.performed = d.engine.hook.Now(); name == "" {
-			t.performed = time.Time{}
-		}
-	}
-}
-
-// markTasks marks the tokens of a run whose tasks wait, with what for, and those whose tasks are performed.
-func (d *dispatcher) markTasks(tokens []Token) {
-	const atOnce = 500 // while tasks cannot begin
-	for some := range slices.Chunk(tokens, atOnce) {
-		d.markSome(some)
-	}
-}
-
-// markSome marks the tokens of one chunk, for which tasks cannot begin.
-func (d *dispatcher) markSome(tokens []Token) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var known *line
-	for i := range tokens {
-		t := d.heldTask(tokens[i].Key)
-		switch {
-		case t == nil:
-			continue
-		case t.entry.Waits():
-			tokens[i].Limited = d.queue.BoundOn(&t.entry) != taskqueue.NoBound
-		case t.isExecuted():
-			tokens[i].Executing, tokens[i].Since, tokens[i].Worker = true, t.begun, t.worker
-		}
-		tokens[i].Queued = d.queuedAs(t, &known)
-	}
-}
-
-// isExecuted reports whether a handler has the attempt, or a worker that has said so.
-func (t *outTask) isExecuted() bool {
-	return t.worker != "" || t.cancel != nil && !t.delivers && !t.pooled
 }

@@ -120,7 +120,7 @@ func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref,
 // the engine's.
 func (t Task) KeepBlob(hash string) {
 	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
-		s.engine.dispatcher.pinBlob(t.Key, hash)
+		s.engine.dispatcher.PinBlob(string(t.Key), hash)
 	}
 }
 
@@ -142,7 +142,7 @@ func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any
 // does, changes nothing else, and is forgotten when the engine closes.
 func (t Task) ReportWorker(name string) {
 	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
-		s.engine.dispatcher.noteWorker(t.Key, name)
+		s.engine.dispatcher.NoteWorker(string(t.Key), name)
 	}
 }
 
@@ -168,7 +168,7 @@ func (s engineServices) Heartbeat(ctx context.Context, t Task, details any) erro
 func (s engineServices) Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error) {
 	ref, err := s.engine.PutBlob(ctx, r, mediaType)
 	if err == nil {
-		s.engine.dispatcher.pinBlob(t.Key, ref.Hash)
+		s.engine.dispatcher.PinBlob(string(t.Key), ref.Hash)
 	}
 	return ref, err
 }

@@ -27,7 +27,7 @@ func (e *Engine) Why(ctx context.Context, id workflow.RunID) (Explanation, error
 	if err == nil {
 		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) { return e.Recording(ctx, child) })
 	}
-	e.dispatcher.markWaits(id, x.Waits)
+	e.dispatcher.MarkWaits(id, x.Waits)
 	return x, closedError(err)
 }
 

@@ -22,7 +22,7 @@ var plainFolders = []string{
 	"examples", "examples/agent", "examples/approval", "examples/chain", "examples/dag", "examples/fanout", "examples/hello",
 	"examples/inspector", "examples/loop", "examples/nested", "examples/quorum", "examples/recover", "examples/saga",
 	"examples/selfpatch", "examples/service", "examples/subworkflow", "examples/tutorial", "examples/untrusted", "examples/workers",
-	"internal/below", "internal/codec", "internal/column", "internal/crowd", "internal/diagram", "internal/document",
+	"internal/below", "internal/codec", "internal/column", "internal/crowd", "internal/diagram", "internal/dispatch", "internal/document",
 	"internal/expr", "internal/fair", "internal/filter", "internal/heap", "internal/image", "internal/index",
 	"internal/layout", "internal/lint", "internal/loopback", "internal/memo", "internal/outbox", "internal/pace", "internal/portable",
 	"internal/rate", "internal/redo", "internal/remote", "internal/runfile", "internal/seal", "internal/socket",

@@ -144,7 +144,7 @@ var holes = []bug{
 		"./worker", "TestMutualTLS",
 	},
 	{
-		"every heartbeat is a record", "heartbeat.go",
+		"every heartbeat is a record", "internal/dispatch/heartbeat.go",
 		"time.Since(p.last) >= t.mergeTime() {", "time.Since(p.last) >= 0 {",
 		".", "TestHeartbeatsAreMerged",
 	},
@@ -199,8 +199,8 @@ var holes = []bug{
 		".", "TestLimitsOfTenants",
 	},
 	{
-		"what is at work elsewhere counts for no tenant", "dispatch.go",
-		"if !t.pending || !tenantLimitOf(", "if t.pending || !tenantLimitOf(",
+		"what is at work elsewhere counts for no tenant", "internal/dispatch/dispatcher.go",
+		"if !t.pending || !d.o.TenantLimit(", "if t.pending || !d.o.TenantLimit(",
 		"./worker", "TestOneCountForTheProcessAndItsPool",
 	},
 	{

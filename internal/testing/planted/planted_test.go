@@ -98,7 +98,7 @@ var bugs = []bug{
 		"./actor", "TestABrokenDeliverFlushesNothing",
 	},
 	{
-		"a chain keeps its processor from others", "dispatch_task.go",
+		"a chain keeps its processor from others", "internal/dispatch/task.go",
 		"return d.running > 1 || d.waiting > 0 || d.single", "return false",
 		".", "TestChainsTakeTurns",
 	},

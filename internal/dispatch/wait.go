@@ -1,4 +1,4 @@
-package pawl
+package dispatch
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/taskqueue"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -16,7 +17,7 @@ const maxPlaces = 10_000
 // A line has the tasks that wait, by the order in which they begin but for turns, and how many wait of each type with a limit
 // and of each tenant.
 type line struct {
-	places  map[*outTask]linePlace
+	places  map[*Task]linePlace
 	all     int
 	lanes   map[string]int
 	tenants map[string]int
@@ -26,18 +27,18 @@ type line struct {
 type linePlace struct{ all, lane, tenant int }
 
 // lineUp returns the line of the tasks that wait; one without places if there are too many. The caller holds the lock.
-func (d *dispatcher) lineUp() *line {
-	n := &line{lanes: map[string]int{}, tenants: map[string]int{}, places: map[*outTask]linePlace{}}
+func (d *Dispatcher) lineUp() *line {
+	n := &line{lanes: map[string]int{}, tenants: map[string]int{}, places: map[*Task]linePlace{}}
 	if d.count > maxPlaces {
 		return n
 	}
-	var waiting []*outTask
+	var waiting []*Task
 	for t := range d.allHeld {
 		if t.entry.Waits() {
 			waiting = append(waiting, t)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *outTask) int {
+	slices.SortFunc(waiting, func(a, b *Task) int {
 		return cmp.Or(cmp.Compare(a.Node.Priority, b.Node.Priority), cmp.Compare(a.entry.Order, b.entry.Order))
 	})
 	n.all = len(waiting)
@@ -52,7 +53,7 @@ func (d *dispatcher) lineUp() *line {
 
 // queuedAs says how a task waits that nobody performs; nil if somebody does, or it is out elsewhere. known is the line, which is
 // made where it is needed. The caller holds the lock.
-func (d *dispatcher) queuedAs(t *outTask, known **line) *workflow.Queued {
+func (d *Dispatcher) queuedAs(t *Task, known **line) *workflow.Queued {
 	switch {
 	case t.awaitsWorker():
 		return &workflow.Queued{For: workflow.QueuedForWorker, Since: t.begun}
@@ -81,7 +82,7 @@ func (d *dispatcher) queuedAs(t *outTask, known **line) *workflow.Queued {
 }
 
 // awaitsWorker reports whether an attempt is in a pool, and no worker has it.
-func (t *outTask) awaitsWorker() bool { return t.pooled && t.worker == "" }
+func (t *Task) awaitsWorker() bool { return t.pooled && t.worker == "" }
 
 // A sameTasks names the tasks of a run that Why tells of together.
 type sameTasks struct {
@@ -90,13 +91,13 @@ type sameTasks struct {
 	attempt int
 }
 
-// markWaits adds to waits for tasks that are out how many of them are performed, and how the others wait. Of tasks that nobody
-// performs it takes the advice away: to skip one helps nobody.
-func (d *dispatcher) markWaits(run workflow.RunID, waits []Wait) {
+// MarkWaits adds to waits for tasks that are out how many of them are performed, and how the others wait. It takes the advice
+// away from tasks that nobody performs: to skip one helps nobody.
+func (d *Dispatcher) MarkWaits(run workflow.RunID, waits []replay.Wait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	same := func(t *outTask) sameTasks { return sameTasks{t.Node.ID, t.Task, t.Attempt} }
-	of := map[sameTasks]*Wait{}
+	same := func(t *Task) sameTasks { return sameTasks{t.Node.ID, t.Task, t.Attempt} }
+	of := map[sameTasks]*replay.Wait{}
 	for i := range waits {
 		if t := d.newestAttempt(run, waits[i].Token); t != nil && waits[i].Status == workflow.Dispatched {
 			of[same(t)] = &waits[i]
@@ -130,7 +131,7 @@ func (d *dispatcher) markWaits(run workflow.RunID, waits []Wait) {
 }
 
 // standingText says how the tasks of a wait stand, behind what it waits for.
-func standingText(w *Wait) (text string) {
+func standingText(w *replay.Wait) (text string) {
 	if w.Running > 0 {
 		text = ": runs since " + w.Since.UTC().Format(time.RFC3339)
 		if w.Count > 1 {
@@ -148,4 +149,65 @@ func standingText(w *Wait) (text string) {
 		text += fmt.Sprintf("; %d wait, the first is %v", w.Waiting, w.Queued)
 	}
 	return text
+}
+
+// NoteWorker notes who performs an attempt.
+func (d *Dispatcher) NoteWorker(key, name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.heldTask(key); t != nil {
+		t.worker, t.begun, t.pooled = name, time.Now(), true
+		if t.performed = d.o.Hook.Now(); name == "" {
+			t.performed = time.Time{}
+		}
+	}
+}
+
+// A Standing is how the task of an attempt stands; zero if it is not held.
+type Standing struct {
+	Limited   bool      // it waits for the limit of its type or tenant
+	Executing bool      // somebody performs it
+	Since     time.Time // since when
+	Worker    string    // who, if somebody has said so
+	Queued    *workflow.Queued
+}
+
+// Standings returns how the tasks of some keys stand, each where its key is. Tasks cannot begin meanwhile.
+func (d *Dispatcher) Standings(keys []string) []Standing {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]Standing, len(keys))
+	var known *line
+	for i, key := range keys {
+		t, s := d.heldTask(key), &out[i]
+		switch {
+		case t == nil:
+			continue
+		case t.entry.Waits():
+			s.Limited = d.queue.BoundOn(&t.entry) != taskqueue.NoBound
+		case t.isExecuted():
+			s.Executing, s.Since, s.Worker = true, t.begun, t.worker
+		}
+		s.Queued = d.queuedAs(t, &known)
+	}
+	return out
+}
+
+// Counts are how many tasks a dispatcher has. Their results are Waiting to be delivered, or come later: Pending.
+type Counts struct{ Queued, Running, Waiting, Pending int }
+
+// Counts returns how many tasks there are.
+func (d *Dispatcher) Counts() Counts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := Counts{Queued: d.queue.Len(), Running: d.running, Waiting: d.waiting}
+	// Tasks that are held and neither queued, running nor delivered come later. The counts need not agree at each
+	// instant, hence the lower bound.
+	c.Pending = max(0, d.count-c.Queued-c.Running-c.Waiting)
+	return c
+}
+
+// isExecuted reports whether a handler has the attempt, or a worker that has said so.
+func (t *Task) isExecuted() bool {
+	return t.worker != "" || t.cancel != nil && !t.delivers && !t.pooled
 }

@@ -1,4 +1,4 @@
-package pawl
+package dispatch
 
 import (
 	"context"
@@ -8,15 +8,33 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A stallDetector fails runs that make no progress and wait for nothing. It scans the
+// StallOptions say where a detector looks for stalled runs. All fields are needed.
+type StallOptions struct {
+	Dir    StallDirectory
+	After  time.Duration                                    // how long a run has made no progress when it has stalled
+	Ask    func(run workflow.RunID, m state.Message) error  // delivers a message to a run and waits until the answer is committed
+	Tell   func(text string, run workflow.RunID, err error) // warns of a fault that many runs may meet at once
+	Logger *slog.Logger
+	Hook   *testhook.Hook
+}
+
+// A StallDirectory is the engine directory as a detector sees it; *store.Dir is one.
+type StallDirectory interface {
+	Quiet(since, until time.Time) ([]store.QuietRun, error)
+	HeadAndState(ctx context.Context, id workflow.RunID) (store.Head, *state.State, error)
+}
+
+// A StallDetector fails runs that make no progress and wait for nothing. It scans the
 // index, loads each run that has been quiet for too long, and leaves the decision to
 // that run.
-type stallDetector struct {
-	engine *Engine
+type StallDetector struct {
+	o      StallOptions
 	opened time.Time
 	steady time.Time                // the start of the time in which the wall clock has not jumped
 	ahead  time.Duration            // of the wall clock, at the last scan
@@ -27,16 +45,17 @@ type stallDetector struct {
 	commits    map[workflow.RunID]time.Time // that are under way, since when
 }
 
-func newStallDetector(e *Engine) *stallDetector {
-	s := &stallDetector{engine: e, opened: time.Now(), waits: map[workflow.RunID]int64{}, heartbeats: map[workflow.RunID]time.Time{}, commits: map[workflow.RunID]time.Time{}}
+// NewStallDetector returns a detector that scans nothing before ScanUntilDone.
+func NewStallDetector(o StallOptions) *StallDetector {
+	s := &StallDetector{o: o, opened: time.Now(), waits: map[workflow.RunID]int64{}, heartbeats: map[workflow.RunID]time.Time{}, commits: map[workflow.RunID]time.Time{}}
 	s.steady, s.ahead = s.opened, s.clockLead()
 	return s
 }
 
 // clockLead returns how far the wall clock is ahead of the monotonic one, give or
 // take a constant.
-func (s *stallDetector) clockLead() time.Duration {
-	return s.engine.hook.Now().Sub(s.opened.Round(0)) - time.Since(s.opened)
+func (s *StallDetector) clockLead() time.Duration {
+	return s.o.Hook.Now().Sub(s.opened.Round(0)) - time.Since(s.opened)
 }
 
 // maxSlew is how far the wall clock may move against the monotonic one between
@@ -49,7 +68,7 @@ const (
 
 // clockJumped reports whether the wall clock has jumped since it was called last. After
 // a jump the times of records do not tell how long a run has been quiet.
-func (s *stallDetector) clockJumped() bool {
+func (s *StallDetector) clockJumped() bool {
 	ahead := s.clockLead()
 	jumped := (ahead - s.ahead).Abs() > maxSlew
 	s.ahead = ahead
@@ -59,23 +78,23 @@ func (s *stallDetector) clockJumped() bool {
 	return jumped
 }
 
-// scanUntilClosed scans again and again until the engine closes.
-func (s *stallDetector) scanUntilClosed() {
-	tick := time.NewTicker(min(max(s.engine.options.StallAfter/4, time.Second), time.Minute))
+// ScanUntilDone scans again and again until ctx is done.
+func (s *StallDetector) ScanUntilDone(ctx context.Context) {
+	tick := time.NewTicker(min(max(s.o.After/4, time.Second), time.Minute))
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			s.scanRuns()
-		case <-s.engine.ctx.Done():
+			s.scanRuns(ctx)
+		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// noteHeartbeat notes that a task of a run is alive. It does nothing on a nil
-// detector, which an engine without StallAfter has.
-func (s *stallDetector) noteHeartbeat(run workflow.RunID) {
+// NoteHeartbeat notes that a task of a run is alive. It does nothing on a nil
+// detector, as an engine without StallAfter has one.
+func (s *StallDetector) NoteHeartbeat(run workflow.RunID) {
 	if s == nil {
 		return
 	}
@@ -84,9 +103,9 @@ func (s *stallDetector) noteHeartbeat(run workflow.RunID) {
 	s.heartbeats[run] = time.Now()
 }
 
-// noteCommit notes that a run commits, and returns what notes that it has. Its records are of
+// NoteCommit notes that a run commits, and returns what notes that it has. Its records are of
 // before: a commit that had to wait, for room in the outbox or for a log, is progress when it ends.
-func (s *stallDetector) noteCommit(run workflow.RunID) (ended func()) {
+func (s *StallDetector) NoteCommit(run workflow.RunID) (ended func()) {
 	if s == nil {
 		return func() {}
 	}
@@ -103,11 +122,11 @@ func (s *stallDetector) noteCommit(run workflow.RunID) (ended func()) {
 	}
 }
 
-// lateCommit is how long a commit takes of which the times of its records do not tell when it was.
+// lateCommit is how long a commit takes that the times of its records no longer date.
 const lateCommit = time.Second
 
 // isAlive reports whether a run commits, or had a heartbeat after an instant.
-func (s *stallDetector) isAlive(run workflow.RunID, since time.Time) bool {
+func (s *StallDetector) isAlive(run workflow.RunID, since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, commits := s.commits[run]
@@ -115,7 +134,7 @@ func (s *stallDetector) isAlive(run workflow.RunID, since time.Time) bool {
 }
 
 // forgetHeartbeats forgets those that are not after an instant.
-func (s *stallDetector) forgetHeartbeats(since time.Time) {
+func (s *StallDetector) forgetHeartbeats(since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.heartbeats, func(_ workflow.RunID, at time.Time) bool { return !at.After(since) })
@@ -123,18 +142,18 @@ func (s *stallDetector) forgetHeartbeats(since time.Time) {
 
 // scanRuns fails the runs that have stalled by now. A run that was found to wait for
 // something is not loaded again before it has taken another record.
-func (s *stallDetector) scanRuns() {
-	now, after := s.engine.hook.Now(), s.engine.options.StallAfter
+func (s *StallDetector) scanRuns(ctx context.Context) {
+	now, after := s.o.Hook.Now(), s.o.After
 	if s.clockJumped() || time.Since(s.steady) < after {
 		return // tasks that are out were sent again when the engine was opened
 	}
 	s.forgetHeartbeats(time.Now().Add(-after))
-	quiet, err := s.engine.dir.Quiet(now.Add(-after), now.Add(maxLead))
+	quiet, err := s.o.Dir.Quiet(now.Add(-after), now.Add(maxLead))
 	if s.clockJumped() {
 		return
 	}
 	if err != nil {
-		s.engine.options.Logger.Warn("pawl: runs that make no progress cannot be looked for", "error", err)
+		s.o.Logger.Warn("pawl: runs that make no progress cannot be looked for", "error", err)
 		return
 	}
 	waits := make(map[workflow.RunID]int64, len(quiet))
@@ -146,10 +165,10 @@ func (s *stallDetector) scanRuns() {
 			waits[q.Run] = q.Seq
 			continue
 		}
-		head, found, err := s.engine.dir.HeadAndState(context.Background(), q.Run)
+		head, found, err := s.o.Dir.HeadAndState(context.Background(), q.Run)
 		switch {
 		case err != nil:
-			s.engine.logOfRun(slog.LevelWarn, "pawl: single runs that make no progress cannot be looked at", q.Run, err)
+			s.o.Tell("pawl: single runs that make no progress cannot be looked at", q.Run, err)
 		case head.Seq != q.Seq: // it has moved since it was found
 		case planning.Waits(found):
 			waits[q.Run] = q.Seq
@@ -159,9 +178,9 @@ func (s *stallDetector) scanRuns() {
 			if s.steady != s.opened { // the clock has jumped: it may have been quiet for longer
 				idle = min(max(idle, after), time.Since(s.steady)).Truncate(time.Millisecond)
 			}
-			err = s.engine.askRun(s.engine.ctx, q.Run, state.Stall{Events: found.Events, Idle: idle})
-			if err != nil && s.engine.ctx.Err() == nil {
-				s.engine.logOfRun(slog.LevelWarn, "pawl: runs that make no progress cannot be failed", q.Run, err)
+			err = s.o.Ask(q.Run, state.Stall{Events: found.Events, Idle: idle})
+			if err != nil && ctx.Err() == nil {
+				s.o.Tell("pawl: runs that make no progress cannot be failed", q.Run, err)
 			}
 		}
 	}
