@@ -50,8 +50,9 @@ type Task struct {
 	Details   any       // of the last heartbeat that had some, of this attempt or one before; nil if none had
 	Order     int64     // of dispatch: a task with a lower one was dispatched earlier in this life of the engine; 0 in another process
 
-	// DispatchedAt is when the attempt was dispatched, in this life of the engine and by this run: it waits from then on for
-	// a slot and the limits. BeganAt is when the executor was called. Both are zero in another process.
+	// DispatchedAt is when the engine dispatched the attempt, in this life of the engine and by this run: the task waits from
+	// then on for a slot, the limits and a worker. It is the engine's clock that tells it, in any process; zero if the
+	// engine or the pool is of an earlier version. BeganAt is when the handler was called, by the clock of its process.
 	DispatchedAt, BeganAt time.Time
 
 	services TaskServices // nil: those of an engine that was never opened

@@ -117,6 +117,47 @@ func TestARestartOfTheEngine(t *testing.T) {
 	require.NotEqual(t, mine.EffectKey, other.EffectKey)
 }
 
+// A task says when it was dispatched and when its handler was called, wherever this is: in the process of the engine, behind
+// a pool, or in another process behind HTTP.
+func TestTasksTellWhenTheyWereDispatched(t *testing.T) {
+	h := start(t, replays.Dir(t), worker.Options{})
+	defer h.stop(t)
+	before := time.Now().Truncate(time.Millisecond)
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(2)))
+	for h.pool.Status().Queued < 2 {
+		<-time.After(time.Millisecond)
+	}
+	queued := time.Now()
+	seen := make(chan pawl.Task, 1)
+	handlers := pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+		seen <- task
+		return nil, nil
+	}}
+	check := func(task pawl.Task) {
+		require.False(t, task.DispatchedAt.Before(before), "%v is before %v", task.DispatchedAt, before)
+		require.False(t, task.DispatchedAt.After(queued), "%v is after %v", task.DispatchedAt, queued)
+		require.False(t, task.BeganAt.Before(queued), "%v is before %v", task.BeganAt, queued)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.client("there").Run(ctx, handlers) }()
+	check(<-seen)
+	cancel()
+	require.NoError(t, <-ended)
+	select {
+	case other := <-seen: // the same worker took both
+		check(other)
+	default:
+	}
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "s", Definition: define(t, fanOut)}, items(1)))
+	for h.pool.Status().Queued < 1 {
+		<-time.After(time.Millisecond)
+	}
+	queued = time.Now()
+	require.NoError(t, h.pool.Start(worker.Registration{ID: "here"}, handlers))
+	check(<-seen)
+}
+
 // The order of the queue is that of dispatch, whatever goroutine is first.
 func TestFirstComeFirstServedThroughTheEngine(t *testing.T) {
 	h := start(t, replays.Dir(t), worker.Options{})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
@@ -15,6 +16,8 @@ import (
 // PerformTask calls the function for a task. A function that panics, or ends its
 // goroutine, fails the attempt for good, and so does a method of what it returns: done gets
 // values without methods of the handler's.
+//
+// The task says to the function when it is called, in BeganAt: what has waited in a pool begins now.
 //
 // The pool of package worker calls it for its workers in the process, Client.Run and pawlnats for
 // those elsewhere. done is called exactly once, on the goroutine of the function, even if that
@@ -30,6 +33,7 @@ func PerformTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(ou
 		}
 		done(output, err)
 	}()
+	t.BeganAt = time.Now()
 	output, err = plainResult(h.Execute(ctx, t))
 }
 

@@ -16,8 +16,8 @@ import (
 // A TaskMessage is a task as a worker is told of it. Durations are texts like "30s".
 // Root is left out if it is the run itself, Lease is for how long the worker holds the task without a
 // sign of life, and Details are those of the last heartbeat that had some, of this attempt or one
-// before. Deadline is an instant, zero for none. A task's Order does not cross: only the pool sorts by
-// it.
+// before. Deadline is an instant, zero for none. Queued is the DispatchedAt of the task, by the clock of the engine.
+// A task's Order does not cross: only the pool sorts by it.
 type TaskMessage struct {
 	Key       pawl.Key        `json:"key"`
 	EffectKey string          `json:"effectKey"`
@@ -32,6 +32,7 @@ type TaskMessage struct {
 	Input     json.RawMessage `json:"input"`
 	Branch    BranchMessage   `json:"branch"`
 	Deadline  time.Time       `json:"deadline,omitzero"`
+	Queued    time.Time       `json:"dispatchedAt,omitzero"`
 	Lease     string          `json:"lease"`
 	Details   json.RawMessage `json:"details,omitempty"`
 }
@@ -47,7 +48,7 @@ func NewTaskMessage(t pawl.Task, lease time.Duration) TaskMessage {
 	m := TaskMessage{
 		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node, Type: t.Type,
 		Attempt: t.Attempt, Priority: t.Priority, Input: value.Encode(t.Input),
-		Branch: BranchMessage(t.Branch), Deadline: t.Deadline, Lease: lease.String(),
+		Branch: BranchMessage(t.Branch), Deadline: t.Deadline, Queued: t.DispatchedAt, Lease: lease.String(),
 	}
 	if t.Root != t.Run {
 		m.Root = t.Root
@@ -76,6 +77,6 @@ func (m TaskMessage) ToTask() (pawl.Task, error) {
 	}
 	return pawl.Task{
 		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Root: cmp.Or(m.Root, m.Run), Workflow: m.Workflow, Tenant: m.Tenant, Node: m.Node, Type: m.Type,
-		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, Details: details,
+		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, DispatchedAt: m.Queued, Details: details,
 	}, nil
 }
