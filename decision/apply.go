@@ -36,11 +36,12 @@ func ApplyTo(told []Told, s *state.State, d Decision, r *Record) []Told {
 	before := len(told)
 	told = appendEvents(told, s, d)
 	// Events are numbered in the order in which they are told, over all records of the run.
-	// The three additions look at the state as it was, so that they come before Evolve.
+	// The additions look at the state as it was, so that they come before Evolve.
 	for i := before; i < len(told); i++ {
 		t := &told[i]
 		s.Events++
 		t.event.Seq, t.event.Record, t.event.At = s.Facts.Events, r.Seq, r.At
+		addBegan(r.Message, t)
 		nameActor(r.Message, t)
 		if t.later == nil { // else it tells of no time-out and no failure
 			addElapsed(s, &t.event)

@@ -1,6 +1,8 @@
 package decision
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
@@ -100,4 +102,33 @@ func addMetadata(m state.Message, e *Event) {
 		e.Data["metadata"] = metadata
 	default: // other events of the token tell other things
 	}
+}
+
+// beganAt is the field of an event's data that tells when somebody began to perform the attempt that it ends.
+const beganAt = "beganAt"
+
+// attemptEnds are the events that tell of the end of an attempt. The data of task.completed are the handler's own, so that the
+// event behind it tells; a token whose task failed for good has told it with task.failed.
+var attemptEnds = []workflow.EventType{
+	workflow.EventTokenCompleted, workflow.EventTokenWaiting, workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskSnoozed, workflow.EventTaskParked,
+}
+
+// addBegan adds to the event of the end of an attempt when somebody began to perform it, if the message of its record says so.
+// It was dispatched at the instant of its event task.dispatched.
+func addBegan(m state.Message, t *Told) {
+	began := state.BeganOf(m)
+	if began.IsZero() || t.event.Token != state.TokenOf(m) || !slices.Contains(attemptEnds, t.event.Type) {
+		return
+	}
+	if t.later == (noData{}) {
+		t.later = beganData{began}
+		return
+	}
+	*t = TellEvent(t.Event())
+	data := maps.Clone(t.event.Data) // it may belong to the decision
+	if data == nil {
+		data = map[string]any{}
+	}
+	data[beganAt] = timeText(began)
+	t.event.Data = data
 }

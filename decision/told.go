@@ -2,6 +2,7 @@ package decision
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
@@ -122,6 +123,19 @@ func (noData) appendText(text []byte, e *Event, branch int) []byte {
 		return text
 	}
 	return append(appendField(append(text, '{'), "branch", int64(branch)), '}')
+}
+
+// beganData are those of the end of an attempt that tells nothing else: when somebody began to perform it.
+type beganData struct{ at time.Time }
+
+func (d beganData) makeData(*Event) map[string]any { return map[string]any{beganAt: timeText(d.at)} }
+
+func (d beganData) appendText(text []byte, e *Event, branch int) []byte {
+	text = appendTextField(append(text, '{'), beganAt, timeText(d.at))
+	if e.Group != 0 {
+		text = appendField(append(text, ','), "branch", int64(branch))
+	}
+	return append(text, '}')
 }
 
 // appendField appends a field whose value is an integer.

@@ -121,12 +121,13 @@ func statusesOf(word string) (out []workflow.TokenStatus) {
 //
 // It is running until addMessage finds its end.
 type attemptRow struct {
-	Attempt int
-	Began   instant
-	Took    string
-	Class   string
-	Word    string
-	Text    string
+	Attempt    int
+	Dispatched instant
+	Began      instant // somebody has begun to perform it, as far as is known
+	Took       string  // from then on, or from the dispatch if that is not known
+	Class      string
+	Word       string
+	Text       string
 }
 
 // A tokenData is the page of a token. Child is the run that the last attempt of a subworkflow has started. Why is there if the run was
@@ -207,6 +208,8 @@ func (v *viewer) viewToken() (any, error) {
 	}
 	if last := len(data.Attempts) - 1; t.Queued != nil && last >= 0 {
 		data.Attempts[last].Word = "queued" // it has been dispatched, and nobody performs it
+	} else if t.Executing && last >= 0 {
+		data.Attempts[last].Began = v.instantOf(t.Since)
 	}
 	// Of a live token the answer for the run says why it waits, if that is at hand or soon worked out. The page is complete without it.
 	if t.Live() && !v.redacted {
@@ -248,7 +251,7 @@ func (v *viewer) addDecision(data *tokenData, id workflow.TokenID, r *decision.R
 	switch d := d.(type) {
 	case decision.DispatchTask:
 		if d.Token == id {
-			data.Attempts = append(data.Attempts, attemptRow{Attempt: d.Attempt, Began: v.instantOf(r.At), Class: "running", Word: "running"})
+			data.Attempts = append(data.Attempts, attemptRow{Attempt: d.Attempt, Dispatched: v.instantOf(r.At), Class: "running", Word: "running"})
 			data.Input = v.valueAt(v.id, "input", d.Input, largeValue)
 		}
 	case decision.StartChild:
@@ -285,8 +288,13 @@ func (v *viewer) addMessage(data *tokenData, r *decision.Record) {
 	if i := len(data.Attempts) - 1; i >= 0 && word != "" {
 		a := &data.Attempts[i]
 		a.Class, a.Word, a.Text = class, word, text
-		if began, err := parseMachine(a.Began.Machine); err == nil {
-			a.Took = spanText(r.At.Sub(began))
+		since := a.Dispatched
+		if began := state.BeganOf(r.Message); !began.IsZero() {
+			a.Began = v.instantOf(began)
+			since = a.Began
+		}
+		if from, err := parseMachine(since.Machine); err == nil {
+			a.Took = spanText(r.At.Sub(from))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +14,36 @@ import (
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/workflow"
 )
+
+// The page of a token tells of each attempt when it was dispatched and when somebody began to perform it.
+func TestTokenSaysWhenAttemptsBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := func(context.Context, pawl.Task) (any, error) {
+			<-time.After(90 * time.Second)
+			return nil, nil
+		}
+		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Concurrency: 1, Executor: pawl.Handlers{"work": work}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, engine.Close(context.Background())) }()
+		handler := inspector.Handler(engine, inspector.Options{Name: "test"})
+		def := parse(t, "name: w\nstart: s\nnodes: [{id: s}, {id: a, task: work}, {id: b, task: work}]\ntransitions: [{from: s, to: a}, {from: s, to: b}]\n")
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: def}, nil))
+		see := func(token string) string {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "http://localhost/run/r?view=token&token="+token, nil)
+			r.RemoteAddr = "127.0.0.1:7"
+			handler.ServeHTTP(w, r)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			return textOf(t, w.Body.String())
+		}
+		<-time.After(2 * time.Minute)
+		require.Regexp(t, `Dispatched Began Took Failure 1 done 2 min ago 2 min ago 1 min 30 s`, see("2"))
+		require.Regexp(t, `Dispatched Began Took Failure 1 running 2 min ago 30 s ago`, see("3"))
+		_, err = engine.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		require.Regexp(t, `Dispatched Began Took Failure 1 done 3 min ago 1 min 30 s ago 1 min 30 s`, see("3"))
+	})
+}
 
 // The page of a token, and the list of them, say who performs its task, or for what it is queued.
 func TestTokenSaysWhatItIsQueuedFor(t *testing.T) { synctest.Test(t, testTokenQueued) }
