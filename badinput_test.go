@@ -191,7 +191,7 @@ func testBadInput(t *testing.T) {
 	requireTyped(t, e.Start(t.Context(), workflow.Run{ID: "x", Workflow: "unknown"}, nil), pawl.ErrNotPublished, "unknown name")
 	for name, d := range badDefinitions {
 		requireTyped(t, e.Start(t.Context(), workflow.Run{ID: "x", Definition: d}, nil), new(*workflow.DefinitionError), name)
-		_, err := e.Publish(d)
+		_, err := e.Publish(t.Context(), d)
 		requireTyped(t, err, new(*workflow.DefinitionError), name)
 	}
 	refused := 0

@@ -53,12 +53,12 @@ nodes:
 // All that an expression may choose has to be published before the run starts.
 func TestChoicesArePublished(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"a": named("a")}})
-	_, err := e.Publish(define(t, "name: finder\nstart: x\nnodes: [{id: x, task: a}]\n"))
+	_, err := e.Publish(t.Context(), define(t, "name: finder\nstart: x\nnodes: [{id: x, task: a}]\n"))
 	require.NoError(t, err)
 	boss := define(t, "name: boss\nstart: ask\nnodes: [{id: ask, subworkflow: {nameExpr: input.agent, names: [finder, writer]}}]\n")
 	err = e.Start(t.Context(), workflow.Run{ID: "boss", Definition: boss}, map[string]any{"agent": "finder"})
 	require.ErrorIs(t, err, pawl.ErrNotPublished)
-	_, err = e.Publish(define(t, "name: writer\nstart: x\nnodes: [{id: x}]\n"))
+	_, err = e.Publish(t.Context(), define(t, "name: writer\nstart: x\nnodes: [{id: x}]\n"))
 	require.NoError(t, err)
 	out, err := e.Run(t.Context(), workflow.Run{ID: "boss", Definition: boss}, map[string]any{"agent": "finder"})
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 // publish publishes a definition.
 func publish(t *testing.T, e *Engine, d *workflow.Definition) {
 	t.Helper()
-	_, err := e.Publish(d)
+	_, err := e.Publish(t.Context(), d)
 	require.NoError(t, err)
 }
 

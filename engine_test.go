@@ -33,7 +33,7 @@ func define(t testing.TB, text string) *workflow.Definition {
 // publish publishes a definition.
 func publish(t testing.TB, e *pawl.Engine, d *workflow.Definition) {
 	t.Helper()
-	_, err := e.Publish(d)
+	_, err := e.Publish(t.Context(), d)
 	require.NoError(t, err)
 }
 
@@ -341,7 +341,7 @@ func TestPublishedDefinitions(t *testing.T) {
 	d := define(t, oneTask)
 	publish(t, e, d)
 	publish(t, e, d)
-	_, err := e.Publish(define(t, oneTask+"timeout: 1h\n"))
+	_, err := e.Publish(t.Context(), define(t, oneTask+"timeout: 1h\n"))
 	require.ErrorIs(t, err, pawl.ErrPublished)
 	out, err := e.Run(t.Context(), workflow.Run{ID: "a", Workflow: "one"}, map[string]any{"n": 2})
 	require.NoError(t, err)

@@ -78,7 +78,7 @@ func TestContextDoneBeforeTheCall(t *testing.T) {
 
 func TestNilArguments(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
-	_, err := e.Publish(nil)
+	_, err := e.Publish(t.Context(), nil)
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	require.NoError(t, pawl.Permanent(nil))
 }
@@ -90,9 +90,9 @@ func TestClosedEngineSaysSo(t *testing.T) {
 	d := define(t, oneTask)
 	publish(t, e, d)
 	require.NoError(t, e.Close(t.Context()))
-	_, err = e.Publish(d)
+	_, err = e.Publish(t.Context(), d)
 	require.ErrorIs(t, err, pawl.ErrClosed)
-	_, err = e.Publish(define(t, oneTask+"version: 9\n"))
+	_, err = e.Publish(t.Context(), define(t, oneTask+"version: 9\n"))
 	require.ErrorIs(t, err, pawl.ErrClosed)
 	require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "b", Workflow: "one"}, nil), pawl.ErrClosed)
 	for _, err := range e.Events(t.Context(), "a", pawl.EventsOptions{Follow: true}) {

@@ -35,7 +35,7 @@ func TestLabels(t *testing.T) {
 			dir := t.TempDir()
 			options := pawl.Options{Codec: codec, Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}}
 			e := open(t, dir, options)
-			_, err := e.Publish(define(t, "name: leaf\nstart: w\nnodes: [{id: w, task: work}]"))
+			_, err := e.Publish(t.Context(), define(t, "name: leaf\nstart: w\nnodes: [{id: w, task: work}]"))
 			require.NoError(t, err)
 			def := define(t, family)
 			given := map[string]string{}

@@ -219,10 +219,10 @@ func TestActOnAllUpToAFault(t *testing.T) {
 func TestDefinitionsAreListed(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	for i := range 300 { // more than a page
-		_, err := e.Publish(define(t, fmt.Sprintf(waiter, i+1)))
+		_, err := e.Publish(t.Context(), define(t, fmt.Sprintf(waiter, i+1)))
 		require.NoError(t, err)
 	}
-	_, err := e.Publish(define(t, oneTask))
+	_, err := e.Publish(t.Context(), define(t, oneTask))
 	require.NoError(t, err)
 	var versions []int
 	names := map[string]bool{}

@@ -149,6 +149,11 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 			"SimulateStart": func(ctx context.Context) error {
 				return errorOf(e.SimulateStart(ctx, workflow.Run{ID: "first", Workflow: "w"}, nil))
 			},
+			"Publish": func(ctx context.Context) error {
+				next := *def
+				next.Version++
+				return errorOf(e.Publish(ctx, &next))
+			},
 			"PreviewPublish": func(ctx context.Context) error { _, _, err := e.PreviewPublish(ctx, def); return err },
 			"PreviewPurge":   func(ctx context.Context) error { return errorOf(e.PreviewPurge(ctx, "ended")) },
 			"Once":           func(ctx context.Context) error { return errorOf(e.Once(ctx, "kept", nil)) },

@@ -202,7 +202,7 @@ func TestRefusedInASimulation(t *testing.T) {
 func TestSimulatedChild(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
 	child := define(t, "name: inner\nstart: a\nnodes: [{id: a, task: x}]\n")
-	_, err := e.Publish(child)
+	_, err := e.Publish(t.Context(), child)
 	require.NoError(t, err)
 	d := define(t, "name: outer\nstart: sub\nnodes: [{id: sub, subworkflow: {name: inner}, output: {state.n: result.n}}]\noutput: {mapping: {n: state.n}}\n")
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))

@@ -248,9 +248,11 @@ func (e *Engine) compileShared(d *workflow.Definition) (g, own *workflow.Graph, 
 
 // Publish stores a definition under its name and version, for runs that are
 // started by name, and returns its warnings, which are no error. The same again is
-// nil; other content is ErrPublished: a published version never changes.
-func (e *Engine) Publish(d *workflow.Definition) (warnings []workflow.Problem, err error) {
-	if err := e.checkUsable(context.Background()); err != nil {
+// nil; other content is ErrPublished: a published version never changes. It waits for a log outside of the directory
+// no longer than ctx; the definition may be published then. Errors: *workflow.DefinitionError, ErrInvalid, ErrPublished, ErrUnknown, ErrNoSpace,
+// ErrClosed, and the cause of ctx.
+func (e *Engine) Publish(ctx context.Context, d *workflow.Definition) (warnings []workflow.Problem, err error) {
+	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	if d == nil {
@@ -261,7 +263,7 @@ func (e *Engine) Publish(d *workflow.Definition) (warnings []workflow.Problem, e
 		return nil, err
 	}
 	e.logWarnings(d, g, own)
-	return warningsOf(d, g, own), closedError(e.dir.Publish(g))
+	return warningsOf(d, g, own), closedError(e.callUntil(ctx, func() error { return e.dir.Publish(g) }))
 }
 
 // PreviewPublish says what Publish would do, and changes nothing: known reports whether the same is published

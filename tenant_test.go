@@ -47,7 +47,7 @@ func TestTheTenantOfARun(t *testing.T) {
 		return nil, pawl.ErrPending
 	}}}
 	e := open(t, dir, options)
-	_, err := e.Publish(define(t, "name: leaf\nstart: w\nnodes: [{id: w, task: work}]"))
+	_, err := e.Publish(t.Context(), define(t, "name: leaf\nstart: w\nnodes: [{id: w, task: work}]"))
 	require.NoError(t, err)
 	def := define(t, family)
 	require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: def, Tenant: "acme"}, nil))

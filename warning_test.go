@@ -45,7 +45,7 @@ func TestWarnings(t *testing.T) {
 				begin("before")
 			}
 			for range 2 {
-				warnings, err := e.Publish(run.Definition)
+				warnings, err := e.Publish(t.Context(), run.Definition)
 				require.NoError(t, err)
 				require.Len(t, warnings, len(codes))
 				for i, p := range warnings {
@@ -98,7 +98,7 @@ func TestMessagesOfStart(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
 	d := define(t, oneTask)
 	publish(t, e, d)
-	_, err := e.Publish(define(t, oneTask+"timeout: 1h\n"))
+	_, err := e.Publish(t.Context(), define(t, oneTask+"timeout: 1h\n"))
 	require.EqualError(t, err, "publish one version 1: published with another content: raise its version")
 	for kind, input := range map[string]any{"a list": []int{1}, "a number": 1, "a string": "x", "a boolean": true} {
 		err := e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, input)
@@ -214,7 +214,7 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 		require.NoError(t, err)
 	})
 	published := testing.AllocsPerRun(3, func() {
-		warnings, err := e.Publish(fresh())
+		warnings, err := e.Publish(t.Context(), fresh())
 		require.NoError(t, err)
 		require.Empty(t, warnings)
 	})
@@ -234,7 +234,7 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 		require.NoError(t, err)
 	})
 	again := testing.AllocsPerRun(3, func() {
-		_, err := e.Publish(known)
+		_, err := e.Publish(t.Context(), known)
 		require.NoError(t, err)
 	})
 	require.Less(t, again, 1.1*hashed)
@@ -244,7 +244,7 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 func TestPlacesOfWarnings(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	lines := func(d *workflow.Definition) (out []int) {
-		warnings, err := e.Publish(d)
+		warnings, err := e.Publish(t.Context(), d)
 		require.NoError(t, err)
 		known, previewed, err := e.PreviewPublish(t.Context(), d)
 		require.NoError(t, err)

@@ -18,7 +18,7 @@ func TestWhyOfAFailedChild(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
 		return nil, pawl.TaskError{Code: "broken"}
 	}}})
-	_, err := e.Publish(define(t, "name: kid\nstart: a\nnodes: [{id: a, task: work}]\n"))
+	_, err := e.Publish(t.Context(), define(t, "name: kid\nstart: a\nnodes: [{id: a, task: work}]\n"))
 	require.NoError(t, err)
 	_, err = e.Run(ctx, workflow.Run{ID: "top", Definition: define(t, "name: top\nstart: call\nnodes: [{id: call, subworkflow: {name: kid}}]\n")}, nil)
 	require.NoError(t, err)

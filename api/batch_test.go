@@ -137,13 +137,13 @@ func TestPublishedDefinitions(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none)
 	for v := range 2 {
-		_, err := e.Publish(parse(t, fmt.Sprintf("name: \"a b\"\nversion: %d\nstart: w\nnodes: [{id: w, wait: {event: go%d}}]\n", v+1, v+1)))
+		_, err := e.Publish(t.Context(), parse(t, fmt.Sprintf("name: \"a b\"\nversion: %d\nstart: w\nnodes: [{id: w, wait: {event: go%d}}]\n", v+1, v+1)))
 		require.NoError(t, err)
 	}
 	both, err := c.Definitions(t.Context(), pawl.DefinitionFilter{})
 	require.NoError(t, err)
 	require.Equal(t, []any{"a b", 1, "a b", 2}, []any{both[0].Name, both[0].Version, both[1].Name, both[1].Version})
-	_, err = e.Publish(parse(t, "name: a\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n"))
+	_, err = e.Publish(t.Context(), parse(t, "name: a\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n"))
 	require.NoError(t, err)
 	chosen, err := c.Definitions(t.Context(), pawl.DefinitionFilter{Workflow: "a b"})
 	require.NoError(t, err)

@@ -80,7 +80,7 @@ func TestPagesOfDefinitions(t *testing.T) {
 	for _, name := range []string{"b", "a@1", "a"} {
 		for version := range 2 {
 			d := &workflow.Definition{Name: name, Version: version + 1, Start: "x", Nodes: []workflow.Node{{ID: "x"}}}
-			_, err := e.Publish(d)
+			_, err := e.Publish(t.Context(), d)
 			require.NoError(t, err)
 		}
 	}

@@ -124,7 +124,7 @@ func (c *call) publishDefinition() error {
 	if dry {
 		out.Known, warnings, err = c.engine.PreviewPublish(c.r.Context(), d)
 	} else {
-		warnings, err = c.engine.Publish(d)
+		warnings, err = c.engine.Publish(c.r.Context(), d)
 	}
 	if err != nil {
 		return err

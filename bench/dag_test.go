@@ -39,7 +39,7 @@ func runDAG(t testing.TB, n, rounds int) float64 {
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
-	_, err = e.Publish(def)
+	_, err = e.Publish(t.Context(), def)
 	require.NoError(t, err)
 	var times []float64
 	for i := range rounds {

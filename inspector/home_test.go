@@ -76,7 +76,7 @@ transitions:
 func TestThePageNamesTheFirstFailure(t *testing.T) {
 	s := openShop(t)
 	for _, text := range []string{"name: grandkid\nstart: pay\nnodes: [{id: pay, task: work}]", "name: kid\nstart: order\nnodes: [{id: order, subworkflow: {name: grandkid}}]"} {
-		_, err := s.engine.Publish(parse(t, text))
+		_, err := s.engine.Publish(t.Context(), parse(t, text))
 		require.NoError(t, err)
 	}
 	s.start("top", "name: top\nstart: call\nnodes: [{id: call, subworkflow: {name: kid}}]", nil)

@@ -224,7 +224,7 @@ func TestCrawl(t *testing.T) {
 		s.startOrder(id)
 	}
 	s.startOrder(hostile[0])
-	_, err := s.engine.Publish(parse(t, "name: child\nstart: a\nnodes: [{id: a, task: a}]"))
+	_, err := s.engine.Publish(t.Context(), parse(t, "name: child\nstart: a\nnodes: [{id: a, task: a}]"))
 	require.NoError(t, err)
 	s.start("parent", "name: parent</title>\nstart: c\nnodes: [{id: c, subworkflow: {name: child}, input: {}}]", map[string]any{
 		"<b>": "</script><script>alert(2)</script>", "long": strings.Repeat("x", 1<<19), "wide": make([]int, 5000), "nul": nil, "deep": map[string]any{"a": map[string]any{"b": []any{map[string]any{"c": strings.Repeat("y", 100)}}}},

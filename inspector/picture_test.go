@@ -64,7 +64,7 @@ func TestALargeRunIsDrawnInPart(t *testing.T) {
 func TestALargeDifferenceIsShownInParts(t *testing.T) {
 	s := openShop(t)
 	for v, prefix := range []string{"old", "new"} {
-		_, err := s.engine.Publish(chainOf("stock", v+1, 1000, prefix))
+		_, err := s.engine.Publish(t.Context(), chainOf("stock", v+1, 1000, prefix))
 		require.NoError(t, err)
 	}
 	page := s.see("definitions?workflow=stock&version=2")

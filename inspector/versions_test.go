@@ -18,7 +18,7 @@ func TestPublishedVersions(t *testing.T) {
 	for v := 1; v <= 60; v++ {
 		d, err := workflow.ParseYAML(fmt.Appendf(nil, "name: stock\nversion: %d\nstart: a\nnodes: [{id: a, task: count, timeout: %ds}, {id: \"<b>\"}]\ntransitions: [{from: a, to: \"<b>\"}]\n", 2*v, v))
 		require.NoError(t, err)
-		_, err = s.engine.Publish(d)
+		_, err = s.engine.Publish(t.Context(), d)
 		require.NoError(t, err)
 	}
 	require.Contains(t, textOf(t, s.see("definitions")), "stock 120 60")

@@ -358,7 +358,7 @@ func (d *driver) startRun(engine *pawl.Engine) error {
 		if src.problem != nil {
 			return src.problem
 		}
-		if _, err := engine.Publish(src.definition); err != nil {
+		if _, err := engine.Publish(d.ctx, src.definition); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func makeFamilies(t *testing.T, dir string) map[workflow.RunID]int64 {
 		"name: top\nstart: a\nnodes: [{id: a}, {id: b, subworkflow: {name: leaf}}]\ntransitions: [{from: a, to: b, spawnCount: 2}]\n"} {
 		def[i], err = workflow.ParseYAML([]byte(text))
 		require.NoError(t, err)
-		_, err = engine.Publish(def[i])
+		_, err = engine.Publish(t.Context(), def[i])
 		require.NoError(t, err)
 	}
 	for _, id := range []workflow.RunID{"one", "two", "three"} {

@@ -81,7 +81,7 @@ nodes: [{id: split}, {id: t5, approval: {message: one}}, {id: "5", approval: {me
 transitions: [{from: split, to: t5}, {from: split, to: "5"}, {from: split, to: other}]
 `))
 	ts.Check(err)
-	_, err = engine.Publish(def)
+	_, err = engine.Publish(ctx, def)
 	ts.Check(err)
 	ts.Check(engine.Start(ctx, workflow.Run{ID: "order", Workflow: def.Name}, nil))
 	ts.Check(engine.Close(ctx))

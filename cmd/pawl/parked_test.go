@@ -30,7 +30,7 @@ func makeParked(ts *testscript.TestScript, _ bool, args []string) {
 	for _, run := range []struct{ id, definition string }{{"charge-1", charges}, {"charge-2", charges}, {"wait-1", waits}} {
 		def, err := workflow.ParseYAML([]byte(run.definition))
 		ts.Check(err)
-		_, err = engine.Publish(def)
+		_, err = engine.Publish(ctx, def)
 		ts.Check(err)
 		ts.Check(engine.Start(ctx, workflow.Run{ID: workflow.RunID(run.id), Workflow: def.Name}, nil))
 	}

@@ -128,7 +128,7 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 		return nil, err
 	}
 	for _, d := range all[1:] {
-		if _, err := engine.Publish(d); err != nil {
+		if _, err := engine.Publish(ctx, d); err != nil {
 			return nil, errors.Join(err, engine.Close(ctx))
 		}
 	}

@@ -32,7 +32,7 @@ func (s *shop) openShop(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.engine.Publish(d); err != nil {
+		if _, err := s.engine.Publish(ctx, d); err != nil {
 			return err
 		}
 	}

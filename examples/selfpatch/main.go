@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) (err error) {
 	close(a.opened)
 	defer func() { err = errors.Join(err, a.engine.Close(context.WithoutCancel(ctx))) }()
 
-	if err := a.publishAll(); err != nil {
+	if err := a.publishAll(ctx); err != nil {
 		return err
 	}
 	outcome, err := a.engine.Run(ctx, workflow.Run{ID: "agent-1", Workflow: "agent"}, map[string]string{"goal": "tea"})
@@ -117,7 +117,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) (err error) {
 
 // publishAll publishes the agent and its sub-agents: the critic as well, whom agent.yaml does
 // not name.
-func (a *agent) publishAll() error {
+func (a *agent) publishAll(ctx context.Context) error {
 	for _, name := range []string{"researcher", "critic", "agent"} {
 		text, err := definitions.ReadFile(name + ".yaml")
 		if err != nil {
@@ -127,7 +127,7 @@ func (a *agent) publishAll() error {
 		if err != nil {
 			return err
 		}
-		if _, err := a.engine.Publish(def); err != nil {
+		if _, err := a.engine.Publish(ctx, def); err != nil {
 			return err
 		}
 	}

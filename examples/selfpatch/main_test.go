@@ -44,7 +44,7 @@ func TestHireAgain(t *testing.T) {
 	require.NoError(t, err)
 	close(a.opened)
 	defer func() { require.NoError(t, a.engine.Close(t.Context())) }()
-	require.NoError(t, a.publishAll())
+	require.NoError(t, a.publishAll(t.Context()))
 	out, err := a.engine.Run(t.Context(), workflow.Run{ID: "twice", Workflow: "agent"}, map[string]string{"goal": "tea"})
 	require.NoError(t, err)
 	require.NoError(t, out.Err())

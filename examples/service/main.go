@@ -74,7 +74,7 @@ func openEngine(ctx context.Context, dir string) (*pawl.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := engine.Publish(order); err != nil {
+	if _, err := engine.Publish(ctx, order); err != nil {
 		return nil, errors.Join(err, closeEngine(engine))
 	}
 	return engine, nil

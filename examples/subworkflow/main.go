@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if _, err := engine.Publish(def); err != nil {
+		if _, err := engine.Publish(ctx, def); err != nil {
 			return err
 		}
 	}

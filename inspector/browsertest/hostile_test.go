@@ -42,7 +42,7 @@ func openHostileShop(t *testing.T) *shop {
 			{ID: ask, Approval: &workflow.ApprovalSpec{Message: message[:1000], Quorum: 1}, Input: map[string]string{"v": "input"}},
 			{ID: load, Task: hostile, Input: map[string]string{"v": "input"}, Retry: &workflow.RetrySpec{MaxAttempts: 1, Exhausted: workflow.ExhaustedPark}},
 		}, Transitions: []workflow.Transition{{From: ask, To: load}}}
-		_, err := s.engine.Publish(d)
+		_, err := s.engine.Publish(t.Context(), d)
 		require.NoError(t, err)
 		// An id may have no slash: those are of child runs.
 		waits, parked := workflow.RunID(strings.ReplaceAll(program+name, "/", "|")), workflow.RunID(strings.ReplaceAll("parked "+turned+name, "/", "|"))

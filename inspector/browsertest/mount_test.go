@@ -52,7 +52,7 @@ func TestBehindTwoProxies(t *testing.T) {
 	}})
 	d, err := workflow.ParseYAML([]byte(families))
 	require.NoError(t, err)
-	_, err = inside.engine.Publish(d)
+	_, err = inside.engine.Publish(t.Context(), d)
 	require.NoError(t, err)
 	inside.start(t, "family", "family", map[string]any{"customer": "Ada", "amount": 9000})
 	inside.await(t, "family", workflow.EventSubworkflowStarted, 1)

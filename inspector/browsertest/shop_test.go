@@ -95,7 +95,7 @@ func openShop(t *testing.T, o inspector.Options) *shop {
 	for _, text := range []string{orders, imports} {
 		d, err := workflow.ParseYAML([]byte(text))
 		require.NoError(t, err)
-		_, err = s.engine.Publish(d)
+		_, err = s.engine.Publish(t.Context(), d)
 		require.NoError(t, err)
 	}
 	s.start(t, "approval", "order", map[string]any{"customer": hostile, "amount": 9000})

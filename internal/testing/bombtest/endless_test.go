@@ -223,7 +223,7 @@ func TestRecursions(t *testing.T) {
 	for name, yamls := range recursions() {
 		w := open(t)
 		for _, yaml := range yamls {
-			_, err := w.Publish(define(t, "%s", yaml))
+			_, err := w.Publish(t.Context(), define(t, "%s", yaml))
 			require.NoError(t, err)
 		}
 		require.NoError(t, w.Start(t.Context(), workflow.Run{ID: "root", Workflow: name}, nil))

@@ -203,7 +203,7 @@ func TestInterference(t *testing.T) {
 // how many bombs there were.
 func compare(t *testing.T, bomb family, rounds int, length time.Duration) (idle, busy time.Duration, bombs int) {
 	w := open(t)
-	_, err := w.Publish(define(t, "{name: wide, start: a, nodes: [{id: a}, {id: b, subworkflow: {name: wide}}], transitions: [{from: a, to: b, spawnCount: 3}]}"))
+	_, err := w.Publish(t.Context(), define(t, "{name: wide, start: a, nodes: [{id: a}, {id: b, subworkflow: {name: wide}}], transitions: [{from: a, to: b, spawnCount: 3}]}"))
 	require.NoError(t, err)
 	require.NoError(t, w.Start(t.Context(), workflow.Run{ID: "patched", Definition: define(t, waiting, "")}, nil))
 	l := &load{w: w, d: define(t, chain)}

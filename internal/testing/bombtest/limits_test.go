@@ -204,7 +204,7 @@ func decisions(n int) any { return count((n - 5) / 2) }
 // cannot.
 func TestNodesAndRunsBeyondALimit(t *testing.T) {
 	w, c, level := open(t), tally{}, harness.CurrentLevel()
-	_, err := w.Publish(define(t, "{name: leaf, start: a, nodes: [{id: a}]}"))
+	_, err := w.Publish(t.Context(), define(t, "{name: leaf, start: a, nodes: [{id: a}]}"))
 	require.NoError(t, err)
 	for _, b := range bounds() {
 		if b.slow && level < harness.Release || b.most >= 10_000 && level < harness.Gate {
@@ -249,7 +249,7 @@ func (w *world) bounded(b bound, n int) workflow.Outcome {
 	d := define(w.t, b.yaml, b.limits)
 	d.Version = 1 + w.next%math.MaxInt32
 	if d.Name == "self" {
-		_, err := w.Publish(d)
+		_, err := w.Publish(w.t.Context(), d)
 		require.NoError(w.t, err)
 	}
 	return w.end(d, b.input(n), b.gives(n))

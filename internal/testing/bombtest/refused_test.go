@@ -246,7 +246,7 @@ func TestDefinitionsBeyondALimit(t *testing.T) {
 			c.tried++
 			d := s.make(n)
 			d.Version = n
-			_, err := w.Publish(d)
+			_, err := w.Publish(t.Context(), d)
 			if n <= s.most {
 				require.NoError(t, err, "%s %d", name, n)
 				c.taken++

@@ -46,7 +46,7 @@ func TestClient(t *testing.T) {
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
 	d, err := workflow.ParseYAML([]byte(order))
 	require.NoError(t, err)
-	_, err = e.Publish(d)
+	_, err = e.Publish(t.Context(), d)
 	require.NoError(t, err)
 	whoever := func(*http.Request) (string, api.Rights, error) { return "ann", api.View | api.Values | api.Act, nil }
 	server := httptest.NewServer(http.StripPrefix("/pawl", api.Handler(e, api.Options{Identify: whoever})))

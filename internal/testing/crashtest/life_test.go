@@ -104,7 +104,7 @@ func (l *life) do(ctx context.Context, engine *pawl.Engine) error {
 	for _, file := range l.calls {
 		def, err := witness.Definition(file)
 		if err == nil {
-			_, err = engine.Publish(def)
+			_, err = engine.Publish(ctx, def)
 		}
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", file, err)

@@ -30,7 +30,7 @@ func TestBackupsEqualOneCommit(t *testing.T) {
 	p := newTroupe()
 	e, err := pawl.Open(ctx, filepath.Join(base, "live"), pawl.Options{Executor: p})
 	require.NoError(t, err)
-	_, err = e.Publish(witness.MustParse(workYAML))
+	_, err = e.Publish(t.Context(), witness.MustParse(workYAML))
 	require.NoError(t, err)
 	ids := []workflow.RunID{"a", "b", "c"}
 	for _, id := range ids {

@@ -168,7 +168,7 @@ func (s *scene) firstLife(ctx context.Context, t *testing.T, path string) {
 	e, err := pawl.Open(ctx, path, pawl.Options{Executor: p, IdleAfter: time.Hour})
 	require.NoError(t, err)
 	for _, text := range []string{workYAML, askYAML, deadYAML} {
-		_, err := e.Publish(witness.MustParse(text))
+		_, err := e.Publish(t.Context(), witness.MustParse(text))
 		require.NoError(t, err)
 	}
 	_, err = e.Once(ctx, "paid", func(context.Context) (any, error) { return map[string]any{"amount": 12345}, nil })

@@ -141,7 +141,7 @@ func (h *host) do(ctx context.Context, engine *pawl.Engine) error {
 		def, err := witness.Definition(file)
 		if err == nil {
 			err = h.retry(ctx, "publish", func() error {
-				_, err := engine.Publish(def)
+				_, err := engine.Publish(ctx, def)
 				return err
 			})
 		}

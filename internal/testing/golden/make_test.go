@@ -72,7 +72,7 @@ func fill(ctx context.Context, e *pawl.Engine) error {
 		return err
 	}
 	for _, d := range all {
-		if _, err := e.Publish(d); err != nil {
+		if _, err := e.Publish(ctx, d); err != nil {
 			return err
 		}
 	}

@@ -299,7 +299,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Pause":            e.Pause(ctx, "a"),
 		"PreviewPurge":     first(e.PreviewPurge(ctx, "a")),
 		"PreviewPublish":   previewError(e.PreviewPublish(ctx, kindOf)),
-		"Publish":          first(e.Publish(kindOf)),
+		"Publish":          first(e.Publish(ctx, kindOf)),
 		"Published":        first(e.Published(ctx, "kinds", 0)),
 		"Purge":            e.Purge(ctx, "a"),
 		"PurgeEnded":       first(e.PurgeEnded(ctx, pawl.Retention{Age: time.Hour})),

@@ -150,7 +150,7 @@ func (w *world) open() error {
 	w.mu.Unlock()
 	for _, family := range w.families {
 		for _, g := range family {
-			if _, err := engine.Publish(g.Definition); err != nil {
+			if _, err := engine.Publish(w.ctx, g.Definition); err != nil {
 				return fmt.Errorf("publish %s: %w", g.Definition.Name, err)
 			}
 		}

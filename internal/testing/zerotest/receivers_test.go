@@ -83,7 +83,7 @@ func engine(t *testing.T) *pawl.Engine {
 	t.Cleanup(func() { require.NoError(t, e.Close(context.Background())) })
 	d, err := workflow.ParseYAML([]byte(definition))
 	require.NoError(t, err)
-	_, err = e.Publish(d)
+	_, err = e.Publish(t.Context(), d)
 	require.NoError(t, err)
 	for _, id := range []workflow.RunID{liveRun, endedRun} {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Workflow: "work"}, map[string]any{"v": 1}))
