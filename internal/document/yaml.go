@@ -3,11 +3,13 @@ package document
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -100,12 +102,43 @@ func nextDocument(decoder *yaml.Decoder, data []byte) (*yaml.Node, error) {
 	e := &SyntaxError{Line: 1, Message: err.Error(), Err: err}
 	if m := yamlLine.FindStringSubmatch(e.Message); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
-		e.Line, e.Message = max(e.Line, 1), e.Message[len(m[0]):]
+		e.Message = e.Message[len(m[0]):]
+		if e.Line > 0 && strings.HasPrefix(e.Message, "did not find expected ") { // the parser's lines count from 0
+			e.Line = min(e.Line+1, 1+bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")))
+		}
+		e.Line = max(e.Line, 1)
+	}
+	if strings.Contains(e.Message, "expected ',' or ") {
+		explainQuestion(e, data)
 	}
 	if strings.Contains(e.Message, "cannot start any token") || strings.Contains(e.Message, "tab character") {
 		explainTab(e, data)
 	}
 	return nil, e
+}
+
+// questioned is a plain text with a question mark within {} or [], where YAML 1.1, which the library reads, takes that for
+// the beginning of a key.
+var questioned = regexp.MustCompile(`[\[{].*?(?:[\[{,]|:\s)\s*([^\s'"\[\]{},:?][^'"\[\]{},:]*\?[^'"\[\]{},]*)`)
+
+// questionedFirst is one right behind the { or [.
+var questionedFirst = regexp.MustCompile(`[\[{]\s*([^\s'"\[\]{},:?][^'"\[\]{},:]*\?[^'"\[\]{},]*)`)
+
+// explainQuestion says that a text needs quotes, where the line that cannot be read has one with a question mark.
+func explainQuestion(e *SyntaxError, data []byte) {
+	lines := bytes.Split(data, []byte("\n"))
+	if e.Line > len(lines) {
+		return
+	}
+	line := lines[e.Line-1]
+	for _, r := range []*regexp.Regexp{questionedFirst, questioned} {
+		if m := r.FindSubmatchIndex(line); m != nil {
+			text := string(bytes.TrimSpace(line[m[2]:m[3]]))
+			e.Column = 1 + utf8.RuneCount(line[:m[2]])
+			e.Message = fmt.Sprintf("a text with a question mark needs quotes within {} and []: %q", value.Shorten(text, maxTag))
+			return
+		}
+	}
 }
 
 // explainTab says that a line that cannot be read, or the one after it, is indented

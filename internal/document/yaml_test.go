@@ -46,3 +46,27 @@ func TestLongTagsAreNotRepeated(t *testing.T) {
 		}
 	}
 }
+
+// The line of an error is that of the text, and a question mark that the library cannot read is told.
+func TestWhereItCannotBeRead(t *testing.T) {
+	for text, want := range map[string]SyntaxError{
+		"x: 1\na:\n  - {id: a, message: ok?, quorum: 2}\n": {Line: 3, Column: 22, Message: `a text with a question mark needs quotes within {} and []: "ok?"`},
+		"x: 1\na: [ok?]\n":                    {Line: 2, Column: 5, Message: `a text with a question mark needs quotes within {} and []: "ok?"`},
+		"x: 1\na: {b: is it so? yes, c: 1}\n": {Line: 2, Column: 8, Message: `a text with a question mark needs quotes within {} and []: "is it so? yes"`},
+		"x: 1\na: [1, 2\nb: 3\n":              {Line: 2, Message: "did not find expected ',' or ']'"},
+		"a: [\nb: 1\n":                        {Line: 2, Message: "did not find expected ',' or ']'"},
+		"a: [\n":                              {Line: 1, Message: "did not find expected node content"},
+		"x: 1\n- a\n":                         {Line: 2, Message: "did not find expected key"},
+		"x: 1\n  y: 2\n":                      {Line: 2, Message: "mapping values are not allowed in this context"},
+	} {
+		_, err := Reader{Noun: "definition", Depth: 20}.ReadYAML([]byte(text))
+		var at *SyntaxError
+		require.ErrorAs(t, err, &at, text)
+		at.Err = nil
+		require.Equal(t, want, *at, text)
+	}
+	for _, text := range []string{"a: {b: \"ok?\"}", "a: ok?\nb: 1", "a: {b: 'is it? yes', c: [1]}"} {
+		_, err := Reader{Noun: "definition", Depth: 20}.ReadYAML([]byte(text))
+		require.NoError(t, err, text)
+	}
+}
