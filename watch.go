@@ -37,7 +37,7 @@ type RunChange struct {
 	// Purged says that the run was purged: it is in no list any more, and its id is free. At is
 	// when; the other fields say how it stood.
 	Purged bool `json:"purged,omitzero"`
-	// Lost says that there were changes which nobody will be told; all other fields are zero.
+	// Lost says that there were changes which nobody will be told. At is when that was told; all other fields are zero.
 	// List the runs now: no change is missing that is committed after the list has begun.
 	Lost bool `json:"lost,omitzero"`
 }
@@ -346,7 +346,7 @@ func (w *runWatch) takeChange() (c RunChange, ok, closed bool) {
 	switch {
 	case w.lost:
 		w.lost = false
-		return RunChange{Lost: true}, true, false
+		return RunChange{At: time.Now().UTC().Truncate(time.Millisecond), Lost: true}, true, false
 	case len(w.order) == 0:
 		return RunChange{}, false, w.closed
 	}

@@ -43,7 +43,7 @@ func TestChangesThatWait(t *testing.T) {
 	put(0, 5)
 	c, ok, _ := w.takeChange()
 	require.True(t, ok)
-	require.Equal(t, RunChange{Lost: true}, c)
+	require.Equal(t, RunChange{At: c.At, Lost: true}, c)
 	put(0, 6)
 	all := runWatches{}
 	require.NoError(t, all.addWatch(w))
@@ -51,7 +51,7 @@ func TestChangesThatWait(t *testing.T) {
 	all.tellCommit(nil, make([]decision.Record, 1), ErrUnknown)
 	c, ok, _ = w.takeChange()
 	require.True(t, ok)
-	require.Equal(t, RunChange{Lost: true}, c)
+	require.Equal(t, RunChange{At: c.At, Lost: true}, c)
 	put(0, 6)
 	w.closeWatch()
 	c, ok, _ = w.takeChange()

@@ -32,7 +32,8 @@ func watching(t testing.TB, ctx context.Context, e *pawl.Engine, f pawl.WatchFil
 	}
 	c, err := next()
 	require.NoError(t, err)
-	require.Equal(t, pawl.RunChange{Lost: true}, c)
+	require.False(t, c.At.IsZero(), "when it was told")
+	require.Equal(t, pawl.RunChange{At: c.At, Lost: true}, c)
 	return next, stop
 }
 
