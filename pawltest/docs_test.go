@@ -28,8 +28,8 @@ func TestBlocksOfPages(t *testing.T) {
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		for _, m := range yamlBlock.FindAllStringSubmatch(string(text), -1) {
-			switch block := m[1]; {
+		for _, m := range yamlBlock.FindAllStringSubmatchIndex(string(text), -1) {
+			switch block := string(text[m[2]:m[3]]); {
 			case strings.HasPrefix(block, "scenario:"):
 				scenarios += playBlock(t, page, block)
 			case strings.Contains(block, "\nnodes:"):
@@ -38,6 +38,8 @@ func TestBlocksOfPages(t *testing.T) {
 				if assert.NoError(t, err, "%s:\n%s", page, block) {
 					assert.NoError(t, def.Validate(), "%s:\n%s", page, block)
 				}
+			default: // a part of a file, which TestQuotedFiles of internal/lint finds there
+				assert.True(t, strings.HasSuffix(string(text[:m[0]]), " -->"), "%s: neither a scenario nor a definition nor quoted:\n%s", page, block)
 			}
 		}
 	}
