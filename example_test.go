@@ -134,6 +134,56 @@ nodes: [{id: flaky, task: flaky, retry: {maxAttempts: 1, exhausted: park}, outpu
 	// completed the operator <nil>
 }
 
+// A run that failed goes on from the failed node as another run. SentAgain tells, before and afterwards, which tasks are
+// sent again beside this node: those that were out when the run ended.
+func ExampleEngine_Rerun() {
+	ctx := context.Background()
+	reserved := make(chan struct{})
+	var fixed atomic.Bool
+	engine, done := example(pawl.Handlers{
+		"charge": func(context.Context, pawl.Task) (any, error) {
+			<-reserved
+			if !fixed.Load() {
+				return nil, pawl.Permanent(errors.New("no card"))
+			}
+			return nil, nil
+		},
+		"reserve": func(ctx context.Context, _ pawl.Task) (any, error) {
+			if !fixed.Load() {
+				close(reserved)
+				<-ctx.Done() // the run fails before it is done
+			}
+			return nil, ctx.Err()
+		},
+	})
+	defer done()
+	def := parse(`
+name: order
+start: both
+nodes: [{id: both}, {id: charge, task: charge}, {id: reserve, task: reserve}]
+transitions: [{from: both, to: charge}, {from: both, to: reserve}]
+`)
+	out, err := engine.Run(ctx, workflow.Run{ID: "order", Definition: def}, nil)
+	check(err)
+	fmt.Println(out.Err())
+	fixed.Store(true)
+
+	failed := pawl.Target{Run: "order", Node: "charge"}
+	trial, err := engine.SimulateRerun(ctx, failed, "order-2", pawl.ForkOptions{})
+	check(err)
+	fmt.Println("would send again:", trial.SentAgain())
+	check(engine.Rerun(ctx, failed, "order-2", pawl.ForkOptions{}))
+	sent, err := engine.SentAgain(ctx, "order-2")
+	fmt.Println("has sent again:", sent, err)
+	out, err = engine.Wait(ctx, "order-2")
+	fmt.Println(out.Status, err)
+	// Output:
+	// run "order" failed: error at node "charge" (t2): no card
+	// would send again: [reserve]
+	// has sent again: [reserve] <nil>
+	// completed <nil>
+}
+
 // The journal holds every message and what was decided.
 func ExampleEngine_Journal() {
 	ctx := context.Background()
