@@ -31,6 +31,25 @@ func TestFormatPage(t *testing.T) {
 	}
 }
 
+// Each column has its explanation in file.sql, to which the page leads.
+func TestColumnsAreExplained(t *testing.T) {
+	table, column := "", regexp.MustCompile(`^  ([a-z]+)\s+(INTEGER|TEXT|BLOB)\b`)
+	explained := map[string]int{}
+	for line := range strings.Lines(fileSchema) {
+		if name, ok := strings.CutPrefix(line, "CREATE TABLE "); ok {
+			table, _, _ = strings.Cut(name, " ")
+		}
+		if c := column.FindStringSubmatch(line); c != nil {
+			_, text, _ := strings.Cut(line, " -- ")
+			require.NotEmpty(t, strings.TrimSpace(text), "%s.%s", table, c[1])
+			explained[table]++
+		}
+	}
+	for _, x := range allTables {
+		require.Equal(t, x.columns, explained[x.name], x.name)
+	}
+}
+
 // The schema of a file leads to that page, and says which tables have no rows, in less than a page.
 func TestSchemaLeadsToThePage(t *testing.T) {
 	data, err := new(Builder).Build(nil, func(to Target) error { return nil })
