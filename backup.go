@@ -20,6 +20,10 @@ type BackupInfo = store.BackupInfo
 // folder with .partial- in its name may be left beside it, which Open refuses with
 // ErrCorrupt as long as anything is missing in it.
 //
+// A backup that was cut off begins anew: the next one is of a later moment, and what is left of the earlier one is
+// perhaps not durable, since the files are synced together at the end. The copy that [Engine.Follow] keeps goes on
+// where it was.
+//
 // Commits wait for a few pages of the index at a time to be copied. Old files of
 // runs are removed only when the backup has ended, so that it needs some room in
 // the directory too. Blobs are copied unless Options.Blobs keeps them elsewhere.
