@@ -38,6 +38,27 @@ start: a
 nodes: [{id: a, task: work, retry: {maxAttempts: 3}, output: {output.a: result}}]
 `
 
+// A task says when it was dispatched and when its handler was called.
+func TestTasksTellTheirInstants(t *testing.T) {
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		seen := make(chan pawl.Task, 1)
+		before := time.Now().Truncate(time.Millisecond)
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil))
+		defer workOver(t, over, "ann", 1, pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+			seen <- task
+			return nil, nil
+		}})()
+		task, now := <-seen, time.Now()
+		require.False(t, task.DispatchedAt.Before(before), "%v is before %v", task.DispatchedAt, before)
+		require.False(t, task.BeganAt.Before(task.DispatchedAt), "%v is before %v", task.BeganAt, task.DispatchedAt)
+		require.False(t, task.BeganAt.After(now), "%v is after %v", task.BeganAt, now)
+		_, err := engine.Wait(t.Context(), "r")
+		require.NoError(t, err)
+	})
+}
+
 // Errors, Snooze, panics and permanent failures are those of a handler in the engine's process.
 func TestWhatHandlersReturn(t *testing.T) {
 	onEach(t, func(t *testing.T, over transport) {
