@@ -43,7 +43,7 @@ func (e *Engine) Do(ctx context.Context, run workflow.RunID, a Act) error {
 	if a == nil || reflect.TypeOf(a).Kind() == reflect.Pointer {
 		return errNoAct
 	}
-	return a.doTo(ctx, &deed{engine: e, copied: simulationOf(ctx), run: run, by: by})
+	return a.doTo(ctx, &deed{engine: e, run: run, by: by})
 }
 
 // Do tries an act on the copy, with the answer that the run would give.
@@ -118,13 +118,12 @@ func (d *deed) status(ctx context.Context) (workflow.RunStatus, error) {
 // somebody names who it was, and so do those of its children.
 type Cancel struct {
 	Reason string `json:"-"` // that of [Because], if this is empty
-
-	ended bool // one that has ended otherwise is no error
+	Ended  bool   `json:"-"` // one that has ended otherwise is no error, so that the act may be repeated whatever becomes of the run
 }
 
 // Cancel does a [Cancel], and takes a run that has ended for cancelled, however it has ended.
 func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
-	return e.Do(ctx, id, Cancel{Reason: reason, ended: true})
+	return e.Do(ctx, id, Cancel{Reason: reason, Ended: true})
 }
 
 func (a Cancel) doTo(ctx context.Context, d *deed) error {
@@ -132,7 +131,7 @@ func (a Cancel) doTo(ctx context.Context, d *deed) error {
 	if d.by != (state.Act{}) {
 		d.by.Reason = reason
 	}
-	if err := d.submitMessage(ctx, state.Cancel{Reason: reason, Act: d.by}); err != nil || a.ended {
+	if err := d.submitMessage(ctx, state.Cancel{Reason: reason, Act: d.by}); err != nil || a.Ended {
 		return err
 	}
 	// The run may have ended between the look of somebody and the act: to say that it is done would not be true.

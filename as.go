@@ -63,7 +63,7 @@ func withAct(ctx context.Context, set func(*claim)) context.Context {
 // actOf returns who calls, and why, if the engine can be used. The context may be that of
 // a simulation.
 func (e *Engine) actOf(ctx context.Context) (state.Act, error) {
-	if err := e.checkOpened(ctx); err != nil {
+	if err := e.checkUsable(ctx); err != nil {
 		return state.Act{}, err
 	}
 	c, _ := ctx.Value(claimKey{}).(claim)

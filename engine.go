@@ -306,22 +306,13 @@ func (e *Engine) recoverRuns() error {
 var errNoContext = fmt.Errorf("%w: the context is nil", ErrInvalid)
 
 // checkUsable returns an error if the engine does not come from Open, if there is no
-// context, or if it is that of a simulation: of all calls, only those that change a run
-// can be simulated.
+// context, or if it is that of a task which a simulation performs.
 func (e *Engine) checkUsable(ctx context.Context) error {
-	if err := e.checkOpened(ctx); err != nil {
-		return err
-	}
-	return refuseSimulation(ctx)
-}
-
-// checkOpened is checkUsable for calls that can be simulated.
-func (e *Engine) checkOpened(ctx context.Context) error {
 	switch {
 	case e == nil || e.dir == nil:
 		return fmt.Errorf("%w: it was never opened", ErrClosed)
 	case ctx == nil:
 		return errNoContext
 	}
-	return nil
+	return refusePlayed(ctx)
 }

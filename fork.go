@@ -168,7 +168,7 @@ func (e *Engine) prepareFork(ctx context.Context, newID workflow.RunID, t Target
 	if m.Act, err = e.actOf(ctx); err != nil {
 		return m, err
 	}
-	if err := errors.Join(refuseSimulation(ctx), checkRunID(newID)); err != nil {
+	if err := checkRunID(newID); err != nil {
 		return m, err
 	}
 	if t.Run == newID {

@@ -40,12 +40,6 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if sim := simulationOf(ctx); sim != nil && b == nil {
-		return sim.takeMessage(id, m)
-	}
-	if err := refuseSimulation(ctx); err != nil {
-		return err
-	}
 	// The actor may end, being idle or broken, between being acquired and taking the message,
 	// or fail because the one who started it wanted a run that did not exist. In both cases the
 	// message was not taken, and a new actor is asked.

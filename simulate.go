@@ -19,12 +19,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Simulation is a copy of a run in memory, on which calls of the engine are tried:
+// A Simulation is a copy of a run in memory, on which acts are tried:
 // what would come of them is decided by the planner that decides for the run itself, and
 // nothing is written, sent or dispatched.
 //
 //	sim, err := engine.Simulate(ctx, "order-42")
-//	err = engine.Vote(sim.Context(ctx), pawl.Target{Run: "order-42", Node: "approve"}, ballot)
+//	err = sim.Do(ctx, pawl.Vote{Target: pawl.Target{Node: "approve"}, By: "ann", Approved: true})
 //	for _, step := range sim.Steps() {
 //		fmt.Println(step.Record.Decisions)
 //	}
@@ -110,31 +110,15 @@ func (e *Engine) SimulateAt(ctx context.Context, id workflow.RunID, record int64
 	return &Simulation{engine: e, head: h, state: s, now: source.Records[record-1].At}, nil
 }
 
-type simulationKey struct{}
+// A playedKey marks the contexts of tasks that a simulation performs.
+type playedKey struct{}
 
-// Context returns a context in which the calls of the engine that change a run change the
-// copy alone, with the answers that the run would give: Cancel, Complete, Fail, Retry,
-// Skip, Pause, Resume, Signal, Vote, CancelNodes, AddBranch, CloseGroup and Patch. Any other
-// call of the engine, and one about another run, fails with ErrInvalid.
-func (s *Simulation) Context(ctx context.Context) context.Context {
-	if ctx == nil {
-		return nil // which the call refuses
+// refusePlayed returns an error for a call in the context of a task that a simulation performs: nothing is written there.
+func refusePlayed(ctx context.Context) error {
+	if played, _ := ctx.Value(playedKey{}).(bool); played {
+		return fmt.Errorf("%w: the task is performed in a simulation, in which the engine does nothing", ErrInvalid)
 	}
-	return context.WithValue(ctx, simulationKey{}, s)
-}
-
-// simulationOf returns the simulation that a context is of, nil if it is of none.
-func simulationOf(ctx context.Context) *Simulation {
-	s, _ := ctx.Value(simulationKey{}).(*Simulation)
-	return s
-}
-
-// refuseSimulation returns an error for a call that cannot be simulated.
-func refuseSimulation(ctx context.Context) error {
-	if simulationOf(ctx) == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: the context is that of a simulation, and this call cannot be simulated", ErrInvalid)
+	return nil
 }
 
 // takeMessage plans a message on the copy.
@@ -160,7 +144,7 @@ func (s *Simulation) checkRun(id workflow.RunID) error {
 	case id == s.head.Run, id == s.state.Run: // which differ in a fork before it was one
 		return nil
 	}
-	return fmt.Errorf("%w: the context is that of a simulation of run %q, not of %q", ErrInvalid, string(s.head.Run), string(id))
+	return fmt.Errorf("%w: the simulation is of run %q, not of %q", ErrInvalid, string(s.head.Run), string(id))
 }
 
 // planMessage adds a step, unless the message changes nothing.
@@ -271,7 +255,7 @@ func (s *Simulation) performTask(ctx context.Context, x Executor, t *dispatch.Ta
 		}
 	}()
 	task := s.engine.executorTask(t).WithServices(simulatedServices{s.engine})
-	output, err := x.Execute(s.Context(ctx), task)
+	output, err := x.Execute(context.WithValue(ctx, playedKey{}, true), task)
 	if errors.Is(err, ErrPending) {
 		return nil
 	}
@@ -301,17 +285,12 @@ func (simulatedServices) Put(context.Context, Task, io.Reader, string) (blob.Ref
 
 // Open implements TaskServices.
 func (s simulatedServices) Open(ctx context.Context, _ Task, ref blob.Ref) (io.ReadCloser, error) {
-	return s.engine.OpenBlob(withoutSimulation(ctx), ref)
+	return s.engine.OpenBlob(context.WithValue(ctx, playedKey{}, false), ref)
 }
 
 // Once implements TaskServices.
 func (simulatedServices) Once(context.Context, Task, string, func(context.Context) (any, error)) (any, error) {
 	return nil, errSimulated
-}
-
-// withoutSimulation returns a context in which calls are those of the engine again.
-func withoutSimulation(ctx context.Context) context.Context {
-	return context.WithValue(ctx, simulationKey{}, (*Simulation)(nil))
 }
 
 // dispatchedTasks returns the tasks that are dispatched and not in skipped.

@@ -50,7 +50,7 @@ func TestSimulateAt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, revision)
 		require.Equal(t, "ship", d.Nodes[2].Task)
-		require.NoError(t, e.Complete(sim.Context(t.Context()), key, map[string]any{"score": 0.99}))
+		require.NoError(t, sim.Do(t.Context(), pawl.Complete{Key: key, Output: map[string]any{"score": 0.99}}))
 		require.Equal(t, workflow.NodeID("ship"), sim.Overview().Nodes[1].Node)
 
 		for _, none := range []int64{-1, 0, now.Seq + 1} {
@@ -63,24 +63,20 @@ func TestSimulateAt(t *testing.T) {
 	})
 }
 
-// A copy of a fork as of a record before that which made it is of the run that was forked, and
-// takes calls about either.
+// A copy of a fork as of a record before that which made it is of the run that was forked.
 func TestSimulateAtBeforeAFork(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, chain)}, nil))
 	require.NoError(t, e.Fork(t.Context(), "a", "b", pawl.ForkOptions{}))
 	for _, record := range []int64{1, 2} {
-		for _, about := range []workflow.RunID{"b", sourceAt(record)} {
-			sim, err := e.SimulateAt(t.Context(), "b", record)
-			require.NoError(t, err)
-			s := sim.Snapshot()
-			require.Equal(t, sourceAt(record), s.Run)
-			require.Equal(t, record > 1, s.ForkedFrom.Run == "a")
-			require.NoError(t, e.Skip(sim.Context(t.Context()), pawl.Target{Run: about, Node: "a"}, nil))
-			require.NoError(t, e.Complete(sim.Context(t.Context()), sim.Snapshot().Tokens[1].Key, 7))
-			require.Equal(t, map[string]any{"b": int64(7)}, sim.Snapshot().Output)
-			require.ErrorIs(t, e.Pause(sim.Context(t.Context()), "c"), pawl.ErrInvalid)
-		}
+		sim, err := e.SimulateAt(t.Context(), "b", record)
+		require.NoError(t, err)
+		s := sim.Snapshot()
+		require.Equal(t, sourceAt(record), s.Run)
+		require.Equal(t, record > 1, s.ForkedFrom.Run == "a")
+		require.NoError(t, sim.Do(t.Context(), pawl.Skip{Target: pawl.Target{Node: "a"}}))
+		require.NoError(t, sim.Do(t.Context(), pawl.Complete{Key: sim.Snapshot().Tokens[1].Key, Output: 7}))
+		require.Equal(t, map[string]any{"b": int64(7)}, sim.Snapshot().Output)
 	}
 }
 

@@ -22,7 +22,7 @@ func (e *Engine) SimulateStart(ctx context.Context, run workflow.Run, input any)
 		return nil, err
 	}
 	defer release()
-	if err := errors.Join(refuseSimulation(ctx), ctx.Err()); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	switch err := e.startedBefore(ctx, run, b); {

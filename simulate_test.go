@@ -57,8 +57,8 @@ func TestSimulate(t *testing.T) {
 
 		sim, err := e.Simulate(t.Context(), "r")
 		require.NoError(t, err)
-		ctx := sim.Context(pawl.As(t.Context(), "ann"))
-		require.NoError(t, e.Complete(ctx, key, map[string]any{"score": 0.71}))
+		ctx := pawl.As(t.Context(), "ann")
+		require.NoError(t, sim.Do(ctx, pawl.Complete{Key: key, Output: map[string]any{"score": 0.71}}))
 		notes := sim.Steps()[0].Notes
 		require.Equal(t, []pawl.Note{{
 			Token: 1, Transition: "check->ship", Expression: "result.score > 0.8",
@@ -66,10 +66,11 @@ func TestSimulate(t *testing.T) {
 		}}, notes)
 		require.Positive(t, notes[0].Cost)
 
-		approve := pawl.Target{Run: "r", Node: "approve"}
-		require.NoError(t, e.Vote(ctx, approve, workflow.Ballot{Approved: true}))
-		require.ErrorIs(t, e.Vote(ctx, approve, workflow.Ballot{Approved: true}), pawl.ErrAlreadyVoted)
-		require.NoError(t, e.Vote(sim.Context(t.Context()), approve, workflow.Ballot{By: "bob", Approved: true}))
+		approve := pawl.Vote{Target: pawl.Target{Node: "approve"}, Approved: true}
+		require.NoError(t, sim.Do(ctx, approve))
+		require.ErrorIs(t, sim.Do(ctx, approve), pawl.ErrAlreadyVoted)
+		approve.By = "bob"
+		require.NoError(t, sim.Do(t.Context(), approve))
 		require.Len(t, sim.Steps(), 3)
 		require.Equal(t, workflow.NodeID("ship"), sim.Snapshot().Tokens[2].Node)
 		require.NoError(t, sim.Play(t.Context(), pawl.Handlers{"ship": func(ctx context.Context, task pawl.Task) (any, error) {
@@ -100,7 +101,7 @@ func TestSimulatedTime(t *testing.T) {
 		sim, err := e.Simulate(t.Context(), "r")
 		require.NoError(t, err)
 		began := sim.Now()
-		require.NoError(t, e.Fail(sim.Context(t.Context()), key, errors.New("busy")))
+		require.NoError(t, sim.Do(t.Context(), pawl.Fail{Key: key, Cause: errors.New("busy")}))
 		calls := 0
 		again := pawl.Handlers{"check": func(_ context.Context, task pawl.Task) (any, error) {
 			calls++
@@ -118,7 +119,7 @@ func TestSimulatedTime(t *testing.T) {
 		require.Equal(t, workflow.RunCompleted, end.Status)
 		require.Equal(t, workflow.NodeID("late"), end.Tokens[len(end.Tokens)-1].Node)
 		require.ErrorIs(t, sim.Elapse(-1), pawl.ErrInvalid)
-		require.ErrorIs(t, e.Signal(sim.Context(t.Context()), "r", workflow.Signal{Name: "x", Early: true}), pawl.ErrEnded)
+		require.ErrorIs(t, sim.Do(t.Context(), pawl.Signal{Name: "x", Early: true}), pawl.ErrEnded)
 	})
 }
 
@@ -128,17 +129,14 @@ func TestSimulatedPatch(t *testing.T) {
 	e, key := waiting(t)
 	sim, err := e.Simulate(t.Context(), "r")
 	require.NoError(t, err)
-	ctx := sim.Context(t.Context())
+	ctx := t.Context()
 	ops := []any{map[string]any{"op": "replace", "path": "/transitions/check->ship/condition", "value": "false"}}
-	revision, err := e.Patch(ctx, "r", pawl.Patch{Base: 1, Ops: ops})
-	require.NoError(t, err)
-	require.Equal(t, 2, revision)
-	_, err = e.Patch(ctx, "r", pawl.Patch{Base: 1, Ops: ops})
-	require.ErrorIs(t, err, pawl.ErrConflict)
+	require.NoError(t, sim.Do(ctx, pawl.Patch{Base: 1, Ops: ops}))
+	require.ErrorIs(t, sim.Do(ctx, pawl.Patch{Base: 1, Ops: ops}), pawl.ErrConflict)
 	require.Equal(t, 2, sim.Snapshot().Revision)
-	require.NoError(t, e.Complete(ctx, key, map[string]any{"score": 1}))
+	require.NoError(t, sim.Do(ctx, pawl.Complete{Key: key, Output: map[string]any{"score": 1}}))
 	require.Equal(t, workflow.NodeID("approve"), sim.Snapshot().Tokens[1].Node)
-	require.NoError(t, e.Cancel(ctx, "r", "tried enough"))
+	require.NoError(t, sim.Do(ctx, pawl.Cancel{Reason: "tried enough"}))
 	require.Equal(t, workflow.RunCancelled, sim.Snapshot().Status)
 
 	sim, err = e.Simulate(t.Context(), "r")
@@ -166,15 +164,28 @@ func TestWhy(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Whatever cannot be simulated is refused in the context of a simulation, and so is a call
-// about another run.
+// A task that a simulation performs cannot have the engine do anything, and a simulation takes acts that are none, or are about
+// another run, as little as the engine does.
 func TestRefusedInASimulation(t *testing.T) {
-	e, _ := waiting(t)
+	e, key := waiting(t)
 	_, err := e.Simulate(t.Context(), "nobody")
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 	sim, err := e.Simulate(t.Context(), "r")
 	require.NoError(t, err)
-	ctx := sim.Context(t.Context())
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "s", Definition: define(t, shop)}, map[string]any{"amount": 7}))
+	ofAnother, err := e.Inspect(t.Context(), "s")
+	require.NoError(t, err)
+	require.NotEmpty(t, ofAnother.Tokens[0].Key)
+	for _, act := range []pawl.Act{nil, (*pawl.Cancel)(nil), &pawl.Cancel{}, pawl.Complete{Key: ofAnother.Tokens[0].Key}, pawl.Elapse{Elapse: -1}} {
+		require.ErrorIs(t, sim.Do(t.Context(), act), pawl.ErrInvalid, "%T", act)
+	}
+	require.ErrorIs(t, e.Do(t.Context(), "r", pawl.Elapse{Elapse: time.Second}), pawl.ErrInvalid)
+	require.ErrorIs(t, e.Do(t.Context(), "s", pawl.Complete{Key: key}), pawl.ErrInvalid, "it is of another run")
+	var ctx context.Context
+	require.NoError(t, sim.Play(t.Context(), pawl.Handlers{"*": func(of context.Context, _ pawl.Task) (any, error) {
+		ctx = of
+		return nil, pawl.ErrPending
+	}}))
 	run := workflow.Run{ID: "s", Definition: define(t, shop)}
 	for name, call := range map[string]func() error{
 		"Start":      func() error { return e.Start(ctx, run, nil) },
@@ -185,7 +196,8 @@ func TestRefusedInASimulation(t *testing.T) {
 		"Purge":      func() error { return e.Purge(ctx, "r") },
 		"Fork":       func() error { return e.Fork(ctx, "r", "f", pawl.ForkOptions{}) },
 		"RetryAll":   func() error { _, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{}); return err },
-		"another":    func() error { return e.Pause(ctx, "s") },
+		"Pause":      func() error { return e.Pause(ctx, "r") },
+		"Do":         func() error { return sim.Do(ctx, pawl.Pause{}) },
 		"Close":      func() error { return e.Close(ctx) },
 		"EndChild":   func() error { return sim.EndChild(pawl.Target{Run: "r", Node: "check"}, workflow.Outcome{}) },
 		"before":     func() error { _, err := e.PurgeBefore(ctx, time.Now()); return err },
@@ -246,7 +258,7 @@ transitions:
 	if err != nil {
 		panic(err)
 	}
-	err = e.Vote(sim.Context(ctx), pawl.Target{Run: "order-42", Node: "approve"}, workflow.Ballot{By: "ann", Approved: true})
+	err = sim.Do(ctx, pawl.Vote{Target: pawl.Target{Node: "approve"}, By: "ann", Approved: true})
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -21,79 +22,54 @@ var errAct = errors.New("the form is not complete")
 
 // An act is one kind of change that a page can ask for.
 //
-// options names the fields of the form that the act has besides who and why; "" is none. perform does it for one target, with the name and
-// the reason in its context. The same perform is called on a copy of the run to show what would come of it, so it must do all by the engine
-// and ctx alone.
+// Its words are those of the act on runs, but for the two answers of a vote and a fork. options names the fields of the form that the act has
+// besides who and why; "" is none. makeAct makes the act of what a reader has filled in, without its target; a fork, which makes a run, has none.
 type act struct {
-	name    string // in addresses
-	title   string // what the reader is about to do
-	past    string // what was done
-	danger  bool
-	define  bool   // it takes the right Define as well
+	acts.Verb
 	ofAll   string // what it can be done to all of: runs, letters or approvals, as the parameter all has it; "" is none
 	options string // what else is asked: input, output, signal, fork, patch
-	perform func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error
+	makeAct func(f *actForm) pawl.Act
 }
 
-// acts are all that a page can ask for.
+// pageActs are all that a page can ask for.
 // actOf finds them by name. The order is that of the links to what is done to all runs of a list.
-var acts = []act{
-	{name: "retry", ofAll: allOfLetters, title: "Retry", past: "retried", options: "input", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return e.Retry(ctx, t, pawl.RetryOptions{Input: f.input})
-	}},
-	{name: "skip", ofAll: allOfLetters, title: "Skip", past: "skipped", options: "output", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return e.Skip(ctx, t, f.value)
-	}},
-	{name: "approve", ofAll: allOfApprovals, title: "Approve", past: "approved", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return e.Vote(ctx, t, workflow.Ballot{Approved: true, By: f.By, Comment: f.Reason})
-	}},
-	{name: "reject", ofAll: allOfApprovals, title: "Reject", past: "rejected", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return e.Vote(ctx, t, workflow.Ballot{By: f.By, Comment: f.Reason})
-	}},
-	{name: "cancel", ofAll: allOfRuns, title: "Cancel", past: "cancelled", danger: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return cancelRun(ctx, e, t.Run, f)
-	}},
-	{name: "pause", ofAll: allOfRuns, title: "Pause", past: "paused", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
-		return e.Pause(ctx, t.Run)
-	}},
-	{name: "resume", ofAll: allOfRuns, title: "Resume", past: "resumed", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, _ *actForm) error {
-		return e.Resume(ctx, t.Run)
-	}},
-	{name: "signal", ofAll: allOfRuns, title: "Send a signal to", past: "signalled", options: "signal", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return e.Signal(ctx, t.Run, workflow.Signal{Name: f.Name, ID: f.Sender, Payload: f.value})
-	}},
-	{name: "fork", title: "Fork", past: "this is the new run", options: "fork", perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		return e.Fork(ctx, t.Run, workflow.RunID(f.Name), pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
-	}},
-	{name: "patch", title: "Patch", past: "patched", options: "patch", define: true, perform: func(ctx context.Context, e *pawl.Engine, t pawl.Target, f *actForm) error {
-		ops, _ := f.value.([]any) // as checkForm wants it
-		_, err := e.Patch(ctx, t.Run, pawl.Patch{Base: int(f.At), Ops: ops})
-		return err
-	}},
+func pageActs() []act {
+	return []act{
+		{verbNamed("retry"), allOfLetters, "input", func(f *actForm) pawl.Act { return pawl.Retry{Input: f.input} }},
+		{verbNamed("skip"), allOfLetters, "output", func(f *actForm) pawl.Act { return pawl.Skip{Output: f.value} }},
+		{acts.Verb{Name: "approve", Title: "Approve", Past: "approved"}, allOfApprovals, "", func(f *actForm) pawl.Act { return pawl.Vote{Approved: true, By: f.By, Comment: f.Reason} }},
+		{acts.Verb{Name: "reject", Title: "Reject", Past: "rejected", Danger: true}, allOfApprovals, "", func(f *actForm) pawl.Act { return pawl.Vote{By: f.By, Comment: f.Reason} }},
+		{verbNamed("cancel"), allOfRuns, "", func(*actForm) pawl.Act { return pawl.Cancel{} }},
+		{verbNamed("pause"), allOfRuns, "", func(*actForm) pawl.Act { return pawl.Pause{} }},
+		{verbNamed("resume"), allOfRuns, "", func(*actForm) pawl.Act { return pawl.Resume{} }},
+		{verbNamed("signal"), allOfRuns, "signal", func(f *actForm) pawl.Act { return pawl.Signal{Name: f.Name, ID: f.Sender, Payload: f.value} }},
+		{acts.Verb{Name: "fork", Title: "Fork", Past: "this is the new run"}, "", "fork", nil},
+		{verbNamed("patch"), "", "patch", func(f *actForm) pawl.Act {
+			ops, _ := f.value.([]any) // as checkForm wants it
+			return pawl.Patch{Base: int(f.At), Ops: ops}
+		}},
+	}
 }
 
-// cancelRun cancels a run. For the engine it is no error that the run has ended: whoever asks here is told so, unless it was cancelled.
-//
-// A run may end between the page that asks and the form that comes back: to say that it is done would be a lie.
-func cancelRun(ctx context.Context, e *pawl.Engine, id workflow.RunID, f *actForm) error {
-	if err := e.Cancel(ctx, id, f.Reason); err != nil {
-		return err
+// verbNamed returns a row of the table of acts.
+func verbNamed(name string) acts.Verb {
+	v, _ := acts.Named(name)
+	return v
+}
+
+// performAt does the act of a form to one target.
+func (f *actForm) performAt(ctx context.Context, e *pawl.Engine, t pawl.Target) error {
+	if f.act.makeAct == nil {
+		return e.Fork(ctx, t.Run, workflow.RunID(f.Name), pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
 	}
-	now, err := f.copied.Summary(), error(nil)
-	if f.copied == nil {
-		now, err = e.Summary(ctx, id)
-	}
-	if err == nil && now.Status.Final() && now.Status != workflow.RunCancelled {
-		err = fmt.Errorf("%w: it is %v, and nothing is changed", pawl.ErrEnded, now.Status)
-	}
-	return err
+	return e.Do(ctx, t.Run, acts.At(f.act.makeAct(f), t))
 }
 
 // actOf returns the act of a name, as an address or a form has it; nil if there is none.
 func actOf(name string) *act {
-	for i := range acts {
-		if acts[i].name == name {
-			return &acts[i]
+	for _, a := range pageActs() {
+		if a.Name == name {
+			return &a
 		}
 	}
 	return nil
@@ -106,7 +82,6 @@ func actOf(name string) *act {
 // input is Input as the engine has it.
 type actForm struct {
 	act     *act
-	copied  *pawl.Simulation // on which it is tried; nil if it is done
 	Targets []pawl.Target
 	All     *allTargets // instead of targets
 	By      string
@@ -136,7 +111,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 	switch {
 	case f.act == nil:
 		return nil, errNoPage
-	case f.act.define && p.rights&api.Define == 0:
+	case f.act.Defines && p.rights&api.Define == 0:
 		return nil, errForbidden
 	}
 	// The inspector does not know its callers: then the reader says who acts.
@@ -169,7 +144,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 	}
 	switch {
 	case len(f.Targets) == 0:
-		return nil, fmt.Errorf("%w: choose what to %s", errAct, strings.ToLower(f.act.title))
+		return nil, fmt.Errorf("%w: choose what to %s", errAct, strings.ToLower(f.act.Title))
 	case len(f.Targets) > maxTargets:
 		return nil, fmt.Errorf("%w: at most %d at once", errAct, maxTargets)
 	}
@@ -278,7 +253,7 @@ func (s *server) performAct(p *page, f *actForm) error {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t)}
 		if ctx.Err() != nil {
 			e.Refused = fmt.Sprintf("not tried: the %v that one form may take were over", formTime)
-		} else if err := f.act.perform(ctx, s.engine, t, f); err != nil {
+		} else if err := f.performAt(ctx, s.engine, t); err != nil {
 			e.Refused = refusalText(err)
 		} else {
 			done++
@@ -289,8 +264,8 @@ func (s *server) performAct(p *page, f *actForm) error {
 	if len(refused) == 0 {
 		return p.tellAfterwards(f, done)
 	}
-	body := actBody{Title: f.act.title, Done: done, Past: f.act.past, Refusals: refused}
-	return p.showStatus(http.StatusConflict, "acted.html", f.act.title, "", body)
+	body := actBody{Title: f.act.Title, Done: done, Past: f.act.Past, Refusals: refused}
+	return p.showStatus(http.StatusConflict, "acted.html", f.act.Title, "", body)
 }
 
 // refusalText says why an act was not done, or that nobody knows whether it was.

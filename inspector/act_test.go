@@ -266,7 +266,7 @@ func TestCancelOfARunThatHasEnded(t *testing.T) {
 	s.start("goes", "name: goes\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n", nil)
 	status, body, _ := ann.post("act", url.Values{"do": {"cancel"}, "target": {"0 over"}, "reason": {"late"}}, "same-origin")
 	require.Equal(t, 409, status)
-	require.Contains(t, textOf(t, body), "it is completed, and nothing is changed")
+	require.Contains(t, textOf(t, body), "the run has ended (completed): nothing is changed")
 	require.NotContains(t, textOf(t, body), "It is done")
 	for range 2 {
 		status, _, header := ann.post("act", url.Values{"do": {"cancel"}, "target": {"0 goes"}, "reason": {"late"}}, "same-origin")

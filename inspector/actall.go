@@ -144,22 +144,21 @@ func (p *page) allActLinks(q url.Values, f *pawl.RunFilter) (links []actLink) {
 	if p.rights&api.Act == 0 {
 		return nil
 	}
-	for i := range acts {
-		a := &acts[i]
+	for _, a := range pageActs() {
 		if a.ofAll != allOfRuns || !a.fits(f.Status) {
 			continue
 		}
-		all := url.Values{"do": {a.name}, "all": {allOfRuns}}
+		all := url.Values{"do": {a.Name}, "all": {allOfRuns}}
 		for _, name := range filterFields {
 			if of := q[name]; len(of) > 0 && of[0] != "" {
 				all[name] = of
 			}
 		}
-		text, _, _ := strings.Cut(a.title, " ")
+		text, _, _ := strings.Cut(a.Title, " ")
 		if a.options == "signal" {
 			text = "Signal"
 		}
-		links = append(links, actLink{text + " all…", p.root + "act" + queryOf(all, nil), a.danger})
+		links = append(links, actLink{text + " all…", p.root + "act" + queryOf(all, nil), a.Danger})
 	}
 	return links
 }
@@ -206,7 +205,7 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	if err := s.addEffects(p, f, &b, first); err != nil {
 		return err
 	}
-	return p.showStatus(status, "act.html", f.act.title, "", b)
+	return p.showStatus(status, "act.html", f.act.Title, "", b)
 }
 
 // An allDoneBody says what came of an act on all of a filter, and goes on with the rest.
@@ -248,7 +247,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	defer cancel()
 	var last error // of the last one
 	report, err := a.actOnEach(until, s.engine, limit, func(t pawl.Target) (bool, error) {
-		last = f.act.perform(ctx, s.engine, t, f)
+		last = f.performAt(ctx, s.engine, t)
 		return true, last
 	})
 	// A deadline that is the error of the last one is not that of this step, but a fault to be told.
@@ -263,7 +262,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 		return p.tellAfterwards(f, a.Done.Changed)
 	}
 	b := allDoneBody{
-		All: a, Form: nextForm{f.act.name, f.repeated()}, Past: f.act.past, Changed: a.Done.Changed, Left: a.Done.Left, Refused: a.Done.Refused,
+		All: a, Form: nextForm{f.act.Name, f.repeated()}, Past: f.act.Past, Changed: a.Done.Changed, Left: a.Done.Left, Refused: a.Done.Refused,
 		Back: p.root + a.listAddress(), Again: err != nil || a.Cursor.Run != "", MoreRefusals: max(0, report.Refused-shownRefused),
 	}
 	// The report has the first refusals of this step; how many there were at all it counts.
@@ -278,7 +277,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	} else if report.Refused > 0 {
 		status = http.StatusConflict
 	}
-	return p.showStatus(status, "actedall.html", f.act.title, "", b)
+	return p.showStatus(status, "actedall.html", f.act.Title, "", b)
 }
 
 // nameSignal gives a signal for many runs an id, with which all steps send it: a run of which nobody knows whether it has

@@ -46,14 +46,14 @@ func (p *page) actLinks(t pawl.Target, names ...string) (links []actLink) {
 	for _, name := range names {
 		a := actOf(name)
 		// Who may act may not yet change what a run executes.
-		if a.define && p.rights&api.Define == 0 {
+		if a.Defines && p.rights&api.Define == 0 {
 			continue
 		}
-		text := a.title
+		text := a.Title
 		if name == "signal" {
 			text = "Signal"
 		}
-		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(t)), a.danger})
+		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(t)), a.Danger})
 	}
 	return links
 }

@@ -115,13 +115,13 @@ func (p *page) allWaitingLinks(kind, where string) (links []actLink) {
 	if p.rights&api.Act == 0 {
 		return nil
 	}
-	for i := range acts {
-		if a := &acts[i]; a.ofAll == kind {
-			all := url.Values{"do": {a.name}, "all": {kind}}
+	for _, a := range pageActs() {
+		if a.ofAll == kind {
+			all := url.Values{"do": {a.Name}, "all": {kind}}
 			if where != "" {
 				all.Set("where", where)
 			}
-			links = append(links, actLink{a.title + " all…", p.root + "act" + queryOf(all, nil), a.danger})
+			links = append(links, actLink{a.Title + " all…", p.root + "act" + queryOf(all, nil), a.Danger})
 		}
 	}
 	return links

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -84,7 +85,7 @@ const (
 func (s *server) askAct(p *page, f *actForm, wrong error) error {
 	// A patch is of the revision that the reader has seen. The form carries it, so that the engine refuses the patch if somebody
 	// else has patched the run meanwhile.
-	if f.act.name == "patch" && f.At == 0 {
+	if f.act.Name == "patch" && f.At == 0 {
 		_, revision, err := s.engine.Definition(p.r.Context(), f.Targets[0].Run)
 		if err != nil {
 			return err
@@ -102,7 +103,7 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 	if err := s.addOpposite(p, f, &b); err != nil {
 		return err
 	}
-	return p.showStatus(status, "act.html", f.act.title, "", b)
+	return p.showStatus(status, "act.html", f.act.Title, "", b)
 }
 
 // opposites are the answers to an approval.
@@ -112,7 +113,7 @@ var opposites = map[string]string{"approve": "reject", "reject": "approve"}
 //
 // Who answers is to see both futures, and not only the one that the link has named.
 func (s *server) addOpposite(p *page, f *actForm, b *actBody) (err error) {
-	name := opposites[f.act.name]
+	name := opposites[f.act.Name]
 	if name == "" || len(f.Targets) > 1 {
 		return nil
 	}
@@ -124,13 +125,13 @@ func (s *server) addOpposite(p *page, f *actForm, b *actBody) (err error) {
 	other, of := *f, actBody{}
 	other.act = actOf(name)
 	err = s.addEffects(p, &other, &of, f.Targets)
-	b.Instead, b.Opposite = of.Effects, other.act.past
+	b.Instead, b.Opposite = of.Effects, other.act.Past
 	return err
 }
 
 // actBodyOf returns the page that asks whether to do something.
 func (p *page) actBodyOf(f *actForm) actBody {
-	return actBody{Act: f.act.name, Title: f.act.title, Danger: f.act.danger, Options: f.act.options, Form: f, AskBy: p.who == "", All: f.All}
+	return actBody{Act: f.act.Name, Title: f.act.Title, Danger: f.act.Danger, Options: f.act.options, Form: f, AskBy: p.who == "", All: f.All}
 }
 
 // tellWrong says what is wrong with a form, if anything is, and returns the status of the page.
@@ -194,7 +195,7 @@ func (f *actForm) isComplete() bool {
 
 // tryAct lets an act happen to a copy of the run.
 //
-// It performs the act with the context of a Simulation, which turns the calls of the engine to the copy. A refusal of the engine is part
+// A refusal of the engine is part
 // of the effect; the error is of the run that cannot be copied.
 func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	if f.act.options == "fork" {
@@ -218,17 +219,16 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	if try.By == "" {
 		try.By = "you"
 	}
-	try.copied = sim
-	ctx := sim.Context(pawl.As(p.r.Context(), try.By))
+	ctx := pawl.As(p.r.Context(), try.By)
 	// The definition before the patch is needed to draw what it changes.
 	was := (*workflow.Definition)(nil)
-	if f.act.name == "patch" {
+	if f.act.Name == "patch" {
 		if was, _, err = sim.Definition(); err != nil {
 			return err
 		}
 	}
 	// The engine would refuse it: that is what the reader is to know before the form is sent.
-	if err := f.act.perform(ctx, s.engine, t, &try); err != nil {
+	if err := sim.Do(ctx, acts.At(f.act.makeAct(&try), t)); err != nil {
 		e.Refused = err.Error()
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 //
 // The address is from the first page, for goTo. A fork leads to the new run, a patch to the definition, an act on a token to that.
 func (f *actForm) afterwards(told ...string) string {
-	if f.act.name == "fork" {
+	if f.act.Name == "fork" {
 		return runAddress(workflow.RunID(f.Name), told...)
 	}
 	switch {
@@ -23,7 +23,7 @@ func (f *actForm) afterwards(told ...string) string {
 	case len(f.Targets) > 1, f.Inbox:
 		return "inbox" + queryOf(nil, told)
 	}
-	if f.act.name == "patch" {
+	if f.act.Name == "patch" {
 		told = append(told, "view", "definition")
 	}
 	if t := f.Targets[0]; t.Token != 0 {
@@ -52,9 +52,9 @@ func (p *page) tellAfterwards(f *actForm, done int) error {
 		return err
 	}
 	// For several it says how many.
-	text := "It is done: " + f.act.past + "."
+	text := "It is done: " + f.act.Past + "."
 	if done > 1 {
-		text = fmt.Sprintf("It is done: %s %s.", groupDigits(done), f.act.past)
+		text = fmt.Sprintf("It is done: %s %s.", groupDigits(done), f.act.Past)
 	}
 	p.s.told.keepValue(name, toldText{placeOf(u), text})
 	return p.goTo(address)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -232,7 +233,7 @@ func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 
 // tryLine lets one line happen.
 //
-// Acts are performed as performAct does, by the same functions, with a context that leads their calls to the copy.
+// Acts are those that performAct does.
 func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 	switch l.Do {
 	case "returns", "fails": // of whatever tasks there are
@@ -252,8 +253,7 @@ func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 	} else {
 		t.Node = workflow.NodeID(l.On)
 	}
-	f.copied = sim
-	return f.act.perform(sim.Context(pawl.Because(pawl.As(v.ctx, f.By), f.Reason)), v.s.engine, t, f)
+	return sim.Do(pawl.Because(pawl.As(v.ctx, f.By), f.Reason), acts.At(f.act.makeAct(f), t))
 }
 
 // addFuture shows what was decided in the copy, and the run as it would be.

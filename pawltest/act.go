@@ -7,52 +7,14 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // performEvent makes an event happen to a run.
 func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
-	ctx = pawl.Because(ctx, e.Reason)
-	if e.By != nil {
-		ctx = pawl.As(ctx, *e.By)
-	}
+	ctx = e.asks(ctx)
 	switch {
-	case e.Signal != nil:
-		return sendSignal(ctx, engine, run, e.Signal)
-	case e.Vote != nil:
-		return d.castVote(ctx, engine, run, e)
-	case e.Result != nil:
-		return d.reportResult(ctx, engine, run, e)
-	case e.Cancel:
-		return engine.Cancel(ctx, run, cmp.Or(e.Reason, "cancelled by the scenario"))
-	case e.Pause:
-		return engine.Pause(ctx, run)
-	case e.Resume:
-		return engine.Resume(ctx, run)
-	case e.Patch.set:
-		return d.applyPatch(ctx, engine, run, e.Patch.value)
-	case e.AddBranch != nil:
-		return engine.AddBranch(ctx, pawl.GroupTarget{Run: run, Group: e.AddBranch.Group, ID: e.AddBranch.ID}, e.AddBranch.Item.value)
-	case e.CloseGroup != nil:
-		return engine.CloseGroup(ctx, pawl.GroupTarget{Run: run, Group: e.CloseGroup.Group})
-	case e.CancelNodes != nil:
-		nodes := make([]workflow.NodeID, len(e.CancelNodes))
-		for i, n := range e.CancelNodes {
-			nodes[i] = workflow.NodeID(n)
-		}
-		return engine.CancelNodes(ctx, run, nodes...)
-	case e.Retry != nil:
-		t, err := tokenTarget(d.ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))
-		if err != nil {
-			return err
-		}
-		return engine.Retry(ctx, t, pawl.RetryOptions{Input: workflow.RetryInput(e.Retry.Input)})
-	case e.Skip != nil:
-		t, err := tokenTarget(d.ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(e.Skip.Node)}, e.branchIndex(e.Skip.Index))
-		if err != nil {
-			return err
-		}
-		return engine.Skip(ctx, t, e.Skip.Output.value)
 	case e.Fork != nil:
 		return d.forkRun(ctx, engine, run, e.Fork)
 	case e.Simulate != nil:
@@ -60,49 +22,90 @@ func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run work
 	case e.Replay != nil:
 		return d.replayRun(ctx, engine, run, e)
 	}
+	a, err := d.actOf(engine, run, e)
+	if err != nil {
+		return err
+	}
+	return engine.Do(ctx, run, a)
+}
+
+// asks returns the context in which an event is asked for.
+func (e *event) asks(ctx context.Context) context.Context {
+	ctx = pawl.Because(ctx, e.Reason)
+	if e.By != nil {
+		ctx = pawl.As(ctx, *e.By)
+	}
+	return ctx
+}
+
+// actOf returns the act that an event is. The run says which token is meant, and which revision it has.
+func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.Act, error) {
+	switch {
+	case e.Signal != nil:
+		return e.Signal.act(), nil
+	case e.Vote != nil:
+		v := e.Vote
+		a := pawl.Vote{ID: v.ID, By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value}
+		if v.Token != 0 {
+			a.Token = workflow.TokenID(v.Token)
+			return a, nil
+		}
+		return d.aimed(engine, a, pawl.Target{Run: run, Node: workflow.NodeID(v.Node)}, e.branchIndex(v.Index))
+	case e.Result != nil:
+		r := e.Result
+		key := d.keyOf(r, e.branchIndex(r.Index), run)
+		if r.Error != nil {
+			return pawl.Fail{Key: key, Cause: r.Error.taskError()}, nil
+		}
+		return pawl.Complete{Key: key, Output: r.Output.orElse(map[string]any{})}, nil
+	case e.Cancel:
+		return pawl.Cancel{Reason: cmp.Or(e.Reason, "cancelled by the scenario"), Ended: true}, nil
+	case e.Pause:
+		return pawl.Pause{}, nil
+	case e.Resume:
+		return pawl.Resume{}, nil
+	case e.Patch.set:
+		return d.patchOf(engine, run, e.Patch.value)
+	case e.AddBranch != nil:
+		return pawl.AddBranch{Group: e.AddBranch.Group, ID: e.AddBranch.ID, Item: e.AddBranch.Item.value}, nil
+	case e.CloseGroup != nil:
+		return pawl.CloseGroup{Group: e.CloseGroup.Group}, nil
+	case e.CancelNodes != nil:
+		var a pawl.CancelNodes
+		for _, n := range e.CancelNodes {
+			a.Nodes = append(a.Nodes, workflow.NodeID(n))
+		}
+		return a, nil
+	case e.Retry != nil:
+		a := pawl.Retry{Input: workflow.RetryInput(e.Retry.Input)}
+		return d.aimed(engine, a, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))
+	case e.Skip != nil:
+		return d.aimed(engine, pawl.Skip{Output: e.Skip.Output.value}, pawl.Target{Run: run, Node: workflow.NodeID(e.Skip.Node)}, e.branchIndex(e.Skip.Index))
+	}
 	panic("pawltest: an event that is nothing")
 }
 
-func sendSignal(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *signalEvent) error {
-	s := workflow.Signal{Name: e.Name, ID: e.ID, Payload: e.Payload.value, Early: e.Early}
+func (e *signalEvent) act() pawl.Signal {
+	s := pawl.Signal{Name: e.Name, ID: e.ID, Payload: e.Payload.value, Early: e.Early}
 	if ttl := e.TTL; ttl != nil {
 		s.TTL, s.Transient = *ttl, *ttl == 0
 	}
-	return engine.Signal(ctx, run, s)
+	return s
 }
 
-func (d *driver) castVote(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
-	v := e.Vote
-	t, err := tokenTarget(d.ctx, engine, pawl.Target{Run: run, Node: workflow.NodeID(v.Node)}, e.branchIndex(v.Index))
-	if err != nil {
-		return err
-	}
-	if v.Token != 0 {
-		t = pawl.Target{Run: run, Token: workflow.TokenID(v.Token)}
-	}
-	return engine.Vote(ctx, t, workflow.Ballot{ID: v.ID, By: v.By, Approved: v.Approved, Comment: v.Comment, Data: v.Data.value})
+// aimed returns an act on the token that an event is about.
+func (d *driver) aimed(engine *pawl.Engine, a pawl.Act, t pawl.Target, index *int) (pawl.Act, error) {
+	t, err := tokenTarget(d.ctx, engine, t, index)
+	return acts.At(a, t), err
 }
 
-func (d *driver) reportResult(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
-	r := e.Result
-	key := d.keyOf(r, e.branchIndex(r.Index), run)
-	if r.Error != nil {
-		return engine.Fail(ctx, key, r.Error.taskError())
-	}
-	return engine.Complete(ctx, key, r.Output.orElse(map[string]any{}))
-}
-
-func (d *driver) applyPatch(ctx context.Context, engine *pawl.Engine, run workflow.RunID, ops any) error {
+func (d *driver) patchOf(engine *pawl.Engine, run workflow.RunID, ops any) (pawl.Act, error) {
 	list, ok := ops.([]any)
 	if !ok {
-		return fmt.Errorf("%w: a patch is a list of operations", pawl.ErrInvalid)
+		return nil, fmt.Errorf("%w: a patch is a list of operations", pawl.ErrInvalid)
 	}
 	snap, err := engine.Inspect(d.ctx, run)
-	if err != nil {
-		return err
-	}
-	_, err = engine.Patch(ctx, run, pawl.Patch{Base: snap.Revision, Ops: list})
-	return err
+	return pawl.Patch{Base: snap.Revision, Ops: list}, err
 }
 
 // tokenTarget returns the token that an event is about: the one at the node of t, or the

@@ -62,7 +62,11 @@ func (d *driver) simulateEvent(ctx context.Context, engine *pawl.Engine, run wor
 	}
 	for i := range e.Try {
 		x := event(e.Try[i])
-		if err := d.performEvent(sim.Context(ctx), engine, run, &x); err != nil {
+		a, err := d.actOf(engine, run, &x)
+		if err == nil {
+			err = sim.Do(x.asks(ctx), a)
+		}
+		if err != nil {
 			return fmt.Errorf("try %d: %w", i, err)
 		}
 	}

@@ -177,7 +177,15 @@ func actByMethod(s *surfaces, x *actCase, id workflow.RunID, dry bool) answer {
 	}
 	sim, err := s.engine.Simulate(ctx, id)
 	require.NoError(s.t, err)
-	err = x.method(sim.Context(ctx), s.engine, id)
+	act := x.operation.Act
+	if vote, ok := act.(pawl.Vote); ok {
+		vote.By = "ann"
+		act = vote
+	}
+	if x.unrefused {
+		act = pawl.Cancel{Ended: true}
+	}
+	err = sim.Do(ctx, act)
 	return s.answerOf(x, sim.Summary().Status, err)
 }
 

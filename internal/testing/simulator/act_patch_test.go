@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 
@@ -24,10 +23,7 @@ func (w *world) drawPatch(r *rand.Rand) *act {
 	if r.IntN(10) == 0 {
 		base += of(r, -1, 1)
 	}
-	return &act{run: m.id, do: func(ctx context.Context, e *pawl.Engine) error {
-		_, err := e.Patch(ctx, m.id, pawl.Patch{Base: base, Ops: ops})
-		return err
-	}}
+	return &act{run: m.id, as: func() pawl.Act { return pawl.Patch{Base: base, Ops: ops} }}
 }
 
 func operation(op, path string, v any) any {

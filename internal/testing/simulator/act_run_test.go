@@ -39,9 +39,7 @@ func (w *world) drawAddBranch(r *rand.Rand) *act {
 	item := int64(w.serial)
 	return &act{
 		run: m.id, message: state.AddBranch{Group: g.Name, Origin: g.Origin, Item: item},
-		do: func(ctx context.Context, e *pawl.Engine) error {
-			return e.AddBranch(ctx, pawl.GroupTarget{Run: m.id, Group: g.Name, Origin: g.Origin}, item)
-		},
+		as: func() pawl.Act { return pawl.AddBranch{Group: g.Name, Origin: g.Origin, Item: item} },
 	}
 }
 
@@ -56,9 +54,7 @@ func (w *world) drawCloseGroup(r *rand.Rand) *act {
 func (w *world) closeGroup(m *model, g *state.Group) *act {
 	return &act{
 		run: m.id, message: state.CloseGroup{Group: g.Name, Origin: g.Origin},
-		do: func(ctx context.Context, e *pawl.Engine) error {
-			return e.CloseGroup(ctx, pawl.GroupTarget{Run: m.id, Group: g.Name, Origin: g.Origin})
-		},
+		as: func() pawl.Act { return pawl.CloseGroup{Group: g.Name, Origin: g.Origin} },
 	}
 }
 
@@ -73,7 +69,7 @@ func (w *world) drawCancelNodes(r *rand.Rand) *act {
 func (w *world) cancelNodes(m *model, n workflow.NodeID) *act {
 	return &act{
 		run: m.id, message: state.CancelNodes{Nodes: []workflow.NodeID{n}},
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.CancelNodes(ctx, m.id, n) },
+		as: func() pawl.Act { return pawl.CancelNodes{Nodes: []workflow.NodeID{n}} },
 	}
 }
 
@@ -85,9 +81,7 @@ func (w *world) drawRetry(r *rand.Rand) *act {
 	input := of(r, workflow.InputIfPatched, workflow.InputIfPatched, workflow.InputAgain, workflow.InputKept)
 	return &act{
 		run: m.id, message: state.Retry{Token: t.ID, Input: input},
-		do: func(ctx context.Context, e *pawl.Engine) error {
-			return e.Retry(ctx, pawl.Target{Run: m.id, Token: t.ID}, pawl.RetryOptions{Input: input})
-		},
+		as: func() pawl.Act { return pawl.Retry{Target: pawl.Target{Token: t.ID}, Input: input} },
 	}
 }
 
@@ -103,9 +97,7 @@ func (w *world) skip(m *model, t *state.Token) *act {
 	output := fmt.Sprint("skipped ", w.serial)
 	return &act{
 		run: m.id, message: state.Skip{Token: t.ID, Output: output},
-		do: func(ctx context.Context, e *pawl.Engine) error {
-			return e.Skip(ctx, pawl.Target{Run: m.id, Token: t.ID}, output)
-		},
+		as: func() pawl.Act { return pawl.Skip{Target: pawl.Target{Token: t.ID}, Output: output} },
 	}
 }
 
@@ -179,7 +171,7 @@ func (w *world) complete(key pawl.Key) *act {
 	message.Output = output
 	return &act{
 		run: runOf(key), message: message, needless: func(m *model) bool { return m.results[key] },
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, w.keyFor(key), output) },
+		as: func() pawl.Act { return pawl.Complete{Key: w.keyFor(key), Output: output} },
 	}
 }
 
@@ -192,7 +184,7 @@ func (w *world) drawFail(r *rand.Rand) *act {
 	cause := pawl.TaskError{Code: of(r, "busy", "gone"), Message: fmt.Sprint("act ", w.serial), Retryable: r.IntN(2) == 0}
 	return &act{
 		run: runOf(key),
-		do:  func(ctx context.Context, e *pawl.Engine) error { return e.Fail(ctx, w.keyFor(key), cause) },
+		as:  func() pawl.Act { return pawl.Fail{Key: w.keyFor(key), Cause: cause} },
 	}
 }
 
@@ -204,13 +196,7 @@ func (w *world) drawDuplicate(r *rand.Rand) *act {
 	}
 	key, times := of(r, w.past...), 1+r.IntN(4)
 	a := w.complete(key)
-	do := a.do
-	a.do = func(ctx context.Context, e *pawl.Engine) (err error) {
-		for range times {
-			err = do(ctx, e)
-		}
-		return err
-	}
+	a.times = times
 	return a
 }
 
@@ -228,7 +214,7 @@ func (w *world) drawForge(r *rand.Rand) *act {
 	)
 	return &act{
 		run: m.id, forged: true, key: key,
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.Complete(ctx, w.keyFor(key), "forged") },
+		as: func() pawl.Act { return pawl.Complete{Key: w.keyFor(key), Output: "forged"} },
 	}
 }
 

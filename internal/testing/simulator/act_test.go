@@ -18,9 +18,11 @@ import (
 
 // An act is something that an operator, a host or a stranger does to a run.
 type act struct {
-	kind string
-	run  workflow.RunID
-	do   func(context.Context, *pawl.Engine) error
+	kind  string
+	run   workflow.RunID
+	as    func() pawl.Act // what is done to the run; or
+	do    func(context.Context, *pawl.Engine) error
+	times int // how often it is done; 0 is once
 	// message is what the run's journal must hold once the act is acknowledged,
 	// and must not hold if it is refused; nil if it is not that simple.
 	message state.Message
@@ -88,11 +90,22 @@ func (w *world) ask(a *act) {
 		w.mu.Lock()
 		a.trial = tried
 		w.mu.Unlock()
-		err := a.do(w.ctx, engine)
+		err := a.perform(w.ctx, engine)
 		w.mu.Lock()
 		a.done, a.err = true, err
 		w.mu.Unlock()
 	}()
+}
+
+// perform does the act, as often as it is asked for.
+func (a *act) perform(ctx context.Context, e *pawl.Engine) (err error) {
+	if a.do != nil {
+		return a.do(ctx, e)
+	}
+	for range max(a.times, 1) {
+		err = e.Do(ctx, a.run, a.as())
+	}
+	return err
 }
 
 // unique reports whether no other act has the same message.
@@ -289,7 +302,7 @@ func (w *world) drawCancel(r *rand.Rand) *act {
 	reason := fmt.Sprint("act ", w.serial)
 	return &act{
 		run: m.id, message: state.Cancel{Reason: reason}, needless: func(m *model) bool { return !m.live() },
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.Cancel(ctx, m.id, reason) },
+		as: func() pawl.Act { return pawl.Cancel{Reason: reason, Ended: true} },
 	}
 }
 
@@ -299,7 +312,7 @@ func (w *world) drawPause(r *rand.Rand) *act {
 		return nil
 	}
 	return &act{
-		run: m.id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Pause(ctx, m.id) },
+		run: m.id, as: func() pawl.Act { return pawl.Pause{} },
 		message: state.Pause{}, needless: func(m *model) bool { return m.state.Status == workflow.RunPaused || !m.live() },
 	}
 }
@@ -314,7 +327,7 @@ func (w *world) drawResume(r *rand.Rand) *act {
 
 func (w *world) resume(m *model) *act {
 	return &act{
-		run: m.id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Resume(ctx, m.id) },
+		run: m.id, as: func() pawl.Act { return pawl.Resume{} },
 		message: state.Resume{}, needless: func(m *model) bool { return m.state.Status == workflow.RunRunning || !m.live() },
 	}
 }
@@ -339,7 +352,7 @@ func (w *world) drawSignal(r *rand.Rand) *act {
 func (w *world) signal(m *model, s workflow.Signal) *act {
 	return &act{
 		run: m.id, message: state.Signal{Name: s.Name, ID: s.ID, Payload: s.Payload, Transient: s.Transient, TTL: s.TTL, Early: s.Early}, needless: func(*model) bool { return s.ID != "" },
-		do: func(ctx context.Context, e *pawl.Engine) error { return e.Signal(ctx, m.id, s) },
+		as: func() pawl.Act { return pawl.Signal(s) },
 	}
 }
 
@@ -355,8 +368,8 @@ func (w *world) vote(m *model, token workflow.TokenID, by string, approved bool)
 	b := workflow.Ballot{Token: token, By: by, Approved: approved, Comment: fmt.Sprint("act ", w.serial)}
 	return &act{
 		run: m.id, message: state.Ballot{Token: b.Token, Node: b.Node, By: b.By, Approved: b.Approved, Comment: b.Comment, Data: b.Data},
-		do: func(ctx context.Context, e *pawl.Engine) error {
-			return e.Vote(ctx, pawl.Target{Run: m.id, Token: token}, b)
+		as: func() pawl.Act {
+			return pawl.Vote{Target: pawl.Target{Token: token}, By: by, Approved: approved, Comment: b.Comment}
 		},
 	}
 }

@@ -21,24 +21,24 @@ type trial struct {
 	err  error
 }
 
-// untried are the kinds of acts that no simulation takes.
-var untried = []string{"start again", "retry all", "skip all", "purge", "heartbeat"}
-
 // try tries an act on a simulation of its run; nil without a run to try it on.
 func (a *act) try(ctx context.Context, e *pawl.Engine) *trial {
-	if slices.Contains(untried, a.kind) {
-		return nil
-	}
-	if a.simulate != nil {
+	if a.simulate != nil && a.kind != "start again" {
 		sim, err := a.simulate(ctx, e)
 		return newTrial(0, sim, err)
+	}
+	if a.as == nil {
+		return nil
 	}
 	sim, err := e.Simulate(ctx, a.run)
 	if err != nil {
 		return nil
 	}
 	seq := sim.Summary().Seq
-	return newTrial(seq, sim, a.do(sim.Context(ctx), e))
+	for range max(a.times, 1) {
+		err = sim.Do(ctx, a.as())
+	}
+	return newTrial(seq, sim, err)
 }
 
 // newTrial returns a trial of what was done to a simulation as of a record.
