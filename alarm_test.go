@@ -23,8 +23,8 @@ func TestRunsAreWokenAgain(t *testing.T) {
 		nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{For: time.Hour}}
 		run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
 		require.NoError(t, e.Start(t.Context(), run, nil))
-		up, tries := e.alarms.wake, 0
-		e.alarms.wake = func(id workflow.RunID) error {
+		up, tries := e.wake, 0
+		e.wake = func(id workflow.RunID) error {
 			if tries++; tries <= 5 {
 				return errors.New("too many open files")
 			}
@@ -45,8 +45,8 @@ func TestARunWithTheIDOfADamagedOneIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := Open(t.Context(), t.TempDir(), Options{IdleAfter: time.Second})
 		require.NoError(t, err)
-		up, tries := e.alarms.wake, 0
-		e.alarms.wake = func(id workflow.RunID) error {
+		up, tries := e.wake, 0
+		e.wake = func(id workflow.RunID) error {
 			if tries++; tries == 1 {
 				return ErrCorrupt
 			}

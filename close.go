@@ -101,7 +101,7 @@ func (e *Engine) waitsFor() string {
 	case at == closesFeed:
 		return "Feed.Publish has not returned"
 	case at == closesRuns:
-		return runsText(e.registry.actorIDs())
+		return runsText(e.registry.IDs())
 	}
 	return "messages to runs are on their way"
 }
@@ -150,11 +150,11 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	}
 	e.closes.Store(closesRuns)
 	e.dir.EndLog()
-	e.registry.refuseActors()
+	e.registry.Refuse()
 	e.stop()
-	e.registry.waitForActors()
+	e.registry.Wait()
 	e.closes.Store(closesMessages)
-	e.messenger.closeAndWait()
+	e.messenger.Close()
 	e.hook.Hit("close.actors")
 	e.background.Wait()
 	e.late.closeAndWait()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -63,4 +64,17 @@ func compileText(t *testing.T, yaml string) *workflow.Graph {
 	g, err := workflow.Compile(d)
 	require.NoError(t, err)
 	return g
+}
+
+// A child whose parent is not there any more is not wanted.
+func TestAnOrphanIsCancelled(t *testing.T) {
+	e, err := Open(t.Context(), t.TempDir(), Options{})
+	require.NoError(t, err)
+	d := &workflow.Definition{Name: "w", Start: "a", Nodes: []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "e"}}}}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "orphan", Definition: d}, nil))
+	e.messenger.Enqueue("orphan", roster.Message{Parent: workflow.Parent{Run: "gone", Token: 1, Attempt: 1}})
+	out, err := e.Wait(t.Context(), "orphan")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCancelled, out.Status)
+	require.NoError(t, e.Close(t.Context()))
 }

@@ -130,16 +130,16 @@ func taskCompleted(output any) (state.TaskCompleted, error) {
 func (h taskHost) Deliver(t *dispatch.Task, m state.Message) (pending bool, err error) {
 	e := h.engine
 	e.hook.Ask(string(t.Run), m)
-	a, err := e.registry.acquireActor(e.ctx, t.Run, nil, func() *actor.Actor { return e.startActor(t.Run, nil) })
+	a, err := e.registry.Acquire(e.ctx, t.Run, nil, func() *actor.Actor { return e.startActor(t.Run, nil) })
 	if err != nil {
 		return false, err
 	}
 	pending, err = a.Deliver(e.ctx, m, func(err error) { // Close waits for results that come
-		e.registry.releaseActor(a)
+		e.registry.Release(a)
 		e.dispatcher.Answered(t, m, closedError(err))
 	})
 	if !pending {
-		e.registry.releaseActor(a)
+		e.registry.Release(a)
 	}
 	return pending, err
 }
@@ -195,7 +195,7 @@ func (h taskHost) Ask(run workflow.RunID, m state.Message) error {
 }
 
 // IsUnwanted implements dispatch.Host.
-func (h taskHost) IsUnwanted(run workflow.RunID) bool { return h.engine.messenger.isUnwanted(run) }
+func (h taskHost) IsUnwanted(run workflow.RunID) bool { return h.engine.messenger.IsUnwanted(run) }
 
 // PinBlobs implements dispatch.Host.
 func (h taskHost) PinBlobs(hashes ...string) { h.engine.pinned.pinBlobs(hashes...) }

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/outbox"
+	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
@@ -156,19 +157,20 @@ type Engine struct {
 	hook       *testhook.Hook // nil outside tests
 	dir        *store.Dir
 	keys       *taskkey.Signer
-	registry   *registry
+	registry   *roster.Roster
 	dispatcher *dispatch.Dispatcher
 	waiters    *waiters
 	watches    runWatches // who watch all runs
-	alarms     *alarms
-	messenger  *childMessenger
-	feeder     *outbox.Feeder          // nil without Options.Feed
-	purges     atomic.Uint64           // runs that were purged in this life
-	stalls     *dispatch.StallDetector // nil without StallAfter
-	warned     warningLog              // whose warnings the logger has
-	faults     faultLog                // what the logger has of faults that repeat
-	once       turns                   // of the keys of Once
-	socket     *socketServer           // nil without Options.Socket
+	alarms     *roster.Alarms
+	messenger  *roster.Messenger
+	wake       func(id workflow.RunID) error // activates a run
+	feeder     *outbox.Feeder                // nil without Options.Feed
+	purges     atomic.Uint64                 // runs that were purged in this life
+	stalls     *dispatch.StallDetector       // nil without StallAfter
+	warned     warningLog                    // whose warnings the logger has
+	faults     faultLog                      // what the logger has of faults that repeat
+	once       turns                         // of the keys of Once
+	socket     *socketServer                 // nil without Options.Socket
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run
@@ -220,10 +222,11 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	tasks, stopTasks := context.WithCancelCause(context.Background())
 	e.stopTasks = stopTasks
-	e.registry = newRegistry(o.MaxActive, o.Tenants, dir.TenantBytes)
+	e.wake = func(id workflow.RunID) error { return e.askRun(e.ctx, id, nil) }
+	e.registry = newRoster(e)
 	e.dispatcher = newDispatcher(tasks, e)
 	e.alarms = newAlarms(e)
-	e.messenger = newChildMessenger(e)
+	e.messenger = newMessenger(e)
 	e.feeder = newFeeder(e)
 	if o.Maintenance {
 		dir.OpenOutbox()
@@ -235,7 +238,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err := e.recoverRuns(); err != nil {
 		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
 	}
-	e.background.Go(e.alarms.watchAlarms)
+	e.background.Go(func() { e.alarms.Watch(e.ctx) })
 	if e.feeder != nil {
 		e.feeder.Start()
 	}

@@ -184,7 +184,7 @@ func (e *Engine) prepareFork(ctx context.Context, newID workflow.RunID, t Target
 // makeFork reads the run, and commits the fork. Nobody else reaches the fork before those who
 // watch have been told of it, and a run that had its id is purged before it gets its keys.
 func (e *Engine) makeFork(ctx context.Context, m state.RunForked) error {
-	release, err := e.registry.blockRun(ctx, m.Run)
+	release, err := e.registry.Block(ctx, m.Run)
 	if err != nil {
 		return err
 	}
@@ -533,7 +533,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 		return err
 	}
 	defer release()
-	if err := e.registry.checkRoomFor(f.state.Tenant); err != nil {
+	if err := e.registry.CheckRoom(f.state.Tenant); err != nil {
 		return err
 	}
 	unpin, err := e.putMerged(f.blobs)
@@ -560,7 +560,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 // still be about to say that there is none.
 func (e *Engine) wakeFork(id workflow.RunID) {
 	for range 3 {
-		err := e.alarms.wake(id)
+		err := e.wake(id)
 		if err == nil {
 			return
 		}

@@ -29,7 +29,7 @@ func openForkable(t *testing.T, hook *testhook.Hook) *Engine {
 func TestAForkWaitsForThePurgeOfItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openForkable(t, nil)
-		release, err := e.registry.reserveRun(t.Context(), "b") // as Purge does; the rest of it is over
+		release, err := e.registry.Reserve(t.Context(), "b") // as Purge does; the rest of it is over
 		require.NoError(t, err)
 		forked := make(chan error, 1)
 		go func() { forked <- e.Fork(t.Context(), "a", "b", ForkOptions{}) }()
@@ -62,7 +62,7 @@ func TestAnImportWaitsForThePurgeOfItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hook := &testhook.Hook{}
 		e := openForkable(t, hook)
-		release, err := e.registry.reserveRun(t.Context(), "b")
+		release, err := e.registry.Reserve(t.Context(), "b")
 		require.NoError(t, err)
 		imported := make(chan error, 1)
 		go func() { imported <- e.Import(t.Context(), importable(t, e), "b", ForkOptions{}) }()

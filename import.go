@@ -159,7 +159,7 @@ func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*sto
 // commitImport decides the record that makes the run, and commits all of it, if what it needs is here. As of a fork, nobody
 // reaches the run before it is told, and one that had its id is purged before it gets its keys.
 func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, source *store.ForkSource, m state.RunForked) error {
-	release, err := e.registry.blockRun(ctx, m.Run)
+	release, err := e.registry.Block(ctx, m.Run)
 	if err != nil {
 		return err
 	}

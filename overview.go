@@ -118,9 +118,9 @@ func (e *Engine) lookAt(ctx context.Context, id workflow.RunID, kept *asleep, at
 		at(kept.state, kept.seq)
 		return nil
 	}
-	if a := e.registry.holdActor(id); a != nil {
+	if a := e.registry.Hold(id); a != nil {
 		err := a.Look(ctx, at)
-		e.registry.releaseActor(a)
+		e.registry.Release(a)
 		if !errors.Is(err, actor.ErrStopped) {
 			return err
 		}

@@ -3,10 +3,13 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -33,31 +36,31 @@ func (o actorOutbox) Committed(out workflow.Outcome) {
 	if out.Status != workflow.RunCompleted && !o.engine.options.KeepArtifacts {
 		out.Artifacts = nil
 	}
-	o.engine.registry.noteStatus(out.Run, out.Status)
+	o.engine.registry.NoteStatus(out.Run, out.Status)
 	o.engine.waiters.runMoved(out)
 }
 
 // Leave implements actor.Outbox.
-func (o actorOutbox) Leave(a *actor.Actor) bool { return o.engine.registry.letActorGo(a) }
+func (o actorOutbox) Leave(a *actor.Actor) bool { return o.engine.registry.LetGo(a) }
 
 // StartChild implements actor.Relatives.
 func (o actorOutbox) StartChild(c actor.Child) {
-	o.engine.messenger.enqueueMessage(c.ID, childMessage{want: &c})
+	o.engine.messenger.Enqueue(c.ID, roster.Message{Want: &c})
 }
 
 // CancelChild implements actor.Relatives.
 func (o actorOutbox) CancelChild(child workflow.RunID) {
-	o.engine.messenger.enqueueMessage(child, childMessage{cancel: true})
+	o.engine.messenger.Enqueue(child, roster.Message{Cancel: true})
 }
 
 // ChildEnded implements actor.Relatives.
 func (o actorOutbox) ChildEnded(child workflow.RunID, p workflow.Parent, m state.ChildEnded) {
-	o.engine.messenger.enqueueMessage(child, childMessage{parent: p, ended: &m})
+	o.engine.messenger.Enqueue(child, roster.Message{Parent: p, Ended: &m})
 }
 
 // ChildAsks implements actor.Relatives.
 func (o actorOutbox) ChildAsks(child workflow.RunID, p workflow.Parent) {
-	o.engine.messenger.enqueueMessage(child, childMessage{parent: p})
+	o.engine.messenger.Enqueue(child, roster.Message{Parent: p})
 }
 
 // A runStore is the durable side of one run, as its actor sees it: a handle, which Load
@@ -92,7 +95,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 		return nil, 0, nil, err
 	}
 	r.Run = run
-	r.engine.registry.noteTenant(r.id, s.Tenant)
+	r.engine.registry.NoteTenant(r.id, s.Tenant)
 	return s, run.Head().Seq, unflushed, nil
 }
 
@@ -117,12 +120,12 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	// A caller who begins to wait from here on looks at the row, whatever keeps the actor from telling of the
 	// end.
 	if s.Status.Final() {
-		r.engine.registry.noteStatus(r.id, s.Status)
+		r.engine.registry.NoteStatus(r.id, s.Status)
 	}
 	err = r.Run.CommitAndTell(s, records, r.engine.feeder.WantedEvents(told))
 	r.engine.watches.tellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail
-		r.engine.registry.noteStatus(r.id, workflow.RunCreated)
+		r.engine.registry.NoteStatus(r.id, workflow.RunCreated)
 	}
 	if errors.Is(err, ErrRemote) {
 		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)
@@ -145,3 +148,53 @@ func (r *runStore) Close() error {
 	}
 	return nil
 }
+
+// relatedRuns are the runs of an engine as its messenger sees them.
+type relatedRuns struct {
+	*store.Dir
+	engine *Engine
+}
+
+var _ roster.Runs = relatedRuns{}
+
+// newMessenger returns what carries messages between the parents and children of an engine.
+func newMessenger(e *Engine) *roster.Messenger {
+	return roster.NewMessenger(roster.MessengerOptions{
+		Runs: relatedRuns{e.dir, e}, Most: messagesAtOnce(e.options.Durability), Closed: e.options.Maintenance, Hook: e.hook,
+	})
+}
+
+// maxChildMessages bounds how many messages are delivered side by side.
+const maxChildMessages = 16
+
+// messagesAtOnce returns how many messages are delivered side by side: where commits
+// are synced, enough of them that their commits are synced together; otherwise no
+// more than keep the processors busy, so that other runs find one.
+func messagesAtOnce(d Durability) int {
+	if d == ProcessCrash {
+		return min(2*runtime.GOMAXPROCS(0), maxChildMessages)
+	}
+	return maxChildMessages
+}
+
+// Ask implements roster.Runs.
+func (r relatedRuns) Ask(id workflow.RunID, m state.Message) error {
+	return r.engine.askRun(r.engine.ctx, id, m)
+}
+
+// StartChild implements roster.Runs.
+func (r relatedRuns) StartChild(d *actor.Child, g *workflow.Graph) error {
+	input, _ := d.Input.(map[string]any)
+	b := &birth{graph: g, inputHash: value.Hash(input), parent: &d.Parent, tenant: d.Tenant}
+	return r.engine.askOrStart(r.engine.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)
+}
+
+// TellApart implements roster.Runs.
+func (r relatedRuns) TellApart(child workflow.RunID, err error) {
+	if r.engine.ctx.Err() == nil {
+		r.engine.logApart(child, err)
+	}
+}
+
+// Storable implements roster.Runs.
+func (r relatedRuns) Storable(text string) string { return storableText(text, maxMessage) }

@@ -187,8 +187,8 @@ func (p *purging) reserve(ctx context.Context, d *doomed, id workflow.RunID) (er
 	}
 	release := (func())(nil)
 	if p.waits {
-		release, err = p.engine.registry.reserveRun(ctx, id)
-	} else if release = p.engine.registry.tryReserve(id); release == nil {
+		release, err = p.engine.registry.Reserve(ctx, id)
+	} else if release = p.engine.registry.TryReserve(id); release == nil {
 		d.err = errLeftOut
 	}
 	if release != nil {
@@ -212,7 +212,7 @@ func (p *purging) findMoving(open []*doomed) (moved <-chan struct{}) {
 	for _, d := range open {
 		roots[d.root] = true
 	}
-	concerned, moved := p.engine.messenger.concernedRoots(roots)
+	concerned, moved := p.engine.messenger.ConcernedRoots(roots)
 	if len(concerned) == 0 || p.waits {
 		return moved
 	}
@@ -328,7 +328,7 @@ func (p *purging) forgetSome(runs []store.Member, of []*doomed) error {
 			e.watches.tellPurge(&m.Head, now)
 		}
 		e.purges.Add(1)
-		e.alarms.forgetRun(m.Head.Run)
+		e.alarms.Forget(m.Head.Run)
 	}
 	if !known {
 		e.watches.loseAll()

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -45,18 +46,18 @@ func (e *Engine) askOrStart(ctx context.Context, id workflow.RunID, m state.Mess
 	// message was not taken, and a new actor is asked.
 	for {
 		e.hook.Ask(string(id), m)
-		a, err := e.registry.acquireActor(ctx, id, b, func() *actor.Actor { return e.startActor(id, b) })
+		a, err := e.registry.Acquire(ctx, id, b.newcomer(), func() *actor.Actor { return e.startActor(id, b) })
 		if err != nil {
 			return err
 		}
 		err = a.Ask(ctx, m)
-		e.registry.releaseActor(a)
+		e.registry.Release(a)
 		missed := b != nil && errors.Is(err, ErrRunNotFound) // it was somebody's who asked for a run that was not there
 		if !missed && !errors.Is(err, actor.ErrStopped) || e.ctx.Err() != nil {
 			return closedError(err)
 		}
 		<-a.Done() // it ended of itself before it took the message
-		e.registry.actorEnded(a)
+		e.registry.Ended(a)
 	}
 }
 
@@ -71,6 +72,45 @@ type birth struct {
 	labels    map[string]string // nil without
 }
 
+// newcomer returns what the roster has to know of a run that is to begin; nil for one that exists.
+func (b *birth) newcomer() *roster.Newcomer {
+	if b == nil {
+		return nil
+	}
+	return &roster.Newcomer{Tenant: b.tenant, Child: b.parent != nil}
+}
+
+// newRoster returns the roster of an engine.
+func newRoster(e *Engine) *roster.Roster {
+	return roster.New(roster.Options{Room: e.checkRoom, ByTenant: len(e.options.Tenants) > 0, Closed: ErrClosed})
+}
+
+// checkRoom returns ErrBusy if no further run of a tenant may be active, when so many are, and so many of the tenant.
+func (e *Engine) checkRoom(tenant string, active, ofTenant int) error {
+	if active >= e.options.MaxActive {
+		return fmt.Errorf("%w: %d runs are active", ErrBusy, active)
+	}
+	limit := tenantLimitOf(e.options.Tenants, tenant)
+	if limit.Active > 0 && ofTenant >= limit.Active {
+		return &TenantBusyError{Tenant: tenant, Active: ofTenant, Max: limit.Active}
+	}
+	// Counting bytes costs a look into the index, and is done last.
+	if limit.Bytes == 0 {
+		return nil
+	}
+	if n := e.dir.TenantBytes(tenant); n >= limit.Bytes {
+		return &TenantFullError{Tenant: tenant, Bytes: n, Max: limit.Bytes}
+	}
+	return nil
+}
+
+// newAlarms returns the alarms of an engine.
+func newAlarms(e *Engine) *roster.Alarms {
+	return roster.NewAlarms(roster.AlarmOptions{
+		Dir: e.dir, Active: e.registry.Has, Wake: e.wakeRuns, Failed: e.logFailure, Logger: e.options.Logger, Hook: e.hook,
+	})
+}
+
 // startActor starts the actor of a run.
 func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	s := &runStore{engine: e, id: id, birth: b}
@@ -79,7 +119,7 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook, Still: e.options.Maintenance,
 		Fault: e.logFault,
 	})
-	e.registry.group.Go(func() { e.actorEnded(a, a.Run(e.ctx)) })
+	e.registry.Go(func() { e.actorEnded(a, a.Run(e.ctx)) })
 	return a
 }
 
@@ -91,12 +131,12 @@ func (e *Engine) actorEnded(a *actor.Actor, err error) {
 	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
 		e.logOfRun(slog.LevelError, "pawl: the actors of runs have ended", a.ID, err)
 	}
-	e.registry.actorEnded(a)
+	e.registry.Ended(a)
 	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
-		e.alarms.retryLater(a.ID) // not before a while
+		e.alarms.RetryLater(a.ID) // not before a while
 	}
 	if !a.Outcome().Status.Final() { // a run that has ended waits for no instant
-		e.alarms.alarmChanged()
+		e.alarms.Changed()
 	}
 }
 
@@ -131,15 +171,15 @@ const maxWaking = 64
 // may pass (no descriptors, no memory, a disk that does not answer), so the run
 // is tried again later.
 func (e *Engine) wakeRun(id workflow.RunID) {
-	err := e.alarms.wake(id)
+	err := e.wake(id)
 	switch {
 	case err == nil:
-		e.alarms.runWoken(id)
+		e.alarms.Woken(id)
 	case errors.Is(err, ErrClosed), e.ctx.Err() != nil:
 	case errors.Is(err, ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, ErrRunNotFound):
-		e.alarms.leaveAsleep(id)
+		e.alarms.LeaveAsleep(id)
 		e.options.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
 	default:
-		e.logAsleep(id, e.alarms.retryLater(id), err)
+		e.logAsleep(id, e.alarms.RetryLater(id), err)
 	}
 }

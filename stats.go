@@ -47,7 +47,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	case e.ctx.Err() != nil:
 		return Stats{}, ErrClosed
 	}
-	out := Stats{Active: e.registry.countActors(), Commits: e.dir.Commits(), Feed: e.feedStats()}
+	out := Stats{Active: e.registry.Count(), Commits: e.dir.Commits(), Feed: e.feedStats()}
 	c := e.dispatcher.Counts()
 	out.Queued, out.Running, out.Waiting, out.Pending = c.Queued, c.Running, c.Waiting, c.Pending
 	return out, nil

@@ -25,7 +25,7 @@ func (e *Engine) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome,
 		return workflow.Outcome{}, err
 	}
 	defer e.waiters.removeWaiter(id, w)
-	if e.options.Maintenance || !e.registry.goesOn(id) { // else it is known to be there, and its end is told
+	if e.options.Maintenance || !e.registry.GoesOn(id) { // else it is known to be there, and its end is told
 		h, err := e.dir.HeadUntil(ctx, id)
 		if err != nil {
 			return workflow.Outcome{}, closedError(err)

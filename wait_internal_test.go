@@ -19,14 +19,14 @@ func TestWhoTellsOfTheEnd(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
 	g := compileText(t, "name: w\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n")
-	require.False(t, e.registry.goesOn("r"))
+	require.False(t, e.registry.GoesOn("r"))
 	require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: g.Definition}, nil))
-	require.True(t, e.registry.goesOn("r"))
+	require.True(t, e.registry.GoesOn("r"))
 
-	e.registry.noteStatus("r", workflow.RunSuspended)
-	require.True(t, e.registry.goesOn("r"))
-	e.registry.noteStatus("r", workflow.RunCreated) // as after a commit that failed
-	require.False(t, e.registry.goesOn("r"))
+	e.registry.NoteStatus("r", workflow.RunSuspended)
+	require.True(t, e.registry.GoesOn("r"))
+	e.registry.NoteStatus("r", workflow.RunCreated) // as after a commit that failed
+	require.False(t, e.registry.GoesOn("r"))
 	waits := make(chan error, 1)
 	go func() {
 		_, err := e.Wait(ctx, "r")
@@ -35,7 +35,7 @@ func TestWhoTellsOfTheEnd(t *testing.T) {
 	told := make(chan bool, 1)
 	hook.OnHit(func(point string) {
 		if point == "release.begin" {
-			told <- e.registry.goesOn("r")
+			told <- e.registry.GoesOn("r")
 		}
 	})
 	require.NoError(t, e.Signal(ctx, "r", workflow.Signal{Name: "go"}))
@@ -44,7 +44,7 @@ func TestWhoTellsOfTheEnd(t *testing.T) {
 	out, err := e.Wait(ctx, "r")
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCompleted, out.Status)
-	require.False(t, e.registry.goesOn("nobody"))
+	require.False(t, e.registry.GoesOn("nobody"))
 	_, err = e.Wait(ctx, "nobody")
 	require.ErrorIs(t, err, ErrRunNotFound)
 }

@@ -136,7 +136,7 @@ func (e *Engine) logFailure(err error) {
 	f.mu.Unlock()
 	if !told {
 		e.options.Logger.Error("pawl: the engine has failed, and its runs stand still: close it, and open the directory again, here or where its log was taken",
-			"active", e.registry.countActive(), "error", err)
+			"active", e.registry.Count(), "error", err)
 	}
 }
 

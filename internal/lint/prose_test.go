@@ -25,7 +25,7 @@ var plainFolders = []string{
 	"internal/below", "internal/codec", "internal/column", "internal/crowd", "internal/diagram", "internal/dispatch", "internal/document",
 	"internal/expr", "internal/fair", "internal/filter", "internal/heap", "internal/image", "internal/index",
 	"internal/layout", "internal/lint", "internal/loopback", "internal/memo", "internal/outbox", "internal/pace", "internal/portable",
-	"internal/rate", "internal/redo", "internal/remote", "internal/runfile", "internal/seal", "internal/socket",
+	"internal/rate", "internal/redo", "internal/remote", "internal/roster", "internal/runfile", "internal/seal", "internal/socket",
 	"internal/sqlite", "internal/state", "internal/strict", "internal/taskkey", "internal/taskqueue", "internal/testhook", "internal/value",
 	"internal/testing/bombtest", "internal/testing/clienttest", "internal/testing/crashtest", "internal/testing/damagetest",
 	"internal/testing/disktest", "internal/testing/fuzzall", "internal/testing/golden", "internal/testing/harness",

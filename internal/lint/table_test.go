@@ -59,10 +59,11 @@ var layers = map[string][]string{
 	"replay":                     slices.Concat(decided, []string{"internal/portable", "internal/runfile", "internal/sqlite", "planning", "store"}),
 	"soundness":                  slices.Concat(decided, []string{"planning"}),
 	"internal/dispatch":          slices.Concat(decided, []string{"internal/taskkey", "internal/taskqueue", "internal/testhook", "actor", "planning", "replay", "store"}),
+	"internal/roster":            slices.Concat(decided, []string{"internal/fair", "internal/testhook", "actor", "store"}),
 	"internal/outbox":            slices.Concat(decided, []string{"internal/testhook", "store"}),
 	"actor":                      slices.Concat(decided, []string{"internal/testhook", "planning"}),
 
-	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/fair", "internal/filter", "internal/memo", "internal/outbox", "internal/portable", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/taskqueue", "internal/testhook", "planning", "store", "store/folderlog", "blob", "actor", "replay"}),
+	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/fair", "internal/filter", "internal/memo", "internal/outbox", "internal/portable", "internal/roster", "internal/socket", "internal/sqlite", "internal/taskkey", "internal/taskqueue", "internal/testhook", "planning", "store", "store/folderlog", "blob", "actor", "replay"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/acts":   {"."},
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),

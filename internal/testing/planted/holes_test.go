@@ -204,12 +204,12 @@ var holes = []bug{
 		"./worker", "TestOneCountForTheProcessAndItsPool",
 	},
 	{
-		"a tenant has as many active runs as it likes", "registry.go",
-		"limit.Active > 0 && n >= limit.Active", "limit.Active < 0 && n >= limit.Active",
+		"a tenant has as many active runs as it likes", "run.go",
+		"limit.Active > 0 && ofTenant >= limit.Active", "limit.Active < 0 && ofTenant >= limit.Active",
 		".", "TestLimitsOfTenants",
 	},
 	{
-		"the runs of a tenant fill the disk", "registry.go",
+		"the runs of a tenant fill the disk", "run.go",
 		"n >= limit.Bytes {", "n < 0 {",
 		".", "TestTheBytesOfATenantAreBounded",
 	},

@@ -1,7 +1,6 @@
-package pawl
+package roster
 
 import (
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,19 +9,20 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/fair"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A childMessenger carries messages between parent and child runs. The messages
+// A Messenger carries messages between parent and child runs. The messages
 // that concern one child are delivered one after another, in the order in which
 // they came, so that a cancel never overtakes a start. A delivery that fails in a
 // way that may pass is tried again until the engine closes; messages that a close
 // or a crash leaves undelivered are sent anew when the runs wake, since they follow
 // from the state of the runs. Without messages there is no goroutine.
-type childMessenger struct {
-	engine *Engine
-	most   int // deliveries at once
+type Messenger struct {
+	o MessengerOptions
 
 	mu      sync.Mutex
 	queues  map[workflow.RunID]*childQueue
@@ -36,42 +36,54 @@ type childMessenger struct {
 
 // A childQueue holds the messages that concern one child.
 type childQueue struct {
-	list    []childMessage
+	list    []Message
 	begun   bool          // the first message is under way, or was, and is tried again
 	cancels int           // of the list
 	wait    time.Duration // before the first message is tried again
 }
 
-// A childMessage is one of four: the child as its parent wants it, the cancel of
+// A Message is one of four: the child as its parent wants it, the cancel of
 // the child, the end of the child for its parent or, with none of them set, the
 // child's question whether its parent still wants it.
-type childMessage struct {
-	want   *actor.Child
-	cancel bool
-	parent workflow.Parent // of the last two
-	ended  *state.ChildEnded
+type Message struct {
+	Want   *actor.Child
+	Cancel bool
+	Parent workflow.Parent // of the last two
+	Ended  *state.ChildEnded
 }
 
-// maxChildMessages bounds how many messages are delivered side by side.
-const maxChildMessages = 16
-
-// messagesAtOnce returns how many messages are delivered side by side: where commits
-// are synced, enough of them that their commits are synced together; otherwise no
-// more than keep the processors busy, so that other runs find one.
-func messagesAtOnce(d Durability) int {
-	if d == ProcessCrash {
-		return min(2*runtime.GOMAXPROCS(0), maxChildMessages)
-	}
-	return maxChildMessages
+// Runs are the runs of an engine as a messenger sees them.
+type Runs interface {
+	// Head returns the row of a run.
+	Head(id workflow.RunID) (store.Head, error)
+	// Graph returns a compiled definition by its hash.
+	Graph(hash string) (*workflow.Graph, error)
+	// Ask delivers a message to a run and waits until the answer is committed.
+	Ask(id workflow.RunID, m state.Message) error
+	// StartChild begins a child run of a definition, and returns when that is committed.
+	StartChild(d *actor.Child, g *workflow.Graph) error
+	// TellApart warns that a parent and its child cannot speak now; it does nothing while the engine closes.
+	TellApart(child workflow.RunID, err error)
+	// Storable returns a text as a record can hold it.
+	Storable(text string) string
 }
 
-func newChildMessenger(e *Engine) *childMessenger {
-	return &childMessenger{engine: e, most: messagesAtOnce(e.options.Durability), queues: map[workflow.RunID]*childQueue{}, closed: e.options.Maintenance}
+// MessengerOptions say for whom a messenger works, and how.
+type MessengerOptions struct {
+	Runs   Runs
+	Most   int  // deliveries at once
+	Closed bool // it takes no message
+	Hook   *testhook.Hook
 }
 
-// enqueueMessage takes a message that concerns a child. It returns at once. With Options.Maintenance it is
+// NewMessenger returns a messenger without messages.
+func NewMessenger(o MessengerOptions) *Messenger {
+	return &Messenger{o: o, queues: map[workflow.RunID]*childQueue{}, closed: o.Closed}
+}
+
+// Enqueue takes a message that concerns a child. It returns at once. With Options.Maintenance it is
 // left to the next Open, as one that a crash leaves undelivered.
-func (c *childMessenger) enqueueMessage(child workflow.RunID, x childMessage) {
+func (c *Messenger) Enqueue(child workflow.RunID, x Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -91,25 +103,25 @@ func (c *childMessenger) enqueueMessage(child workflow.RunID, x childMessage) {
 		c.dropLast(q)
 	}
 	q.list = append(q.list, x)
-	if x.cancel {
+	if x.Cancel {
 		q.cancels++
 		c.cancels.Add(1)
 	}
 }
 
 // dropLast drops the last message of a child. The caller holds the lock.
-func (c *childMessenger) dropLast(q *childQueue) {
+func (c *Messenger) dropLast(q *childQueue) {
 	last := len(q.list) - 1
-	if q.list[last].cancel {
+	if q.list[last].Cancel {
 		q.cancels--
 		c.cancels.Add(-1)
 	}
 	q.list = q.list[:last]
 }
 
-// isUnwanted reports whether a run is to be cancelled, or one of the runs above it, which the runs between them do not know
+// IsUnwanted reports whether a run is to be cancelled, or one of the runs above it, which the runs between them do not know
 // yet: a cancel goes down from run to run. The ids of all runs below a run begin with its id.
-func (c *childMessenger) isUnwanted(run workflow.RunID) bool {
+func (c *Messenger) IsUnwanted(run workflow.RunID) bool {
 	_, rest, isChild := strings.Cut(string(run), "/")
 	if !isChild || c.cancels.Load() == 0 {
 		return false
@@ -131,18 +143,18 @@ func (c *childMessenger) isUnwanted(run workflow.RunID) bool {
 
 // replacedBy reports whether y, coming right after x, makes x needless: it says the same anew, or the child is cancelled before it
 // began, or was told.
-func (x childMessage) replacedBy(y childMessage) bool {
-	if x.want != nil && y.cancel {
+func (x Message) replacedBy(y Message) bool {
+	if x.Want != nil && y.Cancel {
 		return true
 	}
-	return x.cancel == y.cancel && (x.want == nil) == (y.want == nil) && (x.ended == nil) == (y.ended == nil)
+	return x.Cancel == y.Cancel && (x.Want == nil) == (y.Want == nil) && (x.Ended == nil) == (y.Ended == nil)
 }
 
 // startDelivery lets the first message of a child be delivered. The caller holds the
 // lock.
-func (c *childMessenger) startDelivery(child workflow.RunID) {
+func (c *Messenger) startDelivery(child workflow.RunID) {
 	c.ready.Push(rootPrefix(child), child)
-	if c.running < c.most {
+	if c.running < c.o.Most {
 		c.running++
 		c.group.Go(c.deliverMessages)
 	}
@@ -156,27 +168,27 @@ func rootPrefix(run workflow.RunID) string {
 }
 
 // deliverMessages delivers messages until none is ready.
-func (c *childMessenger) deliverMessages() {
+func (c *Messenger) deliverMessages() {
 	for {
 		child, x, ok := c.nextMessage()
 		if !ok {
 			return
 		}
 		err := c.deliverMessage(child, x)
-		if err != nil && c.engine.ctx.Err() == nil {
-			c.engine.logApart(child, err)
+		if err != nil {
+			c.o.Runs.TellApart(child, err)
 		}
 		c.messageDone(child, err)
 	}
 }
 
-func (c *childMessenger) nextMessage() (workflow.RunID, childMessage, bool) {
+func (c *Messenger) nextMessage() (workflow.RunID, Message, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	child, ok := c.ready.Pop()
 	if c.closed || !ok {
 		c.running--
-		return "", childMessage{}, false
+		return "", Message{}, false
 	}
 	q := c.queues[child]
 	q.begun = true
@@ -188,7 +200,7 @@ var messageBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Sec
 
 // messageDone lets the next message of a child be delivered, or the same one again
 // after a pause if err is not nil.
-func (c *childMessenger) messageDone(child workflow.RunID, err error) {
+func (c *Messenger) messageDone(child workflow.RunID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.signalMoved()
@@ -201,7 +213,7 @@ func (c *childMessenger) messageDone(child workflow.RunID, err error) {
 		time.AfterFunc(q.wait, func() { c.retryDelivery(child) })
 		return
 	}
-	if q.list[0].cancel {
+	if q.list[0].Cancel {
 		q.cancels--
 		c.cancels.Add(-1)
 	}
@@ -212,7 +224,7 @@ func (c *childMessenger) messageDone(child workflow.RunID, err error) {
 	c.startDelivery(child)
 }
 
-func (c *childMessenger) retryDelivery(child workflow.RunID) {
+func (c *Messenger) retryDelivery(child workflow.RunID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.closed {
@@ -220,9 +232,9 @@ func (c *childMessenger) retryDelivery(child workflow.RunID) {
 	}
 }
 
-// concernedRoots returns those of some runs without a parent that a message concerns, waiting or under way: its child
+// ConcernedRoots returns those of some runs without a parent that a message concerns, waiting or under way: its child
 // or its parent is that run, or below it. If there are any, moved is closed when a delivery ends.
-func (c *childMessenger) concernedRoots(roots map[workflow.RunID]bool) (concerned map[workflow.RunID]bool, moved <-chan struct{}) {
+func (c *Messenger) ConcernedRoots(roots map[workflow.RunID]bool) (concerned map[workflow.RunID]bool, moved <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -237,9 +249,9 @@ func (c *childMessenger) concernedRoots(roots map[workflow.RunID]bool) (concerne
 	for child, q := range c.queues {
 		note(child)
 		for _, x := range q.list {
-			note(x.parent.Run)
-			if x.want != nil {
-				note(x.want.Parent.Run)
+			note(x.Parent.Run)
+			if x.Want != nil {
+				note(x.Want.Parent.Run)
 			}
 		}
 	}
@@ -254,16 +266,16 @@ func (c *childMessenger) concernedRoots(roots map[workflow.RunID]bool) (concerne
 
 // signalMoved tells those who wait that a delivery has ended. The caller holds the
 // lock.
-func (c *childMessenger) signalMoved() {
+func (c *Messenger) signalMoved() {
 	if c.moved != nil {
 		close(c.moved)
 		c.moved = nil
 	}
 }
 
-// closeAndWait ends the messenger and waits for deliveries that are under way: the
+// Close ends the messenger and waits for deliveries that are under way: the
 // context of the engine is done by then.
-func (c *childMessenger) closeAndWait() {
+func (c *Messenger) Close() {
 	c.mu.Lock()
 	c.closed = true
 	c.signalMoved()

@@ -1,4 +1,4 @@
-package pawl
+package roster
 
 import (
 	"testing"
@@ -10,17 +10,17 @@ import (
 
 // An actor stays while a caller may send to it, also one that has not sent yet.
 func TestAnActorThatIsHeldStays(t *testing.T) {
-	r := newRegistry(1, nil, nil)
+	r := New(Options{Room: func(string, int, int) error { return nil }})
 	a := actor.New("a", nil, nil, actor.Options{})
 	for range 2 {
-		held, err := r.acquireActor(t.Context(), "a", &birth{}, func() *actor.Actor { return a })
+		held, err := r.Acquire(t.Context(), "a", &Newcomer{}, func() *actor.Actor { return a })
 		require.NoError(t, err)
 		require.Same(t, a, held)
 	}
-	require.False(t, r.letActorGo(a))
-	r.releaseActor(a)
-	require.False(t, r.letActorGo(a), "there is another")
-	r.releaseActor(a)
-	require.True(t, r.letActorGo(a))
-	require.False(t, r.hasActor("a"))
+	require.False(t, r.LetGo(a))
+	r.Release(a)
+	require.False(t, r.LetGo(a), "there is another")
+	r.Release(a)
+	require.True(t, r.LetGo(a))
+	require.False(t, r.Has("a"))
 }

@@ -1,4 +1,4 @@
-package pawl
+package roster
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -16,38 +15,37 @@ import (
 // The messenger calls it, with one message at a time for each child. Messages between runs are
 // not kept on the disk: whoever needs an answer asks again when it is activated, so that each
 // of them may come twice, or late, and must then change nothing.
-func (c *childMessenger) deliverMessage(child workflow.RunID, x childMessage) error {
+func (c *Messenger) deliverMessage(child workflow.RunID, x Message) error {
 	switch {
-	case x.want != nil:
-		c.engine.hook.Hit("child.want")
-		return c.ensureChild(x.want)
-	case x.cancel:
-		c.engine.hook.Hit("child.cancel")
+	case x.Want != nil:
+		c.o.Hook.Hit("child.want")
+		return c.ensureChild(x.Want)
+	case x.Cancel:
+		c.o.Hook.Hit("child.cancel")
 		return c.cancelChild(child)
-	case x.ended != nil:
-		c.engine.hook.Hit("child.ended")
-		return c.tellParent(x.parent.Run, *x.ended)
+	case x.Ended != nil:
+		c.o.Hook.Hit("child.ended")
+		return c.tellParent(x.Parent.Run, *x.Ended)
 	}
-	c.engine.hook.Hit("child.asks")
-	return c.askParent(child, x.parent)
+	c.o.Hook.Hit("child.asks")
+	return c.askParent(child, x.Parent)
 }
 
 // ensureChild makes sure that a child exists, and that it runs or is paused as its
 // parent is.
 //
 // A parent sends this when it wants a child and whenever it is activated while it waits for it.
-// Whatever has happened meanwhile decides what is done: the child is started, paused, resumed,
+// The state of the child decides what is done: the child is started, paused, resumed,
 // or its end is told once more.
-func (c *childMessenger) ensureChild(d *actor.Child) error {
-	e := c.engine
-	if c.isUnwanted(d.ID) {
+func (c *Messenger) ensureChild(d *actor.Child) error {
+	if c.IsUnwanted(d.ID) {
 		return nil // its cancel follows, or one of a run above it
 	}
-	h, err := e.dir.Head(d.ID)
+	h, err := c.o.Runs.Head(d.ID)
 	switch {
-	case errors.Is(err, ErrRunNotFound) && d.Paused:
+	case errors.Is(err, store.ErrRunNotFound) && d.Paused:
 		return nil // it begins when its parent is resumed
-	case errors.Is(err, ErrRunNotFound):
+	case errors.Is(err, store.ErrRunNotFound):
 		return c.startChild(d)
 	case err != nil:
 		return c.refuseChild(d, err)
@@ -58,34 +56,31 @@ func (c *childMessenger) ensureChild(d *actor.Child) error {
 	case h.Status.Final():
 		return c.tellParent(d.Parent.Run, actor.Ended(d.Parent, h.Outcome()))
 	case h.Status == workflow.RunRunning && d.Paused:
-		return ignoreFinal(e.askRun(e.ctx, d.ID, state.Pause{Parent: true}))
+		return ignoreFinal(c.o.Runs.Ask(d.ID, state.Pause{Parent: true}))
 	case h.Status == workflow.RunPaused && !d.Paused:
-		return ignoreFinal(e.askRun(e.ctx, d.ID, state.Resume{Parent: true}))
+		return ignoreFinal(c.o.Runs.Ask(d.ID, state.Resume{Parent: true}))
 	}
 	return nil
 }
 
 // startChild begins a child run.
-func (c *childMessenger) startChild(d *actor.Child) error {
-	e := c.engine
-	g, err := e.dir.Graph(d.Definition)
+func (c *Messenger) startChild(d *actor.Child) error {
+	g, err := c.o.Runs.Graph(d.Definition)
 	if err != nil {
 		return c.refuseChild(d, err)
 	}
 	// The root counts how many runs may be below it; without this bound a definition that
 	// starts itself would fill the directory.
-	if h, err := e.dir.Head(d.Parent.Root); err == nil && h.Room <= 0 {
+	if h, err := c.o.Runs.Head(d.Parent.Root); err == nil && h.Room <= 0 {
 		return c.refuseChild(d, fmt.Errorf("%w: run %q", store.ErrNoRoom, string(d.Parent.Root)))
 	}
-	input, _ := d.Input.(map[string]any)
-	b := &birth{graph: g, inputHash: value.Hash(input), parent: &d.Parent, tenant: d.Tenant}
-	err = e.askOrStart(e.ctx, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)
-	c.engine.hook.Hit("child.started")
+	err = c.o.Runs.StartChild(d, g)
+	c.o.Hook.Hit("child.started")
 	if err != nil {
 		return c.refuseChild(d, err)
 	}
 	// A run that fails as it starts has no parent that it knows of.
-	h, err := e.dir.Head(d.ID)
+	h, err := c.o.Runs.Head(d.ID)
 	if err == nil && h.Status == workflow.RunFailed {
 		return c.tellParent(d.Parent.Run, actor.Ended(d.Parent, h.Outcome()))
 	}
@@ -97,7 +92,7 @@ func (c *childMessenger) startChild(d *actor.Child) error {
 // A parent that got no answer would wait for ever. An error that may pass is returned, so that
 // the messenger tries again; one that will come again becomes the failure of the child, which
 // the parent's node can catch. The codes are those that the same fault has in a run.
-func (c *childMessenger) refuseChild(d *actor.Child, err error) error {
+func (c *Messenger) refuseChild(d *actor.Child, err error) error {
 	var input *workflow.InputError
 	var limit *workflow.LimitError
 	code := ""
@@ -106,18 +101,18 @@ func (c *childMessenger) refuseChild(d *actor.Child, err error) error {
 		code = workflow.CodeSchema
 	case errors.As(err, &limit), errors.Is(err, store.ErrNoRoom):
 		code = workflow.CodeLimit
-	case isRunDamage(err), errors.Is(err, ErrVersion), errors.Is(err, ErrSuspended):
+	case isRunDamage(err), errors.Is(err, store.ErrVersion), errors.Is(err, workflow.ErrSuspended):
 		code = workflow.CodeInternal
 	default:
 		return err
 	}
-	return c.tellParent(d.Parent.Run, childRefused(d, code, storableText(err.Error(), maxMessage)))
+	return c.tellParent(d.Parent.Run, childRefused(d, code, c.o.Runs.Storable(err.Error())))
 }
 
 // isRunDamage reports whether err says that a run is damaged, not the index of all,
 // which may only be unreadable at the moment.
 func isRunDamage(err error) bool {
-	var c *CorruptError
+	var c *store.CorruptError
 	return errors.As(err, &c) && c.Run != ""
 }
 
@@ -131,24 +126,24 @@ func childRefused(d *actor.Child, code, message string) state.ChildEnded {
 
 // cancelChild ends a child that its parent does not want any more, in the name of
 // whoever has cancelled the parent.
-func (c *childMessenger) cancelChild(child workflow.RunID) error {
-	h, err := c.engine.dir.Head(child)
+func (c *Messenger) cancelChild(child workflow.RunID) error {
+	h, err := c.o.Runs.Head(child)
 	if err == nil && h.Status.Final() {
 		return nil
 	}
 	m := state.Cancel{Reason: "the parent run does not wait for it any more"}
-	// Whoever has cancelled the parent has cancelled its children as well: their failures name
+	// The person who has cancelled the parent has cancelled its children as well: their failures name
 	// the same person.
-	if parent, err := c.engine.dir.Head(h.Parent); err == nil && parent.Status == workflow.RunCancelled && parent.Failure != nil {
+	if parent, err := c.o.Runs.Head(h.Parent); err == nil && parent.Status == workflow.RunCancelled && parent.Failure != nil {
 		m.Act.By = parent.Failure.By
 	}
-	return ignoreFinal(c.engine.askRun(c.engine.ctx, child, m))
+	return ignoreFinal(c.o.Runs.Ask(child, m))
 }
 
 // tellParent tells a parent how its child has ended.
-func (c *childMessenger) tellParent(parent workflow.RunID, m state.ChildEnded) error {
-	err := ignoreFinal(c.engine.askRun(c.engine.ctx, parent, m))
-	c.engine.hook.Hit("child.told")
+func (c *Messenger) tellParent(parent workflow.RunID, m state.ChildEnded) error {
+	err := ignoreFinal(c.o.Runs.Ask(parent, m))
+	c.o.Hook.Hit("child.told")
 	return err
 }
 
@@ -158,12 +153,12 @@ func (c *childMessenger) tellParent(parent workflow.RunID, m state.ChildEnded) e
 // has ended, or waits for a later attempt, the child would go on for nobody.
 //
 // Below a root that has ended nothing is wanted, whatever the runs in between still know.
-func (c *childMessenger) askParent(child workflow.RunID, p workflow.Parent) error {
-	if h, err := c.engine.dir.Head(p.Root); err == nil && h.Status.Final() {
+func (c *Messenger) askParent(child workflow.RunID, p workflow.Parent) error {
+	if h, err := c.o.Runs.Head(p.Root); err == nil && h.Status.Final() {
 		return c.cancelChild(child)
 	}
-	err := c.engine.askRun(c.engine.ctx, p.Run, state.ChildAsks{Token: p.Token, Attempt: p.Attempt})
-	if errors.Is(err, ErrStale) || errors.Is(err, ErrEnded) || errors.Is(err, ErrRunNotFound) {
+	err := c.o.Runs.Ask(p.Run, state.ChildAsks{Token: p.Token, Attempt: p.Attempt})
+	if errors.Is(err, workflow.ErrStale) || errors.Is(err, workflow.ErrEnded) || errors.Is(err, store.ErrRunNotFound) {
 		return c.cancelChild(child)
 	}
 	return ignoreFinal(err)
@@ -172,7 +167,7 @@ func (c *childMessenger) askParent(child workflow.RunID, p workflow.Parent) erro
 // ignoreFinal returns nil in place of an error that another try would only repeat: the
 // run does not want the message, or a later Resume or repair has it sent again.
 func ignoreFinal(err error) error {
-	for _, final := range []error{ErrStale, ErrEnded, ErrNotLive, ErrRunNotFound, ErrSuspended, ErrCorrupt, ErrVersion} {
+	for _, final := range []error{workflow.ErrStale, workflow.ErrEnded, workflow.ErrNotLive, store.ErrRunNotFound, workflow.ErrSuspended, store.ErrCorrupt, store.ErrVersion} {
 		if errors.Is(err, final) {
 			return nil
 		}

@@ -1,8 +1,9 @@
-package pawl
+// Package roster knows which runs are active: their actors, the messages between parents and children, and the alarms of runs that
+// sleep.
+package roster
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -11,19 +12,17 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A registry knows the actor of every active run. A run has one at most: who
-// asks for a run that has none starts it, and an idle actor is let go only when
+// A Roster knows the actor of every active run. A run has one at most: a caller
+// that asks for a run without an actor starts it, and an idle actor is let go only when
 // nobody holds it.
 //
-// The mutex is what makes it one: acquireActor, letActorGo and actorEnded decide under it. An
-// actor that is idle asks letActorGo before it ends; if somebody has got hold of it in between
-// it stays, and takes the message. Whoever acquires an actor releases it, so that held says how
+// The mutex is what makes it one: Acquire, LetGo and Ended decide under it. An
+// actor that is idle asks LetGo before it ends; if somebody has got hold of it in between
+// it stays, and takes the message. A caller that acquires an actor releases it, so that held says how
 // many may still send.
-type registry struct {
-	most   int                    // runs that may be active at once
-	limits map[string]TenantLimit // by tenant
-	bytes  func(tenant string) int64
-	group  sync.WaitGroup
+type Roster struct {
+	o     Options
+	group sync.WaitGroup
 
 	mu sync.Mutex
 	// A slot is there from when the actor starts until it has been let go or has ended; a run
@@ -43,18 +42,33 @@ type slot struct {
 	goesOn bool   // the actor has committed last that the run has begun and not ended
 }
 
-// newRegistry returns a registry of at most so many runs. bytes tells how many bytes those of a tenant take.
-func newRegistry(most int, limits map[string]TenantLimit, bytes func(tenant string) int64) *registry {
-	return &registry{most: most, limits: limits, bytes: bytes, active: map[string]int{}, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
+// Options say which runs may be active.
+type Options struct {
+	// Room returns why no further run of a tenant may be active, if so many are, and so many of the tenant. It is called with
+	// the lock of the roster, for runs that are to be started and have no parent.
+	Room     func(tenant string, active, ofTenant int) error
+	ByTenant bool  // the runs of tenants are counted
+	Closed   error // what callers get once Refuse was called
 }
 
-// acquireActor returns the actor of a run, started by start if it has none, and keeps
+// A Newcomer is a run that is to be started.
+type Newcomer struct {
+	Tenant string
+	Child  bool // it has a parent: there is always room for it
+}
+
+// New returns a roster without runs.
+func New(o Options) *Roster {
+	return &Roster{o: o, active: map[string]int{}, slots: map[workflow.RunID]*slot{}, blocked: map[workflow.RunID]chan struct{}{}}
+}
+
+// Acquire returns the actor of a run, started by start if it has none, and keeps
 // it from leaving until release. It waits while the run may have no actor, but not
-// longer than ctx. b is the run to be started; nil if it was before.
+// longer than ctx. b says what is to be started; nil if the run was before.
 //
 // The room is checked only for a run that is to be started; one that goes on has been let in
 // before.
-func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth, start func() *actor.Actor) (*actor.Actor, error) {
+func (r *Roster) Acquire(ctx context.Context, id workflow.RunID, b *Newcomer, start func() *actor.Actor) (*actor.Actor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.waitUntilFree(ctx, id); err != nil {
@@ -68,7 +82,7 @@ func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth
 		s = &slot{actor: start()}
 		r.slots[id] = s
 		if b != nil {
-			r.countSlot(s, b.tenant)
+			r.countSlot(s, b.Tenant)
 		}
 	}
 	s.held++
@@ -79,7 +93,7 @@ func (r *registry) acquireActor(ctx context.Context, id workflow.RunID, b *birth
 // meanwhile.
 //
 // Several may wait for the same run; each looks again when it has the lock back.
-func (r *registry) waitUntilFree(ctx context.Context, id workflow.RunID) error {
+func (r *Roster) waitUntilFree(ctx context.Context, id workflow.RunID) error {
 	for blocked := r.blocked[id]; blocked != nil && !r.closed; blocked = r.blocked[id] {
 		r.mu.Unlock()
 		select {
@@ -91,46 +105,32 @@ func (r *registry) waitUntilFree(ctx context.Context, id workflow.RunID) error {
 		}
 	}
 	if r.closed {
-		return ErrClosed
+		return r.o.Closed
 	}
 	return nil
 }
 
-// checkRoom returns ErrBusy if a run that is no child may not be started now. The caller holds
+// checkRoom returns an error if a run that is no child may not be started now. The caller holds
 // the lock.
-func (r *registry) checkRoom(b *birth) error {
-	if b == nil || b.parent != nil {
+func (r *Roster) checkRoom(b *Newcomer) error {
+	if b == nil || b.Child {
 		return nil
 	}
-	if len(r.slots) >= r.most {
-		return fmt.Errorf("%w: %d runs are active", ErrBusy, len(r.slots))
-	}
-	limit := tenantLimitOf(r.limits, b.tenant)
-	if n := r.active[b.tenant]; limit.Active > 0 && n >= limit.Active {
-		return &TenantBusyError{Tenant: b.tenant, Active: n, Max: limit.Active}
-	}
-	// Counting bytes costs a look into the index, and is done last.
-	if limit.Bytes == 0 {
-		return nil
-	}
-	if n := r.bytes(b.tenant); n >= limit.Bytes {
-		return &TenantFullError{Tenant: b.tenant, Bytes: n, Max: limit.Bytes}
-	}
-	return nil
+	return r.o.Room(b.Tenant, len(r.slots), r.active[b.Tenant])
 }
 
-// checkRoomFor returns ErrBusy if no further run of a tenant may be active now.
+// CheckRoom returns an error if no further run of a tenant may be active now.
 //
 // It is asked by calls that make runs without an actor, before they do their work.
-func (r *registry) checkRoomFor(tenant string) error {
+func (r *Roster) CheckRoom(tenant string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.checkRoom(&birth{tenant: tenant})
+	return r.checkRoom(&Newcomer{Tenant: tenant})
 }
 
 // countSlot counts a slot as one of a tenant. The caller holds the lock.
-func (r *registry) countSlot(s *slot, tenant string) {
-	if len(r.limits) == 0 {
+func (r *Roster) countSlot(s *slot, tenant string) {
+	if !r.o.ByTenant {
 		return
 	}
 	r.uncountSlot(s)
@@ -141,7 +141,7 @@ func (r *registry) countSlot(s *slot, tenant string) {
 }
 
 // uncountSlot undoes countSlot.
-func (r *registry) uncountSlot(s *slot) {
+func (r *Roster) uncountSlot(s *slot) {
 	if s.tenant == "" {
 		return
 	}
@@ -151,8 +151,8 @@ func (r *registry) uncountSlot(s *slot) {
 	s.tenant = ""
 }
 
-// noteTenant counts an active run as one of its tenant, which is known when it is loaded.
-func (r *registry) noteTenant(id workflow.RunID, tenant string) {
+// NoteTenant counts an active run as one of its tenant, which is known when it is loaded.
+func (r *Roster) NoteTenant(id workflow.RunID, tenant string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[id]; s != nil {
@@ -160,8 +160,8 @@ func (r *registry) noteTenant(id workflow.RunID, tenant string) {
 	}
 }
 
-// noteStatus notes what the actor of a run has committed last; RunCreated if nobody knows what that is.
-func (r *registry) noteStatus(id workflow.RunID, status workflow.RunStatus) {
+// NoteStatus notes what the actor of a run has committed last; RunCreated if nobody knows what that is.
+func (r *Roster) NoteStatus(id workflow.RunID, status workflow.RunStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[id]; s != nil {
@@ -169,8 +169,8 @@ func (r *registry) noteStatus(id workflow.RunID, status workflow.RunStatus) {
 	}
 }
 
-// goesOn reports whether a run has an actor that will tell of its end. If not, nobody knows but its row.
-func (r *registry) goesOn(id workflow.RunID) bool {
+// GoesOn reports whether a run has an actor that will tell of its end. If not, nobody knows but its row.
+func (r *Roster) GoesOn(id workflow.RunID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.slots[id]
@@ -178,14 +178,14 @@ func (r *registry) goesOn(id workflow.RunID) bool {
 }
 
 // dropSlot forgets the actor of a run. The caller holds the lock.
-func (r *registry) dropSlot(id workflow.RunID) {
+func (r *Roster) dropSlot(id workflow.RunID) {
 	r.uncountSlot(r.slots[id])
 	delete(r.slots, id)
 }
 
-// holdActor returns the actor of a run, which it keeps from leaving until release; nil if the
+// Hold returns the actor of a run, which it keeps from leaving until release; nil if the
 // run has none.
-func (r *registry) holdActor(id workflow.RunID) *actor.Actor {
+func (r *Roster) Hold(id workflow.RunID) *actor.Actor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.slots[id]
@@ -196,12 +196,12 @@ func (r *registry) holdActor(id workflow.RunID) *actor.Actor {
 	return s.actor
 }
 
-// reserveRun waits until a run has no actor and keeps it from getting one until
+// Reserve waits until a run has no actor and keeps it from getting one until
 // release is called.
 //
 // Purge does so before it forgets a run: no actor may have it in memory, and none may load it
 // half forgotten. It waits for an actor to end by itself, which an idle one soon does.
-func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release func(), err error) {
+func (r *Roster) Reserve(ctx context.Context, id workflow.RunID) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.slots[id] != nil || r.blocked[id] != nil {
@@ -225,8 +225,8 @@ func (r *registry) reserveRun(ctx context.Context, id workflow.RunID) (release f
 	return r.addBlock(id), nil
 }
 
-// tryReserve is reserveRun for who does not wait: it returns nil if the run has an actor, or is reserved.
-func (r *registry) tryReserve(id workflow.RunID) (release func()) {
+// TryReserve is Reserve for who does not wait: it returns nil if the run has an actor, or is reserved.
+func (r *Roster) TryReserve(id workflow.RunID) (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.slots[id] != nil || r.blocked[id] != nil {
@@ -235,12 +235,12 @@ func (r *registry) tryReserve(id workflow.RunID) (release func()) {
 	return r.addBlock(id)
 }
 
-// releaseActor undoes acquireActor.
+// Release undoes Acquire.
 //
 // An actor that was refused its end, and that nobody holds any more, is nudged, so that it looks
 // again whether it may go. Others are left alone: a nudge wakes a goroutine, and there is a release
 // with every message.
-func (r *registry) releaseActor(a *actor.Actor) {
+func (r *Roster) Release(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[a.ID]; s != nil && s.actor == a {
@@ -251,12 +251,12 @@ func (r *registry) releaseActor(a *actor.Actor) {
 	}
 }
 
-// blockRun keeps a run from getting an actor, and whoever asks for the one that it has waiting,
-// until release is called. It waits until nobody else does so, and fails with ErrClosed.
+// Block keeps a run from getting an actor, and whoever asks for the one that it has waiting,
+// until release is called. It waits until nobody else does so, and fails with Options.Closed.
 //
 // The actor that a run has goes on; only nobody new gets it. A fork blocks the id of the run
 // that it makes, until that is committed.
-func (r *registry) blockRun(ctx context.Context, id workflow.RunID) (release func(), err error) {
+func (r *Roster) Block(ctx context.Context, id workflow.RunID) (release func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.waitUntilFree(ctx, id); err != nil {
@@ -266,7 +266,7 @@ func (r *registry) blockRun(ctx context.Context, id workflow.RunID) (release fun
 }
 
 // addBlock keeps a run from getting an actor until release is called. The caller holds the lock.
-func (r *registry) addBlock(id workflow.RunID) (release func()) {
+func (r *Roster) addBlock(id workflow.RunID) (release func()) {
 	blocked := make(chan struct{})
 	r.blocked[id] = blocked
 	return func() {
@@ -277,12 +277,12 @@ func (r *registry) addBlock(id workflow.RunID) (release func()) {
 	}
 }
 
-// letActorGo forgets an idle actor, unless somebody holds it, and reports whether it
+// LetGo forgets an idle actor, unless somebody holds it, and reports whether it
 // may end.
 //
 // It is called by the actor itself. Under the lock nobody can get the actor between the
 // question whether it is idle and its being forgotten.
-func (r *registry) letActorGo(a *actor.Actor) bool {
+func (r *Roster) LetGo(a *actor.Actor) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.slots[a.ID]
@@ -300,11 +300,14 @@ func (r *registry) letActorGo(a *actor.Actor) bool {
 	return true
 }
 
-// actorEnded forgets an actor that has ended of itself.
+// Go runs an actor in a goroutine of its own, for which Wait waits.
+func (r *Roster) Go(run func()) { r.group.Go(run) }
+
+// Ended forgets an actor that has ended of itself.
 //
 // It may have been replaced already, by whoever found it stopped: then the slot is another's,
 // and stays.
-func (r *registry) actorEnded(a *actor.Actor) {
+func (r *Roster) Ended(a *actor.Actor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.slots[a.ID]; s != nil && s.actor == a {
@@ -312,42 +315,35 @@ func (r *registry) actorEnded(a *actor.Actor) {
 	}
 }
 
-// hasActor reports whether a run has an actor.
-func (r *registry) hasActor(id workflow.RunID) bool {
+// Has reports whether a run has an actor.
+func (r *Roster) Has(id workflow.RunID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.slots[id] != nil
 }
 
-// countActors returns how many runs have one.
-func (r *registry) countActors() int {
+// Count returns how many runs have one.
+func (r *Roster) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.slots)
 }
 
-// actorIDs returns the runs that have one, sorted.
-func (r *registry) actorIDs() []workflow.RunID {
+// IDs returns the runs that have one, sorted.
+func (r *Roster) IDs() []workflow.RunID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.slots))
 }
 
-// countActive returns how many runs are active.
-func (r *registry) countActive() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.slots)
-}
-
-// refuseActors makes acquireActor fail from now on.
+// Refuse makes Acquire fail from now on.
 //
 // Close calls it before it waits for actors: none is added behind its back.
-func (r *registry) refuseActors() {
+func (r *Roster) Refuse() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 }
 
-// waitForActors returns when every actor has ended.
-func (r *registry) waitForActors() { r.group.Wait() }
+// Wait returns when every actor has ended.
+func (r *Roster) Wait() { r.group.Wait() }
