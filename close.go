@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -193,4 +196,97 @@ func (e *Engine) taskIDs() (ids []TaskID) {
 		ids = append(ids, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Name())})
 	}
 	return ids
+}
+
+// lateCalls are calls whose callers may leave before them, because the log of a remote directory does not answer.
+//
+// A commit that waits for a log cannot be taken back: its entry may be there already. So the call goes on, with all that it
+// holds, to its end, which Close waits for; only the caller does not. group is added to with mu held and closed unset, so that nothing
+// comes to it behind the Wait of closeAndWait.
+type lateCalls struct {
+	mu     sync.Mutex
+	closed bool
+	group  sync.WaitGroup
+}
+
+// startLate has a call run in a goroutine of its own, unless Close has begun to wait: then it reports false.
+func (c *lateCalls) startLate(call func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.group.Go(call)
+	return true
+}
+
+// closeAndWait waits for the calls that are under way.
+func (c *lateCalls) closeAndWait() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.group.Wait()
+}
+
+// callUntil is call, which commits by itself and not through an actor, until ctx is done: it returns the cause of that then, while
+// call goes on. Without a log nothing waits for long, and call runs where it is.
+func (e *Engine) callUntil(ctx context.Context, call func() error) error {
+	if e.options.Remote.Log == nil {
+		return call()
+	}
+	ended := make(chan error, 1)
+	if !e.late.startLate(func() { ended <- call() }) {
+		return call() // nothing is committed any more
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A socketServer is what Options.Socket serves.
+type socketServer struct {
+	listener net.Listener
+	done     chan struct{} // closed when the function has returned
+}
+
+// openSocket listens in the directory, if the options say so.
+//
+// It is the last thing that Open does: a client that connects finds an engine that works.
+func (e *Engine) openSocket(path string) error {
+	if e.options.Socket == nil {
+		return nil
+	}
+	l, err := socket.Listen(path)
+	if err != nil {
+		return err
+	}
+	e.socket = &socketServer{l, make(chan struct{})}
+	go func() { // until stop
+		defer close(e.socket.done)
+		e.options.Socket(e, l)
+	}()
+	return nil
+}
+
+// socketPatience is how long Close waits for the function Options.Socket to return.
+const socketPatience = 10 * time.Second
+
+// stop closes the socket, and returns when nobody is served any more: false if ctx was done or the time over before.
+func (s *socketServer) stop(ctx context.Context, patience time.Duration) bool {
+	if s == nil {
+		return true
+	}
+	_ = s.listener.Close() // what is left of it is replaced by the next Open
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
 }

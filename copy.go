@@ -1,0 +1,331 @@
+package pawl
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/folderlog"
+)
+
+// A BackupInfo says what is in a backup, and what of the original was damaged.
+type BackupInfo = store.BackupInfo
+
+// Backup makes a copy of the engine directory in a new directory, while the
+// engine goes on: everything as it is at one moment, between two commits. Open it
+// like any other. into must not exist or be empty, its parent must exist. The
+// copy appears under that name when it is complete and durable; if Backup fails,
+// is cancelled, or the engine is closed meanwhile, nothing does. After a crash a
+// folder with .partial- in its name may be left beside it, which Open refuses with
+// ErrCorrupt as long as anything is missing in it.
+//
+// A backup that was cut off begins anew: the next one is of a later moment, and what is left of the earlier one is
+// perhaps not durable, since the files are synced together at the end. The copy that [Engine.Follow] keeps goes on
+// where it was.
+//
+// Commits wait for a few pages of the index at a time to be copied. Old files of
+// runs are removed only when the backup has ended, so that it needs some room in
+// the directory too. Blobs are copied unless Options.Blobs keeps them elsewhere.
+//
+// Backup leaves out what is damaged in the original, and lists it in the result:
+// look at it. In the copy the runs continue from the moment of the backup, so the
+// tasks of later steps are executed again. Errors: ErrInvalid (something is there
+// already, or it is inside of the directory), ErrNoSpace, ErrCorrupt, ErrClosed.
+func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return BackupInfo{}, err
+	}
+	if into == "" {
+		return BackupInfo{}, fmt.Errorf("%w: the backup needs a directory to go into", ErrInvalid)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })()
+	defer e.pinned.freezeBlobs()()
+	var blobs blob.Store
+	if e.files != nil {
+		blobs = e.files
+	}
+	info, err := e.dir.Backup(ctx, into, blobs)
+	if errors.Is(err, store.ErrNotEmpty) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return info, closedError(err)
+}
+
+// FollowOptions say where [Engine.Follow] keeps a copy of the engine directory.
+type FollowOptions struct {
+	// Log gets what is committed, and Bases complete copies of the directory from time to
+	// time, with the blobs that runs refer to. Both are required. They hold everything sealed
+	// as in the directory, but blobs: open a sealed store for those.
+	Log   Log
+	Bases blob.Store
+	// Interval is how long a commit waits for others before it is sent; 0 is a second.
+	Interval time.Duration
+	// Rebase is after how long there is a new base, if anything has changed; 0 is an hour.
+	Rebase time.Duration
+	// Keep is for how long one can go back; 0 is a week. The copy keeps purged runs for as long.
+	Keep time.Duration
+	// Report, which may be nil and must not block, is called whenever something was kept, or
+	// could not be kept and is tried again.
+	Report func(FollowReport)
+}
+
+// A Log keeps the changes of an engine directory outside of it. Package store/folderlog has one in
+// a folder.
+type Log = store.Log
+
+// A FollowReport says how far a copy of the engine directory is.
+type FollowReport = store.FollowReport
+
+// RestoreOptions say what [Restore] makes a directory of.
+type RestoreOptions = store.RestoreOptions
+
+// A RestoreInfo says what was restored.
+type RestoreInfo = store.RestoreInfo
+
+// Follow keeps a copy of the engine directory up to date, outside of it, until ctx ends or
+// the engine is closed: a continuous backup, from which [Restore] makes a directory as of any
+// moment. It blocks; let a goroutine call it when the engine is open.
+//
+// A commit does not wait for it: the copy is behind by Interval and by the time that the
+// log takes, and that much is lost with the disk. FollowReport tells how far it is. When
+// the log or the store fails it is tried again, with pauses of up to 30 s; commits go on
+// meanwhile, and if too many wait (64 MiB), a new base is made in their place. Close waits
+// up to 10 s for the last changes to be kept.
+//
+// Follow returns nil when the engine was closed and everything is kept, and the cause of ctx
+// when that has ended. Other errors: ErrInvalid (options), ErrFollowed, ErrFenced (somebody
+// else has taken the log), ErrCorrupt, ErrFailed, ErrNoBase and ErrClosed (the engine was
+// closed before the first base was complete, or before everything could be kept).
+func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	if o.Log == nil || o.Bases == nil {
+		return fmt.Errorf("%w: to follow takes a log and a store of bases", ErrInvalid)
+	}
+	if o.Interval < 0 || o.Rebase < 0 || o.Keep < 0 {
+		return fmt.Errorf("%w: Interval, Rebase and Keep of a follower are not negative", ErrInvalid)
+	}
+	of := store.FollowOptions{
+		Log: o.Log, Bases: o.Bases, HoldBlobs: e.pinned.freezeBlobs,
+		Interval: o.Interval, Rebase: o.Rebase, Keep: o.Keep, Report: o.Report,
+	}
+	if e.files != nil {
+		of.Blobs = e.files
+	} else if err := checkApart(ctx, o.Bases, e.blobs); err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	return closedError(e.dir.Follow(ctx, of))
+}
+
+// Restore makes an engine directory of what [Engine.Follow] has kept, as of a moment. into
+// must not exist, or be an empty folder. If it fails, nothing is there under that name.
+//
+// Runs go on from that moment when the directory is opened, so tasks that came later are
+// executed again: open it only where the original is not open any more. Errors: ErrInvalid
+// (something is there already), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
+func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
+	if ctx == nil || into == "" || o.Log == nil || o.Bases == nil {
+		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a directory, a log and a store of bases", ErrInvalid)
+	}
+	info, err := store.Restore(ctx, into, o)
+	if errors.Is(err, store.ErrNotEmpty) {
+		err = fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return info, err
+}
+
+// The folders of what [Engine.FollowFolder] keeps.
+const (
+	followedLog   = "log"
+	followedBases = "bases"
+)
+
+// FollowFolder is Follow into a folder, which it makes if it is missing: with the log in log/ and the bases
+// in bases/, which are sealed with Options.Codec. Log and Bases of o are not used. [RestoreFolder] makes a
+// directory of it. A folder inside of the engine directory is ErrInvalid.
+func (e *Engine) FollowFolder(ctx context.Context, folder string, o FollowOptions) error {
+	if err := e.checkUsable(ctx); err != nil {
+		return err
+	}
+	if folder == "" || o.Log != nil || o.Bases != nil {
+		return fmt.Errorf("%w: to follow into a folder takes its path, and no other place", ErrInvalid)
+	}
+	if err := e.dir.CheckOutside(folder); errors.Is(err, store.ErrNotEmpty) {
+		return fmt.Errorf("%w: follow: %w", ErrInvalid, err)
+	} else if err != nil {
+		return closedError(err)
+	}
+	log, err := folderlog.Open(filepath.Join(folder, followedLog))
+	if err != nil {
+		return err
+	}
+	bases, err := blob.OpenSealed(filepath.Join(folder, followedBases), e.options.Codec)
+	if err != nil {
+		return err
+	}
+	o.Log, o.Bases = log, bases
+	return errors.Join(e.Follow(ctx, o), bases.Close())
+}
+
+// isBackup reports whether a folder is an engine directory, as a backup is one, and no copy that follows one.
+func isBackup(folder string) bool {
+	_, followed := os.Stat(filepath.Join(folder, followedLog))
+	_, index := os.Stat(filepath.Join(folder, "pawl.db"))
+	return followed != nil && index == nil
+}
+
+// RestoreFolder is Restore from a folder of [Engine.FollowFolder], as of a moment or, if that is
+// zero, the last one. c is the codec of the engine, nil if it had none. The folder is only read.
+//
+// The folder may also be a backup of [Engine.Backup], which is of one moment: at must be zero then. It is copied; look at the copy with
+// package rescue before it is opened.
+func RestoreFolder(ctx context.Context, folder, into string, at time.Time, c Codec) (RestoreInfo, error) {
+	if ctx == nil || folder == "" || into == "" {
+		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a folder and a directory", ErrInvalid)
+	}
+	if isBackup(folder) {
+		if !at.IsZero() {
+			return RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", ErrInvalid, folder)
+		}
+		return store.RestoreBackup(ctx, folder, into, c)
+	}
+	for _, name := range []string{followedLog, followedBases} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return RestoreInfo{}, fmt.Errorf("%w: %s has no copy that follows a directory: %w", ErrNoBase, folder, err)
+		}
+	}
+	log, err := folderlog.Open(filepath.Join(folder, followedLog))
+	if err != nil {
+		return RestoreInfo{}, err
+	}
+	bases, err := blob.OpenReadOnlySealed(filepath.Join(folder, followedBases), c)
+	if err != nil {
+		return RestoreInfo{}, err
+	}
+	info, err := Restore(ctx, into, RestoreOptions{Log: log, Bases: bases, At: at, Codec: c})
+	return info, errors.Join(err, bases.Close())
+}
+
+// RemoteOptions say where an engine keeps its commits, so that its directory outlives its machine.
+// The Log is the truth, and the directory a cache of it: a commit counts when the Log has it, which each call waits for, and before that no task is
+// dispatched and nobody reads it. [Open] takes the Log: it makes the directory of it, if that is missing, and gets what the directory lacks; from
+// then on an engine that had it before, on whichever machine, commits nothing more and fails with ErrFenced. So an engine may be opened with the
+// same Log wherever the last one is gone, or seems to be.
+//
+// The directory keeps the last entries of the Log, up to 64 MiB. If the Log has lost its end, and nobody has appended anything since, Open
+// appends what is missing again, in the directory of the engine that had it last.
+//
+// While the Log does not answer, calls that change something wait, and those that look at the directory do, at most until their contexts are done; the work
+// that they have begun goes on. Three calls wait on: Publish, which has no context, and Import and Once while they commit. The engine tries again until it is
+// certain whether the Log has what was to be appended. If Close comes first it waits for 10 s.
+type RemoteOptions = store.RemoteOptions
+
+// A RemoteReport says how an engine stands with its Log.
+type RemoteReport = store.RemoteReport
+
+// Errors of engines whose commits are kept in a Log.
+var (
+	// ErrRemote says that the commits of a directory are kept in a log outside of it: Open needs
+	// Options.Remote. [Restore] makes a directory of its own of the log.
+	ErrRemote = store.ErrRemote
+	// ErrOtherLog says that the log of Options.Remote is that of another directory: give each its own. To get the directory of a log, open a path where there
+	// is nothing yet.
+	ErrOtherLog = store.ErrOtherLog
+)
+
+// checkApart fails with ErrInvalid if a store of bases is that of blobs: each would delete what only the other knows.
+func checkApart(ctx context.Context, bases, blobs blob.Store) error {
+	probe := rand.Text()
+	hash, _, err := bases.Put(ctx, strings.NewReader(probe))
+	if err != nil {
+		return fmt.Errorf("put into the store of bases: %w", err)
+	}
+	_, err = blobs.Stat(ctx, hash)
+	_, gone := bases.Delete(ctx, hash, time.Now().Add(time.Hour)) // if it stays, a later base drops it
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: Bases is the store of Options.Blobs: give each a store of its own, or each deletes what the other has", ErrInvalid)
+	case errors.Is(err, blob.ErrMissing):
+		return gone
+	}
+	return fmt.Errorf("look into the store of blobs: %w", err)
+}
+
+// checkRemote returns what is wrong with the options of a log.
+func (o *Options) checkRemote(path string) error {
+	r := &o.Remote
+	switch {
+	case r.Log == nil && r.Bases == nil:
+		return nil
+	case r.Detach:
+		return fmt.Errorf("%w: Detach of Options.Remote takes no Log", ErrInvalid)
+	case r.Log == nil || r.Bases == nil:
+		return fmt.Errorf("%w: Options.Remote takes a Log and Bases", ErrInvalid)
+	case r.Rebase < 0 || r.Keep < 0:
+		return fmt.Errorf("%w: Rebase and Keep of Options.Remote are not negative", ErrInvalid)
+	case o.Blobs == nil:
+		return fmt.Errorf("%w: Options.Remote takes Options.Blobs: blobs in the directory would be lost with it", ErrInvalid)
+	}
+	kept := filepath.Join(path, "blobs")
+	entries, err := os.ReadDir(kept)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%w: %s has blobs, which would be lost with the directory: put them into the store in Options.Blobs, then remove the folder", ErrInvalid, kept)
+	}
+	return nil
+}
+
+// RecoverOptions say how a log is begun anew.
+type RecoverOptions struct {
+	Log    Log          // of RemoteOptions: the one that is damaged, or a new one of that name
+	Bases  blob.Store   // likewise
+	Codec  Codec        // of the engine; nil if it has none
+	Logger *slog.Logger // nil discards
+	Begin  bool         // without it nothing is begun: the report tells what would be given up
+	GiveUp int          // how many entries of the log are given up at most
+}
+
+// A RecoverReport says how a directory and its log stand to each other.
+type RecoverReport = store.RecoverReport
+
+// Errors of Recover.
+var (
+	// ErrGivesUp says that more would be given up than RecoverOptions.GiveUp.
+	ErrGivesUp = store.ErrGivesUp
+	// ErrNothingLost says that Open does what is needed.
+	ErrNothingLost = store.ErrNothingLost
+)
+
+// Recover begins the log of RemoteOptions anew, from the engine directory at path, which no engine may have open: when the log has a hole, is
+// damaged beyond what the directory can give back, or is gone. The directory first gets what can still be read of the log behind what it has. Then the log
+// has one new base, of this directory, and nothing that was before.
+//
+// Recover gives up what others have committed there and this directory lacks; so look at the report first, which is made without Begin, and then say how
+// much. An engine that has the log commits nothing more. Every other directory of that log is made anew when it is opened the next time, and its former
+// content is set aside beside it under a name that ends with .superseded. A Recover that dies half-way can be repeated, or is finished by the next Open of
+// this directory.
+//
+// Errors: ErrInvalid, ErrNothingLost, ErrGivesUp, ErrOtherLog (the directory has no log), ErrLocked, ErrFenced (somebody has appended to the log
+// meanwhile), and those of Open.
+func Recover(ctx context.Context, path string, o RecoverOptions) (RecoverReport, error) {
+	if ctx == nil || path == "" || o.Log == nil || o.Bases == nil {
+		return RecoverReport{}, fmt.Errorf("%w: to recover a log takes a context, a directory, a log and a store of bases", ErrInvalid)
+	}
+	of := store.Options{Durability: ProcessCrash, Logger: o.Logger, Codec: o.Codec, Hook: testhook.From(ctx)}
+	return store.RecoverLog(ctx, path, of, store.RecoverOptions{Log: o.Log, Bases: o.Bases, Begin: o.Begin, GiveUp: o.GiveUp})
+}
