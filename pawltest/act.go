@@ -127,34 +127,13 @@ func tokenTarget(ctx context.Context, engine *pawl.Engine, t pawl.Target, index 
 	return t, fmt.Errorf("%w: no token of branch %d is at node %q", pawl.ErrNotLive, *index, string(t.Node))
 }
 
-// messageOf returns the name of the message that an event becomes; "" if it
-// changes nothing to repeat it.
+// messageOf returns the name of the message that an event becomes, which is that of its kind but for a vote. No message has the name
+// of another kind: to repeat it changes nothing.
 func (e *event) messageOf() string {
-	switch {
-	case e.Signal != nil:
-		return "Signal"
-	case e.Vote != nil:
+	if e.Vote != nil {
 		return "Ballot"
-	case e.Cancel:
-		return "Cancel"
-	case e.Pause:
-		return "Pause"
-	case e.Resume:
-		return "Resume"
-	case e.Patch.set:
-		return "Patch"
-	case e.AddBranch != nil:
-		return "AddBranch"
-	case e.CloseGroup != nil:
-		return "CloseGroup"
-	case e.CancelNodes != nil:
-		return "CancelNodes"
-	case e.Retry != nil:
-		return "Retry"
-	case e.Skip != nil:
-		return "Skip"
 	}
-	return ""
+	return e.kinds()[0]
 }
 
 // An action is something that the driver has asked the engine for.

@@ -1,6 +1,8 @@
 package pawltest
 
 import (
+	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -214,7 +216,7 @@ func (e *event) readElement(from *document.Element) error {
 	if e.At == nil {
 		return errorAt(from, "an event needs at")
 	}
-	switch what := e.countKinds(); {
+	switch what := len(e.kinds()); {
 	case what != 1:
 		return errorAt(from, "an event is exactly one thing, not %d", what)
 	case e.Downtime > 0 && !e.Crash:
@@ -225,16 +227,15 @@ func (e *event) readElement(from *document.Element) error {
 	return nil
 }
 
-// countKinds returns how many things an event is.
-func (e *event) countKinds() (n int) {
-	for _, is := range []bool{
-		e.Signal != nil, e.Vote != nil, e.Crash, e.Result != nil, e.Cancel, e.Pause, e.Resume, e.Patch.set,
-		e.AddBranch != nil, e.CloseGroup != nil, e.CancelNodes != nil, e.Retry != nil, e.Skip != nil,
-		e.Fork != nil, e.Simulate != nil, e.Replay != nil,
-	} {
-		if is {
-			n++
+// kinds returns the names of the fields by which an event is something: those that are neither beside what happens nor empty.
+func (e *event) kinds() (names []string) {
+	v := reflect.ValueOf(e).Elem()
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		tag := f.Tag.Get("yaml")
+		if tag != "" && !slices.Contains([]string{"at", "index", "run", "by", "reason", "downtime"}, tag) && !v.Field(i).IsZero() {
+			names = append(names, f.Name)
 		}
 	}
-	return n
+	return names
 }

@@ -37,8 +37,8 @@ func (t *trial) readElement(from *document.Element) error {
 		return errorAt(from, "what is tried has neither at nor run: those of the simulation count")
 	case e.Crash || e.Fork != nil || e.Simulate != nil || e.Replay != nil:
 		return errorAt(from, "a crash, a fork, a simulation and a replay cannot be tried")
-	case e.countKinds() != 1:
-		return errorAt(from, "an event is exactly one thing, not %d", e.countKinds())
+	case len(e.kinds()) != 1:
+		return errorAt(from, "an event is exactly one thing, not %d", len(e.kinds()))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,27 +17,14 @@ import (
 // event or beside it: "" for the scenario's own.
 func (e *event) runName() string {
 	inner := ""
-	switch {
-	case e.Signal != nil:
-		inner = e.Signal.Run
-	case e.Vote != nil:
-		inner = e.Vote.Run
-	case e.Result != nil:
-		inner = e.Result.Run
-	case e.AddBranch != nil:
-		inner = e.AddBranch.Run
-	case e.CloseGroup != nil:
-		inner = e.CloseGroup.Run
-	case e.Retry != nil:
-		inner = e.Retry.Run
-	case e.Skip != nil:
-		inner = e.Skip.Run
-	case e.Fork != nil:
-		inner = e.Fork.Run
-	case e.Simulate != nil:
-		inner = e.Simulate.Run
-	case e.Replay != nil:
-		inner = e.Replay.Run
+	for _, kind := range e.kinds() {
+		what := reflect.Indirect(reflect.ValueOf(e).Elem().FieldByName(kind))
+		if what.Kind() != reflect.Struct {
+			continue
+		}
+		if run := what.FieldByName("Run"); run.IsValid() {
+			inner = run.String()
+		}
 	}
 	return strings.Trim(cmp.Or(inner, e.Run), "/")
 }
