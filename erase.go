@@ -51,9 +51,9 @@ type PurgePreview struct {
 	Bytes int64 // of their files; blobs and definitions are not counted
 }
 
-// PreviewPurge says what Purge of a run would forget now, and fails as Purge would. Nothing is
+// DryRunPurge says what Purge of a run would forget now, and fails as Purge would. Nothing is
 // changed.
-func (e *Engine) PreviewPurge(ctx context.Context, id workflow.RunID) (PurgePreview, error) {
+func (e *Engine) DryRunPurge(ctx context.Context, id workflow.RunID) (PurgePreview, error) {
 	out := PurgePreview{Run: id}
 	if err := e.checkUsable(ctx); err != nil {
 		return out, err

@@ -48,10 +48,10 @@ func TestPurge(t *testing.T) {
 	require.Len(t, runs(), 10)
 
 	for id, want := range map[workflow.RunID]error{"going": pawl.ErrNotEnded, "family/2.1": pawl.ErrInvalid, "nobody": pawl.ErrRunNotFound} {
-		_, err = e.PreviewPurge(t.Context(), id)
+		_, err = e.DryRunPurge(t.Context(), id)
 		require.ErrorIs(t, err, want)
 	}
-	seen, err := e.PreviewPurge(t.Context(), "family")
+	seen, err := e.DryRunPurge(t.Context(), "family")
 	require.NoError(t, err)
 	require.Equal(t, pawl.PurgePreview{Run: "family", Runs: 7, Bytes: seen.Bytes}, seen)
 	require.Len(t, runs(), 10, "nothing is changed")

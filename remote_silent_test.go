@@ -154,14 +154,14 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 				next.Version++
 				return errorOf(e.Publish(ctx, &next))
 			},
-			"PreviewPublish": func(ctx context.Context) error { _, _, err := e.PreviewPublish(ctx, def); return err },
-			"PreviewPurge":   func(ctx context.Context) error { return errorOf(e.PreviewPurge(ctx, "ended")) },
-			"Once":           func(ctx context.Context) error { return errorOf(e.Once(ctx, "kept", nil)) },
-			"Start by name":  func(ctx context.Context) error { return e.Start(ctx, workflow.Run{ID: "third", Workflow: "w"}, nil) },
-			"Start":          func(ctx context.Context) error { return e.Start(ctx, workflow.Run{ID: "third", Definition: def}, nil) },
-			"Fork":           func(ctx context.Context) error { return e.Fork(ctx, "ended", "third", pawl.ForkOptions{}) },
-			"Signal":         func(ctx context.Context) error { return e.Signal(ctx, "first", workflow.Signal{Name: "go"}) },
-			"Cancel":         func(ctx context.Context) error { return e.Cancel(ctx, "other", "again") },
+			"DryRunPublish": func(ctx context.Context) error { _, _, err := e.DryRunPublish(ctx, def); return err },
+			"DryRunPurge":   func(ctx context.Context) error { return errorOf(e.DryRunPurge(ctx, "ended")) },
+			"Once":          func(ctx context.Context) error { return errorOf(e.Once(ctx, "kept", nil)) },
+			"Start by name": func(ctx context.Context) error { return e.Start(ctx, workflow.Run{ID: "third", Workflow: "w"}, nil) },
+			"Start":         func(ctx context.Context) error { return e.Start(ctx, workflow.Run{ID: "third", Definition: def}, nil) },
+			"Fork":          func(ctx context.Context) error { return e.Fork(ctx, "ended", "third", pawl.ForkOptions{}) },
+			"Signal":        func(ctx context.Context) error { return e.Signal(ctx, "first", workflow.Signal{Name: "go"}) },
+			"Cancel":        func(ctx context.Context) error { return e.Cancel(ctx, "other", "again") },
 			"Retry": func(ctx context.Context) error {
 				return e.Retry(ctx, pawl.Target{Run: "first", Node: "a"}, pawl.RetryOptions{})
 			},

@@ -266,9 +266,9 @@ func (e *Engine) Publish(ctx context.Context, d *workflow.Definition) (warnings 
 	return warningsOf(d, g, own), closedError(e.callUntil(ctx, func() error { return e.dir.Publish(g) }))
 }
 
-// PreviewPublish says what Publish would do, and changes nothing: known reports whether the same is published
+// DryRunPublish says what Publish would do, and changes nothing: known reports whether the same is published
 // already. Errors: those of Publish, ErrPublished if there is other content under the name and version.
-func (e *Engine) PreviewPublish(ctx context.Context, d *workflow.Definition) (known bool, warnings []workflow.Problem, err error) {
+func (e *Engine) DryRunPublish(ctx context.Context, d *workflow.Definition) (known bool, warnings []workflow.Problem, err error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return false, nil, err
 	}

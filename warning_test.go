@@ -220,7 +220,7 @@ func TestDefinitionsAreCheckedOnce(t *testing.T) {
 	})
 	require.Less(t, published, 1.3*compiled)
 	previewed := testing.AllocsPerRun(3, func() {
-		_, _, err := e.PreviewPublish(t.Context(), fresh())
+		_, _, err := e.DryRunPublish(t.Context(), fresh())
 		require.NoError(t, err)
 	})
 	require.Less(t, previewed, 1.3*compiled)
@@ -246,7 +246,7 @@ func TestPlacesOfWarnings(t *testing.T) {
 	lines := func(d *workflow.Definition) (out []int) {
 		warnings, err := e.Publish(t.Context(), d)
 		require.NoError(t, err)
-		known, previewed, err := e.PreviewPublish(t.Context(), d)
+		known, previewed, err := e.DryRunPublish(t.Context(), d)
 		require.NoError(t, err)
 		require.True(t, known)
 		require.Equal(t, warnings, previewed)

@@ -407,7 +407,7 @@ func TestPurge(t *testing.T) {
 	for change, err := range c.Watch(t.Context(), pawl.WatchFilter{}) {
 		require.NoError(t, err)
 		if change.Lost {
-			seen, err := c.PreviewPurge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
+			seen, err := c.DryRunPurge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
 			require.NoError(t, err)
 			require.Equal(t, api.Purged{Run: "order-1", Runs: 1, Bytes: seen.Bytes}, seen)
 			done, err := c.Purge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
@@ -420,7 +420,7 @@ func TestPurge(t *testing.T) {
 			break
 		}
 	}
-	_, err = c.PreviewPurge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
+	_, err = c.DryRunPurge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }
 

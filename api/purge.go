@@ -23,7 +23,7 @@ type Purged struct {
 	Bytes   int64          `json:"bytes"`   // of their files
 }
 
-// purgeRun forgets a run that has ended. The preview comes first in both cases: afterwards nobody
+// purgeRun forgets a run that has ended. The dry run comes first in both cases: afterwards nobody
 // could say how much there was.
 func (c *call) purgeRun() error {
 	text, err := c.readBody(smallBody)
@@ -44,7 +44,7 @@ func (c *call) purgeRun() error {
 	}
 	ctx, cancel := context.WithTimeout(pawl.Because(pawl.As(context.WithoutCancel(c.r.Context()), p.By), p.Reason), commitTime)
 	defer cancel()
-	seen, err := c.engine.PreviewPurge(ctx, c.runID())
+	seen, err := c.engine.DryRunPurge(ctx, c.runID())
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func (c *Client) Purge(ctx context.Context, id workflow.RunID, p Purge) (Purged,
 	return c.purgeOrTry(ctx, id, p, false)
 }
 
-// PreviewPurge says what Purge would forget. Nothing is changed.
-func (c *Client) PreviewPurge(ctx context.Context, id workflow.RunID, p Purge) (Purged, error) {
+// DryRunPurge says what Purge would forget. Nothing is changed.
+func (c *Client) DryRunPurge(ctx context.Context, id workflow.RunID, p Purge) (Purged, error) {
 	return c.purgeOrTry(ctx, id, p, true)
 }
 

@@ -122,7 +122,7 @@ func (c *call) publishDefinition() error {
 	out := Published{Name: d.Name, Version: version, Warnings: []string{}, DryRun: dry}
 	var warnings []workflow.Problem
 	if dry {
-		out.Known, warnings, err = c.engine.PreviewPublish(c.r.Context(), d)
+		out.Known, warnings, err = c.engine.DryRunPublish(c.r.Context(), d)
 	} else {
 		warnings, err = c.engine.Publish(c.r.Context(), d)
 	}

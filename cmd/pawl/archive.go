@@ -111,7 +111,7 @@ func (c *archiveCommand) writeArchived(ctx context.Context, con *console, e *rea
 // in the file.
 func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reached, ids []workflow.RunID, sum *purgeSum) (runs []archivedRun, err error) {
 	for _, id := range ids {
-		seen, err := e.PreviewPurge(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
+		seen, err := e.DryRunPurge(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
 		var run pawl.RunSummary
 		if err == nil {
 			run, err = e.Summary(ctx, id)

@@ -94,7 +94,7 @@ func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
 func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, id workflow.RunID, sum *purgeSum) error {
 	do := e.Purge
 	if c.DryRun {
-		do = e.PreviewPurge
+		do = e.DryRunPurge
 	}
 	done, err := do(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
 	switch {
