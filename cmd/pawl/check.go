@@ -129,9 +129,9 @@ func (r *fileReport) isInvalid() bool {
 	return false
 }
 
-// hasFaults reports whether the file must not pass: for a fault, or since no run of it could be looked at.
+// hasFaults reports whether the file must not pass.
 func (r *fileReport) hasFaults() bool {
-	return r.isInvalid() || r.Report != nil && (len(r.Report.Faults()) > 0 || r.Report.States == 0)
+	return r.isInvalid() || r.Report != nil && len(r.Report.Faults()) > 0
 }
 
 // writeTo writes the report for people, a line for each finding.
