@@ -18,7 +18,7 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`) // to a file of the repository, or a heading of it
 	named     = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9]*)\(`)
-	failpoint = regexp.MustCompile(`hook\.Hit\("([a-z.]+)"\)`)
+	failpoint = regexp.MustCompile(`[hH]ook\.Hit\("([a-z.]+)"\)`)
 )
 
 // Files, tests and failpoints that the documents name are there; and every

@@ -87,7 +87,7 @@ func hitsIn(t *testing.T, n ast.Node, names map[string]bool) bool {
 	if field, ok := f.X.(*ast.SelectorExpr); ok {
 		x = field.Sel
 	}
-	if x != nil && x.Name == "hook" {
+	if x != nil && strings.EqualFold(x.Name, "hook") {
 		name, ok := call.Args[0].(*ast.BasicLit)
 		require.True(t, ok, "the name of a failpoint is a literal")
 		text, err := strconv.Unquote(name.Value)
