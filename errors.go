@@ -1,10 +1,19 @@
 package pawl
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -139,4 +148,352 @@ func closedError(err error) error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err
+}
+
+// The statuses of HTTP that HTTPStatus returns; net/http is not linked for them.
+const (
+	statusOK           = 200
+	statusInvalid      = 400
+	statusNotFound     = 404
+	statusConflict     = 409
+	statusTooLarge     = 413
+	statusInternal     = 500
+	statusUnavailable  = 503
+	statusTimeout      = 504
+	statusInsufficient = 507
+)
+
+// statuses are the conditions that HTTPStatus knows, the first that fits counts.
+var statuses = []struct {
+	status int
+	errs   []error
+}{
+	{statusNotFound, []error{ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing}},
+	{statusConflict, []error{
+		ErrRunExists, ErrPublished, ErrStale, ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted,
+		ErrGroupClosed, ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed, ErrAgain,
+		ErrRemote, ErrOtherLog, ErrForeign,
+	}},
+	{statusInsufficient, []error{ErrNoSpace}},
+	{statusUnavailable, []error{ErrBusy, ErrClosed, ErrUnknown, ErrFailed, ErrFenced, ErrLocked, context.Canceled}},
+	{statusTimeout, []error{context.DeadlineExceeded}},
+	{statusInvalid, []error{ErrInvalid}},
+}
+
+// HTTPStatus returns the status with which a server answers an error of an engine's method,
+// for those who put one behind HTTP:
+//
+//	200  nil
+//	400  ErrInvalid, *workflow.DefinitionError, *workflow.InputError, *workflow.PatchError,
+//	     *workflow.SignalError, and what a caller gives as a result and the node refuses:
+//	     *workflow.Failure, *workflow.SchemaError
+//	404  ErrRunNotFound, ErrNotPublished, ErrNoBase, blob.ErrMissing
+//	409  the state of the run does not allow it: ErrRunExists, ErrPublished, ErrStale,
+//	     ErrEnded, ErrNotEnded, ErrNotLive, ErrAmbiguous, ErrAlreadyVoted, ErrGroupClosed,
+//	     ErrConflict, ErrSuspended, ErrMaintenance, ErrFollowed, ErrAgain,
+//	     ErrRemote, ErrOtherLog, ErrForeign
+//	413  *workflow.LimitError
+//	503  again later, here or elsewhere: ErrBusy, ErrClosed, ErrUnknown, ErrFailed,
+//	     ErrFenced, ErrLocked, a context that was cancelled
+//	504  a context whose deadline has passed
+//	507  ErrNoSpace
+//	500  anything else, such as ErrCorrupt
+func HTTPStatus(err error) int {
+	if err == nil {
+		return statusOK
+	}
+	if le := (*workflow.LimitError)(nil); errors.As(err, &le) {
+		return statusTooLarge
+	}
+	for _, s := range statuses {
+		for _, known := range s.errs {
+			if errors.Is(err, known) {
+				return s.status
+			}
+		}
+	}
+	var de *workflow.DefinitionError
+	var ie *workflow.InputError
+	var pe *workflow.PatchError
+	var se *workflow.SignalError
+	var refused *workflow.Failure
+	var misfit *workflow.SchemaError
+	if errors.As(err, &de) || errors.As(err, &ie) || errors.As(err, &pe) || errors.As(err, &se) || errors.As(err, &refused) || errors.As(err, &misfit) {
+		return statusInvalid
+	}
+	return statusInternal
+}
+
+// A TaskError is an error that a handler chooses a code for. Definitions catch
+// it by Code; a retry policy retries it if it is Retryable. The engine keeps 256
+// bytes of Code, and 16 KiB of Message, as of any error's text, and replaces
+// what is not UTF-8.
+//
+// RetryAfter, if it is more than 0, is how long the next attempt waits, in place of the
+// delay of the node's retry policy: at most MaxRetryAfter, which is taken for anything
+// longer. The policy still decides whether there is a next attempt.
+type TaskError struct {
+	Code       string
+	Message    string
+	Retryable  bool
+	RetryAfter time.Duration
+}
+
+// MaxRetryAfter bounds TaskError.RetryAfter.
+const MaxRetryAfter = 24 * time.Hour
+
+// Error returns code and message.
+func (e TaskError) Error() string { return e.Code + ": " + e.Message }
+
+// Permanent returns err as an error that no policy retries; nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanent{err}
+}
+
+// IsPermanent says whether no policy retries a handler's error: it comes from
+// Permanent, or is a TaskError that is not Retryable.
+func IsPermanent(err error) bool {
+	_, snoozed := snoozeOf(err)
+	return err != nil && !snoozed && failureOf(err).Permanent
+}
+
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// failureOf returns a handler's error as a failure. Where Error panics, as that of
+// a nil pointer may, the text says so; where another of its methods does, it is a
+// panic of the handler.
+func failureOf(err error) (f workflow.Failure) {
+	defer func() {
+		if r := recover(); r != nil {
+			f = workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprintf("the error %T: %v", err, r), maxMessage), Permanent: true}
+		}
+	}()
+	var te TaskError
+	var at *TaskError
+	var p permanent
+	switch {
+	case errors.As(err, &te):
+		return failureFrom(te)
+	case errors.As(err, &at) && at != nil:
+		return failureFrom(*at)
+	}
+	if f := blobFailure(err); f != nil {
+		return *f
+	}
+	return workflow.Failure{Code: workflow.CodeError, Message: storableText(fmt.Sprint(err), maxMessage), Permanent: errors.As(err, &p)}
+}
+
+func failureFrom(e TaskError) workflow.Failure {
+	return workflow.Failure{Code: storableText(e.Code, maxCode), Message: storableText(e.Message, maxMessage), Permanent: !e.Retryable}
+}
+
+// retryAfterOf returns the delay that a handler's error asks for; 0 if it asks for none.
+func retryAfterOf(err error) time.Duration {
+	var te TaskError
+	if at := (*TaskError)(nil); !errors.As(err, &te) && errors.As(err, &at) && at != nil {
+		te = *at
+	}
+	return min(max(te.RetryAfter, 0), MaxRetryAfter)
+}
+
+// attemptError returns the message that a handler's error is about an attempt; m says
+// about which, and who says so.
+func attemptError(m state.TaskFailed, err error) state.Message {
+	if after, snoozed := snoozeOf(err); snoozed {
+		return state.TaskSnoozed{Token: m.Token, Attempt: m.Attempt, Epoch: m.Epoch, After: after, Act: m.Act}
+	}
+	if m.Failure = failureOf(err); !m.Failure.Permanent {
+		m.RetryAfter = retryAfterOf(err)
+	}
+	m.Metadata = storableMetadata(err)
+	return m
+}
+
+// referenceFailure returns the failure of a result that refers to a missing blob.
+func referenceFailure(err error) workflow.Failure {
+	if f := blobFailure(err); f != nil {
+		return *f
+	}
+	var re *blob.RefError
+	if !errors.As(err, &re) {
+		return workflow.Failure{Code: workflow.CodeError, Message: storableText(err.Error(), maxMessage)}
+	}
+	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: storableText(err.Error(), maxMessage), Permanent: true}
+}
+
+// blobFailure returns the failure of a task that cannot have a blob; nil if err is not
+// an error about a blob.
+func blobFailure(err error) *workflow.Failure {
+	var be *blob.Error
+	if !errors.As(err, &be) {
+		return nil
+	}
+	f := &workflow.Failure{Message: storableText(err.Error(), maxMessage)}
+	switch {
+	case errors.Is(be, blob.ErrMissing):
+		f.Code, f.Permanent = workflow.CodeBlobMissing, true
+	case errors.Is(be, blob.ErrDamaged):
+		f.Code, f.Permanent = workflow.CodeBlobDamaged, true
+	case errors.Is(be, blob.ErrSize):
+		f.Code, f.Permanent = workflow.CodeInvalidResult, true
+	default:
+		f.Code = workflow.CodeError
+	}
+	return f
+}
+
+// Bounds of what a host says in words, in bytes; more is cut off.
+const (
+	maxCode    = 256
+	maxMessage = 16 << 10
+)
+
+// storableText returns a text of the host as a record can hold it: UTF-8, of at most
+// so many bytes. A text that cannot be stored must not stop a run.
+func storableText(text string, most int) string {
+	if len(text) > most {
+		const more = "..."
+		cut := most - len(more)
+		for back := cut - utf8.UTFMax; cut > back && !utf8.RuneStart(text[cut]); cut-- {
+		}
+		text = text[:cut] + more
+	}
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > most {
+		return strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}
+
+// The bounds of Snooze.
+const (
+	MinSnooze = time.Second
+	MaxSnooze = 30 * 24 * time.Hour
+)
+
+// Snooze returns an error by which a handler asks to be called again after d: because
+// what it looks for is not there yet. That is no failure and costs no attempt of the
+// retry policy, and needs none. The wait is durable and holds no slot; Task.Attempt
+// counts on, so that the next call has a key of its own.
+//
+// A time that is shorter than MinSnooze, or longer than MaxSnooze, is taken for that.
+// The limit snoozes of the definition, 10,000 by default, bounds how often a task may
+// ask; beyond it the attempt fails with the code limit_exceeded. The timeout of a node
+// counts from each call anew, that of the run goes on.
+func Snooze(d time.Duration) error { return SnoozeError{After: d} }
+
+// A SnoozeError is what Snooze returns. A handler's error that wraps one is one.
+type SnoozeError struct {
+	After time.Duration // until the next call
+}
+
+// Error says that this is no failure.
+func (e SnoozeError) Error() string { return fmt.Sprintf("call again after %v", e.After) }
+
+// snoozeOf returns the bounded delay that a handler's error asks for, if it is a snooze.
+// An error whose methods panic is not a snooze: it fails the attempt, see failureOf.
+func snoozeOf(err error) (after time.Duration, snoozed bool) {
+	if err == nil {
+		return 0, false
+	}
+	defer func() {
+		if recover() != nil {
+			snoozed = false
+		}
+	}()
+	var s SnoozeError
+	switch {
+	case errors.As(err, &s):
+		return min(max(s.After, MinSnooze), MaxSnooze), true
+	case lacksDescriptors(err):
+		return descriptorPause, true
+	}
+	return 0, false
+}
+
+// descriptorPause is after how long a task is called again that could open no file.
+const descriptorPause = 5 * time.Second
+
+// lacksDescriptors reports whether a handler's error says that the process, or the system,
+// has too many open files. That passes, and says nothing of the task; an error that the
+// handler has judged, as Permanent or a TaskError, is left at that.
+func lacksDescriptors(err error) bool {
+	var judged permanent
+	var task TaskError
+	var at *TaskError
+	if errors.As(err, &judged) || errors.As(err, &task) || errors.As(err, &at) {
+		return false
+	}
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// withPause adds a Snooze to an error that asks for one without saying so, for executors
+// in other processes, which pass on no more than that.
+func withPause(err error) error {
+	after, snoozed := snoozeOf(err)
+	if s := (SnoozeError{}); !snoozed || errors.As(err, &s) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, SnoozeError{After: after})
+}
+
+// WithMetadata returns err with metadata about the attempt that failed, such as what a call
+// of a model has cost: it is kept as metadata on task.retrying, task.failed or task.parked, and may be as large
+// as that of a Result. nil stays nil. A handler may also return a Result beside its error; only its metadata
+// count. A Snooze and ErrPending keep none.
+func WithMetadata(err error, metadata map[string]any) error {
+	if err == nil {
+		return nil
+	}
+	return &metadataError{err, metadata}
+}
+
+// ErrorMetadata returns the metadata of an error that comes from WithMetadata, or wraps one;
+// nil if there are none, or if asking the error panics.
+func ErrorMetadata(err error) (metadata map[string]any) {
+	defer func() {
+		if recover() != nil { // what failureOf makes of that is the failure
+			metadata = nil
+		}
+	}()
+	var m *metadataError
+	if !errors.As(err, &m) {
+		return nil
+	}
+	return maps.Clone(m.metadata)
+}
+
+type metadataError struct {
+	error
+	metadata map[string]any
+}
+
+func (m *metadataError) Unwrap() error { return m.error }
+
+// withResultMetadata returns the error of a handler with the metadata of the Result beside it, if
+// the error has none of its own.
+func withResultMetadata(output any, err error) error {
+	if r, ok := output.(Result); ok && r.Metadata != nil && ErrorMetadata(err) == nil {
+		return WithMetadata(err, r.Metadata)
+	}
+	return err
+}
+
+// storableMetadata returns the metadata of a failed attempt as a message can have them. Metadata that are no
+// value, or too large, must not hide the failure: a text that says what is wrong with them is kept instead.
+func storableMetadata(err error) map[string]any {
+	metadata := ErrorMetadata(err)
+	if metadata == nil {
+		return nil
+	}
+	v, wrong := value.Normalize(metadata, metadataLimits)
+	if wrong != nil {
+		return map[string]any{"invalid_metadata": storableText(wrong.Error(), maxMessage)}
+	}
+	out, _ := v.(map[string]any)
+	return out
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,12 +14,15 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/socket"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -282,4 +286,348 @@ func textQuery(pairs ...string) url.Values {
 		}
 	}
 	return q
+}
+
+// Start starts a run, as Engine.Start does.
+func (c *Client) Start(ctx context.Context, id workflow.RunID, s Start) (out pawl.RunSummary, err error) {
+	q := aboutRun(id, "")
+	q.method, q.body, q.acts = http.MethodPut, s, true
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// DryRunStart says what Start would begin. Nothing is changed.
+func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (out Tried, err error) {
+	q := aboutRun(id, "")
+	q.method, q.body = http.MethodPut, s
+	q.query.Set("dryRun", "1")
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// Do does something to a run. The Target of an act on a token says to which.
+func (c *Client) Do(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
+	return c.doOrTry(ctx, id, o, false)
+}
+
+// DryRun says what Do would do. Nothing is changed.
+func (c *Client) DryRun(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
+	return c.doOrTry(ctx, id, o, true)
+}
+
+func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dry bool) (out Acted, err error) {
+	verb := acts.Of(o.Act)
+	if verb.Path == "" {
+		return out, invalidf("there is no act %q to do", verb.Name)
+	}
+	path, node := verb.Path, ""
+	if t, ok := acts.TargetOf(o.Act); ok {
+		target := strconv.FormatInt(int64(t.Token), 10)
+		if t.Token == 0 {
+			target, node = anyToken, string(t.Node)
+		}
+		if t.Token == 0 && node == "" {
+			return out, invalidf("%s is done to a token: name it, or its node", verb.Name)
+		}
+		path = strings.Replace(path, "{token}", target, 1)
+	}
+	body, err := o.bodyOf(false)
+	if err != nil {
+		return out, invalidf("%v", err)
+	}
+	q := aboutRun(id, path)
+	if node != "" {
+		q.query.Set("node", node)
+	}
+	if q.method, q.body, q.acts = http.MethodPost, json.RawMessage(body), !dry; dry {
+		q.query.Set("dryRun", "1")
+	}
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// Fork makes a new run of another one, as Engine.Fork and Engine.Rerun do.
+func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out Forked, err error) {
+	q := aboutRun(id, "/forks")
+	q.method, q.body, q.acts = http.MethodPost, f, true
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// DryRunFork says what Fork would make. Nothing is changed.
+func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out Tried, err error) {
+	q := aboutRun(id, "/forks")
+	q.method, q.body = http.MethodPost, f
+	q.query.Set("dryRun", "1")
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// Try says what would become of a run. Nothing is changed.
+func (c *Client) Try(ctx context.Context, id workflow.RunID, t Trial) (out Acted, err error) {
+	q := aboutRun(id, "/simulate")
+	q.method, q.body = http.MethodPost, t
+	if t.At != 0 {
+		q.query.Set("at", strconv.FormatInt(t.At, 10))
+	}
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+// Diff says where two runs part, as replay.Diff does.
+func (c *Client) Diff(ctx context.Context, a, b workflow.RunID) (d replay.Comparison, err error) {
+	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/diff", query: url.Values{"a": {string(a)}, "b": {string(b)}}}, &d)
+	return d, err
+}
+
+// Publish publishes a definition under its name and version, as Engine.Publish does.
+func (c *Client) Publish(ctx context.Context, d *workflow.Definition) error {
+	if d == nil {
+		return invalidf("the definition is nil")
+	}
+	return c.ask(ctx, publishQuestion(d), new(Published))
+}
+
+// DryRunPublish says whether Publish would take a definition, and its warnings. Nothing is changed.
+func (c *Client) DryRunPublish(ctx context.Context, d *workflow.Definition) (out Published, err error) {
+	if d == nil {
+		return out, invalidf("the definition is nil")
+	}
+	q := publishQuestion(d)
+	q.acts, q.query = false, url.Values{"dryRun": {"1"}}
+	err = c.ask(ctx, q, &out)
+	return out, err
+}
+
+func publishQuestion(d *workflow.Definition) *question {
+	return &question{method: http.MethodPut, path: "/v1/definitions/" + url.PathEscape(d.Name) + "/" + strconv.Itoa(max(d.Version, 1)), body: d, acts: true}
+}
+
+// Summary returns how a run stands, as Engine.Summary does.
+func (c *Client) Summary(ctx context.Context, id workflow.RunID) (s pawl.RunSummary, err error) {
+	err = c.ask(ctx, aboutRun(id, ""), &s)
+	return s, err
+}
+
+// Wait returns the outcome of a run when it has ended, as Engine.Wait does. One request waits for
+// maxWait at most; it is asked again until the run has ended, or ctx is done. A run that is paused
+// or suspended is waited for.
+func (c *Client) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
+	q := aboutRun(id, "")
+	q.query.Set("wait", maxWait.String())
+	for {
+		var s pawl.RunSummary
+		if err := c.ask(ctx, q, &s); err != nil {
+			return workflow.Outcome{}, err
+		}
+		if s.Status.Final() {
+			return s.Outcome, nil
+		}
+	}
+}
+
+// Overview returns a run in numbers, as Engine.Overview does.
+func (c *Client) Overview(ctx context.Context, id workflow.RunID) (o pawl.Overview, err error) {
+	err = c.ask(ctx, aboutRun(id, "/overview"), &o)
+	return o, err
+}
+
+// Tokens lists tokens of a run, as Engine.Tokens does.
+func (c *Client) Tokens(ctx context.Context, id workflow.RunID, f pawl.TokenFilter) iter.Seq2[pawl.Token, error] {
+	q := aboutRun(id, "/tokens")
+	if f.Node != "" {
+		q.query.Set("node", string(f.Node))
+	}
+	for _, s := range f.Status {
+		text := "unknown" // which is refused
+		if s <= workflow.Cancelled {
+			text = s.String()
+		}
+		q.query.Add("status", text)
+	}
+	if f.Group != 0 {
+		q.query.Set("group", strconv.FormatInt(int64(f.Group), 10))
+	}
+	if f.After != 0 {
+		q.query.Set("after", strconv.FormatInt(int64(f.After), 10))
+	}
+	return listLines[pawl.Token](ctx, c, q)
+}
+
+// Branches lists branches of a run, as Engine.Branches does.
+func (c *Client) Branches(ctx context.Context, id workflow.RunID, f pawl.BranchFilter) iter.Seq2[pawl.BranchView, error] {
+	q := aboutRun(id, "/branches")
+	q.query.Set("group", strconv.FormatInt(int64(f.Group), 10))
+	if f.Status != "" {
+		q.query.Set("status", f.Status)
+	}
+	return listLines[pawl.BranchView](ctx, c, q)
+}
+
+// Signals lists the signals that a run keeps, as Engine.Signals does.
+func (c *Client) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[pawl.KeptSignal, error] {
+	return listLines[pawl.KeptSignal](ctx, c, aboutRun(id, "/signals"))
+}
+
+// Data returns the values of a run.
+func (c *Client) Data(ctx context.Context, id workflow.RunID) (d Data, err error) {
+	err = c.ask(ctx, aboutRun(id, "/data"), &d)
+	return d, err
+}
+
+// Definition returns the definition that a run has now, and its revision, as Engine.Definition does.
+func (c *Client) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
+	return c.askDefinition(ctx, aboutRun(id, "/definition"))
+}
+
+// Events lists the events of a run, as Engine.Events does. A stream that breaks, when the engine closes,
+// is an error: go on after the last event.
+func (c *Client) Events(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[pawl.Event, error] {
+	q := aboutRun(id, "/events")
+	q.query.Set("after", strconv.FormatInt(o.After, 10))
+	if o.Follow {
+		return listStream[pawl.Event](ctx, c, q)
+	}
+	return listLines[pawl.Event](ctx, c, q)
+}
+
+// Journal lists the records of a run, as Engine.JournalAfter does, and like Events.
+func (c *Client) Journal(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[Record, error] {
+	q := aboutRun(id, "/journal")
+	q.query.Set("after", strconv.FormatInt(o.After, 10))
+	if o.Follow {
+		return listStream[Record](ctx, c, q)
+	}
+	return listLines[Record](ctx, c, q)
+}
+
+// Why says what a run waits for, or why it failed, as Engine.Why does.
+func (c *Client) Why(ctx context.Context, id workflow.RunID) (x pawl.Explanation, err error) {
+	err = c.ask(ctx, aboutRun(id, "/why"), &x)
+	return x, err
+}
+
+// Graph returns a picture of a run on its definition, as SVG, at most so many pixels wide; 0 is 1,600.
+func (c *Client) Graph(ctx context.Context, id workflow.RunID, width int) ([]byte, error) {
+	q := aboutRun(id, "/graph.svg")
+	q.query.Set("width", strconv.Itoa(width))
+	a, err := c.send(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = a.Body.Close() }() // it was read
+	return io.ReadAll(a.Body)
+}
+
+// Approvals lists the open approvals of all runs, as Engine.Approvals does.
+func (c *Client) Approvals(ctx context.Context, f pawl.ApprovalFilter) iter.Seq2[pawl.Approval, error] {
+	return firstOf(listLines[pawl.Approval](ctx, c, &question{method: http.MethodGet, path: "/v1/approvals", query: approvalQuery(f)}), f.Limit)
+}
+
+// approvalQuery returns the query that says which approvals, but for the Limit, as queryOf does of
+// runs.
+func approvalQuery(f pawl.ApprovalFilter) url.Values {
+	return textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "where", f.Where, "cursor", tokenCursor(pawl.Target{Run: f.After, Token: f.AfterToken}))
+}
+
+// DeadLetters lists the tasks of all runs that wait for an operator, as Engine.DeadLetters does.
+func (c *Client) DeadLetters(ctx context.Context, f pawl.DeadLetterFilter) iter.Seq2[pawl.DeadLetter, error] {
+	return firstOf(listLines[pawl.DeadLetter](ctx, c, &question{method: http.MethodGet, path: "/v1/dead-letters", query: letterQuery(f)}), f.Limit)
+}
+
+// letterQuery returns the query that says which dead letters, but for the Limit.
+func letterQuery(f pawl.DeadLetterFilter) url.Values {
+	return textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "task", f.Task, "code", f.Code, "where", f.Where,
+		"cursor", tokenCursor(pawl.Target{Run: f.After, Token: f.AfterToken}))
+}
+
+// listLines yields the lines of the answer to a question. Each use of the list sends the question
+// anew. Breaking out of the loop closes the body, which ends the answer at the server.
+func listLines[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		q.accept = typeLines
+		a, err := c.send(ctx, q)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer func() { _ = a.Body.Close() }() // there is no more to read
+		for d := json.NewDecoder(a.Body); ; {
+			var line json.RawMessage
+			err := d.Decode(&line)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var x T
+			if err == nil {
+				x, err = decodeLine[T](line)
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// decodeLine decodes an entry of a list, or the error that has ended it. The prefix is what
+// encodeJSON makes of an errorReply, whose Status comes first: an entry that has a field called
+// error of its own, as some have, does not begin so.
+func decodeLine[T any](text []byte) (x T, err error) {
+	var refused errorReply
+	if bytes.HasPrefix(text, []byte(`{"error":{"status":`)) && json.Unmarshal(text, &refused) == nil && refused.Error != nil {
+		return x, refused.Error
+	}
+	err = json.Unmarshal(text, &x)
+	return x, err
+}
+
+// listStream yields the messages of a stream, until it says that it has ended. It reads the part of
+// server-sent events that eventText writes: comments are skipped, an event called failed carries an
+// errorReply, and end is the only good ending. A stream that just stops is an error, so that nobody
+// takes a broken connection for the end of a run.
+func listStream[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		q.accept = typeStream
+		a, err := c.send(ctx, q)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer func() { _ = a.Body.Close() }() // there is no more to read
+		name := ""
+		for lines := bufio.NewReader(a.Body); ; {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				yield(none, streamError(ctx, err))
+				return
+			}
+			field, text, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(": "))
+			switch {
+			case len(line) == 1:
+				name = ""
+			case string(field) == "event":
+				name = string(text)
+			case string(field) == "data" && name == "end":
+				return
+			case string(field) == "data":
+				x, err := decodeLine[T](text)
+				if !yield(x, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// streamError says why a stream broke.
+func streamError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the stream of the engine broke: %w", err)
 }

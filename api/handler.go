@@ -2,14 +2,19 @@ package api
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/strict"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -205,4 +210,245 @@ func (c *call) runID() workflow.RunID {
 		id = query.Get("run")
 	}
 	return workflow.RunID(id)
+}
+
+// The parameters by which lists choose and page.
+var (
+	// A batch takes the parameters of a list, but no order: it goes from the oldest run on, as its
+	// cursor does.
+	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
+	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
+	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" }), "dryRun", "all")
+	pastParams  = []string{"limit", "after", "at"}
+)
+
+// routes are what there is, in the order of openapi.yaml. Each row is a method, a path, the rights
+// that it needs, the parameters that its query may have, and what serves it. A path that only reads
+// needs View, and Values where the answer is nothing but values; a path that acts needs Act, and
+// handlers ask for more where the body decides.
+func routes() []route {
+	const get, put, post = http.MethodGet, http.MethodPut, http.MethodPost
+	return append(actRoutes(), []route{
+		{get, "/v1/runs", View, runParams, (*call).listRuns},
+		{get, "/v1/runs/{run}", View, []string{"wait", "at"}, (*call).showRun},
+		{put, "/v1/runs/{run}", Act, []string{"wait", "dryRun"}, (*call).startRun},
+		{get, "/v1/runs/{run}/overview", View, []string{"at"}, (*call).showOverview},
+		{get, "/v1/runs/{run}/tokens", View, tokenParams, (*call).listTokens},
+		{get, "/v1/runs/{run}/branches", View, []string{"group", "status", "limit", "cursor", "at"}, (*call).listBranches},
+		{get, "/v1/runs/{run}/signals", View, pastParams, (*call).listSignals},
+		{get, "/v1/runs/{run}/data", View | Values, []string{"at"}, (*call).showData},
+		{get, "/v1/runs/{run}/definition", View, []string{"at"}, (*call).showDefinition},
+		{get, "/v1/runs/{run}/revisions", View, pastParams, (*call).listRevisions},
+		{get, "/v1/runs/{run}/revisions/{revision}", View, []string{"at"}, (*call).showRevision},
+		{get, "/v1/runs/{run}/events", View, pastParams, (*call).listEvents},
+		{get, "/v1/runs/{run}/journal", View, pastParams, (*call).listJournal},
+		{get, "/v1/runs/{run}/export", View | Values, []string{"blobs"}, (*call).exportRun},
+		{get, "/v1/runs/{run}/why", View, []string{"at"}, (*call).explainRun},
+		{get, "/v1/runs/{run}/graph.svg", View, []string{"width", "at"}, (*call).drawRun},
+		{post, "/v1/runs/{run}/forks", Act, []string{"dryRun"}, (*call).forkRun},
+		{post, "/v1/runs/{run}/purge", Act, []string{"dryRun"}, (*call).purgeRun},
+		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
+		{post, "/v1/backup", Files, nil, (*call).backUp},
+		{post, "/v1/follow", Files, nil, (*call).followInto},
+		{post, "/v1/import", Files, []string{"dryRun"}, (*call).importRun},
+		{post, "/v1/batch", View | Act, batchParams, (*call).doBatch},
+		{get, "/v1/definitions", View, []string{"workflow", "limit", "cursor"}, (*call).listDefinitions},
+		{get, "/v1/definitions/{name}/{version}", View, nil, (*call).showPublished},
+		{get, "/v1/watch", View, []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where"}, (*call).watchRuns},
+		{get, "/v1/diff", View | Values, []string{"a", "b", "aAt", "bAt"}, (*call).compareRuns},
+		{get, "/v1/approvals", View, []string{"run", "workflow", "node", "where", "limit", "cursor"}, (*call).listApprovals},
+		{post, "/v1/approvals/batch", View | Act, []string{"run", "workflow", "node", "where", "limit", "cursor", "dryRun", "all"}, (*call).voteOnApprovals},
+		{get, "/v1/dead-letters", View, []string{"run", "workflow", "node", "task", "code", "where", "limit", "cursor"}, (*call).listDeadLetters},
+		{post, "/v1/dead-letters/batch", View | Act, []string{"run", "workflow", "node", "task", "code", "where", "limit", "cursor", "dryRun", "all"}, (*call).actOnLetters},
+		{put, "/v1/definitions/{name}/{version}", Define, []string{"dryRun"}, (*call).publishDefinition},
+		{get, "/v1/workers", View, []string{"limit"}, (*call).listWorkers},
+		{get, "/v1/engine", View, nil, (*call).showEngine},
+		{get, "/v1/openapi.yaml", 0, nil, (*call).showDocument},
+		{get, "/healthz", 0, nil, (*call).showHealth},
+		{get, "/readyz", 0, nil, (*call).showReadiness},
+	}...)
+}
+
+// actRoutes returns a route for each act that is done to runs, with the rights and the parameters that its kind asks
+// for. All take dryRun; acts on a token take node, for paths with anyToken.
+func actRoutes() (out []route) {
+	for _, v := range acts.All() {
+		if v.Path == "" {
+			continue
+		}
+		needs := Act
+		if v.Defines {
+			needs |= Define
+		}
+		params := []string{"dryRun"}
+		if v.OfToken() {
+			params = append(params, "node")
+		}
+		out = append(out, route{http.MethodPost, "/v1/runs/{run}" + v.Path, needs, params, actPerforms(v)})
+	}
+	return out
+}
+
+// Bounds of a page.
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// A query reads the parameters of a request, and remembers the first that is wrong. Handlers read
+// all parameters first and look at err once; the result of a method after an error is of no use.
+// A query is made for each reading and is not shared.
+type query struct {
+	values url.Values
+	err    error
+}
+
+// parseQuery reads the raw text of a query, for checkQuery. url.Values of a request drops what it
+// cannot read; here that is an error, as a filter that was dropped would choose more.
+func parseQuery(raw string) (url.Values, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, invalidf("the query cannot be read: %v", err)
+	}
+	return values, nil
+}
+
+func (c *call) query() *query { return &query{values: c.r.URL.Query()} }
+
+func (q *query) refuse(name, want string) { q.refuseText(name, q.values.Get(name), want) }
+
+func (q *query) refuseText(name, text, want string) {
+	if q.err == nil {
+		q.err = invalidf("%s is %q: it must be %s", name, text, want)
+	}
+}
+
+func (q *query) textOf(name string) string { return q.values.Get(name) }
+
+// runFilter returns the filter of what is about many runs. Lists and batches share it, so that a
+// batch acts on what the list with the same query shows. Limit and Newest are left to the caller.
+func (q *query) runFilter() pawl.RunFilter {
+	return pawl.RunFilter{
+		Workflow: q.textOf("workflow"), Parent: workflow.RunID(q.textOf("parent")), Tenant: q.textOf("tenant"), Prefix: q.textOf("prefix"), Roots: q.flag("roots"),
+		Status: q.runStatuses(), Since: q.instant("since"), Until: q.instant("until"), EndedSince: q.instant("endedSince"), EndedUntil: q.instant("endedUntil"),
+		Labels: q.labels(), Where: q.textOf("where"), ForkedFrom: workflow.RunID(q.textOf("forkedFrom")), After: workflow.RunID(q.textOf("cursor")),
+	}
+}
+
+// limit returns how many entries a page has at most. It is defaultLimit if the query has none, and
+// refused above maxLimit rather than cut: a client that asks for 5,000 must not take 1,000 for all.
+func (q *query) limit() int {
+	n := q.number("limit")
+	if q.values.Get("limit") != "" && (n < 1 || n > maxLimit) {
+		q.refuse("limit", "a number from 1 to 1000")
+	}
+	if n == 0 {
+		n = defaultLimit
+	}
+	return int(n)
+}
+
+// number returns a whole number of at least 0; 0 if it is not there.
+func (q *query) number(name string) int64 {
+	text := q.values.Get(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		q.refuse(name, "a whole number of at least 0")
+	}
+	return n
+}
+
+func (q *query) flag(name string) bool {
+	if !q.values.Has(name) {
+		return false
+	}
+	switch q.values.Get(name) {
+	case "0", "false":
+		return false
+	case "1", "true":
+		return true
+	}
+	q.refuse(name, "0 or 1")
+	return false
+}
+
+func (q *query) instant(name string) time.Time {
+	text := q.values.Get(name)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		q.refuse(name, "an instant such as 2026-11-22T08:30:00Z")
+	}
+	return t
+}
+
+func (q *query) duration(name string) time.Duration {
+	text := q.values.Get(name)
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		q.refuse(name, `a duration such as "30s"`)
+	}
+	return d
+}
+
+// labels returns labels that are written as KEY=VALUE; nil if there are none. A label that comes
+// twice is refused: a run has one value of a key, so both could never fit.
+func (q *query) labels() map[string]string {
+	var out map[string]string
+	for _, text := range q.values["label"] {
+		key, value, ok := strings.Cut(text, "=")
+		if _, twice := out[key]; !ok || twice || key == "" {
+			q.refuseText("label", text, "a key and a value such as customer=7, each key once")
+			return nil
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	return out
+}
+
+func (q *query) runStatuses() (out []workflow.RunStatus) {
+	for _, text := range q.values["status"] {
+		s, err := workflow.ParseRunStatus(text)
+		if err != nil {
+			q.refuseText("status", text, "a status of runs")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
+	for _, text := range q.values["status"] {
+		s, err := workflow.ParseTokenStatus(text)
+		if err != nil {
+			q.refuseText("status", text, "a status of tokens")
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// decodeObject reads a body. It takes one JSON object and nothing after it, and refuses what
+// package strict refuses, such as names that v has no field for: a misspelt option must not be left
+// out quietly. The error is an *Error of status 400.
+func decodeObject(text []byte, v any) error {
+	err := strict.DecodeObject(text, v)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strict.ErrEmpty):
+		return invalidf("the body is empty: send one JSON object")
+	}
+	return invalidf("the body is not the JSON object that this path takes: %v", err)
 }

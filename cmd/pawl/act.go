@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/aesgcm"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
@@ -317,4 +318,147 @@ func (f *filterFlag) chosenRuns(ctx context.Context, e *reached) (ids []workflow
 		return nil, &toldError{"no run that has not ended is chosen", pawl.ErrRunNotFound}
 	}
 	return ids, nil
+}
+
+var cancelVerb = verb{
+	name:    "cancel",
+	help:    "End runs as cancelled, or what is at some of their nodes.",
+	example: []string{"pawl cancel order-42 -m duplicate", "pawl cancel order-42 --node refund -m paid", "pawl cancel --tenant acme -m left --yes"},
+	command: func() command { return new(cancelCommand) },
+}
+
+var pauseVerb = verb{
+	name:    "pause",
+	help:    "Hold back what runs would dispatch; time passes, and results, signals and votes are taken.",
+	example: []string{"pawl pause --workflow import -m maintenance"},
+	command: func() command { return &runsCommand{deed: deed{act: pawl.Pause{}, said: "is paused"}} },
+}
+
+var resumeVerb = verb{
+	name:    "resume",
+	help:    "Let runs go on that are paused or suspended.",
+	example: []string{"pawl resume order-42 -m repaired"},
+	command: func() command { return &runsCommand{deed: deed{act: pawl.Resume{}, said: "goes on"}} },
+}
+
+// A cancelCommand ends runs, or the tokens at some nodes.
+type cancelCommand struct {
+	Node []string `placeholder:"NODE" help:"End what is at this node alone: the run goes on, as after a branch that ended by choice. A branch that has arrived is at the node that its join leads to. Of several, at each."`
+	runsFlag
+	actFlag
+}
+
+// runCommand cancels one run after the other. With --node the run itself goes on, so that is
+// another act; all the rest, the choice of runs, the question and the report, is that of
+// runsCommand.
+func (c *cancelCommand) runCommand(ctx context.Context, con *console) error {
+	of := runsCommand{deed{act: pawl.Cancel{}, said: "is cancelled"}, c.runsFlag, c.actFlag}
+	if len(c.Node) > 0 {
+		var act pawl.CancelNodes
+		for _, node := range c.Node {
+			act.Nodes = append(act.Nodes, workflow.NodeID(node))
+		}
+		of.deed = deed{act: act, said: "goes on without what was at " + strings.Join(c.Node, ", ")}
+	}
+	return of.runCommand(ctx, con)
+}
+
+// A runsCommand does something to whole runs. pause, resume and cancel are values of it, which
+// differ in the act and in what is said when it is done.
+type runsCommand struct {
+	deed // to each run
+	runsFlag
+	actFlag
+}
+
+// runCommand does it to one run after the other. Runs that are named are not asked about: the user
+// has written each of them. Those that are chosen are, with their number.
+func (c *runsCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withActor(ctx, con, func(e *reached) error {
+		ids, err := c.chooseRuns(ctx, e)
+		if err == nil && len(c.Run) == 0 {
+			err = c.confirmChange(ctx, con, &c.bulkFlag, acts.Of(c.act).Name+" "+pluralText(len(ids), "run"))
+		}
+		if err != nil {
+			return err
+		}
+		var deeds []deed
+		for _, id := range ids {
+			deeds = append(deeds, deed{id, c.act, c.said})
+		}
+		return c.doAll(ctx, con, e, deeds...)
+	})
+}
+
+// A verb is one thing that pawl can do. Each has a file of its own, and a line in the table of
+// verbs. command makes a new value for each parse, as kong writes into it. The help and the
+// completion are made of these fields.
+type verb struct {
+	name    string
+	help    string   // one sentence
+	example []string // lines as they are typed, of a use that is common
+	hidden  bool     // from help and completion
+	working string   // what a terminal is told of one that takes more than a second; none if it says that itself
+	command func() command
+}
+
+// A command does what its fields, which are its arguments and flags, say. What is asked
+// for goes to con.Out, what is said about it to con.Errs. The error makes the exit status
+// and is printed, see statusOf; errNo is not printed.
+type command interface {
+	runCommand(ctx context.Context, con *console) error
+}
+
+// A verbGroup is a section of the help.
+type verbGroup struct {
+	title string
+	verbs []verb
+	looks bool // they change nothing
+}
+
+// verbs are those of all groups, in the order of the help.
+func verbs() (out []verb) {
+	for _, g := range verbGroups() {
+		out = append(out, g.verbs...)
+	}
+	return out
+}
+
+func verbGroups() []verbGroup {
+	return []verbGroup{
+		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}, false},
+		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, sqlVerb, serveVerb}, true},
+		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
+		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, diffVerb, replayVerb, coverageVerb}, true},
+		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}, false},
+		{"This command", []verb{completionVerb, completeVerb, versionVerb}, false},
+	}
+}
+
+// onlyLooks reports whether a verb changes nothing.
+func onlyLooks(name string) bool {
+	for _, g := range verbGroups() {
+		if g.looks && slices.ContainsFunc(g.verbs, func(v verb) bool { return v.name == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// A keyFlag is embedded in the commands that read values, which may be sealed.
+type keyFlag struct {
+	KeyFile string `placeholder:"FILE" help:"The keys of sealed values, a line each: an id, and 32 bytes in base64. Only its owner may read it."`
+}
+
+// codec returns what opens sealed values, nil without a file.
+func (f keyFlag) codec() (pawl.Codec, error) {
+	if f.KeyFile == "" {
+		return nil, nil
+	}
+	return aesgcm.ReadKeyFile(f.KeyFile)
+}
+
+// A jsonFlag is embedded in the commands that can write for programs.
+type jsonFlag struct {
+	JSON bool `name:"json" help:"Write JSON, one object a line."`
 }

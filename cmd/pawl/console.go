@@ -5,19 +5,26 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/columns"
+	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A console is where a command reads and writes. Tests make one with buffers and a clock of theirs.
@@ -157,4 +164,323 @@ func (con *console) writeValue(v any) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// inTest calls f with a *testing.T and ends the process with the status that f
+// returns.
+//
+// Virtual time comes from testing/synctest, whose bubbles need a *testing.T, and
+// only the test runner makes those. So the runner is started on one test, in
+// which everything happens. Its flags are registered and parsed, from no
+// arguments, since it asks for them; and f ends the process from within the
+// test, so that the runner prints nothing of its own.
+func inTest(f func(t *testing.T) int) {
+	testing.Init()
+	if err := flag.CommandLine.Parse(nil); err != nil {
+		panic(err) // no arguments are always right
+	}
+	all := func(string, string) (bool, error) { return true, nil }
+	testing.Main(all, []testing.InternalTest{{Name: "pawl", F: func(t *testing.T) { os.Exit(f(t)) }}}, nil, nil)
+}
+
+// whileWorking does something that may take long, and says on a terminal for how long it has
+// been at it, from the first second on. The function do may write to the console, but not read from
+// it.
+func (con *console) whileWorking(what string, do func() error) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	return con.tellWhile(what, tick.C, do)
+}
+
+// tellWhile tells with every tick how many there were, until do has returned. Within another call
+// of it that call goes on telling. While do runs, Out and Errs take the line back before they
+// write, as both may be the same terminal; Live is off so that a call within this one tells nothing
+// of its own.
+func (con *console) tellWhile(what string, tick <-chan time.Time, do func() error) error {
+	if !con.Live {
+		return do()
+	}
+	line := &workingLine{errs: con.Errs}
+	out, errs := con.Out, con.Errs
+	con.Live, con.Out, con.Errs = false, lineClearer{line, out}, lineClearer{line, errs}
+	defer func() { con.Live, con.Out, con.Errs = true, out, errs }()
+	done := make(chan error, 1)
+	go func() { done <- do() }() // its end is awaited below
+	for n := 1; ; n++ {
+		select {
+		case err := <-done:
+			line.clearText()
+			return err
+		case <-tick:
+			line.showText(fmt.Sprintf("%s: %v", what, time.Duration(n)*time.Second))
+		}
+	}
+}
+
+// A workingLine is the last line of a terminal, which says what goes on, and is taken back before
+// anything else is written there. mu guards the terminal too: the ticks and what do writes come
+// from two goroutines.
+type workingLine struct {
+	mu    sync.Mutex
+	errs  io.Writer
+	shown bool
+}
+
+// showText writes the line, over what it said before.
+func (l *workingLine) showText(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.errs, "\r%s", text)
+	l.shown = true
+}
+
+// clearText takes the line back.
+func (l *workingLine) clearText() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clearLocked()
+}
+
+func (l *workingLine) clearLocked() {
+	if l.shown {
+		fmt.Fprint(l.errs, "\r\x1b[K")
+	}
+	l.shown = false
+}
+
+// A lineClearer writes to the console while a line is shown there.
+type lineClearer struct {
+	line *workingLine
+	to   io.Writer
+}
+
+// Write implements io.Writer.
+func (c lineClearer) Write(p []byte) (int, error) {
+	c.line.mu.Lock()
+	defer c.line.mu.Unlock()
+	c.line.clearLocked()
+	return c.to.Write(p)
+}
+
+// progressEvery is how often the progress of a run is looked at, and how long a run goes on
+// before anything is said; quietLooks is how many looks pass between two lines where they
+// cannot be written anew.
+const (
+	progressEvery = time.Second
+	quietLooks    = 10
+)
+
+// A progress tells on con.Errs how far a run has come. One goroutine uses it; blocked may be read
+// when followRun has returned.
+type progress struct {
+	con     *console
+	run     workflow.RunID
+	inspect func(workflow.RunID) (pawl.Snapshot, error)
+	blocked bool // the run waits for what only people can give
+
+	looks int
+	shown int // lines that are written anew
+}
+
+// followRun tells the progress with every tick until ctx ends, or the run is blocked.
+func (p *progress) followRun(ctx context.Context, tick <-chan time.Time) {
+	defer p.clear()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+		s, err := p.inspect(p.run)
+		if err != nil || s.Status.Final() {
+			return // the wait tells
+		}
+		p.show(s)
+		if p.blocked = p.isBlocked(s); p.blocked {
+			return
+		}
+	}
+}
+
+// show tells how a run stands: in the same lines of a terminal, else now and then.
+func (p *progress) show(s pawl.Snapshot) {
+	p.looks++
+	lines := progressLines(s)
+	if !p.con.Live {
+		if p.looks%quietLooks == 1 {
+			fmt.Fprintln(p.con.Errs, strings.Join(lines, "\n"))
+		}
+		return
+	}
+	p.clear()
+	for _, line := range lines { // a line that is broken could not be taken back
+		if p.con.Room > 0 {
+			line = columns.Cut(line, p.con.Room-1)
+		}
+		fmt.Fprintln(p.con.Errs, line)
+	}
+	p.shown = len(lines)
+}
+
+// clear takes back the lines that are shown.
+func (p *progress) clear() {
+	if p.shown > 0 {
+		fmt.Fprintf(p.con.Errs, "\x1b[%dA\x1b[J", p.shown)
+		p.shown = 0
+	}
+}
+
+// isBlocked reports whether all that lives waits for people, signals or an operator, also in the
+// child runs that it waits for, and time alone changes nothing. A token that is dispatched, or that
+// waits for a timer or a retry, changes something by itself. An alarm of the run does so as well: a
+// timeout, or an approval that expires.
+func (p *progress) isBlocked(s pawl.Snapshot) bool {
+	if !s.Alarm.IsZero() || s.Live == 0 {
+		return false
+	}
+	for _, t := range s.Tokens {
+		switch t.Status {
+		case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
+		case workflow.WaitingForApproval, workflow.WaitingForEvent, workflow.WaitingForOperator, workflow.WaitingForSiblings, workflow.WaitingForJoin, workflow.WaitingForLock:
+		case workflow.WaitingForChild:
+			child, err := p.inspect(workflow.ChildID(s.Run, t.ID, t.Attempt))
+			if err != nil || !p.isBlocked(child) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// progressLines returns a line of the run, and one with a bar for each fan-out whose join
+// has not fired; fan-outs of one node count together.
+func progressLines(s pawl.Snapshot) []string {
+	done, live := 0, map[workflow.NodeID]int{}
+	var places []workflow.NodeID
+	for _, t := range s.Tokens {
+		if !t.Live() {
+			done++
+			continue
+		}
+		if live[t.Node] == 0 {
+			places = append(places, t.Node)
+		}
+		live[t.Node]++
+	}
+	first := fmt.Sprintf("%s %v: %d done", s.Run, s.Status, done)
+	for i, node := range places {
+		if i == 4 {
+			first += fmt.Sprintf(" and %d more nodes", len(places)-4)
+			break
+		}
+		sep := ", at "
+		if i > 0 {
+			sep = ", "
+		}
+		first += fmt.Sprintf("%s%s (%d)", sep, node, live[node])
+	}
+	return append([]string{first}, fanOutLines(s.Groups)...)
+}
+
+// barWidth is how many columns a bar has.
+const barWidth = 24
+
+func fanOutLines(groups []pawl.Group) []string {
+	type sum struct{ total, over, failed, running int }
+	sums := map[string]*sum{}
+	var names []string
+	for _, g := range groups {
+		if g.Phase != workflow.Gathering {
+			continue
+		}
+		name := string(g.Node)
+		if g.Name != "" {
+			name += " " + g.Name
+		}
+		if sums[name] == nil {
+			sums[name] = &sum{}
+			names = append(names, name)
+		}
+		s := sums[name]
+		s.total, s.over, s.failed, s.running = s.total+g.Total, s.over+g.Arrived+g.Ended+g.Failed, s.failed+g.Failed, s.running+g.Running
+	}
+	var lines []string
+	for _, name := range names {
+		s := sums[name]
+		full := s.over * barWidth / max(s.total, 1)
+		line := fmt.Sprintf("  %s %s%s %d of %d", name, strings.Repeat("█", full), strings.Repeat("░", barWidth-full), s.over, s.total)
+		if s.running > 0 {
+			line += fmt.Sprintf(" · %d running", s.running)
+		}
+		if s.failed > 0 {
+			line += fmt.Sprintf(" · %d failed", s.failed)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// printProse writes lines that are read, not copied: a line wider than the console goes on in lines below.
+func (con *console) printProse(format string, args ...any) {
+	for _, line := range strings.Split(printableLines(fmt.Sprintf(format, args...)), "\n") {
+		for _, part := range columns.WrapLine(line, con.Width) {
+			fmt.Fprintln(con.Out, part)
+		}
+	}
+}
+
+// wrappedLines bounds the lines of one cell of a table, and of the particulars of an event.
+const wrappedLines = 3
+
+// printItems writes a list behind what it is of, and goes on in lines below between its items.
+func (con *console) printItems(of string, items []string) {
+	line, hang := of, strings.Repeat(" ", diagram.CountColumns(of))
+	for i, item := range items {
+		next := line + strings.Repeat(" ", columns.Gap) + item
+		if con.Width > 0 && i > 0 && diagram.CountColumns(printableText(next)) > con.Width {
+			con.printLine("%s", line)
+			next = hang + strings.Repeat(" ", columns.Gap) + item
+		}
+		line = next
+	}
+	con.printLine("%s", line)
+}
+
+// printBeside writes a text beside what it is of. A text that is too long for the line goes on below, at the same
+// column.
+func (con *console) printBeside(of, text string) {
+	of += strings.Repeat(" ", columns.Gap)
+	hang := diagram.CountColumns(of)
+	if con.Width == 0 || con.Width < hang+columns.Least {
+		con.printLine("%s%s", of, text)
+		return
+	}
+	for _, part := range columns.Wrap(printableText(text), con.Width-hang, wrappedLines) {
+		con.printLine("%s%s", of, part)
+		of = strings.Repeat(" ", hang)
+	}
+}
+
+// holdsTable reports whether the console has room for so many columns, none narrower than its widest word.
+func (con *console) holdsTable(rows [][]string) bool {
+	least := columns.Widths(rows, func(cell string) int { return columns.WidestWord(printableText(cell)) })
+	return con.Width == 0 || columns.TableWidth(least) <= con.Width
+}
+
+// printFields writes rows below a head one field a line, for a table that is too wide. pawl sql
+// takes it where holdsTable says no: its columns are the user's, as many as the query has.
+func (con *console) printFields(rows [][]string) {
+	names := 0
+	for _, name := range rows[0] {
+		names = max(names, diagram.CountColumns(printableText(name)))
+	}
+	for n, row := range rows[1:] {
+		con.printLine("row %d", n+1)
+		for i, cell := range row {
+			name := printableText(rows[0][i])
+			con.printBeside("  "+name+strings.Repeat(" ", names-diagram.CountColumns(name)), cell)
+		}
+	}
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -94,4 +96,188 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 		con.printLine("%s for people · %s", pluralText(len(rows)-1, "thing"), e.source)
 		return wrong.saysNo()
 	})
+}
+
+var retryVerb = verb{
+	name:    "retry",
+	help:    "Give tasks that have used up their attempts new ones, or end a back-off at once.",
+	example: []string{"pawl retry order-42 charge -m repaired", "pawl retry --task charge --code timeout -m repaired"},
+	command: func() command { return new(retryCommand) },
+}
+
+var skipVerb = verb{
+	name:    "skip",
+	help:    "Complete tasks in place of whoever performs them.",
+	example: []string{`pawl skip order-42 charge --output '{"paid":true}' -m cash`},
+	command: func() command { return new(skipCommand) },
+}
+
+// A lettersFlag is embedded in the commands that are done to a task, or to dead letters.
+type lettersFlag struct {
+	Run      string `arg:"" optional:"" help:"The id of the run."`
+	Target   string `arg:"" optional:"" name:"token-or-node" help:"The task: its node where one fits, or its token, as t5; all that are parked in the run, if this is not given."`
+	Workflow string `placeholder:"NAME" help:"What is parked in runs of definitions of this name."`
+	Node     string `placeholder:"NODE" help:"What is parked at this node."`
+	Task     string `placeholder:"TYPE" help:"Parked tasks of this type."`
+	Code     string `placeholder:"CODE" help:"What has failed with this code."`
+	Where    string `placeholder:"CONDITION" help:"What is parked in runs of which this is true, in CEL."`
+	bulkFlag
+}
+
+// chooseTasks returns what is done to the task that is named, or to those that are chosen. Tasks
+// that are chosen are acted on by their tokens, not by their nodes: several may be parked at one
+// node, and one that is parked later, after the question was answered, is not touched. Without any
+// choice it refuses, as the inbox of all runs is too much to mean by saying nothing.
+func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act pawl.Act, said string) (deeds []deed, err error) {
+	if f.Target != "" {
+		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" || f.Where != "" {
+			return nil, fmt.Errorf("%s is named: leave --workflow, --node, --task, --code and --where out, which choose", f.Target)
+		}
+		t, err := e.targetIn(ctx, f.Run, f.Target)
+		return []deed{{workflow.RunID(f.Run), acts.At(act, t), f.Target + " " + said}}, err
+	}
+	filter := pawl.DeadLetterFilter{Run: workflow.RunID(f.Run), Workflow: f.Workflow, Node: workflow.NodeID(f.Node), Task: f.Task, Code: f.Code, Where: f.Where}
+	if filter == (pawl.DeadLetterFilter{}) {
+		return nil, errors.New("name a run, or choose parked tasks by --workflow, --node, --task, --code or --where")
+	}
+	for l, err := range e.DeadLetters(ctx, filter) {
+		if err != nil {
+			return nil, err
+		}
+		if l.Trouble != "" {
+			return nil, fmt.Errorf("run %q: %w: %s: name the others", string(l.Run), pawl.ErrCorrupt, l.Trouble)
+		}
+		one := acts.At(act, pawl.Target{Token: l.Token, Parked: true})
+		deeds = append(deeds, deed{l.Run, one, fmt.Sprintf("%s t%d %s", l.Node, l.Token, said)})
+	}
+	// That a run has ended, or is not there at all, says more than that nothing is parked in it.
+	if len(deeds) == 0 && f.Run != "" {
+		s, err := e.Summary(ctx, filter.Run)
+		if err != nil {
+			return nil, err
+		}
+		if s.Status.Final() {
+			return nil, &toldError{fmt.Sprintf("run %q: the run has ended (%v): nothing is parked there", f.Run, s.Status), pawl.ErrEnded}
+		}
+	}
+	if len(deeds) == 0 {
+		return nil, &toldError{"nothing is parked there", pawl.ErrNotLive}
+	}
+	return deeds, nil
+}
+
+// A retryCommand retries tasks.
+type retryCommand struct {
+	Input string `enum:"again,kept,patched" default:"patched" help:"The input: again evaluates it anew, kept leaves it, patched evaluates it anew if the run was patched."`
+	lettersFlag
+	actFlag
+}
+
+// runCommand retries the task that is named or, after a question, those that are chosen. "patched"
+// is what an empty Input of the act stands for:
+// the input is evaluated anew if the definition was patched since, else it is as it was.
+func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
+	var act pawl.Retry
+	if c.Input != "patched" {
+		act.Input = workflow.RetryInput(c.Input)
+	}
+	return c.withActor(ctx, con, func(e *reached) error {
+		deeds, err := c.chooseTasks(ctx, e, act, "is tried again")
+		if err == nil && c.Target == "" {
+			err = c.confirmChange(ctx, con, &c.bulkFlag, "retry "+pluralText(len(deeds), "parked task"))
+		}
+		if err != nil {
+			return err
+		}
+		return c.doAll(ctx, con, e, deeds...)
+	})
+}
+
+// A skipCommand completes tasks.
+type skipCommand struct {
+	Output string `placeholder:"JSON" help:"What they come to; null, if this is not given."`
+	lettersFlag
+	actFlag
+}
+
+// runCommand completes the task that is named or, after a question, each of those that are chosen,
+// all with the same output.
+func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
+	output, err := jsonText("--output", c.Output)
+	if err != nil {
+		return err
+	}
+	return c.withActor(ctx, con, func(e *reached) error {
+		deeds, err := c.chooseTasks(ctx, e, pawl.Skip{Output: output}, "is skipped")
+		if err == nil && c.Target == "" {
+			err = c.confirmChange(ctx, con, &c.bulkFlag, "skip "+pluralText(len(deeds), "parked task"))
+		}
+		if err != nil {
+			return err
+		}
+		return c.doAll(ctx, con, e, deeds...)
+	})
+}
+
+var voteVerb = verb{
+	name:    "vote",
+	help:    "Vote on an approval.",
+	example: []string{"pawl vote order-42 approve yes -m checked", "pawl vote order-42 approve no -m late", "pawl vote order-42 approve -m trial --dry-run   # what each answer would do"},
+	command: func() command { return new(voteCommand) },
+}
+
+// A voteCommand votes.
+type voteCommand struct {
+	Run     string `arg:"" help:"The id of the run."`
+	Target  string `arg:"" name:"token-or-node" help:"The approval: its node where one waits, or its token, as t5."`
+	Answer  string `arg:"" optional:"" enum:"yes,no," default:"" help:"yes or no; with --dry-run both are tried, if this is not given."`
+	Comment string `placeholder:"TEXT" help:"What the run is told beside the answer; the reason, if this is not given."`
+	Data    string `placeholder:"JSON" help:"A value that the run is given."`
+	actFlag
+}
+
+// runCommand votes. The reason is the comment of the ballot too, unless there is one.
+func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
+	data, err := jsonText("--data", c.Data)
+	if err != nil {
+		return err
+	}
+	if c.Comment == "" {
+		c.Comment = c.Reason
+	}
+	if c.Answer == "" && !c.DryRun {
+		return errNoAnswer
+	}
+	return c.withActor(ctx, con, func(e *reached) error {
+		t, err := e.targetIn(ctx, c.Run, c.Target)
+		if err != nil {
+			return err
+		}
+		vote := pawl.Vote{Target: t, Approved: c.Answer == "yes", Comment: c.Comment, Data: data}
+		if c.Answer == "" {
+			return c.tryBoth(ctx, con, e, vote)
+		}
+		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), vote, fmt.Sprintf("has the vote of %s: %s", c.By, c.Answer)})
+	})
+}
+
+// errNoAnswer asks for the answer.
+var errNoAnswer = errors.New("say yes or no; with --dry-run and neither, both are tried")
+
+// tryBoth says what each answer would do. Each answer is tried on a copy of its own, so the second
+// does not come on top of the first.
+func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, vote pawl.Vote) error {
+	for _, answer := range []string{"yes", "no"} {
+		vote.Approved = answer == "yes"
+		if !c.JSON {
+			con.printLine("%s:", answer)
+		}
+		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), vote, ""}, false); err != nil {
+			return err
+		}
+	}
+	if !c.JSON {
+		con.printLine("%s", c.sourceText(e))
+	}
+	return nil
 }

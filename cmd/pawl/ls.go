@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -227,4 +229,258 @@ func (f dirFlag) dueText(due, now time.Time) string {
 		return ""
 	}
 	return "until " + f.instantText(due, now)
+}
+
+// watchPause is how long a list stands at least before it is written again.
+const watchPause = time.Second
+
+// watchRuns writes the runs whenever one that may be among them has changed. A run that fits no more has changed as well, so that its
+// status is left to the list.
+func (c *lsCommand) watchRuns(ctx context.Context, con *console, e *reached, f pawl.RunFilter) error {
+	if !e.live {
+		return &toldError{fmt.Sprintf("no engine with a socket has %s open, so nothing changes: list it without --watch", c.Dir), api.ErrNoEngine}
+	}
+	changes := e.Watch(ctx, pawl.WatchFilter{Workflow: f.Workflow, Tenant: f.Tenant, Labels: f.Labels, Roots: f.Roots, Prefix: f.Prefix})
+	if c.JSON {
+		return ignoreInterrupt(ctx, c.writeChanges(ctx, con, e, f, changes))
+	}
+	moved, ended := make(chan struct{}, 1), make(chan error, 1)
+	go func() { // ends with ctx, as the command does, or with the engine
+		for _, err := range changes {
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case moved <- struct{}{}:
+			default: // a list is to come already
+			}
+		}
+		ended <- errLost
+	}()
+	for again := false; ; again = true {
+		select {
+		case <-moved: // first when the watch has begun, so that no change is missed
+		case err := <-ended:
+			return ignoreInterrupt(ctx, err)
+		}
+		con.beginScreen(again)
+		err := passOver(errNo, c.listRuns(ctx, con, e, f))
+		if err == nil {
+			err = pauseFor(ctx, watchPause)
+		}
+		if err != nil {
+			return ignoreInterrupt(ctx, err)
+		}
+	}
+}
+
+// writeChanges writes the runs, when the watch has begun, and then each that has changed and fits. It writes them all again if changes
+// were lost.
+func (c *lsCommand) writeChanges(ctx context.Context, con *console, e *reached, f pawl.RunFilter, changes iter.Seq2[pawl.RunChange, error]) error {
+	for change, err := range changes {
+		if err == nil && change.Lost {
+			err = passOver(errNo, c.listRuns(ctx, con, e, f)) // what cannot be read is named
+		} else if err == nil {
+			err = c.writeChanged(ctx, con, e, f, &change)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return errLost
+}
+
+// writeChanged writes a run that has changed, if it fits as it is now: it is looked for in a list that has no other.
+func (c *lsCommand) writeChanged(ctx context.Context, con *console, e *reached, f pawl.RunFilter, change *pawl.RunChange) error {
+	if change.Purged {
+		return nil
+	}
+	f.Prefix, f.Limit, f.Newest = string(change.Run), 0, false
+	for run, err := range e.Runs(ctx, f) {
+		if err != nil {
+			return err
+		}
+		if run.Run != change.Run {
+			continue // its id begins likewise
+		}
+		places, err := placesOf(ctx, e, &run)
+		if errors.Is(err, pawl.ErrRunNotFound) {
+			return nil
+		}
+		if err = new(troubled).note(ctx, con, run.Run, err); err == nil {
+			con.writeLine(true, listedRun{run, places})
+		}
+		return err
+	}
+	return nil
+}
+
+// beginScreen clears the terminal for what takes the place of what is on it. Elsewhere an empty line stands between the two.
+func (con *console) beginScreen(again bool) {
+	switch {
+	case con.Screen:
+		fmt.Fprint(con.Out, "\x1b[H\x1b[J")
+	case again:
+		fmt.Fprintln(con.Out)
+	}
+}
+
+// pauseFor lets time pass; the error is the cause of ctx.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// passOver returns an error, or nil if it is the one that is passed over.
+func passOver(known, err error) error {
+	if errors.Is(err, known) {
+		return nil
+	}
+	return err
+}
+
+// A troubled counts the runs of a command about many that could not be read, and names each of them beside the answer. The zero value has
+// none.
+type troubled struct{ runs int }
+
+// note names a run that cannot be read, and returns nil: the command goes on with the others. An error of another kind is returned as it
+// is, as it would be the same for all.
+func (t *troubled) note(ctx context.Context, con *console, run workflow.RunID, err error) error {
+	ofRun := errors.Is(err, pawl.ErrCorrupt) || errors.Is(err, pawl.ErrVersion) || errors.Is(err, pawl.ErrSealed)
+	if err == nil || !ofRun || ctx.Err() != nil {
+		return err
+	}
+	t.runs++
+	fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(run)), printableText(err.Error()))
+	return nil
+}
+
+// saysNo returns what makes the exit status: the answer is no if a run could not be read.
+func (t *troubled) saysNo() error {
+	if t.runs > 0 {
+		return errNo
+	}
+	return nil
+}
+
+var tokensVerb = verb{
+	name:    "tokens",
+	help:    "List the tokens of a run, those that live unless --all or --status says otherwise.",
+	example: []string{"pawl tokens import-7 --node load --status waiting_for_operator"},
+	command: func() command { return new(tokensCommand) },
+}
+
+// A tokensCommand lists tokens.
+type tokensCommand struct {
+	Run    string   `arg:"" help:"The id of the run."`
+	Node   string   `placeholder:"NODE" help:"Tokens at this node."`
+	Status []string `placeholder:"STATUS" help:"Tokens in any of these, such as dispatched, retrying, waiting_for_operator, failed."`
+	Group  int64    `placeholder:"N" help:"Tokens in a branch of this group."`
+	All    bool     `help:"Also those that have ended."`
+	dirFlag
+}
+
+// liveStatuses are those of tokens that can still change.
+func liveStatuses() (out []workflow.TokenStatus) {
+	for s := range workflow.Completed {
+		out = append(out, s)
+	}
+	return out
+}
+
+// runCommand lists the tokens by number.
+func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
+	f := pawl.TokenFilter{Node: workflow.NodeID(c.Node), Group: workflow.GroupID(c.Group)}
+	if !c.All {
+		f.Status = liveStatuses()
+	}
+	// Statuses that are named win over the default and over --all.
+	if c.Status != nil {
+		f.Status = nil
+	}
+	for _, text := range c.Status {
+		s, err := workflow.ParseTokenStatus(text)
+		if err != nil {
+			return fmt.Errorf("--status: %w", err)
+		}
+		f.Status = append(f.Status, s)
+	}
+	return c.withEngine(ctx, con, func(e *reached) error {
+		rows, now := [][]string{{"TOKEN", "NODE", "STATUS", "BRANCH", "TRY", "DUE", "FAILURE"}}, con.Now()
+		for t, err := range e.Tokens(ctx, workflow.RunID(c.Run), f) {
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				con.writeLine(true, t)
+				continue
+			}
+			rows = append(rows, c.tokenRow(&t, now))
+		}
+		if c.JSON {
+			return nil
+		}
+		if len(rows) > 1 {
+			con.printTable(rows)
+		}
+		con.printLine("%s · %s", pluralText(len(rows)-1, "token"), e.source)
+		return nil
+	})
+}
+
+// tokenRow returns the cells of a token in the table of pawl tokens. A group and a branch are g2:0,
+// the first branch of group 2.
+func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
+	row := []string{fmt.Sprintf("t%d", t.ID), string(t.Node), t.Status.String(), "", "", "", ""}
+	if t.Executing { // else its task is queued, or its result comes from elsewhere
+		row[2] = "running"
+		if !t.Since.IsZero() {
+			row[2] += " " + max(now.Sub(t.Since), 0).Round(time.Second).String()
+		}
+		if t.Worker != "" {
+			row[2] += " " + t.Worker
+		}
+	}
+	if q := t.Queued; q != nil {
+		row[2] = "queued: " + q.For
+		if q.Place > 0 {
+			row[2] += fmt.Sprintf(" %d/%d", q.Place, q.Of)
+		}
+		row[2] += " " + max(now.Sub(q.Since), 0).Round(time.Second).String()
+	}
+	if t.JoinAt != "" {
+		row[2] += " at " + string(t.JoinAt)
+	}
+	if t.Scope.Group != 0 {
+		row[3] = fmt.Sprintf("g%d:%d", t.Scope.Group, t.Scope.Branch)
+	}
+	if t.Attempt > 0 {
+		row[4] = fmt.Sprint(t.Attempt)
+	}
+	if !t.Due.IsZero() {
+		row[5] = f.instantText(t.Due, now)
+	}
+	if t.Failure != nil {
+		row[6] = t.Failure.Code
+	}
+	return row
+}
+
+// tokenCells is a token in a few words.
+func (f dirFlag) tokenCells(t *pawl.Token, now time.Time) []string {
+	out := []string{string(t.Node), fmt.Sprintf("t%d", t.ID), statusText(t.Status)}
+	if due := f.dueText(t.Due, now); due != "" {
+		out = append(out, due)
+	}
+	if t.Failure != nil {
+		out = append(out, t.Failure.Code)
+	}
+	return out
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -143,4 +145,108 @@ func patchedBy(d *workflow.Definition, texts []any) (*workflow.Definition, error
 		return nil, err
 	}
 	return after.Definition, nil
+}
+
+// errRefusedAct says that an engine refuses what was readable.
+var errRefusedAct = errors.New("the engine refuses it")
+
+// A refusedError is the error of an act that an engine has refused, under its own text.
+type refusedError struct{ error }
+
+// Unwrap returns the error as it was, and that it is a refusal.
+func (e *refusedError) Unwrap() []error { return []error{e.error, errRefusedAct} }
+
+// printChanges writes in what a definition differs from the revision before it, a line for each change.
+func (con *console) printChanges(base int, changes []workflow.DefinitionChange) {
+	if len(changes) == 0 {
+		con.printLine("revision %d -> %d: nothing in it differs", base, base+1)
+		return
+	}
+	con.printLine("revision %d -> %d:", base, base+1)
+	for i := range changes {
+		for _, line := range changeTexts(&changes[i]) {
+			con.printLine("  %s", line)
+		}
+	}
+}
+
+// changeTexts returns a change in lines such as "+ node check" and "~ ship.timeout 30s -> 2m".
+func changeTexts(c *workflow.DefinitionChange) (out []string) {
+	what, name := "definition", ""
+	switch {
+	case c.Node != "":
+		what, name = "node "+string(c.Node), string(c.Node)+"."
+	case c.Transition != "":
+		what, name = "transition "+string(c.Transition), string(c.Transition)+"."
+	}
+	switch c.Kind {
+	case workflow.ChangeAdded:
+		return []string{"+ " + what}
+	case workflow.ChangeRemoved:
+		return []string{"- " + what}
+	case workflow.ChangeChanged:
+	}
+	for _, f := range c.Fields {
+		out = append(out, fmt.Sprintf("~ %s%s %s -> %s", name, f.Field, fieldText(f.Before), fieldText(f.After)))
+	}
+	return out
+}
+
+// fieldText returns a value of a definition in a few words: a text without its quotes, - for none.
+func fieldText(raw []byte) string {
+	text := string(raw)
+	switch {
+	case raw == nil:
+		return "-"
+	case strings.HasPrefix(text, `"`) && !strings.ContainsAny(text, " \\"):
+		text = strings.Trim(text, `"`)
+	}
+	return value.Shorten(text, 80)
+}
+
+var revisionsVerb = verb{
+	name:    "revisions",
+	help:    "List the revisions of a run's definition, or write one as JSON.",
+	example: []string{"pawl revisions order-42", "pawl revisions order-42 1"},
+	command: func() command { return new(revisionsCommand) },
+}
+
+// A revisionsCommand shows what a run executed when.
+type revisionsCommand struct {
+	Run      string `arg:"" help:"The id of the run."`
+	Revision int    `arg:"" optional:"" help:"The revision that is written; all are listed, if this is not given."`
+	dirFlag
+}
+
+// runCommand lists the revisions with who has patched the run, and why.
+func (c *revisionsCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withEngine(ctx, con, func(e *reached) error {
+		if c.Revision != 0 {
+			d, err := e.Revision(ctx, workflow.RunID(c.Run), c.Revision)
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				con.writeLine(true, d)
+				return nil
+			}
+			return con.writeValue(d)
+		}
+		rows := [][]string{{"REVISION", "RECORD", "AT", "OPS", "BY", "WHY"}}
+		for r, err := range e.Revisions(ctx, workflow.RunID(c.Run), 0) {
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				con.writeLine(true, r)
+				continue
+			}
+			rows = append(rows, []string{strconv.Itoa(r.Revision), strconv.FormatInt(r.Seq, 10), c.zoneOf(r.At).Format("2006-01-02 15:04:05"), strconv.Itoa(r.Ops), r.By, r.Reason})
+		}
+		if !c.JSON {
+			con.printTable(rows)
+		}
+		con.sayFiles(e, c.JSON)
+		return nil
+	})
 }

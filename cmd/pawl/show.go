@@ -2,10 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/columns"
+	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -105,4 +112,293 @@ func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, 
 		con.printLine("  %s", line)
 	}
 	return nil
+}
+
+var dataVerb = verb{
+	name:    "data",
+	help:    "Write the values of a run as JSON: its state and, if it has completed, its output.",
+	example: []string{"pawl data order-42"},
+	command: func() command { return new(dataCommand) },
+}
+
+// A dataCommand writes values.
+type dataCommand struct {
+	Run string `arg:"" help:"The id of the run."`
+	dirFlag
+}
+
+// runCommand writes the values as of the last record.
+func (c *dataCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withEngine(ctx, con, func(e *reached) error {
+		d, err := e.Data(ctx, workflow.RunID(c.Run))
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			con.writeLine(true, d)
+			return nil
+		}
+		if err := con.writeValue(d); err != nil {
+			return err
+		}
+		con.sayFiles(e, false)
+		return nil
+	})
+}
+
+var diffVerb = verb{
+	name:    "diff",
+	help:    "Tell where two recorded runs part, and the first value that differs.",
+	example: []string{"pawl diff order-41 order-42", "pawl diff order-41.db backup:order-41"},
+	command: func() command { return new(diffCommand) },
+	working: "comparing",
+}
+
+// A diffCommand compares two runs.
+type diffCommand struct {
+	A string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
+	B string `arg:"" help:"The other run."`
+	recordedFlag
+}
+
+// runCommand compares; the answer is no if the runs part or were given different values.
+func (c *diffCommand) runCommand(ctx context.Context, con *console) error {
+	var from sources
+	a, err := c.openRecording(ctx, con, c.A, &from)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := c.openRecording(ctx, con, c.B, &from)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	found, err := replay.Diff(a, b)
+	if err != nil {
+		return err
+	}
+	con.writeLine(c.JSON, found)
+	con.saySources(c.JSON, from)
+	if found.Differs() {
+		return errNo
+	}
+	return nil
+}
+
+var journalVerb = verb{
+	name:    "journal",
+	help:    "List the records of a run: each message, and what was decided.",
+	example: []string{"pawl journal order-42 --after 12"},
+	command: func() command { return new(journalCommand) },
+}
+
+// A journalCommand lists records.
+type journalCommand struct {
+	followFlag
+}
+
+// runCommand lists the records, and ends without an error if the user interrupts it.
+func (c *journalCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withEngine(ctx, con, func(e *reached) error {
+		for r, err := range e.Journal(ctx, workflow.RunID(c.Run), c.position(e)) {
+			if err != nil {
+				return ignoreInterrupt(ctx, err)
+			}
+			if c.JSON {
+				con.writeLine(true, r)
+				continue
+			}
+			con.printLine("record %d  %s  %s", r.Seq, c.zoneOf(r.At).Format("2006-01-02 15:04:05.000"), r.Message)
+			if r.By != "" || r.Reason != "" {
+				con.printLine("  by %s: %s", r.By, r.Reason)
+			}
+			for _, d := range r.Decisions {
+				con.printLine("  %s", d)
+			}
+		}
+		con.sayFiles(e, c.JSON)
+		return nil
+	})
+}
+
+var eventsVerb = verb{
+	name:    "events",
+	help:    "List what has happened in a run, and with -f what happens.",
+	example: []string{"pawl events -f import-7 --type 'task.*,fan_*'"},
+	command: func() command { return new(eventsCommand) },
+}
+
+// A followFlag is embedded in the commands that list what a run leaves behind.
+type followFlag struct {
+	Run    string `arg:"" help:"The id of the run."`
+	Follow bool   `short:"f" help:"Go on with what comes, until the run has ended."`
+	After  int64  `placeholder:"N" help:"Only those after number N."`
+	dirFlag
+}
+
+// An eventsCommand lists events.
+type eventsCommand struct {
+	Type []string `placeholder:"PATTERN" help:"Events of these types; * stands for anything."`
+	followFlag
+}
+
+// runCommand lists the events, and ends without an error if the user interrupts it.
+func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
+	for _, pattern := range c.Type {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("--type: %w", err)
+		}
+	}
+	return c.withEngine(ctx, con, func(e *reached) error {
+		for v, err := range e.Events(ctx, workflow.RunID(c.Run), c.position(e)) {
+			if err != nil {
+				return ignoreInterrupt(ctx, err)
+			}
+			if !c.fitsType(string(v.Type)) {
+				continue
+			}
+			if c.JSON {
+				con.writeLine(true, v)
+			} else {
+				c.printEvent(con, &v)
+			}
+		}
+		con.sayFiles(e, c.JSON)
+		return nil
+	})
+}
+
+// position says where the list begins. Files do not change while they are listed.
+func (f *followFlag) position(e *reached) pawl.EventsOptions {
+	return pawl.EventsOptions{After: f.After, Follow: f.Follow && e.live}
+}
+
+// ignoreInterrupt returns nil in place of an error that only says that the user has had enough.
+func ignoreInterrupt(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// sayFiles says on the side whence a list came.
+func (con *console) sayFiles(e *reached, asJSON bool) {
+	if !asJSON {
+		fmt.Fprintln(con.Errs, e.source)
+	}
+}
+
+func (c *eventsCommand) fitsType(name string) bool {
+	return len(c.Type) == 0 || slices.ContainsFunc(c.Type, func(pattern string) bool {
+		ok, _ := path.Match(pattern, name) // it was checked
+		return ok
+	})
+}
+
+// dataIndent is how far in the particulars of an event begin that have no room behind it.
+const dataIndent = 6
+
+// printEvent writes an event as a line. Where the console has no room for its particulars, they have lines of their own
+// below.
+func (c *eventsCommand) printEvent(con *console, v *pawl.Event) {
+	text := fmt.Sprintf("%5d %s %-20s %-12s", v.Seq, c.zoneOf(v.At).Format("15:04:05.000"), v.Type, v.Node)
+	if v.Token != 0 {
+		text += fmt.Sprintf(" t%d", v.Token)
+	}
+	if v.Group != 0 {
+		text += fmt.Sprintf(" g%d", v.Group)
+	}
+	if len(v.Data) == 0 {
+		con.printLine("%s", text)
+		return
+	}
+	data := valueText(v.Data)
+	if whole := text + strings.Repeat(" ", columns.Gap) + data; con.Width == 0 || diagram.CountColumns(printableText(whole)) <= con.Width {
+		con.printLine("%s", whole)
+		return
+	}
+	con.printLine("%s", text)
+	con.printBeside(strings.Repeat(" ", dataIndent-columns.Gap), data)
+}
+
+var whyVerb = verb{
+	name:    "why",
+	help:    "Say what a run waits for, or why it failed.",
+	example: []string{"pawl why order-42", "pawl why data:order-42"},
+	command: func() command { return new(whyCommand) },
+	working: "explaining",
+}
+
+// A whyCommand explains where a run stands.
+type whyCommand struct {
+	Run string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
+	dirFlag
+}
+
+// runCommand explains the run after its last record. A recording is looked for first: a file, or
+// DIR:RUN. If the directory is locked its engine is asked; if nothing is there, the word is the id
+// of a run in --dir.
+func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
+	x, err := c.explainRecording()
+	dir, id, of := replay.SplitName(c.Run)
+	switch {
+	case of && errors.Is(err, pawl.ErrLocked):
+		c.Dir, c.Run = dir, string(id)
+	case of || !errors.Is(err, fs.ErrNotExist):
+		if err == nil {
+			if !of {
+				dir = c.Run
+			}
+			c.writeExplanation(con, x)
+			con.saySources(c.JSON, sources{sourceOf(dir, c.zoneOf(con.Now()))})
+		}
+		return err
+	}
+	return c.withEngine(ctx, con, func(e *reached) error {
+		x, err := e.Why(ctx, workflow.RunID(c.Run))
+		if err != nil {
+			return err
+		}
+		c.writeExplanation(con, &x)
+		con.sayFiles(e, c.JSON)
+		return nil
+	})
+}
+
+// writeExplanation writes an explanation; for people with its instants in their zone. JSON keeps
+// the instants as the engine gave them.
+func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation) {
+	if !c.JSON {
+		x.At = c.zoneOf(x.At)
+		for i := range x.Waits {
+			if w := &x.Waits[i]; !w.Until.IsZero() {
+				w.Until = c.zoneOf(w.Until)
+			}
+		}
+	}
+	con.writeLine(c.JSON, x)
+}
+
+// explainRecording explains a run that is named as a recording.
+func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
+	if err := checkNamed(c.Run); err != nil {
+		return nil, err
+	}
+	keys, err := c.codec()
+	if err != nil {
+		return nil, err
+	}
+	rec, err := replay.FindSealed(c.Run, keys)
+	if err != nil {
+		return nil, err
+	}
+	defer rec.Close()
+	x, err := replay.Why(rec)
+	if dir, _, of := replay.SplitName(c.Run); of && err == nil {
+		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) {
+			return replay.FindSealed(dir+":"+string(child), keys)
+		})
+	}
+	return &x, err
 }

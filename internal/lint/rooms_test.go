@@ -9,10 +9,10 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {70, 12_400},
+	".":        {25, 8_800},
 	"store":    {50, 17_000},
-	"api":      {36, 5_300},
-	"cmd/pawl": {58, 8_200},
+	"api":      {16, 4_900},
+	"cmd/pawl": {26, 7_900},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.

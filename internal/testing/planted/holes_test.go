@@ -54,7 +54,7 @@ var holes = []bug{
 		"./worker", "TestRefusedConnectionsAreClosed",
 	},
 	{
-		"too many open files fail a task for good", "failure.go",
+		"too many open files fail a task for good", "errors.go",
 		"	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)", "	return err == nil && errors.Is(err, syscall.EMFILE)",
 		".", "TestTasksWaitForDescriptors",
 	},
