@@ -85,7 +85,7 @@ func (d *deed) submitMessage(ctx context.Context, m state.Message) error {
 // errNotThere are refusals of what an act is about: askAbout adds the run to them.
 var errNotThere = []error{ErrNotLive, ErrAmbiguous, ErrEnded, ErrAlreadyVoted, ErrGroupClosed}
 
-// askAbout is submitMessage, and says of which run the refusal is.
+// askAbout is submitMessage, and adds the run to a refusal.
 func (d *deed) askAbout(ctx context.Context, m state.Message) error {
 	err := d.submitMessage(ctx, m)
 	if slices.ContainsFunc(errNotThere, func(not error) bool { return errors.Is(err, not) }) {
@@ -224,8 +224,8 @@ type GroupTarget struct {
 }
 
 // AddBranch adds a branch to a live group, by the group's first transition. With an id it may be repeated. Errors: ErrInvalid (an
-// id that a signal could not have), ErrGroupClosed (it was
-// closed, or its join has fired), ErrNotLive (there is none), ErrAmbiguous, *workflow.LimitError.
+// id that a signal could not have), ErrGroupClosed (it was closed, or its join has fired), ErrNotLive (there is no such group),
+// ErrAmbiguous, *workflow.LimitError.
 type AddBranch struct {
 	ID     string           `json:"id,omitzero"` // under one id one branch is added per run; "" is always new
 	Group  string           `json:"group,omitzero" needs:"group must name a group"`
@@ -517,8 +517,8 @@ func (d *deed) attemptOf(ctx context.Context, key Key, keyed bool, t Target) (at
 	return at, err
 }
 
-// findKey returns the key of the attempt that runs for a token. Of a run it reads only tokens that are
-// dispatched, from the one that is named on, so that a run with a million tokens is not read for one of them.
+// findKey returns the key of the attempt that runs for a token. It reads only the dispatched tokens of the run, from the named
+// one on, so that a run with a million tokens is not read for one of them.
 func (d *deed) findKey(ctx context.Context, t Target) (key Key, err error) {
 	tokens := func(yield func(Token, error) bool) {
 		for _, x := range d.copied.Snapshot().Tokens {

@@ -37,7 +37,7 @@ func As(ctx context.Context, by string) context.Context {
 // they keep beside the name that [As] gives, or without one. Cancel and Vote have a
 // reason and a comment of their own as well: Cancel's goes before this one. A reason
 // is at most [workflow.MaxReason] bytes of UTF-8 in one line; calls for another one
-// fail with ErrInvalid. An empty one is none.
+// fail with ErrInvalid. An empty reason is the same as no reason.
 func Because(ctx context.Context, reason string) context.Context {
 	return withAct(ctx, func(a *claim) { a.Reason, a.reasonErr = reason, checkReason(reason) })
 }

@@ -272,7 +272,7 @@ transitions:
 	require.Empty(t, log.String())
 }
 
-// What a subworkflow means is settled when the root starts.
+// The start of the root settles which definition a subworkflow means.
 func TestPins(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{
 		"work": double, "gate": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending },

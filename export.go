@@ -197,7 +197,7 @@ func (e *Engine) prepareImport(ctx context.Context, from *replay.Recording, newI
 	return m, err
 }
 
-// checkRecording refuses a recording that is none.
+// checkRecording refuses a recording that is nil.
 func checkRecording(from *replay.Recording) error {
 	if from == nil {
 		return fmt.Errorf("%w: the recording is nil", ErrInvalid)

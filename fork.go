@@ -29,7 +29,7 @@ type ForkOptions struct {
 	// attempt, and child runs start anew.
 	InFlight workflow.InFlight
 	// Results are what some of these tasks come to at once, in place of being sent again: at
-	// most one for each. What does not fit the node is refused.
+	// most one for each. A result that does not fit its node is refused.
 	Results []workflow.ForkResult
 	// Again lets Rerun do again what cannot be kept: without it, Rerun refuses to send what has
 	// completed in the other run and does not follow from the node.
@@ -62,12 +62,12 @@ func nodesText(nodes []workflow.NodeID) string {
 // A ForkError says why a run cannot be forked as of a record.
 type ForkError struct {
 	Run    workflow.RunID
-	Record int64 // as of which it was to be forked
+	Record int64 // the fork was to be as of this one
 	Last   int64 // its last record
 	Err    error // ErrEnded: the run had ended by then; ErrInvalid: it has no such record
 }
 
-// Error names the run and the record, and the records as of which it can be forked.
+// Error names the run and the record, and up to which record the run can be forked.
 func (e *ForkError) Error() string {
 	if errors.Is(e.Err, ErrEnded) && e.Last == 1 {
 		return fmt.Sprintf("run %q cannot be forked: it ended with its first record; start it again", string(e.Run))
@@ -87,12 +87,11 @@ func (e *ForkError) Unwrap() error { return e.Err }
 // votes, locks, kept signals, dead letters, staged artifacts, patches, pinned subworkflows, tenant and labels. Its
 // record behind these tells that it is a fork, and of what, as Inspect and Runs do; so does the event workflow.forked.
 //
-// Whatever waits for time waits on for as long as was left at the instant of that record, or for as
-// long as is left now if the run is live and it is the last one. Tasks and child runs that were
-// out belong to the other run: see ForkOptions. A fork has no parent, and one of a paused or
-// suspended run is so as well. Blobs are shared, and stay until both runs are purged. run.id
-// is the new id in what is evaluated from now on; a business key of Once that is made of it
-// is a new one.
+// A wait for time goes on for as long as was left at the instant of that record, or, if the run is
+// live and the record is its last, for as long as is left now. Tasks and child runs that were out
+// belong to the other run: see ForkOptions. A fork has no parent, and one of a paused or suspended
+// run is so as well. Blobs are shared, and stay until both runs are purged. run.id is the new id in
+// what is evaluated from now on; a business key of Once that is made of it is a new one.
 //
 // [Simulation.SentAgain] of SimulateFork says before what the fork would send again, and [Engine.SentAgain] says
 // afterwards what it has sent.
@@ -112,13 +111,12 @@ func (e *Engine) Fork(ctx context.Context, id, newID workflow.RunID, o ForkOptio
 
 // Rerun makes a new run that performs a node of another one again, and what follows it: a
 // fork as of the record that made the node's token, the last one there or the one that t
-// names. So a run that failed is continued. What the other run did before is not done again, and neither is what
-// has completed there since without following from that token, such as the other branches of a fan-out around
-// it: it completes in the fork as it has there. Rerun is refused, with an *AgainError, if some of that cannot be kept,
-// such as a branch that maxConcurrency holds back until the node is done; with Again of o that is sent
-// again. What was out in the other run and never completed there is sent again, as Fork does. [Simulation.SentAgain] of
-// SimulateRerun names all that before, and [Engine.SentAgain] afterwards.
-// If the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
+// names. So a run that failed is continued. The fork does not do again the work that the other run did before, nor the work that has
+// completed there since and does not follow from that token, such as the other branches of a fan-out around it: that work completes in the
+// fork as it has there. Rerun is refused, with an *AgainError, if some of it cannot be kept, such as a branch that maxConcurrency holds
+// back until the node is done; with Again of o that is sent again. Tasks and child runs that were out in the other run and never completed
+// there are sent again, as Fork does. [Simulation.SentAgain] of SimulateRerun names all that before, and [Engine.SentAgain] afterwards. If
+// the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
 // id, or none at the node), ErrAgain, and those of Fork.
 func (e *Engine) Rerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) error {
 	if err := checkRerun(t, o); err != nil {
@@ -556,8 +554,8 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	return nil
 }
 
-// wakeFork sets a fork going. An actor that had looked for the run before it was there may
-// still be about to say that there is none.
+// wakeFork sets a fork going. An actor that had looked for the run before it was there may still be about to say that there is no such
+// run.
 func (e *Engine) wakeFork(id workflow.RunID) {
 	for range 3 {
 		err := e.wake(id)

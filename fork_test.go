@@ -268,8 +268,8 @@ nodes:
 transitions: [{from: s, to: nap}, {from: s, to: ask}, {from: s, to: event}, {from: s, to: work}]
 `
 
-// What waits for time waits for as long as was left; votes and kept signals are there; an
-// attempt that is sent again has its whole time.
+// A wait for time lasts as long as was left; votes and kept signals are there; an attempt
+// that is sent again has its whole time.
 func TestForkKeepsWhatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, t.TempDir(), pawl.Options{})

@@ -37,7 +37,7 @@ func exportedBy(t *testing.T, e *pawl.Engine, id workflow.RunID) *replay.Recordi
 
 var echo = pawl.Options{Executor: pawl.Handlers{"*": func(_ context.Context, task pawl.Task) (any, error) { return task.Type, nil }}}
 
-// startQuotes starts a run of which one of three tasks is done, and returns its engine and what was exported of it.
+// startQuotes starts a run with three tasks, one of them done, and returns what was exported of it.
 func startQuotes(t *testing.T) *replay.Recording {
 	t.Helper()
 	e := open(t, t.TempDir(), pawl.Options{})
@@ -136,7 +136,7 @@ func TestImportUnderItsOwnID(t *testing.T) {
 	require.Empty(t, r.Findings)
 }
 
-// What somebody has changed, or what lacks something, is refused, and leaves nothing.
+// A recording that somebody has changed, or that lacks something, is refused, and leaves nothing.
 func TestImportRefuses(t *testing.T) {
 	from := startQuotes(t)
 	dir := t.TempDir()
@@ -286,7 +286,7 @@ func TestImportWithBlobs(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }
 
-// What is sealed with the keys of an engine is opened by it, and by no other.
+// An engine opens the recording of a run that is sealed with its keys; an engine without them does not.
 func TestOpenRecordingOfWhatIsSealed(t *testing.T) {
 	keys, err := aesgcm.New(aesgcm.Key{ID: "k", Secret: bytes.Repeat([]byte{7}, aesgcm.KeySize)})
 	require.NoError(t, err)

@@ -71,9 +71,10 @@ func IncidentFilter(f RunFilter) RunFilter {
 }
 
 // RetryAll gives every dead letter that fits the filter a fresh budget of
-// attempts, as Retry does, and returns how many. One that is parked again
-// meanwhile is not retried a second time. Those whose input cannot be evaluated
-// anew stay as they are, and the error names them beside the others' number.
+// attempts, as Retry does, and returns how many. A letter that is parked again
+// meanwhile is not retried a second time. Letters whose input cannot be
+// evaluated anew stay as they are, and the error names them beside the others'
+// number.
 func (e *Engine) RetryAll(ctx context.Context, f DeadLetterFilter, o RetryOptions) (int, error) {
 	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
 		err := e.Retry(ctx, Target{Run: l.Run, Token: l.Token, Parked: true}, o)

@@ -70,11 +70,11 @@ func (e *Engine) PatchAll(ctx context.Context, f RunFilter, patch func(*workflow
 
 // ActOnAll gives act every run that fits the filter and has not ended, one after the other, and reports what came of it: act
 // says whether it has changed the run. The oldest come first, or the newest if the filter says Newest and has a Limit.
-// Runs that begin after the call has passed are not among them. A run of which act returns an error is reported
-// as refused, or as left if the error says that the run has ended meanwhile or was purged, and the others are acted on. Errors
-// that concern all runs end the call, with a report of what was done until then: ErrClosed, ErrNoSpace, ErrFailed,
-// ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote, a *WhereError (of the filter), that of ctx. Repeating it, from the
-// Cursor of the report or from the beginning, is safe if act is.
+// Runs that begin after the call has passed are not among them. If act returns an error for a run, the run is reported as
+// refused, or as left if the error says that it has ended meanwhile or was purged, and the others are acted on. Errors that
+// concern all runs end the call, with a report of what was done until then: ErrClosed, ErrNoSpace, ErrFailed, ErrFenced,
+// ErrUnknown, ErrMaintenance, ErrRemote, a *WhereError (of the filter), that of ctx. Repeating it, from the Cursor of the
+// report or from the beginning, is safe if act is.
 func (e *Engine) ActOnAll(ctx context.Context, f RunFilter, act func(*RunSummary) (changed bool, err error)) (out ManyReport, err error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return out, err
@@ -141,7 +141,7 @@ func (m *ManyReport) addResult(run workflow.RunID, changed bool, err error, late
 	return nil
 }
 
-// unendedOf returns the statuses of a filter, of which none are all, that runs have which have not ended.
+// unendedOf returns those statuses of a filter that a run has before it ends. A filter without statuses has all.
 func unendedOf(wanted []workflow.RunStatus) (out []workflow.RunStatus) {
 	for s := workflow.RunCreated; !s.Final(); s++ {
 		if len(wanted) == 0 || slices.Contains(wanted, s) {
@@ -185,9 +185,9 @@ type TokenRefusal struct {
 
 // ActOnDeadLetters gives act every dead letter that fits the filter, one after the other, oldest run first, and reports
 // what came of it: act, which usually calls Retry or Skip with Target.Parked, says whether it has changed the token. Each is
-// given once, also if it is parked again meanwhile. One of which act returns an error is reported as refused, or as
-// left if the error says that it waits no longer, and the others are acted on. Errors that concern all end the
-// call, as those of ActOnAll do. Repeating it, from the Cursor of the report or from the beginning, is safe if act is.
+// given once, also if it is parked again meanwhile. If act returns an error for a token, the token is reported as refused,
+// or as left if the error says that it waits no longer, and the others are acted on. Errors that concern all end the call,
+// as those of ActOnAll do. Repeating it, from the Cursor of the report or from the beginning, is safe if act is.
 func (e *Engine) ActOnDeadLetters(ctx context.Context, f DeadLetterFilter, act func(*DeadLetter) (changed bool, err error)) (TokensReport, error) {
 	w := waitingTokens[DeadLetter]{from: Target{Run: f.After, Token: f.AfterToken}, limit: f.Limit, act: act, targetOf: func(l *DeadLetter) (Target, error) {
 		return Target{Run: l.Run, Token: l.Token}, troubleError(l.Run, l.Trouble)

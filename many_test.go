@@ -97,8 +97,8 @@ func TestWhichOfManyRuns(t *testing.T) {
 	require.Equal(t, workflow.RunCancelled, outcomeOf(t, e, "parent").Status)
 }
 
-// What is done to many runs says where it came to when it ends early, and goes on from there; what concerns one run
-// alone does not end it, and what concerns all does.
+// A call that acts on many runs says how far it came when it ends early, and goes on from there; an error that
+// concerns one run alone does not end it, and one that concerns all does.
 func TestActOnAllGoesOn(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	for i := range 5 {
@@ -200,7 +200,7 @@ func TestActOnAllWithATimeForEach(t *testing.T) {
 	require.Equal(t, pawl.ManyReport{Changed: 1, Cursor: "r0"}, report)
 }
 
-// What is wrong with the run behind the last one of a limit is told to whoever goes on.
+// An error of the run behind the last one of a limit is told by the call that goes on from there.
 func TestActOnAllUpToAFault(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	for i, n := range []string{"1", "x"} {
@@ -215,7 +215,7 @@ func TestActOnAllUpToAFault(t *testing.T) {
 	require.ErrorAs(t, err, new(*pawl.WhereError))
 }
 
-// What is published can be listed and read.
+// Published definitions can be listed and read.
 func TestDefinitionsAreListed(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	for i := range 300 { // more than a page
@@ -253,7 +253,7 @@ func TestDefinitionsAreListed(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrNotPublished)
 }
 
-// What a failed attempt has cost is told with its failure.
+// The cost of a failed attempt is told with its failure.
 func TestMetadataOfFailedAttempts(t *testing.T) {
 	cost := map[string]any{"tokens_used": int64(7)}
 	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {

@@ -75,7 +75,7 @@ func TestActOnDeadLettersInSteps(t *testing.T) {
 	require.IsIncreasing(t, seen)
 	require.Len(t, tokensParked(t, e, pawl.DeadLetterFilter{}), 1)
 
-	// Of what somebody else has answered meanwhile it is told that it was left.
+	// A letter that somebody else has answered meanwhile is reported as left.
 	r, err := e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, func(l *pawl.DeadLetter) (bool, error) {
 		at := pawl.Target{Run: l.Run, Token: l.Token}
 		require.NoError(t, e.Skip(t.Context(), at, nil))

@@ -65,8 +65,8 @@ type TenantLimit struct {
 	Active int
 	// Bytes is how many bytes of the disk its runs may take together, those that have ended as well until they are
 	// purged: their files, and what of them the log holds, without blobs. From then on Start and Fork answer a
-	// *TenantFullError. What runs already goes on, and nothing of it is lost: its unfinished runs may take more, each up
-	// to its limit runBytes.
+	// *TenantFullError. Runs that it has already go on, and lose nothing: an unfinished one may take more, up to its
+	// limit runBytes.
 	Bytes int64
 }
 
@@ -124,8 +124,8 @@ func checkTenants(limits map[string]TenantLimit) error {
 	return nil
 }
 
-// tenantLimitOf returns the limit of a tenant, which "*" has for those without one. What has no
-// tenant has none.
+// tenantLimitOf returns the limit of a tenant, which "*" has for those without one. A run without a tenant has
+// no limit.
 func tenantLimitOf(limits map[string]TenantLimit, tenant string) TenantLimit {
 	l, ok := limits[tenant]
 	if !ok && tenant != "" {

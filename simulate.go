@@ -83,9 +83,9 @@ func (e *Engine) Simulate(ctx context.Context, id workflow.RunID) (*Simulation, 
 
 // SimulateAt returns a copy of a run as it was after one of its records, from 1: of those that
 // Journal lists. Its clock begins at the instant of that record. The records up to it are read and
-// played, in some 50 µs each. Of a fork, before the record that made it, the copy is of the run that was
-// forked: it has that one's id, and takes calls about either. Errors: as of Simulate, ErrInvalid (the run has no such record),
-// *workflow.LimitError (it takes more than 128 MiB).
+// played, in some 50 µs each. If the run is a fork, and the record lies before the one that made it, the copy is of the run
+// that was forked: it has that one's id, and takes calls about either. Errors: as of Simulate, ErrInvalid (the run has no such
+// record), *workflow.LimitError (it takes more than 128 MiB).
 func (e *Engine) SimulateAt(ctx context.Context, id workflow.RunID, record int64) (*Simulation, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err

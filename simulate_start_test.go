@@ -37,7 +37,7 @@ func journalFrom(t *testing.T, e *pawl.Engine, id workflow.RunID, from int64) (o
 	return out
 }
 
-// What a simulated Start decides is what Start decides, and it leaves nothing behind.
+// A simulated Start decides what Start decides, and leaves nothing behind.
 func TestSimulateStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
@@ -86,7 +86,7 @@ transitions: [{from: split, to: work, foreach: {collection: input.of, as: n}, si
 	})
 }
 
-// What a simulated Fork or Rerun decides is what they decide.
+// A simulated Fork or Rerun decides what Fork or Rerun decides.
 func TestSimulateFork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, key := waiting(t)

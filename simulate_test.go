@@ -46,8 +46,7 @@ func waiting(t *testing.T) (*pawl.Engine, pawl.Key) {
 	return e, <-keys
 }
 
-// What comes of a sequence of calls is decided in memory, and says why; the run stays as
-// it is.
+// A sequence of calls is decided in memory, with reasons; the run stays as it is.
 func TestSimulate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, key := waiting(t)
