@@ -132,8 +132,8 @@ func valueOf(raw json.RawMessage) any {
 		return nil
 	}
 	// A nil RawMessage in an interface would not be nil to the engine, which then would see a value
-	// where the body has none. What is there goes on as bytes: the engine parses it once, by its
-	// own rules.
+	// where the body has none. A value that is there goes on as bytes: the engine parses it once,
+	// by its own rules.
 	return raw
 }
 
@@ -302,7 +302,7 @@ func (p *performer) performAct(ctx context.Context, o *Operation) (err error) {
 // A Trial is what is tried on a copy of a run: acts, one after the other, and the results of the
 // tasks that come of them.
 type Trial struct {
-	At      int64                      `json:"-"` // on the run as it was after this record, from 1; 0 is as it stands. Of a request, its query has it
+	At      int64                      `json:"-"` // on the run as it was after this record, from 1; 0 is as it stands. The query of a request has it
 	Acts    []Operation                `json:"acts,omitzero"`
 	Results map[workflow.NodeID]Result `json:"results,omitzero"` // by node; of others the tasks go on
 }

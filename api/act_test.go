@@ -102,7 +102,7 @@ func TestActs(t *testing.T) {
 	}
 }
 
-// What a start or a fork would make is told, and is not made. It takes the rights to see it.
+// A dry run of a start or a fork tells what it would make, and makes nothing. It takes the rights to see that.
 func TestDryRunOfNewRuns(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	h := everything(e)

@@ -29,7 +29,7 @@ func actsOnMany(of acts.Many) (names []string) {
 
 // A Batch says what one request has done to runs that fit a filter and have not ended, or would do.
 // Runs is the sum of Changed, Left and len(Refused): one request comes to at most maxLimit runs,
-// which are no more than the refusals that the engine lists (pawl.MaxRefusals). Of a dry run
+// which are no more than the refusals that the engine lists (pawl.MaxRefusals). After a dry run
 // Changed and Left are 0, and Runs counts all that fit. The Client adds several answers up to one
 // Batch.
 type Batch struct {
@@ -102,8 +102,8 @@ type batchAnswer struct {
 //
 // A batch that is late has still done something, and answers as one that has reached its limit, with a cursor. Without
 // anything done there is no cursor that would bring the next request any further, so that is refused. Only the time of
-// the batch itself, of which ctx is, makes it late: an outcome that is unknown ends it as an error even if the time is
-// over as well.
+// the batch itself, which ctx bounds, makes it late: an outcome that is unknown ends it as an error even if the time
+// is over as well.
 func (c *call) replyBatch(ctx context.Context, err error, b batchAnswer) error {
 	late := err != nil && ctx.Err() != nil && !errors.Is(err, pawl.ErrUnknown)
 	switch {
@@ -215,9 +215,9 @@ func (c *call) actOnOne(run workflow.RunID, a Operation) error {
 // most as many as its Limit says, and adds up what the requests have come to. The Cursor is ""
 // unless an error or the limit has stopped it: with an error, what was done until then is returned
 // too, and DoAll goes on with it from the Cursor as RunFilter.After, "" being the beginning. The act
-// is a Cancel, Pause, Resume, Signal or Patch. Of a refusal that carries a Batch, its figures are
-// added before the error is returned: they say what was done of this request. Without one the
-// request came to nothing that is known, and the cursor stays where the request began.
+// is a Cancel, Pause, Resume, Signal or Patch. If a refusal carries a Batch, its figures are added
+// before the error is returned: they say what was done of this request. Without a Batch nothing is
+// known to have been done, and the cursor stays where the request began.
 func (c *Client) DoAll(ctx context.Context, f pawl.RunFilter, o Operation) (Batch, error) {
 	sum := Batch{Applied: true, Refused: []RunRefusal{}}
 	for {

@@ -91,7 +91,7 @@ func TestBatchOfPatches(t *testing.T) {
 	}
 }
 
-// What is no batch is refused, and nothing is changed.
+// A request that is no batch is refused, and changes nothing.
 func TestBatchesThatAreRefused(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	startOrder(t, e, "order-1")

@@ -64,7 +64,8 @@ func TestPagesOfTheInbox(t *testing.T) {
 	}
 }
 
-// What waits is retried, skipped or voted on by a filter: counted first, in steps, each refusal told with its token.
+// A filter chooses tokens to be retried, skipped or voted on: they are counted first, and acted on in steps; each
+// refusal is told with its token.
 func TestBatchOfTheInbox(t *testing.T) {
 	e := openInbox(t, 5, 3)
 	c, closeClient := dialHandler(t, everything(e))
@@ -99,7 +100,7 @@ func TestBatchOfTheInbox(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"tokens":2,"changed":2`)
 	require.Contains(t, w.Body.String(), `"cursor":"`)
 
-	// Who has voted already is refused, with the token.
+	// A person who has voted already is refused, with the token.
 	const quorum = "name: quorum\nstart: ask\nnodes: [{id: ask, approval: {quorum: 2, message: 'go?'}}]\n"
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "both", Definition: parse(t, quorum)}, nil))
 	for i, answer := range []bool{true, true, false} { // what has been said once may be said again

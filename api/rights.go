@@ -98,9 +98,9 @@ const (
 	rightsHeader = "Pawl-Rights"
 )
 
-// NarrowLocal says in a request through the socket of an engine, which has all rights by itself, in whose name it is
-// sent and, with reading, that it has View and Values only. It is for programs that let others ask
-// through them, as pawl serve does; headers that others have set are replaced. Without a request it does nothing.
+// NarrowLocal says in a request through the socket of an engine, which has all rights by itself, for whom it is sent
+// and, with reading, that it has View and Values only. It is for programs that let others ask through them, as pawl
+// serve does; headers that others have set are replaced. Without a request it does nothing.
 func NarrowLocal(r *http.Request, who string, reading bool) {
 	if r == nil {
 		return
