@@ -72,10 +72,11 @@ type deed struct {
 	said string // what is said when it is done, as "is cancelled"
 }
 
-// doAll does deeds. What goes wrong is the error if there is but one, else it is told one by one.
-// The deeds are independent: one that is refused does not stop the others, and what was done is not
-// undone. An interrupt does stop them, with how many were done. Unknown outcomes weigh more than
-// refusals in the error, since the user has to look at those runs.
+// doAll does deeds. The error of a single deed is returned as it is; of several deeds, each error
+// is printed, and the returned one counts them. The deeds are independent: one that is refused does
+// not stop the others, and what was done is not undone. An interrupt does stop them, with how many
+// were done. Unknown outcomes weigh more than refusals in the error, since the user has to look at
+// those runs.
 func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
 	var refused, unknown []error
 	for i, d := range deeds {
@@ -126,7 +127,7 @@ type doneDeed struct {
 	Node  workflow.NodeID  `json:"node,omitzero"`
 }
 
-// shownFutures bounds the deeds of a dry run of which every decision is written; of the others a line each says what would become of the
+// shownFutures is for how many deeds of a dry run every decision is written; for each of the others a line says what would become of the
 // run.
 const shownFutures = 5
 
@@ -188,8 +189,8 @@ func (con *console) printFuture(run workflow.RunID, f *api.Future) {
 // errUnwilling says that the user does not want it.
 var errUnwilling = errors.New("nothing is changed")
 
-// confirmChange asks before something is changed that was chosen, however many those are. Who only wants to know what would come
-// of it is not asked.
+// confirmChange asks before something is changed that was chosen, however many those are. A user who only wants to know what
+// would come of it is not asked.
 func (f *actFlag) confirmChange(ctx context.Context, con *console, b *bulkFlag, question string) error {
 	if f.DryRun {
 		return nil
@@ -283,8 +284,8 @@ func (f *filterFlag) splitRun(first, second string) (run workflow.RunID, word st
 	return workflow.RunID(first), second, nil
 }
 
-// oneOrChosen returns a run that is named or, if none is, those that are chosen, of which it asks before something is done
-// to them.
+// oneOrChosen returns the run that is named or, if none is, the chosen ones. It asks before something is done to chosen
+// ones.
 func (f *actFlag) oneOrChosen(ctx context.Context, con *console, e *reached, run workflow.RunID, of *filterFlag, b *bulkFlag, what string) ([]workflow.RunID, error) {
 	if run != "" {
 		return []workflow.RunID{run}, nil
@@ -372,7 +373,7 @@ type runsCommand struct {
 }
 
 // runCommand does it to one run after the other. Runs that are named are not asked about: the user
-// has written each of them. Those that are chosen are, with their number.
+// has written each of them. Runs that are chosen are asked about, with their number.
 func (c *runsCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withActor(ctx, con, func(e *reached) error {
 		ids, err := c.chooseRuns(ctx, e)
@@ -402,9 +403,9 @@ type verb struct {
 	command func() command
 }
 
-// A command does what its fields, which are its arguments and flags, say. What is asked
-// for goes to con.Out, what is said about it to con.Errs. The error makes the exit status
-// and is printed, see statusOf; errNo is not printed.
+// A command does what its fields, which are its arguments and flags, say. The answer goes
+// to con.Out, remarks about it go to con.Errs. The error makes the exit status and is
+// printed, see statusOf; errNo is not printed.
 type command interface {
 	runCommand(ctx context.Context, con *console) error
 }

@@ -273,7 +273,7 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	return err
 }
 
-// createDirectory makes an engine directory without runs, where there is none: no other command makes one, as a program does when it opens it.
+// createDirectory makes a missing engine directory, without runs. No other command makes one; a program does when it opens it.
 func (c *importCommand) createDirectory(ctx context.Context) error {
 	if c.DryRun {
 		return errors.New("--create makes a directory, and --dry-run changes nothing: leave one of them out")

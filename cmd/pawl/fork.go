@@ -141,8 +141,8 @@ var simulateVerb = verb{
 	command: func() command { return new(simulateCommand) },
 }
 
-// A simulateCommand tries on a copy of a run what its flags say. Those of type triedFlags are acts, one after the other in the
-// order of the command line.
+// A simulateCommand tries on a copy of a run what its flags say. Flags of type triedFlags are acts, done one after the other
+// in the order of the command line.
 type simulateCommand struct {
 	Run      string     `arg:"" help:"The id of the run."`
 	Vote     triedFlags `placeholder:"NODE=ANSWER" help:"Somebody votes yes or no on the approval at NODE. These acts are tried one after the other, in the order in which they stand."`
@@ -331,7 +331,7 @@ func (f *triedFlag) checkName(what, name string) error {
 	return nil
 }
 
-// nodeAndText splits NODE=TEXT, none of which may be empty. It cuts at the first =, so a text may
+// nodeAndText splits NODE=TEXT; neither part may be empty. It cuts at the first =, so a text may
 // have more of them, and the id of a node none.
 func (f *triedFlag) nodeAndText(what string) (node, text string, err error) {
 	node, text, _ = strings.Cut(f.text, "=")

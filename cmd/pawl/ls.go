@@ -162,7 +162,7 @@ func placeText(run *pawl.RunSummary, places []pawl.NodeOverview) string {
 }
 
 // placeTexts says of each node where tokens live what they do there. "split: 9,812 done · 3 task out"
-// is one place; a node where nothing lives is none.
+// is one place; a node where nothing lives is left out.
 func placeTexts(nodes []pawl.NodeOverview) (places []string) {
 	for _, n := range nodes {
 		if text := tokensText(n.Tokens); text != "" {
@@ -172,7 +172,7 @@ func placeTexts(nodes []pawl.NodeOverview) (places []string) {
 	return places
 }
 
-// tokensText counts the live tokens at a node; "" if there is none. Of a single one no number is told.
+// tokensText counts the live tokens at a node; "" if nothing lives there. A single one is told without its number.
 func tokensText(tokens map[workflow.TokenStatus]int) string {
 	var live []string
 	all := 0

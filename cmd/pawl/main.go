@@ -214,8 +214,8 @@ var statusTexts = []struct {
 // errNo says that the answer, which is written already, is no.
 var errNo = errors.New("no")
 
-// The errors that have an exit status of their own, of which the first that fits counts. All others
-// are exitUnusable. The order decides where an error wraps two: an unknown outcome that came of an
+// The errors that have an exit status of their own; the first that fits counts. All others are
+// exitUnusable. The order decides where an error wraps two: an unknown outcome that came of an
 // interrupt is unknown, as that is what somebody must look after.
 var statuses = []struct {
 	status int

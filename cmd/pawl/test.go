@@ -173,8 +173,7 @@ type fileReport struct {
 }
 
 // runCommand checks the files. The answer is no if one has a fault, or cannot be played. A file that cannot be read does
-// not keep the others from being checked, but makes the exit status: a check of which a part was
-// not done must not pass.
+// not keep the others from being checked, but makes the exit status: a check that was not done in full must not pass.
 func (c *checkCommand) runCommand(_ context.Context, con *console) error {
 	if c.States < 0 {
 		return fmt.Errorf("--states: %d is less than 0", c.States)
