@@ -22,11 +22,12 @@ var errAct = errors.New("the form is not complete")
 
 // An act is one kind of change that a page can ask for.
 //
-// Its words are those of the act on runs, but for the two answers of a vote and a fork. options names the fields of the form that the act has
-// besides who and why; "" is none. makeAct makes the act of what a reader has filled in, without its target; a fork, which makes a run, has none.
+// Its words are those of the act on runs, but for the two answers of a vote and a fork. options names the fields that the form of the act has
+// besides who and why; "" stands for no further field. makeAct makes the act of what a reader has filled in, without its target; it is nil for a
+// fork, which makes a run.
 type act struct {
 	acts.Verb
-	ofAll   string // what it can be done to all of: runs, letters or approvals, as the parameter all has it; "" is none
+	ofAll   string // what it can be done to all of: runs, letters or approvals, as the parameter all has it; "" for nothing
 	options string // what else is asked: input, output, signal, fork, patch
 	makeAct func(f *actForm) pawl.Act
 }
@@ -65,7 +66,7 @@ func (f *actForm) performAt(ctx context.Context, e *pawl.Engine, t pawl.Target) 
 	return e.Do(ctx, t.Run, acts.At(f.act.makeAct(f), t))
 }
 
-// actOf returns the act of a name, as an address or a form has it; nil if there is none.
+// actOf returns the act of a name, as an address or a form has it; nil if no act has it.
 func actOf(name string) *act {
 	for _, a := range pageActs() {
 		if a.Name == name {
@@ -222,7 +223,7 @@ const formTime = 2 * time.Minute
 // performAct does what a form asks for, to one target after the other, and tells what came of it.
 // It goes on though the browser has gone: nobody could say how far it came.
 //
-// A form that is not complete is shown again, with what is wrong. One that is done everywhere leads back to what it was about, so that to
+// A form that is not complete is shown again, with what is wrong. A form that is done everywhere leads back to what it was about, so that to
 // load that page again does nothing again; if a target has refused it, a page tells which, with status 409.
 func (s *server) performAct(p *page, f *actForm) error {
 	err := f.checkForm()

@@ -239,7 +239,7 @@ func TestRights(t *testing.T) {
 	require.NotContains(t, body, "no session")
 }
 
-// What a form asks for is done to the last target, though the browser that has sent it is gone.
+// A form is done to its last target, though the browser that has sent it is gone.
 func TestAFormIsDoneThoughTheBrowserHasGone(t *testing.T) {
 	s := openShop(t)
 	s.startOrder("order-1")

@@ -28,10 +28,10 @@ const (
 
 // allTargets are the runs of a filter that have not ended, or what waits for people in them, to which a form does something.
 //
-// The state between two steps is in the forms alone: the filter, the cursor and what was done, which the server believes, since it only
-// concerns what is told in the end. Filter is what the engine gets, of which only the condition counts for what waits for people; query is
-// what the address has, Words the same for people. Most is to how many of them the reader wants the next step done. Count is how many an
-// act would be done to.
+// The state between two steps is in the forms alone: the filter, the cursor and the counts of what was done. The server trusts these
+// counts: they affect only what is told in the end. Filter is what the engine gets; for what waits for people only its condition counts.
+// query is what the address has, Words says the same to people. Most is to how many of them the reader wants the next step done. Count is
+// how many an act would be done to.
 type allTargets struct {
 	Kind      string // allOfRuns, allOfLetters or allOfApprovals
 	Filter    pawl.RunFilter
@@ -55,7 +55,7 @@ var filterFields = []string{"workflow", "status", "prefix", "tenant", "labels", 
 
 // readAll reads what a form is about, how far it came, and what the steps before this one have done.
 //
-// A condition that is none is refused here, before anything is counted or done.
+// An invalid condition is refused here, before anything is counted or done.
 func readAll(kind string, values url.Values) (a *allTargets, err error) {
 	a = &allTargets{Kind: kind, query: url.Values{}}
 	if a.Cursor, err = a.readCursor(values.Get("cursor")); err != nil {
@@ -163,7 +163,7 @@ func (p *page) allActLinks(q url.Values, f *pawl.RunFilter) (links []actLink) {
 	return links
 }
 
-// fits reports whether a run that has one of these statuses, of which none are all, can take an act.
+// fits reports whether a run that has one of these statuses can take an act; without statuses, a run of any.
 func (a *act) fits(statuses []workflow.RunStatus) bool {
 	for _, status := range statuses {
 		if !status.Final() {
@@ -231,8 +231,8 @@ type nextForm struct {
 
 // performAll does what a form asks for to all of a filter, for so long, and tells how far it came.
 //
-// If all is done and nothing was refused it leads back to the list, else a page tells how far it came and offers the next step. What
-// is under way when allTime is over is finished: perform has ctx, which lasts longer.
+// If all is done and nothing was refused it leads back to the list, else a page tells how far it came and offers the next step. An act
+// that is under way when allTime is over is finished: performAt has ctx, which lasts longer.
 func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	a := f.All
 	if err := p.takeWhere(a.Filter.Where); err != nil {
@@ -280,8 +280,8 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	return p.showStatus(status, "actedall.html", f.act.Title, "", b)
 }
 
-// nameSignal gives a signal for many runs an id, with which all steps send it: a run of which nobody knows whether it has
-// got it gets it once.
+// nameSignal gives a signal for many runs an id, with which all steps send it. So a run gets it once, even if nobody knows whether it has
+// got it already.
 //
 // The engine takes a signal with an id that a run has had already for the same one, and delivers it once.
 func (f *actForm) nameSignal() {
@@ -294,7 +294,7 @@ func (f *actForm) nameSignal() {
 //
 // They go with Fields: together the next step has the whole form, and is the same act for the same reason.
 func (f *actForm) repeated() (out []formField) {
-	// What readForm reads under these names.
+	// readForm reads the fields under these names.
 	for _, field := range []formField{{"by", f.By}, {"reason", f.Reason}, {"name", f.Name}, {"id", f.Sender}, {"value", f.Text}, {"input", f.Input}} {
 		if field.Value != "" {
 			out = append(out, field)

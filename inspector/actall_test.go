@@ -29,8 +29,8 @@ func formOf(page string) url.Values {
 	return out
 }
 
-// What fits the filter of a list can be changed as a whole: it is counted and tried first, done to a few if the reader
-// says so, and goes on from where it came to; other runs stay as they are.
+// All runs that fit the filter of a list can be changed: the act is counted and tried first, done to a few if the
+// reader says so, and goes on from where it came to; other runs stay as they are.
 func TestActOnAllRunsOfAFilter(t *testing.T) {
 	s := openShop(t)
 	const waits = "name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n"

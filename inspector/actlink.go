@@ -45,7 +45,7 @@ func (p *page) actLinks(t pawl.Target, names ...string) (links []actLink) {
 	}
 	for _, name := range names {
 		a := actOf(name)
-		// Who may act may not yet change what a run executes.
+		// A reader who may act may not yet change what a run executes.
 		if a.Defines && p.rights&api.Define == 0 {
 			continue
 		}
@@ -60,7 +60,7 @@ func (p *page) actLinks(t pawl.Target, names ...string) (links []actLink) {
 
 // runActs returns what can be done to a run.
 //
-// Those are the acts that a run of this status takes. A suspended run takes no signal, and one that has ended nothing at all; that it can
+// These are the acts that a run of this status takes. A suspended run takes no signal, and one that has ended nothing at all; that it can
 // be forked is offered where it is shown as it was.
 func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 	switch s {

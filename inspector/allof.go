@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// What an act can be done to all of, as the parameter all has it.
+// The kinds of things that an act can be done to all of, as the parameter all has them.
 const (
 	allOfRuns      = "1"
 	allOfLetters   = "letters"

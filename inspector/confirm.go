@@ -81,7 +81,8 @@ const (
 
 // askAct shows what would come of an act, and asks for a reason. Nothing is changed.
 //
-// wrong is why the same form was not done just now, nil if it was not sent yet. What the reader has filled in is on the page again.
+// wrong is why the same form was not done just now, nil if it was not sent yet. The values that the reader has filled in are on the page
+// again.
 func (s *server) askAct(p *page, f *actForm, wrong error) error {
 	// A patch is of the revision that the reader has seen. The form carries it, so that the engine refuses the patch if somebody
 	// else has patched the run meanwhile.
@@ -111,7 +112,7 @@ var opposites = map[string]string{"approve": "reject", "reject": "approve"}
 
 // addOpposite adds to the page of an answer what was asked, and what the other answer would do.
 //
-// Who answers is to see both futures, and not only the one that the link has named.
+// A reader who answers is to see both futures, and not only the one that the link has named.
 func (s *server) addOpposite(p *page, f *actForm, b *actBody) (err error) {
 	name := opposites[f.act.Name]
 	if name == "" || len(f.Targets) > 1 {
@@ -153,13 +154,13 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 // addEffects tries an act on the first targets, and offers the signals for which the first of them waits.
 //
 // All targets are in the list, so that the form has them, but only triedTargets are tried. For a single target an error is that of the
-// page: there is nothing to be shown. Of several one that is gone is only told.
+// page: there is nothing to be shown. If one of several is gone, the page only tells that.
 func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Target) error {
 	for i, t := range targets {
 		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t), Unseen: true}
 		if i < triedTargets && f.isComplete() {
 			err := s.tryAct(p, f, t, &e)
-			// Whoever needs to act can: only what would come of it is not shown.
+			// A reader who needs to act can: only what would come of it is not shown.
 			if errors.As(err, new(*crowd.BusyError)) {
 				b.Busy = true
 				b.Effects = append(b.Effects, e)
@@ -182,7 +183,7 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 
 // isComplete reports whether a form says enough for the act to be tried.
 //
-// Who it is and why are not needed for that.
+// The name of the reader and the reason are not needed for that.
 func (f *actForm) isComplete() bool {
 	switch f.act.options {
 	case "signal":
@@ -241,7 +242,7 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	return nil
 }
 
-// tryFork makes the new run in memory. One that has no id yet is tried under one that nobody has.
+// tryFork makes the new run in memory. A fork that has no id yet is tried under one that no run has.
 //
 // It is not the run itself that changes, so there is no Before.
 func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {

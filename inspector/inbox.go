@@ -28,7 +28,7 @@ type letterRow struct {
 	Failure  string
 	Code     string
 	Since    instant
-	Target   string // for a form; "" where there is none
+	Target   string // for a form; "" without a form
 	target   string
 	Acts     []actLink
 }
@@ -47,7 +47,7 @@ type approvalRow struct {
 	Approved int
 	Rejected int
 	Due      instant
-	Target   string // for a form; "" where there is none
+	Target   string // for a form; "" without a form
 	target   string
 	Acts     []actLink
 }
@@ -65,13 +65,13 @@ type inboxBody struct {
 	ApprovalPages inboxPages
 	MayAct        bool
 	Where         string // a condition on the runs
-	Wrong         string // why it is none; then there are no rows
+	Wrong         string // why it is not a condition; then there are no rows
 }
 
 // inboxPages lead from a page of one kind to others, and to what can be done to all of that kind. The other kind stays on its page.
 type inboxPages struct {
 	Of          string // what that kind is called
-	First, Next string // "" where there is none
+	First, Next string // "" where there is no such page
 	AllActs     []actLink
 }
 
@@ -167,7 +167,7 @@ func (p *page) inboxPagesOf(kind, where string, rows int, next pawl.Target) (out
 
 // countOf counts a list, whose filter bounds it.
 //
-// Of one that has come to its effort there may be more.
+// A list that has come to its effort may have more.
 func countOf[T any](list iter.Seq2[T, error]) (n int, more bool, err error) {
 	for _, err := range list {
 		if stoppedAt(err) != nil {

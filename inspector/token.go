@@ -107,7 +107,7 @@ func (v *viewer) viewTokens() (any, error) {
 
 // statusesOf returns the statuses of a standing by its word; nil, which is all, for any other.
 //
-// It goes through all statuses, of which Cancelled is the last.
+// It goes through all statuses; Cancelled is the last.
 func statusesOf(word string) (out []workflow.TokenStatus) {
 	for s := workflow.TokenStatus(0); s <= workflow.Cancelled; s++ {
 		if diagram.StandingOf(s).String() == word {
@@ -152,7 +152,7 @@ type tokenData struct {
 
 // findToken returns a token of the run.
 //
-// Tokens come by id, so the first behind id-1 is it or there is none.
+// Tokens come by id, so the first behind id-1 is the wanted one, or the run does not have it.
 func (v *viewer) findToken(id workflow.TokenID) (*pawl.Token, error) {
 	for t, err := range v.s.engine.Tokens(v.ctx, v.id, pawl.TokenFilter{After: id - 1}) {
 		if err != nil {
@@ -211,7 +211,7 @@ func (v *viewer) viewToken() (any, error) {
 	} else if t.Executing && last >= 0 {
 		data.Attempts[last].Began = v.instantOf(t.Since)
 	}
-	// Of a live token the answer for the run says why it waits, if that is at hand or soon worked out. The page is complete without it.
+	// The answer for the run says why a live token waits, if that is at hand or soon worked out. The page is complete without it.
 	if t.Live() && !v.redacted {
 		x, ok, err := v.explainNow(false)
 		if err == nil && ok {

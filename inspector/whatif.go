@@ -28,7 +28,7 @@ const (
 // A trialKind is something that a line of a trial lets happen.
 type trialKind struct{ name, text string }
 
-// trialKinds are all of them. Those that are acts have the names of acts.
+// trialKinds are all of them. Kinds that are acts have the names of acts.
 //
 // The texts are options of the form, each a sentence with the field On in the place of the dots.
 var trialKinds = []trialKind{
@@ -166,7 +166,7 @@ func (l *trialLine) checkLine() error {
 
 // trialResults performs tasks by the lines that give results for their nodes.
 //
-// Of two lines for one node the last one counts, from the beginning on: results are no events in the order of lines.
+// If two lines are for one node, the last one counts, from the beginning on: results are no events in the order of lines.
 type trialResults map[workflow.NodeID]trialLine
 
 // Execute implements pawl.Executor.
@@ -186,7 +186,7 @@ func (r trialResults) Execute(_ context.Context, t pawl.Task) (any, error) {
 // playTrial lets the lines happen to a copy of the run, one after the other, and tells what comes of them. After a line that
 // would be refused it ends.
 //
-// What was decided until then is shown as well. Its own error is only of a trial that could not be made at all.
+// The decisions until then are shown as well. playTrial returns an error only for a trial that could not be made at all.
 func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 	sim, err := v.simulate(v.ctx, v.id)
 	if err != nil {
@@ -247,7 +247,7 @@ func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 	}
 	f := &actForm{act: actOf(l.Do), By: cmp.Or(v.who, "you"), Reason: "what if", Name: l.On, value: l.value}
 	t := pawl.Target{Run: v.id}
-	// A number is a token; anything else is a node, of which the engine takes the one token that the act fits.
+	// A number is a token; anything else is a node, where the engine takes the one token that the act fits.
 	if n, err := strconv.ParseInt(l.On, 10, 64); err == nil && n > 0 {
 		t.Token = workflow.TokenID(n)
 	} else {

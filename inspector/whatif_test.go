@@ -9,7 +9,8 @@ import (
 	"github.com/pawl-run/pawl/api"
 )
 
-// What if several things happened to a run: the page tells what would be decided and what the run would be, and changes nothing.
+// The page of a trial tells what would be decided if several things happened to a run, and what the run would be, and changes
+// nothing.
 func TestWhatIf(t *testing.T) {
 	s := openShop(t)
 	s.startOrder("order-1")
