@@ -29,7 +29,7 @@ type Verb struct {
 // Many is what an act may be done to all of.
 type Many uint8
 
-// What there are many of.
+// The values of Many.
 const (
 	None Many = iota
 	Runs
@@ -71,7 +71,7 @@ func Of(a pawl.Act) Verb {
 	return Verb{}
 }
 
-// Named returns the kind of act of a name; ok is false if there is none.
+// Named returns the kind of act of a name; ok is false if no act has it.
 func Named(name string) (v Verb, ok bool) {
 	i := slices.IndexFunc(verbs.rows, func(v Verb) bool { return v.Name == name })
 	if i < 0 {

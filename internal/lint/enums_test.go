@@ -40,7 +40,7 @@ func enumerations(p *pkg) map[string]string {
 	return out
 }
 
-// cloned returns T and list of a function of which the only statement returns a clone of list as a []T; nil otherwise.
+// cloned returns T and list of a function whose only statement returns a clone of list as a []T; nil otherwise.
 func cloned(d *ast.FuncDecl) (name, list *ast.Ident) {
 	if len(d.Body.List) != 1 || d.Type.Results.NumFields() != 1 {
 		return nil, nil

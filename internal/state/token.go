@@ -82,7 +82,7 @@ func (t *Token) Remembered() TaskMemory {
 	return *t.Memory
 }
 
-// Attempts returns how many attempts the task of t has made: a call that ended with a snooze is none.
+// Attempts returns how many attempts the task of t has made: a call that ended with a snooze does not count.
 func (t *Token) Attempts() int { return t.Attempt - t.AllSnoozes() }
 
 // AllSnoozes returns how often the task of t has asked to be called again, also before an operator's retry.

@@ -68,7 +68,7 @@ func (l *Lane[T]) StartsBefore(other *Lane[T]) bool {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(r.run.turn, s.run.turn), cmp.Compare(a.Order, b.Order)) < 0
 }
 
-// laneOf returns the lane of a type, made if there is none.
+// laneOf returns the lane of a type, and makes it if it is missing.
 func (q *Queue[T]) laneOf(kind string) *Lane[T] {
 	if l := q.lanes[kind]; l != nil {
 		return l
