@@ -23,7 +23,7 @@ import (
 // act: on a path of one act, such as /pause, do is left out, since the path says it; in a batch and
 // in a Trial, do says it.
 type Operation struct {
-	pawl.Act
+	Act    pawl.Act
 	By     string // who acts; may be left out where the host says who that is
 	Reason string // in one line
 }
