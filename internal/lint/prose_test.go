@@ -13,29 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plainFolders are the folders whose comments have been read for their prose: each sentence has a noun as its subject.
-// A folder that is read comes onto the list, so that it stays so.
-var plainFolders = []string{
-	".", "api", "cmd/pawl", "inspector", "workflow", "planning", "decision", "actor", "soundness", "merge", "timeout",
-	"store", "store/folderlog", "store/logtest", "rescue", "replay", "blob",
-	"worker", "pawltest", "cluster", "aesgcm", "handler", "bench",
-	"examples", "examples/agent", "examples/approval", "examples/chain", "examples/dag", "examples/fanout", "examples/hello",
-	"examples/inspector", "examples/loop", "examples/nested", "examples/quorum", "examples/recover", "examples/saga",
-	"examples/selfpatch", "examples/service", "examples/subworkflow", "examples/tutorial", "examples/untrusted", "examples/workers",
-	"internal/acts", "internal/below", "internal/codec", "internal/column", "internal/columns", "internal/crowd", "internal/diagram",
-	"internal/dispatch", "internal/document",
-	"internal/expr", "internal/fair", "internal/filter", "internal/heap", "internal/image", "internal/index",
-	"internal/layout", "internal/lint", "internal/loopback", "internal/memo", "internal/outbox", "internal/pace", "internal/portable",
-	"internal/rate", "internal/redo", "internal/remote", "internal/roster", "internal/runfile", "internal/seal", "internal/socket",
-	"internal/sqlite", "internal/state", "internal/strict", "internal/taskkey", "internal/taskqueue", "internal/testhook", "internal/value",
-	"internal/testing/bombtest", "internal/testing/clienttest", "internal/testing/crashtest", "internal/testing/damagetest",
-	"internal/testing/disktest", "internal/testing/fuzzall", "internal/testing/golden",
-	"internal/testing/harness", "internal/testing/harness/drawn", "internal/testing/harness/power", "internal/testing/harness/replays",
-	"internal/testing/harness/shown", "internal/testing/harness/tables", "internal/testing/harness/witness",
-	"internal/testing/ownertest", "internal/testing/planted", "internal/testing/recount", "internal/testing/reference",
-	"internal/testing/simulator", "internal/testing/story", "internal/testing/zerotest",
-}
-
 // plainModules are the modules in folders; all of their comments have been read.
 var plainModules = []string{"nats", "nats/test", "inspector/browsertest"}
 
@@ -62,9 +39,7 @@ type sentence struct {
 func TestProse(t *testing.T) {
 	root := filepath.Join("..", "..")
 	source := loadModule(t)
-	for _, folder := range plainFolders {
-		p := source.find(folder)
-		require.NotNil(t, p, "%s is gone: take it off plainFolders", folder)
+	for _, p := range source.packages {
 		for _, f := range append(p.files, p.tests...) {
 			reportProse(t, f.path, sentencesOfComments(source, f))
 		}

@@ -11,8 +11,8 @@ import (
 var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 8_800},
 	"store":    {50, 17_000},
-	"api":      {16, 4_900},
-	"cmd/pawl": {26, 7_900},
+	"api":      {15, 4_900},
+	"cmd/pawl": {24, 7_900},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.
