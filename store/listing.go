@@ -448,7 +448,7 @@ func approvalOf(s *state.State, t *state.Token) *Approval {
 func deadLetterOf(s *state.State, t *state.Token, at time.Time) *DeadLetter {
 	l := &DeadLetter{
 		Run: s.Run, Workflow: s.Graph.Definition.Name, Token: t.ID, Node: t.Node, Task: t.TaskAt(s.Graph.Node(t.Node)),
-		Attempts: t.Attempt, Input: t.Input, At: at,
+		Attempts: t.Attempts(), Input: t.Input, At: at,
 	}
 	if t.Failure != nil {
 		l.Failure, l.Attempts = *t.Failure, t.Failure.Attempts

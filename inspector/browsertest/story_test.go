@@ -147,6 +147,7 @@ func TestFocus(t *testing.T) {
 	p := openTab(t, openBrowser(t), view{width: 1400})
 	for _, page := range []string{"", "runs", "inbox", "definitions?workflow=order", "run/parked", "run/parked?at=2", "run/import?view=group&group=1", "act?do=retry&target=2+parked", "act?do=signal&target=0+parked"} {
 		p.open(s.url + page)
+		p.await(`(e => !e || e === document.activeElement)(document.querySelector("[autofocus]"))`) // the browser sets it in a task of its own
 		n := evaluate[int](p, `(() => {
 			window.stops = [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")].filter(e => e.tabIndex >= 0 && e.checkVisibility({visibilityProperty: true}));
 			return window.stops.length;

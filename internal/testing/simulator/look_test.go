@@ -45,7 +45,7 @@ func (w *world) lists() error {
 			want[fmt.Sprint("approval ", m.id, " ", t.ID, " ", t.Node, " ", yes, len(t.Votes)-yes, t.Due.UnixMilli())] = true
 		}
 		for _, t := range m.tokens(in(workflow.WaitingForOperator)) {
-			want[fmt.Sprint("dead letter ", m.id, " ", t.ID, " ", t.Node, " ", t.Attempt, t.Failure)] = true
+			want[fmt.Sprint("dead letter ", m.id, " ", t.ID, " ", t.Node, " ", max(t.Attempts(), 1), t.Failure)] = true
 		}
 	}
 	for a, err := range w.engine.Approvals(w.ctx, pawl.ApprovalFilter{}) {
