@@ -25,7 +25,7 @@ import (
 //
 //	err := engine.Do(pawl.Because(pawl.As(ctx, "ann"), "paid twice"), "order-42", pawl.Cancel{})
 //
-// The set is closed. Each act has its fields and its rules here, beside its type, and a row in the table of [Verbs] says how
+// The set is closed. Each act has its fields and its rules here, beside its type, and a row in the table of package internal/acts says how
 // surfaces call it: bodies of the HTTP API, forms of the inspector, flags of the command and events of scenario files are decoded
 // into an Act, so that a rule holds for all of them. A new act is one type and one row.
 type Act interface {
