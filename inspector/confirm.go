@@ -220,7 +220,7 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	if try.By == "" {
 		try.By = "you"
 	}
-	ctx := pawl.As(p.r.Context(), try.By)
+	ctx := pawl.Because(pawl.As(p.r.Context(), try.By), try.Reason)
 	// The definition before the patch is needed to draw what it changes.
 	was := (*workflow.Definition)(nil)
 	if f.act.Name == "patch" {

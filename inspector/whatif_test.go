@@ -42,6 +42,8 @@ func TestWhatIf(t *testing.T) {
 	require.Contains(t, page, "order-1 would be cancelled")
 	require.NotContains(t, page, "It would be refused")
 	require.NotContains(t, s.serve(as("ann", api.All)).see("act?do=cancel&target=0+order-1"), "It would be refused")
+	confirm := s.serve(as("ann", api.All)).see("act?do=cancel&target=0+order-1&reason=paid+twice")
+	require.Contains(t, textOf(t, confirm), "paid twice", "the form has it as a value, the effect as a text")
 	status, page = ask("fails", "load", "bad_row")
 	require.Equal(t, 200, status)
 	require.Contains(t, page, "bad_row")

@@ -124,7 +124,7 @@ func (v Verb) Decode(fields map[string]json.RawMessage) (pawl.Act, error) {
 				return nil, err
 			}
 		}
-		if needs := f.Tag.Get("needs"); needs != "" && (!there || string(raw) == `""` || isNothing(into)) {
+		if needs := f.Tag.Get("needs"); needs != "" && (!there || string(raw) == `""` || string(raw) == "null" || isNothing(into)) {
 			return nil, errors.New(needs)
 		}
 	}

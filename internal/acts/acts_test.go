@@ -81,7 +81,9 @@ func TestActsInJSON(t *testing.T) {
 // Fields that are missing, of another act or of another type are refused, each in words of JSON.
 func TestActsThatAreNone(t *testing.T) {
 	for text, want := range map[string]string{
-		`vote {}`: "approved must be true or false",
+		`vote {}`:                                      "approved must be true or false",
+		`vote {"approved": null}`:                      "approved must be true or false",
+		`elapse {"elapse": null}`:                      "elapse must say how much time passes",
 		`vote {"approved": true, "parked": true}`:      `vote takes no field "parked"`,
 		`retry {"run": "r"}`:                           `retry takes no field "run"`,
 		`skip {"token": 1, "node": "a"}`:               "skip is done to a token: name it or its node, not both",
