@@ -126,34 +126,44 @@ func flockFile(f *os.File, how int) error {
 }
 
 // lockHolder says who holds a lock, as far as the system tells: Linux lists the locks of
-// all processes, and what they were called with.
+// all processes, and what they were called with. The list comes in pieces, and may lack a lock where others
+// change between two of them: so it is read a few times.
 func lockHolder(f *os.File) *LockedError {
-	out := &LockedError{}
-	list, err := os.ReadFile("/proc/locks")
-	info, statErr := f.Stat()
-	if err != nil || statErr != nil {
-		return out
+	info, err := f.Stat()
+	if err != nil {
+		return &LockedError{}
 	}
 	id, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return out
+		return &LockedError{}
 	}
 	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(id.Dev)), unix.Minor(uint64(id.Dev)), id.Ino)
-	for line := range strings.Lines(string(list)) {
+	for range 5 {
+		if list, err := os.ReadFile("/proc/locks"); err != nil {
+			break
+		} else if out := findHolder(string(list), file); out != nil {
+			return out
+		}
+	}
+	return &LockedError{}
+}
+
+// findHolder looks for the holder of the lock on a file in a list of locks; nil if there is none.
+func findHolder(list, file string) *LockedError {
+	for line := range strings.Lines(list) {
 		// 1: FLOCK  ADVISORY  WRITE 26012 fe:00:9978229 0 EOF
 		field := strings.Fields(line)
 		if len(field) <= 5 || field[1] != "FLOCK" || field[5] != file {
 			continue
 		}
-		if out.Process, err = strconv.Atoi(field[4]); err != nil || out.Process <= 0 {
-			out.Process = 0 // it is one of another container
-			return out
+		process, err := strconv.Atoi(field[4])
+		if err != nil || process <= 0 {
+			return &LockedError{} // it is one of another container
 		}
 		line, _ := os.ReadFile("/proc/" + field[4] + "/cmdline") // it may have ended
-		out.Command = commandOf(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"))
-		return out
+		return &LockedError{process, commandOf(strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"))}
 	}
-	return out
+	return nil
 }
 
 // releaseLock gives a lock back. A process that is just being made has the file open

@@ -137,13 +137,10 @@ func (v Verb) Decode(fields map[string]json.RawMessage) (pawl.Act, error) {
 
 // isNothing reports whether a field that must say something says nothing: false and no time at all are something.
 func isNothing(field reflect.Value) bool {
-	switch field.Kind() {
-	case reflect.Bool:
-		return false
-	case reflect.Slice:
+	if field.Kind() == reflect.Slice {
 		return field.Len() == 0
 	}
-	return field.Type() != durations && field.IsZero()
+	return field.Kind() != reflect.Bool && field.Type() != durations && field.IsZero()
 }
 
 // decodeField reads a field of an act.

@@ -48,16 +48,16 @@ func TestWhatIsRefused(t *testing.T) {
 	long := filepath.Join(folder, "long.yaml")
 	require.NoError(t, os.WriteFile(long, []byte(strings.Repeat("x", 101)), 0o600))
 	for path, want := range map[string]error{
-		outside:                                   ErrOutside,
-		filepath.Join(folder, "../secret.yaml"):   ErrOutside,
-		link("../secret.yaml", "out.yaml"):        ErrOutside,
-		link(outside, "absolute.yaml"):            ErrOutside,
-		filepath.Join(folder, "sub"):              ErrIrregular,
-		folder:                                    ErrIrregular,
-		long:                                      ErrTooLong,
-		filepath.Join(folder, "nothing.yaml"):     fs.ErrNotExist,
-		link("nothing.yaml", "hanging.yaml"):      fs.ErrNotExist,
-		filepath.Join(folder, "../in2/none.yaml"): ErrOutside,
+		outside: ErrOutside,
+		filepath.Join(folder, "..", "secret.yaml"):      ErrOutside,
+		link("../secret.yaml", "out.yaml"):              ErrOutside,
+		link(outside, "absolute.yaml"):                  ErrOutside,
+		filepath.Join(folder, "sub"):                    ErrIrregular,
+		folder:                                          ErrIrregular,
+		long:                                            ErrTooLong,
+		filepath.Join(folder, "nothing.yaml"):           fs.ErrNotExist,
+		link("nothing.yaml", "hanging.yaml"):            fs.ErrNotExist,
+		filepath.Join(folder, "..", "in2", "none.yaml"): ErrOutside,
 	} {
 		_, err := ReadFile(path, 100, folder)
 		require.ErrorIs(t, err, want, path)

@@ -75,7 +75,7 @@ func TestPages(t *testing.T) {
 }
 
 var (
-	fence    = regexp.MustCompile("(?sm)^```.*?^```")
+	fence    = regexp.MustCompile("(?m)^```(?s:.*?)\n```")
 	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	inLink   = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)

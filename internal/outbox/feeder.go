@@ -301,7 +301,7 @@ func (f *Feeder) publishEvent(ctx context.Context, row *store.OutboxRow, e *deci
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("Publish panicked: %v", p)
+			err = fmt.Errorf("the publisher panicked: %v", p)
 		}
 	}()
 	f.o.Hook.Hit("feed.publish")
