@@ -17,7 +17,7 @@ var (
 	shellBlock = regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n") // a block of a page with lines for a shell
 	prompted   = regexp.MustCompile(`(?m)^\$ (pawl .*)$`)        // a line behind a prompt
 	inText     = regexp.MustCompile("`(pawl [a-z]+ [^`\n]+)`")   // a command with arguments in a sentence or a table
-	anyBlock   = regexp.MustCompile("(?m)^```(?s:.*?)\n```$")         // where sentences are not
+	anyBlock   = regexp.MustCompile("(?m)^```(?s:.*?)\n```$")    // where sentences are not
 )
 
 // Every command of pawl on the pages, in blocks for a shell, behind a prompt and in sentences, has flags and arguments
