@@ -317,10 +317,15 @@ func contendForLog(t *testing.T, url string, replicas, each int, perFailure int6
 	}
 	got := map[uint64]string{}
 	seen := map[string]uint64{}
+	reader := connect(t, url)
 	require.Eventually(t, func() bool { // as long as the servers look for a leader, nobody can read
 		clear(got)
 		clear(seen)
-		for e, err := range open().Read(t.Context(), store.Position{}) {
+		l, err := pawlnats.OpenLog(ctx, reader, pawlnats.LogOptions{Name: "contended", Replicas: replicas})
+		if err != nil {
+			return false
+		}
+		for e, err := range l.Read(ctx, store.Position{}) {
 			if err != nil {
 				require.NotErrorIs(t, err, store.ErrCorrupt)
 				return false
