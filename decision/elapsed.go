@@ -120,11 +120,10 @@ func addBegan(m state.Message, t *Told) {
 	if began.IsZero() || t.event.Token != state.TokenOf(m) || !slices.Contains(attemptEnds, t.event.Type) {
 		return
 	}
-	if t.later == (noData{}) {
-		t.later = beganData{began}
+	if t.later != nil {
+		t.later = beganData{t.later, began}
 		return
 	}
-	*t = TellEvent(t.Event())
 	data := maps.Clone(t.event.Data) // it may belong to the decision
 	if data == nil {
 		data = map[string]any{}

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -125,17 +126,30 @@ func (noData) appendText(text []byte, e *Event, branch int) []byte {
 	return append(appendField(append(text, '{'), "branch", int64(branch)), '}')
 }
 
-// beganData are those of the end of an attempt that tells nothing else: when somebody began to perform it.
-type beganData struct{ at time.Time }
+// beganData are those of the end of an attempt: other data, and when somebody began to perform it. No name of the others
+// is before that field's.
+type beganData struct {
+	others laterData
+	at     time.Time
+}
 
-func (d beganData) makeData(*Event) map[string]any { return map[string]any{beganAt: timeText(d.at)} }
+func (d beganData) makeData(e *Event) map[string]any {
+	data := d.others.makeData(e)
+	if data == nil {
+		data = map[string]any{}
+	}
+	data[beganAt] = timeText(d.at)
+	return data
+}
 
 func (d beganData) appendText(text []byte, e *Event, branch int) []byte {
-	text = appendTextField(append(text, '{'), beganAt, timeText(d.at))
-	if e.Group != 0 {
-		text = appendField(append(text, ','), "branch", int64(branch))
+	var buffer [64]byte
+	began := appendTextField(buffer[:0], beganAt, timeText(d.at))
+	from := len(text)
+	if text = d.others.appendText(text, e, branch); len(text) == from {
+		return append(append(append(text, '{'), began...), '}')
 	}
-	return append(text, '}')
+	return slices.Insert(text, from+1, append(began, ',')...)
 }
 
 // appendField appends a field whose value is an integer.

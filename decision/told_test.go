@@ -3,6 +3,7 @@ package decision
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -20,7 +21,7 @@ func drawTold(t *rapid.T) Told {
 		event:  Event{Type: "x", Token: 3, Node: "n", Group: workflow.GroupID(rapid.IntRange(0, 2).Draw(t, "group"))},
 		branch: rapid.IntRange(0, 1000).Draw(t, "branch"),
 	}
-	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
 		told.later = noData{}
 	case 1:
@@ -30,6 +31,10 @@ func drawTold(t *rapid.T) Told {
 	case 3:
 		told.later = siblingData{workflow.TransitionID(texts.Draw(t, "via")), rapid.Bool().Draw(t, "completes")}
 	case 4:
+		told.later = beganData{noData{}, time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "began"), 0)}
+	case 5:
+		told.later = beganData{siblingData{workflow.TransitionID(texts.Draw(t, "via")), true}, time.Unix(0, 0)}
+	case 6:
 		if rapid.Bool().Draw(t, "some") {
 			told.event.Data = map[string]any{"b": int64(1), "a": "x"}
 		}
