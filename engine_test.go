@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -373,4 +374,261 @@ func TestEventsFollowARun(t *testing.T) {
 		again = append(again, string(ev.Type))
 	}
 	require.Equal(t, types[4:], again)
+}
+
+// TestMain fails if a test leaves a goroutine behind.
+func TestMain(m *testing.M) { harness.VerifyTestMain(m) }
+
+// A client repeats its Start across a deploy: the run that exists keeps its version, also
+// after a restart, and whatever the new version would say to the input.
+func TestStartWithoutAVersionIsRepeatedAcrossADeploy(t *testing.T) {
+	const limits = "\nlimits: {payloadBytes: 8}\nversion: 2\n"
+	ctx, dir := t.Context(), t.TempDir()
+	o := pawl.Options{Executor: pawl.Handlers{"work": double}}
+	run, input := workflow.Run{ID: "a", Workflow: "one"}, map[string]any{"n": 1_000_000}
+	e, err := pawl.Open(ctx, dir, o)
+	require.NoError(t, err)
+	publish(t, e, define(t, oneTask))
+	out, err := e.Run(ctx, run, input)
+	require.NoError(t, err)
+	publish(t, e, define(t, oneTask+limits))
+	require.NoError(t, e.Start(ctx, run, input))
+	require.NoError(t, e.Close(ctx))
+
+	e = open(t, dir, o)
+	require.NoError(t, e.Start(ctx, run, input))
+	again, err := e.Run(ctx, run, input)
+	require.NoError(t, err)
+	require.Equal(t, out, again)
+	version := run
+	version.Version = 1
+	require.NoError(t, e.Start(ctx, version, input))
+
+	require.ErrorContains(t, e.Start(ctx, run, map[string]any{"n": 2}), `run "a" was started with another input`)
+	version.Version = 2
+	require.ErrorIs(t, e.Start(ctx, version, map[string]any{"n": 2}), pawl.ErrRunExists, "a version that is named is meant")
+	publish(t, e, define(t, "name: two\n"+oneTask[len("\nname: one\n"):]))
+	run.Workflow = "two"
+	require.ErrorContains(t, e.Start(ctx, run, input), `run "a" executes one version 1, another definition`)
+}
+
+// A run that was given its definition executes none of the published versions.
+func TestStartByNameOfARunThatWasGivenItsDefinition(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	publish(t, e, define(t, oneTask+"version: 2\n"))
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, nil))
+	require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "a", Workflow: "one"}, nil), pawl.ErrRunExists)
+}
+
+func TestOpenWantsAFolderOfItsOwn(t *testing.T) {
+	_, err := pawl.Open(t.Context(), "", pawl.Options{})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorContains(t, err, "the path of the engine directory is empty")
+	_, err = pawl.Open(t.Context(), ".", pawl.Options{})
+	require.ErrorIs(t, err, pawl.ErrForeign)
+	require.NoFileExists(t, "LOCK")
+}
+
+// writer has a task that returns 20 KB, others each time.
+func writer(written *atomic.Int64) pawl.Handlers {
+	return pawl.Handlers{"write": func(context.Context, pawl.Task) (any, error) {
+		n := written.Add(1) // perhaps while the run is ended
+		return strings.Repeat(string(rune('a'+n%26)), 20_000), nil
+	}}
+}
+
+// A run that writes more than it may fails, and says so.
+func TestTheBytesOfARunAreBounded(t *testing.T) {
+	var written atomic.Int64
+	e := open(t, t.TempDir(), pawl.Options{Executor: writer(&written)})
+	out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
+name: writes
+start: write
+limits: {runBytes: 200000}
+nodes: [{id: write, task: write, output: {state.text: result}}]
+transitions: [{from: write, to: write, loop: {maxIterations: 1000}}]
+`)}, nil)
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunFailed, out.Status)
+	require.Equal(t, workflow.CodeLimit, out.Failure.Code)
+	require.Regexp(t, `^limit runBytes: the run takes 2\d{5} bytes on the disk, at most 200000: use a blob for what is large$`, out.Failure.Message)
+	require.Greater(t, written.Load(), int64(3))
+	require.Less(t, written.Load(), int64(12))
+}
+
+// The bytes that a run has written before a restart count.
+func TestTheBytesOfARunCountAfterARestart(t *testing.T) {
+	var written atomic.Int64
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{Executor: writer(&written)})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
+name: writes
+start: write
+limits: {runBytes: 55000}
+nodes: [{id: write, task: write, output: {state.text: result}}, {id: wait, wait: {event: go}}, {id: again, task: write}, {id: last, wait: {for: 1s}}]
+transitions: [{from: write, to: wait}, {from: wait, to: again}, {from: again, to: last}]
+`)}, nil))
+	awaitEvent(t, e, "r", workflow.EventTokenWaiting)
+	require.NoError(t, e.Close(t.Context()))
+	require.EqualValues(t, 1, written.Load())
+	e = open(t, dir, pawl.Options{Executor: writer(&written)})
+	require.NoError(t, e.Signal(t.Context(), "r", workflow.Signal{Name: "go"}))
+	out, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunFailed, out.Status)
+	require.Equal(t, workflow.CodeLimit, out.Failure.Code)
+	require.EqualValues(t, 2, written.Load())
+}
+
+// Signals beyond what a run may keep are refused, also after a restart; the signals
+// that were taken are all there.
+func TestTheBytesOfKeptSignalsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, pawl.Options{Executor: pawl.Handlers{}})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, `
+name: collects
+start: first
+limits: {signalBytes: 3000}
+nodes: [{id: first, wait: {event: first}}, {id: next, wait: {event: more}, output: {state.last: result.payload}}]
+transitions: [{from: first, to: next}, {from: next, to: next, loop: {maxIterations: 1}}]
+output: {mapping: {last: state.last}}
+`)}, nil))
+	send := func(name, text string) error {
+		return e.Signal(t.Context(), "r", workflow.Signal{Name: name, Payload: strings.Repeat(text, 1_000)})
+	}
+	require.NoError(t, send("more", "a"))
+	require.NoError(t, send("more", "b"))
+	refused := func() {
+		t.Helper()
+		var limit *workflow.LimitError
+		require.ErrorAs(t, send("more", "c"), &limit)
+		require.Equal(t, &workflow.LimitError{Limit: workflow.LimitSignalBytes, Max: 3000, Got: 3006}, limit)
+		require.Equal(t, 413, pawl.HTTPStatus(limit))
+	}
+	refused()
+	require.NoError(t, e.Close(t.Context()))
+	e = open(t, dir, pawl.Options{Executor: pawl.Handlers{}})
+	refused()
+	require.NoError(t, send("first", "d"), "somebody waits for it: it is not kept")
+	out, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"last": strings.Repeat("b", 1_000)}, out.Output)
+}
+
+// A run that waits in memory has one goroutine, and its stack has become small again when
+// Go's collector has seen it.
+func TestAWaitingRunHasASmallStack(t *testing.T) {
+	if harness.Raced {
+		t.Skip("under the race detector frames are larger")
+	}
+	e := open(t, t.TempDir(), pawl.Options{IdleAfter: time.Hour})
+	def := &workflow.Definition{Name: "waits", Start: "wait", Nodes: []workflow.Node{{ID: "wait", Wait: &workflow.WaitSpec{Event: "go"}}}}
+	measure := func() (stacks uint64, goroutines int) {
+		for range 3 { // each halves a stack once
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.StackInuse, runtime.NumGoroutine()
+	}
+	const runs = 300
+	stacks, goroutines := measure()
+	for i := range runs {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", i)), Definition: def}, nil))
+	}
+	stacksAfter, goroutinesAfter := measure()
+	require.InDelta(t, runs, goroutinesAfter-goroutines, 5)
+	require.Less(t, float64(stacksAfter-stacks)/runs, 6.5*1024)
+}
+
+// A task that Close interrupts has not failed: it is sent again by the next
+// Open, as the same attempt. A task that ends in spite of Close is not sent
+// again.
+func TestCloseInterruptsTasks(t *testing.T) {
+	const runs = 20
+	dir := t.TempDir()
+	def := &workflow.Definition{
+		Name: "close", Start: "split",
+		Nodes:       []workflow.Node{{ID: "split"}, {ID: "stop", Task: "stop"}, {ID: "end", Task: "end"}},
+		Transitions: []workflow.Transition{{From: "split", To: "stop"}, {From: "split", To: "end"}},
+	}
+	var begun sync.WaitGroup
+	begun.Add(2 * runs)
+	wait := func(ctx context.Context) {
+		begun.Done()
+		<-ctx.Done()
+	}
+	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{
+		"stop": func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); return nil, ctx.Err() },
+		"end":  func(ctx context.Context, _ pawl.Task) (any, error) { wait(ctx); return nil, nil },
+	}})
+	require.NoError(t, err)
+	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint(i)) }
+	for i := range runs {
+		require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id(i), Definition: def}, nil))
+	}
+	begun.Wait()
+	require.NoError(t, engine.Close(t.Context()))
+
+	var mu sync.Mutex
+	again := map[string]int{}
+	engine, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{
+		"*": func(_ context.Context, task pawl.Task) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			again[fmt.Sprint(task.Type, " ", task.Attempt)]++
+			return nil, nil
+		},
+	}})
+	require.NoError(t, err)
+	for i := range runs {
+		out, err := engine.Wait(t.Context(), id(i))
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+	}
+	require.NoError(t, engine.Close(t.Context()))
+	require.Equal(t, map[string]int{"stop 1": runs}, again)
+}
+
+// Close says what it waits for: in the log while it waits, and in its error when it gives up.
+func TestCloseSaysWhatItWaitsFor(t *testing.T) {
+	for place, want := range map[string]string{
+		"task.begin":    `1 handlers have not returned: task "work" at node "work" of run "slow"`,
+		"actor.load":    `1 runs compute or read: "slow"`,
+		"commit.inside": "the disk does not answer",
+		"close.actors":  "messages to runs are on their way",
+	} {
+		t.Run(place, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log logged
+				hook, gate := &testhook.Hook{}, make(chan struct{})
+				ctx := testhook.With(t.Context(), hook)
+				engine, err := pawl.Open(ctx, replays.Dir(t), pawl.Options{Logger: log.logger(), Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+				require.NoError(t, err)
+				synctest.Wait() // the alarms have been looked at: who waits for a mutex stops the clock of the bubble
+				hook.OnHit(func(point string) {
+					if point == place {
+						<-gate
+					}
+				})
+				starting, cancel := context.WithCancel(ctx)
+				go func() {
+					_ = engine.Start(starting, workflow.Run{ID: "slow", Definition: define(t, oneTask)}, map[string]any{"n": 1})
+				}()
+				synctest.Wait()
+				soon, done := context.WithTimeout(ctx, 35*time.Second)
+				defer done()
+				err = engine.Close(soon)
+				var left *pawl.LeftBehindError
+				if !errors.As(err, &left) {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.EqualError(t, err, want+", the engine is still closing: "+context.DeadlineExceeded.Error())
+				}
+				require.Equal(t, 2, strings.Count(log.text.String(), `level=WARN msg="pawl: Close waits: `+strings.ReplaceAll(want, `"`, `\"`)+"\"\n"), log.text.String())
+				close(gate)
+				cancel()
+				_ = engine.Close(t.Context())
+			})
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -226,5 +227,183 @@ transitions: [{from: s, to: a}, {from: s, to: b}]
 		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Task: "new"}, pawl.RetryOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
+	})
+}
+
+// A condition selects runs of a list, within its limit, and of a watch; a condition that is
+// wrong, or that cannot be evaluated for a run, ends both with an error that says where.
+func TestWhere(t *testing.T) {
+	ctx := t.Context()
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(_ context.Context, task pawl.Task) (any, error) {
+		if task.Run == "odd-7" {
+			return nil, pawl.TaskError{Code: "refused"}
+		}
+		return nil, nil
+	}}})
+	next, stop := watching(t, ctx, e, pawl.WatchFilter{Where: `labels.odd == "1" && (code == "refused" || run.endsWith("-5") && status == "completed")`})
+	defer stop()
+	for i := range 10 {
+		run := workflow.Run{ID: workflow.RunID(fmt.Sprint([]string{"even-", "odd-"}[i%2], i)), Definition: define(t, steps), Labels: map[string]string{"odd": fmt.Sprint(i % 2)}}
+		_, err := e.Run(ctx, run, nil)
+		require.NoError(t, err)
+	}
+	for _, want := range []workflow.RunID{"odd-5", "odd-7"} {
+		c, err := next()
+		require.NoError(t, err)
+		require.Equal(t, want, c.Run)
+	}
+	for where, want := range map[string][]workflow.RunID{
+		`status == "failed"`:                               {"odd-7"},
+		`code == "refused" && labels.odd == "1"`:           {"odd-7"},
+		`labels.odd == "1" && status == "completed"`:       {"odd-9", "odd-5", "odd-3"},
+		`labels.odd != "1" && seq > 1 && ended >= started`: {"even-8", "even-6", "even-4"},
+		`run == "even-2"`:                                  {"even-2"},
+		`run in ["even-2", "odd-3", "x"]`:                  {"odd-3", "even-2"},
+		`started < timestamp("2000-01-01T00:00:00Z")`:      nil,
+	} {
+		require.NoError(t, pawl.CheckWhere(where))
+		require.Equal(t, want, runsWith(t, e, pawl.RunFilter{Where: where, Newest: true, Limit: 3}), where)
+	}
+	for r, err := range e.Runs(ctx, pawl.RunFilter{Where: `code == "refused"`}) {
+		require.NoError(t, err)
+		require.NotNil(t, r.Failure, "a condition that reads the code leaves it")
+		require.Equal(t, "refused", r.Failure.Code)
+	}
+
+	const wrong = `status == "completed" && staus == "failed"`
+	errs := []error{pawl.CheckWhere(wrong)}
+	for _, err := range e.Runs(ctx, pawl.RunFilter{Where: wrong}) {
+		errs = append(errs, err)
+	}
+	for _, err := range e.Watch(ctx, pawl.WatchFilter{Where: wrong}) {
+		errs = append(errs, err)
+	}
+	require.Len(t, errs, 3)
+	for _, err := range errs {
+		var at *pawl.WhereError
+		require.ErrorAs(t, err, &at)
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.Equal(t, []int{1, 26}, []int{at.Line, at.Column})
+		require.ErrorContains(t, err, "did you mean status?")
+	}
+	require.NoError(t, pawl.CheckWhere(""))
+
+	found, failed := 0, error(nil)
+	for _, err := range e.Runs(ctx, pawl.RunFilter{Where: `run != "odd-3" || version + "" == ""`}) {
+		if err != nil {
+			failed = err
+		} else {
+			found++
+		}
+	}
+	var at *pawl.WhereError
+	require.ErrorAs(t, failed, &at)
+	require.Equal(t, workflow.RunID("odd-3"), at.Run)
+	require.Equal(t, 3, found)
+
+	broken, stopBroken := watching(t, ctx, e, pawl.WatchFilter{Where: `version + run == ""`})
+	defer stopBroken()
+	_, err := e.Run(ctx, workflow.Run{ID: "late", Definition: define(t, steps)}, nil)
+	require.NoError(t, err)
+	_, err = broken()
+	require.ErrorAs(t, err, &at)
+	require.Equal(t, workflow.RunID("late"), at.Run)
+}
+
+// A list ends with its context also while it looks at runs and none of them fits.
+func TestAListThatFindsNothingEndsWithItsContext(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, chain)}, nil))
+	for _, f := range []pawl.RunFilter{{Where: "seq < 0"}, {Until: time.Unix(1, 0)}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		for range e.Runs(ctx, f) {
+			t.Fatal("a run fits")
+		}
+		cancel()
+		for _, err := range e.Runs(ctx, f) {
+			require.ErrorIs(t, err, context.Canceled)
+			ctx = nil
+		}
+		require.Nil(t, ctx, "nobody was told")
+	}
+}
+
+// The revisions of a run are what it began with and what each patch made of it, with who has done it and why; a fork has
+// those of before as well.
+func TestRevisions(t *testing.T) {
+	ctx := t.Context()
+	e, err := pawl.Open(ctx, replays.Dir(t), pawl.Options{Durability: pawl.ProcessCrash})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(ctx)) }()
+	d, err := workflow.ParseYAML([]byte("name: waits\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n"))
+	require.NoError(t, err)
+	require.NoError(t, e.Start(pawl.As(ctx, "ann"), workflow.Run{ID: "a", Definition: d}, nil))
+	ops := []any{map[string]any{"op": "add", "path": "/nodes/w/timeout", "value": "1h"}}
+	_, err = e.Patch(pawl.Because(pawl.As(ctx, "bob"), "too slow"), "a", pawl.Patch{Base: 1, Ops: ops})
+	require.NoError(t, err)
+	require.NoError(t, e.Pause(ctx, "a"))
+	_, err = e.Patch(ctx, "a", pawl.Patch{Base: 2, Ops: append(ops, ops...)})
+	require.NoError(t, err)
+	require.NoError(t, e.Fork(ctx, "a", "b", pawl.ForkOptions{At: 2}))
+
+	list := func(id workflow.RunID, after int) (out []pawl.RunRevision) {
+		for r, err := range e.Revisions(ctx, id, after) {
+			require.NoError(t, err)
+			require.False(t, r.At.IsZero())
+			r.At = time.Time{}
+			out = append(out, r)
+		}
+		return out
+	}
+	all := []pawl.RunRevision{{Revision: 1, Seq: 1, By: "ann"}, {Revision: 2, Seq: 2, By: "bob", Reason: "too slow", Ops: 1}, {Revision: 3, Seq: 4, Ops: 2}}
+	require.Equal(t, all, list("a", 0))
+	require.Equal(t, all[1:], list("a", 1))
+	require.Empty(t, list("a", 3))
+	require.Equal(t, all[:2], list("b", 0))
+	for range e.Revisions(ctx, "a", 0) {
+		break
+	}
+	for _, err := range e.Revisions(ctx, "nobody", 0) {
+		require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	}
+}
+
+const threeTasks = `{name: three, start: s, nodes: [{id: s}, {id: a, task: a}, {id: b, task: b}, {id: c, task: c}],
+	transitions: [{from: s, to: a}, {from: s, to: b}, {from: s, to: c}]}`
+
+// A task that runs, one that queues and one whose result comes later can be told apart, and the
+// engine counts them.
+func TestWhatTasksAreDoing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		wait := func(context.Context, pawl.Task) (any, error) { <-release; return nil, nil }
+		e := open(t, t.TempDir(), pawl.Options{Concurrency: 1, Executor: pawl.Handlers{
+			"a": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }, "b": wait, "c": wait,
+		}})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, threeTasks)}, nil))
+		began := time.Now()
+		<-time.After(time.Second)
+		snap, err := e.Inspect(t.Context(), "r")
+		require.NoError(t, err)
+		var executing []workflow.NodeID
+		for _, token := range snap.Tokens {
+			if token.Executing {
+				executing = append(executing, token.Node)
+				require.True(t, began.Equal(token.Since))
+			}
+		}
+		require.Equal(t, []workflow.NodeID{"b"}, executing)
+		stats, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Positive(t, stats.Commits)
+		stats.Commits = 0
+		require.Equal(t, pawl.Stats{Active: 1, Queued: 1, Running: 1, Pending: 1}, stats)
+		close(release)
+		synctest.Wait()
+		stats, err = e.Stats(t.Context())
+		require.NoError(t, err)
+		stats.Commits = 0
+		require.Equal(t, pawl.Stats{Active: 1, Pending: 1}, stats)
+		require.NoError(t, e.Close(t.Context()))
 	})
 }

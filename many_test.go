@@ -2,10 +2,13 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -286,4 +289,327 @@ func TestMetadataOfFailedAttempts(t *testing.T) {
 	key := eventsOf(t, e, "later", workflow.EventTaskDispatched)[0].Data["key"].(string)
 	require.NoError(t, e.Fail(t.Context(), pawl.Key(key), pawl.WithMetadata(errors.New("no"), cost)))
 	require.Equal(t, cost, eventsOf(t, e, "later", workflow.EventTaskParked)[0].Data["metadata"])
+}
+
+// parkFive starts a run whose fan-out parks five tasks, and returns the engine when all are parked.
+func parkFive(t *testing.T) *pawl.Engine {
+	t.Helper()
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"load": func(context.Context, pawl.Task) (any, error) {
+		return nil, pawl.TaskError{Code: "bad_line", Message: "no"}
+	}}})
+	d := define(t, `{name: import, start: split, nodes: [{id: split}, {id: load, task: load, retry: {maxAttempts: 1, exhausted: park}}, {id: done}],
+		transitions: [{from: split, to: load, foreach: {collection: input.lines}, siblingGroup: g}, {from: load, to: done, synchronization: {siblingGroup: g}}]}`)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "import-1", Definition: d}, map[string]any{"lines": []int{0, 1, 2, 3, 4}}))
+	parked := 0
+	for ev, err := range e.Events(t.Context(), "import-1", pawl.EventsOptions{Follow: true}) {
+		require.NoError(t, err)
+		if ev.Type == workflow.EventTaskParked {
+			parked++
+		}
+		if parked == 5 {
+			break
+		}
+	}
+	return e
+}
+
+// tokensParked returns the tokens of dead letters that fit a filter.
+func tokensParked(t *testing.T, e *pawl.Engine, f pawl.DeadLetterFilter) (out []workflow.TokenID) {
+	t.Helper()
+	for l, err := range e.DeadLetters(t.Context(), f) {
+		require.NoError(t, err)
+		out = append(out, l.Token)
+	}
+	return out
+}
+
+// Dead letters are acted on in steps that go on where the last one stopped, though what was acted on has left the list; one that refuses is
+// named with its token, and keeps no other from being acted on.
+func TestActOnDeadLettersInSteps(t *testing.T) {
+	e := parkFive(t)
+	f := pawl.DeadLetterFilter{Run: "import-1", Limit: 2}
+	refused := errors.New("not this one")
+	var seen []workflow.TokenID
+	act := func(l *pawl.DeadLetter) (bool, error) {
+		if seen = append(seen, l.Token); len(seen) == 2 {
+			return false, refused
+		}
+		return true, e.Skip(pawl.As(t.Context(), "ann"), pawl.Target{Run: l.Run, Token: l.Token}, "skipped")
+	}
+	steps := 0
+	for more := true; more; steps++ {
+		r, err := e.ActOnDeadLetters(t.Context(), f, act)
+		require.NoError(t, err)
+		if steps == 0 {
+			require.Equal(t, pawl.TokensReport{Changed: 1, Refused: 1, Cursor: pawl.Target{Run: "import-1", Token: seen[1]}, Errors: []pawl.TokenRefusal{
+				{Run: "import-1", Token: seen[1], Err: refused, Why: "not this one"},
+			}}, r)
+		}
+		more, f.After, f.AfterToken = r.Cursor.Run != "", r.Cursor.Run, r.Cursor.Token
+	}
+	require.Equal(t, 3, steps)
+	require.Len(t, seen, 5)
+	require.IsIncreasing(t, seen)
+	require.Len(t, tokensParked(t, e, pawl.DeadLetterFilter{}), 1)
+
+	// A letter that somebody else has answered meanwhile is reported as left.
+	r, err := e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, func(l *pawl.DeadLetter) (bool, error) {
+		at := pawl.Target{Run: l.Run, Token: l.Token}
+		require.NoError(t, e.Skip(t.Context(), at, nil))
+		return true, e.Skip(t.Context(), at, nil)
+	})
+	require.NoError(t, err)
+	require.Equal(t, pawl.TokensReport{Left: 1}, r)
+	_, err = e.Wait(t.Context(), "import-1")
+	require.NoError(t, err)
+	_, err = e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{After: "nobody"}, act)
+	require.ErrorIs(t, err, pawl.ErrRunNotFound)
+	_, err = e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, nil)
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// Pages of both lists begin behind a token of a run, and hold as many as are asked for.
+func TestPagesOfWhatWaits(t *testing.T) {
+	e := parkFive(t)
+	all := tokensParked(t, e, pawl.DeadLetterFilter{})
+	require.Len(t, all, 5)
+	require.Equal(t, all[2:4], tokensParked(t, e, pawl.DeadLetterFilter{After: "import-1", AfterToken: all[1], Limit: 2}))
+
+	asks := define(t, `{name: asks, start: a, nodes: [{id: a, approval: {message: "'go?'"}}]}`)
+	for i := range 3 {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("asks-", i)), Definition: asks}, nil))
+	}
+	approvals := func(f pawl.ApprovalFilter) (runs []workflow.RunID) {
+		for a, err := range e.Approvals(t.Context(), f) {
+			require.NoError(t, err)
+			runs = append(runs, a.Run)
+		}
+		return runs
+	}
+	require.Equal(t, []workflow.RunID{"asks-0", "asks-1"}, approvals(pawl.ApprovalFilter{Limit: 2}))
+	require.Equal(t, []workflow.RunID{"asks-1", "asks-2"}, approvals(pawl.ApprovalFilter{After: "asks-0", AfterToken: 1}), "whether or not it still waits")
+
+	r, err := e.ActOnApprovals(t.Context(), pawl.ApprovalFilter{Workflow: "asks", Limit: 2}, func(a *pawl.Approval) (bool, error) {
+		return true, e.Vote(t.Context(), pawl.Target{Run: a.Run, Token: a.Token}, workflow.Ballot{By: "ann", Approved: true})
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Changed)
+	require.Equal(t, workflow.RunID("asks-1"), r.Cursor.Run)
+	require.Equal(t, []workflow.RunID{"asks-2"}, approvals(pawl.ApprovalFilter{After: r.Cursor.Run, AfterToken: r.Cursor.Token}))
+}
+
+// Acts on all dead letters leave alone what somebody has retried since they were listed, and whose attempt would be lost.
+func TestActsOnAllLeaveWhatWasRetried(t *testing.T) {
+	for name, act := range map[string]func(*pawl.Engine, pawl.Target) error{
+		"skip":  func(e *pawl.Engine, at pawl.Target) error { return e.Skip(t.Context(), at, "skipped") },
+		"retry": func(e *pawl.Engine, at pawl.Target) error { return e.Retry(t.Context(), at, pawl.RetryOptions{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			again, keys := atomic.Bool{}, make(chan pawl.Key, 2)
+			e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+				if !again.Load() {
+					return nil, pawl.TaskError{Code: "no", Message: "not now"}
+				}
+				keys <- task.Key
+				return nil, pawl.ErrPending
+			}}})
+			def := define(t, "name: d\nstart: a\nnodes: [{id: a, task: work, retry: {maxAttempts: 1, exhausted: park}}]\n")
+			for _, id := range []workflow.RunID{"one", "two"} {
+				require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+				for ev, err := range e.Events(t.Context(), id, pawl.EventsOptions{Follow: true}) {
+					require.NoError(t, err)
+					if ev.Type == workflow.EventTaskParked {
+						break
+					}
+				}
+			}
+			again.Store(true)
+			var key pawl.Key
+			r, err := e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, func(l *pawl.DeadLetter) (bool, error) {
+				if l.Run == "one" { // somebody retries the other one meanwhile
+					require.NoError(t, e.Retry(t.Context(), pawl.Target{Run: "two", Token: l.Token}, pawl.RetryOptions{}))
+					key = <-keys
+				}
+				return true, act(e, pawl.Target{Run: l.Run, Token: l.Token, Parked: true})
+			})
+			require.NoError(t, err)
+			require.Equal(t, pawl.TokensReport{Changed: 1, Left: 1}, r)
+			require.NoError(t, e.Complete(t.Context(), key, "done"))
+			out, err := e.Wait(t.Context(), "two")
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunCompleted, out.Status)
+		})
+	}
+}
+
+// A report is written as JSON with the names of its list and without what it has not.
+func TestATokensReportAsJSON(t *testing.T) {
+	for want, report := range map[string]pawl.TokensReport{
+		`{"changed":0,"left":0,"refused":0}`:                                            {},
+		`{"changed":0,"left":0,"refused":0,"cursor":{"run":"import-1","token":2}}`:      {Cursor: pawl.Target{Run: "import-1", Token: 2}},
+		`{"changed":0,"left":0,"refused":0,"cursor":{"run":"import-1","node":"fetch"}}`: {Cursor: pawl.Target{Run: "import-1", Node: "fetch"}},
+	} {
+		text, err := json.Marshal(report)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
+	}
+}
+
+// The story of docs/act.md: a dead letter is found, its cause patched, and the
+// retry calls the mended address.
+func TestDeadLetterFromCauseToCure(t *testing.T) {
+	ctx := t.Context()
+	fetch := func(_ context.Context, t pawl.Task) (any, error) {
+		url := t.Input.(map[string]any)["url"]
+		if url != "https://new.example/7" {
+			return nil, pawl.TaskError{Code: "http_404", Message: "not found"}
+		}
+		return map[string]any{"sum": 10}, nil
+	}
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"http": fetch}})
+	d := workflow.Definition{
+		Name: "invoice", Start: "fetch", Nodes: []workflow.Node{{
+			ID: "fetch", Task: "http", Input: map[string]string{"url": "'https://old.example/' + input.id"},
+			Retry: &workflow.RetrySpec{Exhausted: workflow.ExhaustedPark}, Output: map[string]string{"output.sum": "result.sum"},
+		}},
+	}
+	require.NoError(t, e.Start(ctx, workflow.Run{ID: "invoice-7", Definition: &d}, map[string]any{"id": "7"}))
+	awaitEvent(t, e, "invoice-7", workflow.EventTaskParked)
+
+	n := 0
+	for l, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{Code: "http_404"}) {
+		require.NoError(t, err)
+		assert.Equal(t, map[string]any{"url": "https://old.example/7"}, l.Input)
+		n++
+	}
+	require.Equal(t, 1, n)
+	patchURL(t, e, "input.address")
+	at := pawl.Target{Run: "invoice-7", Node: "fetch"}
+	var failure *workflow.Failure
+	require.ErrorAs(t, e.Retry(ctx, at, pawl.RetryOptions{}), &failure)
+	assert.Equal(t, workflow.CodeExpression, failure.Code)
+	assert.Equal(t, workflow.NodeID("fetch"), failure.Node)
+	require.ErrorIs(t, e.Retry(ctx, at, pawl.RetryOptions{Input: "anew"}), pawl.ErrInvalid)
+
+	patchURL(t, e, "'https://new.example/' + input.id")
+	require.NoError(t, e.Retry(ctx, at, pawl.RetryOptions{}))
+	out, err := e.Wait(ctx, "invoice-7")
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"sum": int64(10)}, out.Output)
+	renewed := awaitEvent(t, e, "invoice-7", workflow.EventTaskInputRenewed)
+	assert.Equal(t, map[string]any{"revision": int64(3), "asked": false}, renewed.Data)
+}
+
+// One dead letter whose input cannot be evaluated keeps RetryAll from no other.
+func TestRetryAllGoesOnAfterARefusal(t *testing.T) {
+	ctx := t.Context()
+	calls := map[workflow.RunID]int{}
+	work := func(_ context.Context, t pawl.Task) (any, error) {
+		if calls[t.Run]++; calls[t.Run] == 1 {
+			return nil, errors.New("at first")
+		}
+		return nil, nil
+	}
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"http": work}, Concurrency: 1})
+	d := workflow.Definition{Name: "two", Start: "fetch", Nodes: []workflow.Node{{
+		ID: "fetch", Task: "http", Input: map[string]string{"url": "'u'"}, Retry: &workflow.RetrySpec{Exhausted: workflow.ExhaustedPark},
+	}}}
+	for _, id := range []workflow.RunID{"invoice-7", "other"} {
+		require.NoError(t, e.Start(ctx, workflow.Run{ID: id, Definition: &d}, nil))
+		awaitEvent(t, e, id, workflow.EventTaskParked)
+	}
+	patchURL(t, e, "input.address")
+	n, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
+	var failure *workflow.Failure
+	require.ErrorAs(t, err, &failure)
+	require.ErrorContains(t, err, "invoice-7")
+	assert.Equal(t, 1, n)
+	_, err = e.Wait(ctx, "other")
+	require.NoError(t, err)
+	n, err = e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{Input: workflow.InputKept})
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+}
+
+// patchURL replaces the expression of the url at the node fetch of the run invoice-7.
+func patchURL(t *testing.T, e *pawl.Engine, expression string) {
+	t.Helper()
+	_, revision, err := e.Definition(t.Context(), "invoice-7")
+	require.NoError(t, err)
+	_, err = e.Patch(t.Context(), "invoice-7", pawl.Patch{Base: revision, Ops: []any{
+		map[string]any{"op": "replace", "path": "/nodes/fetch/input/url", "value": expression},
+	}})
+	require.NoError(t, err)
+}
+
+// awaitEvent returns the first event of a type, when it has come.
+func awaitEvent(t *testing.T, e *pawl.Engine, run workflow.RunID, typ workflow.EventType) pawl.Event {
+	t.Helper()
+	for ev, err := range e.Events(t.Context(), run, pawl.EventsOptions{Follow: true}) {
+		require.NoError(t, err)
+		if ev.Type == typ {
+			return ev
+		}
+	}
+	t.Fatalf("the run %q has ended without %s", run, typ)
+	return pawl.Event{}
+}
+
+const unmet = `
+name: unmet
+start: begin
+nodes:
+  - {id: begin}
+  - {id: a, task: t}
+  - {id: both, task: t, join: all}
+  - {id: b, task: t}
+  - {id: away}
+  - {id: other, wait: {event: done}}
+transitions:
+  - {from: begin, to: a}
+  - {from: begin, to: b}
+  - {from: begin, to: other}
+  - {from: a, to: both}
+  - {from: b, to: both, condition: input.meets}
+  - {from: b, to: away, priority: 1}
+`
+
+// A run that goes on, and whose join can no longer be met, has an incident wherever runs are listed, until it ends;
+// also after the directory was opened again.
+func TestAnUnmetJoinIsAnIncident(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	options := pawl.Options{Executor: pawl.Handlers{"t": func(context.Context, pawl.Task) (any, error) { return nil, nil }}}
+	e := open(t, dir, options)
+	next, stop := watching(t, ctx, e, pawl.WatchFilter{Where: `code == "join_unmet"`})
+	defer stop()
+	for id, meets := range map[workflow.RunID]bool{"stuck": false, "fine": true} {
+		require.NoError(t, e.Start(ctx, workflow.Run{ID: id, Definition: define(t, unmet)}, map[string]any{"meets": meets}))
+	}
+	c, err := next()
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunID("stuck"), c.Run)
+	require.Equal(t, workflow.RunRunning, c.Status)
+	filter := pawl.IncidentFilter(pawl.RunFilter{Where: `workflow == "unmet" // of ours`})
+	for range 2 {
+		require.Equal(t, []workflow.RunID{"stuck"}, runsWith(t, e, filter))
+		s, err := e.Summary(ctx, "stuck")
+		require.NoError(t, err)
+		require.Equal(t, "both", string(s.Failure.Node))
+		require.Equal(t, workflow.CodeJoinUnmet, s.Failure.Code)
+		o, err := e.Overview(ctx, "stuck")
+		require.NoError(t, err)
+		require.Equal(t, s.Failure, o.Failure)
+		require.NoError(t, e.Close(ctx))
+		e = open(t, dir, options)
+	}
+	require.NoError(t, e.Cancel(ctx, "stuck", "no use"))
+	require.Empty(t, runsWith(t, e, filter))
+}
+
+// A text that is no condition does not become one between the parentheses of another.
+func TestAnIncidentFilterJoinsConditionsAndNotTexts(t *testing.T) {
+	for _, where := range []string{`true) || (true`, `workflow == "a") || (1 == 1`, `(`} {
+		f := pawl.IncidentFilter(pawl.RunFilter{Where: where})
+		require.ErrorAs(t, pawl.CheckWhere(f.Where), new(*pawl.WhereError), where)
+	}
 }

@@ -476,3 +476,73 @@ func TestRemoteThatDoesNotAnswer(t *testing.T) {
 		})
 	}
 }
+
+// A log drops only what a base has: not what was committed while that was made.
+func TestRemoteKeepsWhatIsCommittedWhileABaseIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newMendPlace(t)
+		var opened atomic.Pointer[pawl.Engine]
+		bases, hook := 0, &testhook.Hook{}
+		hook.OnHit(func(at string) {
+			if e := opened.Load(); at == "remote.base" && e != nil { // the base is made, and the log does not know it yet
+				bases++
+				p.run(e, workflow.RunID(fmt.Sprint("meanwhile-", bases)))
+			}
+		})
+		e, err := pawl.Open(testhook.With(t.Context(), hook), p.pathOf("a"), p.options(p.h, nil))
+		require.NoError(t, err)
+		opened.Store(e)
+		for i := range 3 {
+			p.run(e, workflow.RunID(fmt.Sprint("before-", i)))
+			<-time.After(2 * time.Minute)
+			synctest.Wait()
+			into := p.pathOf(fmt.Sprint("restored-", i))
+			_, err := pawl.Restore(t.Context(), into, pawl.RestoreOptions{Log: p.log.Writer(nil), Bases: p.bases})
+			require.NoError(t, err)
+			alone := open(t, into, pawl.Options{})
+			require.Equal(t, idsOf(t, e), idsOf(t, alone))
+			require.NoError(t, alone.Close(t.Context()))
+		}
+		require.GreaterOrEqual(t, bases, 3)
+		first, _ := p.log.Bounds()
+		require.Greater(t, first, uint64(1), "it has dropped something")
+		want := 3 + bases
+		require.Len(t, idsOf(t, e), want)
+		hook.OnHit(func(string) {})
+		require.NoError(t, e.Close(t.Context()))
+		require.NoError(t, os.RemoveAll(p.pathOf("a"))) // its machine is lost
+		p.compare(want, "b", "a")
+	})
+}
+
+// A fenced engine commits nothing more, and its files are what a crash would
+// leave: a copy of them goes on.
+func TestFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		ctx := testhook.With(t.Context(), hook)
+		path, copied := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
+		options := pawl.Options{Durability: pawl.ProcessCrash}
+		engine, err := pawl.Open(ctx, path, options)
+		require.NoError(t, err)
+		def := parse("name: d\nstart: a\nnodes: [{id: a, task: t}]\n")
+		require.NoError(t, engine.Start(ctx, workflow.Run{ID: "before", Definition: def}, nil))
+		synctest.Wait() // until the task waits for a result: Close leaves nothing behind
+		hook.Fence()
+		require.ErrorIs(t, engine.Start(ctx, workflow.Run{ID: "after", Definition: def}, nil), pawl.ErrClosed)
+		require.NoError(t, os.CopyFS(copied, os.DirFS(path)))
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		require.NoError(t, engine.Close(gone))
+
+		options.Executor = pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return 1, nil }}
+		engine, err = pawl.Open(ctx, copied, options)
+		require.NoError(t, err)
+		out, err := engine.Wait(ctx, "before")
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		_, err = engine.Inspect(ctx, "after")
+		require.ErrorIs(t, err, pawl.ErrRunNotFound)
+		require.NoError(t, engine.Close(ctx))
+	})
+}

@@ -1,0 +1,431 @@
+package pawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/roster"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Two actors of one run, which the registry does not let be: whichever commits
+// behind the other's back has nothing committed, answers that the outcome is
+// unknown and loads the run again. No message is lost or counts twice.
+func TestTwoActorsOfARun(t *testing.T) {
+	const rounds, senders = 30, 3
+	e, err := Open(t.Context(), t.TempDir(), Options{Durability: ProcessCrash})
+	require.NoError(t, err)
+	nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{Event: "never"}}
+	run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
+	require.NoError(t, e.Start(t.Context(), run, nil))
+	two := []*actor.Actor{e.startActor("a", nil), e.startActor("a", nil)}
+	refused := 0
+	var mu sync.Mutex
+	for n := range rounds {
+		var group sync.WaitGroup
+		for k := range 2 * senders {
+			group.Go(func() {
+				s := state.Signal{Name: "other", Early: true, ID: fmt.Sprint(n, " ", k)}
+				for {
+					err := two[k%2].Ask(context.Background(), s)
+					if !errors.Is(err, ErrUnknown) {
+						assert.NoError(t, err)
+						return
+					}
+					mu.Lock()
+					refused++
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+	}
+	seen := map[string]int{}
+	for r, err := range e.Journal(t.Context(), "a") {
+		require.NoError(t, err)
+		if s, ok := r.Message.(state.Signal); ok {
+			seen[s.ID]++
+		}
+	}
+	require.Len(t, seen, rounds*2*senders)
+	for id, n := range seen {
+		require.Equal(t, 1, n, id)
+	}
+	require.Positive(t, refused, "no commit was behind another")
+	require.NoError(t, e.Close(context.Background()))
+	t.Logf("%d messages to two actors of a run, %d commits refused, violations: 0", rounds*2*senders, refused)
+}
+
+// A run that cannot be loaded when it is due, for a reason that may pass, is
+// woken later, less and less often.
+func TestRunsAreWokenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(t.Context(), t.TempDir(), Options{IdleAfter: time.Second})
+		require.NoError(t, err)
+		nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{For: time.Hour}}
+		run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
+		require.NoError(t, e.Start(t.Context(), run, nil))
+		up, tries := e.wake, 0
+		e.wake = func(id workflow.RunID) error {
+			if tries++; tries <= 5 {
+				return errors.New("too many open files")
+			}
+			return up(id)
+		}
+		out, err := e.Wait(t.Context(), "a")
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		require.Equal(t, 6, tries)
+		require.Equal(t, time.Hour+3100*time.Millisecond, out.EndedAt.Sub(out.StartedAt))
+		require.NoError(t, e.Close(context.Background()))
+	})
+}
+
+// That a run could not be woken says nothing of the run that has its id after a
+// purge.
+func TestARunWithTheIDOfADamagedOneIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := Open(t.Context(), t.TempDir(), Options{IdleAfter: time.Second})
+		require.NoError(t, err)
+		up, tries := e.wake, 0
+		e.wake = func(id workflow.RunID) error {
+			if tries++; tries == 1 {
+				return ErrCorrupt
+			}
+			return up(id)
+		}
+		nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{For: time.Hour}}
+		run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		require.NoError(t, e.Start(ctx, run, nil))
+		<-time.After(90 * time.Minute)
+		require.Equal(t, 1, tries, "it is left as it is")
+		require.NoError(t, e.Cancel(ctx, "a", ""))
+		require.NoError(t, e.Purge(ctx, "a"))
+		out, err := e.Run(ctx, run, nil)
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		require.NoError(t, e.Close(context.Background()))
+	})
+}
+
+// Where the clock never jumps, an engine looks at it when something is due and hardly
+// ever in between.
+func TestNapsAreAsLongAsTheHookAllows(t *testing.T) {
+	for nap, atMost := range map[time.Duration]int{0: 1_000_000, 100 * 24 * time.Hour: 100} {
+		synctest.Test(t, func(t *testing.T) {
+			hook, looks := &testhook.Hook{}, atomic.Int64{}
+			hook.SetMaxNap(nap)
+			hook.OnNow(func() time.Time { looks.Add(1); return time.Now() })
+			e, err := Open(testhook.With(t.Context(), hook), t.TempDir(), Options{})
+			require.NoError(t, err)
+			wait := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{For: 3 * 24 * time.Hour}}
+			run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{wait}}}
+			require.NoError(t, e.Start(t.Context(), run, nil))
+			out, err := e.Wait(t.Context(), "a")
+			require.NoError(t, err)
+			require.Equal(t, 3*24*time.Hour, out.EndedAt.Sub(out.StartedAt))
+			require.LessOrEqual(t, looks.Load(), int64(atMost))
+			if nap == 0 {
+				require.Greater(t, looks.Load(), int64(3*24*60), "once a minute")
+			}
+			require.NoError(t, e.Close(context.Background()))
+		})
+	}
+}
+
+// publish publishes a definition.
+func publish(t *testing.T, e *Engine, d *workflow.Definition) {
+	t.Helper()
+	_, err := e.Publish(t.Context(), d)
+	require.NoError(t, err)
+}
+
+// A child's id may be taken by a run that is not the child: one with another
+// parent, with none, or with another definition. The node fails, and that run
+// goes on as if nothing had been.
+func TestIDOfChildIsTaken(t *testing.T) {
+	child := compileText(t, "name: one\nstart: w\nnodes: [{id: w, task: w}]\n")
+	other := compileText(t, "name: other\nstart: w\nnodes: [{id: w, task: w}]\n")
+	parent := compileText(t, `
+name: parent
+start: sub
+nodes: [{id: sub, subworkflow: {name: one}}, {id: rescue, output: {output.why: error.code, output.text: error.message}}]
+transitions: [{from: sub, to: rescue, outcome: error}]
+`)
+	for name, b := range map[string]birth{
+		"another parent":     {graph: child, parent: &workflow.Parent{Run: "q", Token: 1, Attempt: 1, Root: "q", Depth: 1}},
+		"no parent":          {graph: child},
+		"another definition": {graph: other, parent: &workflow.Parent{Run: "p", Token: 1, Attempt: 1, Root: "q", Depth: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			e, err := Open(ctx, t.TempDir(), Options{})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, e.Close(context.Background())) }()
+			publish(t, e, child.Definition)
+			require.NoError(t, e.Start(ctx, workflow.Run{ID: "q", Definition: child.Definition}, nil))
+
+			b.graph, b.inputHash = e.dir.AddDefinition(b.graph), value.Hash(map[string]any{})
+			require.NoError(t, e.askOrStart(ctx, "p/1.1", state.Start{Input: map[string]any{}, Parent: b.parent}, &b))
+			out, err := e.Run(ctx, workflow.Run{ID: "p", Definition: parent.Definition}, nil)
+			require.NoError(t, err)
+			require.Equal(t, map[string]any{"why": workflow.CodeIDConflict, "text": `run "p/1.1" is not the child`}, out.Output)
+
+			taken, err := e.Inspect(ctx, "p/1.1")
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunRunning, taken.Status, "it is not cancelled with a parent that is not its own")
+		})
+	}
+}
+
+func compileText(t *testing.T, yaml string) *workflow.Graph {
+	t.Helper()
+	d, err := workflow.ParseYAML([]byte(yaml))
+	require.NoError(t, err)
+	g, err := workflow.Compile(d)
+	require.NoError(t, err)
+	return g
+}
+
+// A child whose parent is not there any more is not wanted.
+func TestAnOrphanIsCancelled(t *testing.T) {
+	e, err := Open(t.Context(), t.TempDir(), Options{})
+	require.NoError(t, err)
+	d := &workflow.Definition{Name: "w", Start: "a", Nodes: []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "e"}}}}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "orphan", Definition: d}, nil))
+	e.messenger.Enqueue("orphan", roster.Message{Parent: workflow.Parent{Run: "gone", Token: 1, Attempt: 1}})
+	out, err := e.Wait(t.Context(), "orphan")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCancelled, out.Status)
+	require.NoError(t, e.Close(t.Context()))
+}
+
+// Children are purged before the run above them: after a crash in between, the run is
+// there still, by which alone they can be purged.
+func TestChildrenArePurgedFirst(t *testing.T) {
+	e, err := Open(t.Context(), t.TempDir(), Options{})
+	require.NoError(t, err)
+	definition := func(name, calls string) *workflow.Definition {
+		n := workflow.Node{ID: "n"}
+		if calls != "" {
+			n.Subworkflow = &workflow.SubworkflowSpec{Name: calls}
+		}
+		return &workflow.Definition{Name: name, Start: "n", Nodes: []workflow.Node{n}}
+	}
+	publish(t, e, definition("leaf", ""))
+	publish(t, e, definition("middle", "leaf"))
+	_, err = e.Run(t.Context(), workflow.Run{ID: "top", Definition: definition("top", "middle")}, nil)
+	require.NoError(t, err)
+	top := doomed{root: "top"}
+	require.NoError(t, e.lookAtDoomed(t.Context(), []*doomed{&top}))
+	require.NoError(t, top.err)
+	runs, _ := lowestFirst([]*doomed{&top})
+	var ids []workflow.RunID
+	for _, m := range runs {
+		ids = append(ids, m.Head.Run)
+	}
+	require.Equal(t, []workflow.RunID{"top/1.1/1.1", "top/1.1", "top"}, ids)
+	require.NoError(t, e.Close(context.Background()))
+}
+
+// While backups are made, no blob is collected: what is purged meanwhile is in
+// them.
+func TestNothingIsCollectedDuringABackup(t *testing.T) {
+	var p blobPins
+	removed := 0
+	remove := func() (bool, error) { removed++; return true, nil }
+	one, two := p.freezeBlobs(), p.freezeBlobs()
+	for _, thaw := range []func(){one, two} {
+		gone, err := p.collectBlob("h", remove)
+		require.NoError(t, err)
+		require.False(t, gone)
+		thaw()
+	}
+	gone, err := p.collectBlob("h", remove)
+	require.NoError(t, err)
+	require.True(t, gone)
+	require.Equal(t, 1, removed)
+}
+
+// Close does not wait without a bound for a function of the host that serves the socket and does not return.
+func TestCloseLeavesAServerOfTheSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "pawl")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	var log bytes.Buffer
+	release, returned := make(chan struct{}), make(chan struct{})
+	e, err := Open(t.Context(), dir, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Socket: func(*Engine, net.Listener) {
+		defer close(returned)
+		<-release
+	}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, e.Close(ctx))
+	require.Contains(t, log.String(), "Options.Socket has not returned")
+	require.False(t, e.socket.stop(t.Context(), time.Millisecond), "nor does it wait longer than it says")
+	close(release)
+	<-returned
+}
+
+// A run with an instant that JSON has no form for is told without it, and with its trouble.
+func TestASummaryOfImpossibleInstants(t *testing.T) {
+	s := summaryOf(&store.Head{Run: "a", Workflow: "w", StartedAt: time.UnixMilli(316516809600000)})
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"trouble":"it has an instant of the year 12000: there are those of the years 1 to 9999 only"`)
+	require.Contains(t, string(text), `"run":"a"`)
+	require.Empty(t, summaryOf(&store.Head{Run: "a", StartedAt: time.Unix(0, 0)}).Trouble)
+}
+
+// Wait does not read the row of a run whose actor will tell of its end. The row tells once the actor has
+// told, and after a commit that has failed and may have ended the run.
+func TestWhoTellsOfTheEnd(t *testing.T) {
+	ctx := t.Context()
+	hook := &testhook.Hook{}
+	e, err := Open(testhook.With(ctx, hook), t.TempDir(), Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(context.Background())) }()
+	g := compileText(t, "name: w\nstart: w\nnodes: [{id: w, wait: {event: go}}]\n")
+	require.False(t, e.registry.GoesOn("r"))
+	require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: g.Definition}, nil))
+	require.True(t, e.registry.GoesOn("r"))
+
+	e.registry.NoteStatus("r", workflow.RunSuspended)
+	require.True(t, e.registry.GoesOn("r"))
+	e.registry.NoteStatus("r", workflow.RunCreated) // as after a commit that failed
+	require.False(t, e.registry.GoesOn("r"))
+	waits := make(chan error, 1)
+	go func() {
+		_, err := e.Wait(ctx, "r")
+		waits <- err
+	}()
+	told := make(chan bool, 1)
+	hook.OnHit(func(point string) {
+		if point == "release.begin" {
+			told <- e.registry.GoesOn("r")
+		}
+	})
+	require.NoError(t, e.Signal(ctx, "r", workflow.Signal{Name: "go"}))
+	require.False(t, <-told, "who begins to wait now is not told")
+	require.NoError(t, <-waits)
+	out, err := e.Wait(ctx, "r")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCompleted, out.Status)
+	require.False(t, e.registry.GoesOn("nobody"))
+	_, err = e.Wait(ctx, "nobody")
+	require.ErrorIs(t, err, ErrRunNotFound)
+}
+
+// An event that comes to many runs at once is a line of the log a second, with how often it came since the
+// line before.
+func TestManyRunsAreOneLineASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		e := &Engine{options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		for range 3 {
+			for i := range 60 {
+				id := workflow.RunID(fmt.Sprint("r", i))
+				e.logAsleep(id, time.Minute, ErrNoSpace)
+				e.logApart(id, ErrNoSpace)
+			}
+			<-time.After(repeatPause)
+		}
+		e.logAsleep("last", time.Minute, ErrNoSpace)
+		text := log.String()
+		require.Equal(t, 4, strings.Count(text, "runs cannot be woken now"), text)
+		require.Equal(t, 3, strings.Count(text, "parents and children cannot speak now"), text)
+		require.Equal(t, 2, strings.Count(text, `runs cannot be woken now" times=1 run=r0`)+strings.Count(text, `runs cannot be woken now" times=60 run=last`), text)
+		require.Equal(t, 4, strings.Count(text, "times=60 run=r0")+strings.Count(text, "times=60 child=r0"), text)
+	})
+}
+
+// A watch keeps the last change of each run, in the order in which they moved first. If those
+// of too many wait, it drops all, and takes changes again when the reader knows.
+func TestChangesThatWait(t *testing.T) {
+	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint(i)) }
+	w := &runWatch{moved: make(chan struct{}, 1)}
+	put := func(i, seq int) { w.putChange(&RunChange{Run: id(i), Seq: int64(seq)}) }
+	for i := range MaxWatched {
+		put(i, 1)
+	}
+	for i := range MaxWatched {
+		put(i, 2)
+	}
+	for i := range MaxWatched - 1 {
+		c, ok, _ := w.takeChange()
+		require.True(t, ok)
+		require.Equal(t, RunChange{Run: id(i), Seq: 2}, c)
+	}
+	put(0, 3) // behind the one that waits
+	for _, want := range []RunChange{{Run: id(MaxWatched - 1), Seq: 2}, {Run: id(0), Seq: 3}} {
+		c, ok, _ := w.takeChange()
+		require.True(t, ok)
+		require.Equal(t, want, c)
+	}
+	_, ok, closed := w.takeChange()
+	require.False(t, ok || closed)
+
+	for i := range MaxWatched + 1 {
+		put(i, 4)
+	}
+	put(0, 5)
+	c, ok, _ := w.takeChange()
+	require.True(t, ok)
+	require.Equal(t, RunChange{At: c.At, Lost: true}, c)
+	put(0, 6)
+	all := runWatches{}
+	require.NoError(t, all.addWatch(w))
+	all.tellCommit(nil, make([]decision.Record, 1), ErrNoSpace) // nothing was committed
+	all.tellCommit(nil, make([]decision.Record, 1), ErrUnknown)
+	c, ok, _ = w.takeChange()
+	require.True(t, ok)
+	require.Equal(t, RunChange{At: c.At, Lost: true}, c)
+	put(0, 6)
+	w.closeWatch()
+	c, ok, _ = w.takeChange()
+	require.True(t, ok)
+	require.Equal(t, RunChange{Run: id(0), Seq: 6}, c)
+	_, ok, closed = w.takeChange()
+	require.True(t, !ok && closed)
+}
+
+// BenchmarkTellCommit is what a commit pays for those who watch: none, and three.
+func BenchmarkTellCommit(b *testing.B) {
+	for _, watchers := range []int{0, 3} {
+		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
+			var all runWatches
+			for range watchers {
+				require.NoError(b, all.addWatch(&runWatch{moved: make(chan struct{}, 1)}))
+			}
+			var run store.Run
+			records := make([]decision.Record, 1)
+			for b.Loop() {
+				all.tellCommit(&run, records, nil)
+			}
+		})
+	}
+}
