@@ -89,6 +89,7 @@ func (n Note) String() string {
 	for _, r := range n.Reads {
 		text, before = text+before+r.Path+" = "+cmp.Or(r.Value, "absent"), ", "
 	}
+	text = escapeControls(text)
 	if n.Transition == "" {
 		return fmt.Sprintf("%v: %s", n.Token, text)
 	}

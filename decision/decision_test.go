@@ -199,6 +199,7 @@ var lines = map[string]decision.Decision{
 	`append-data state.log[]="` + strings.Repeat("x", 119) + `...(302 bytes)`: decision.AppendData{Path: []string{"state", "log"}, Value: strings.Repeat("x", 300)},
 	`start-run input={} due=2030-01-01T00:00:01.000Z`:                         decision.StartRun{Input: map[string]any{}, At: at, Due: at},
 	`complete-run output={"a":1.5}`:                                           decision.CompleteRun{Output: map[string]any{"a": 1.5}, At: at},
+	`fail-run error=busy (on two\nlines)`:                                     decision.FailRun{Failure: workflow.Failure{Code: "busy", Message: "on two\nlines"}, At: at},
 	`fail-run error=busy (later)`:                                             decision.FailRun{Failure: failure, At: at},
 	`expire-run error=busy (later)`:                                           decision.ExpireRun{Failure: failure, At: at},
 	`cancel-run error=busy (later)`:                                           decision.CancelRun{Failure: failure, At: at},
@@ -252,6 +253,7 @@ func TestString(t *testing.T) {
 	require.Len(t, seen, len(decision.Decisions.Variants()), "%v", slices.Sorted(maps.Keys(seen)))
 	require.Equal(t, "t1 e [tier 0]: why", decision.Note{Token: 1, Transition: "e", Text: "why"}.String())
 	require.Equal(t, "t1: why", decision.Note{Token: 1, Text: "why"}.String())
+	require.Equal(t, `t1: a &&\n b is true`, decision.Note{Token: 1, Expression: "a &&\n b", Result: true}.String())
 }
 
 // Events and Withdrawn answer every variant; what they return is particulars
