@@ -206,11 +206,12 @@ func (ArmGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 // MergeBranches writes the merged value of a group's arrived branches into its origin's
 // scope. Value is the result of the merge strategy and not the values of the branches: an
 // applier writes it and need not know strategies. It stands before FireGroup: if it cannot be
-// written, the group fails and does not fire.
+// written, the group fails and does not fire. Without a Path the value is written nowhere: it
+// is only the result that the token behind the join begins with.
 type MergeBranches struct {
 	Group  workflow.GroupID `json:"group"`
 	Scope  workflow.Scope   `json:"scope,omitzero"`
-	Path   []string         `json:"path"`
+	Path   []string         `json:"path,omitzero"`
 	Append bool             `json:"append,omitzero"`
 	Value  any              `json:"value,omitzero"`
 	Blob   bool             `json:"blob,omitzero"` // Value is the reference to a Blob of the plan
@@ -222,12 +223,16 @@ func (d MergeBranches) String() string {
 }
 
 func (d MergeBranches) evolveState(s *state.State) {
-	writeData(s, d.Scope, d.Path, d.Append, d.Value)
+	if len(d.Path) > 0 {
+		writeData(s, d.Scope, d.Path, d.Append, d.Value)
+	}
 }
 
 func (d MergeBranches) toldEvents(s *state.State) []Event {
 	out := groupEvent(s, workflow.EventBranchesMerged, d.Group)
-	out.Data["target"] = pathText(d.Path, d.Append)
+	if len(d.Path) > 0 {
+		out.Data["target"] = pathText(d.Path, d.Append)
+	}
 	return []Event{out}
 }
 

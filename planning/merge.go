@@ -11,7 +11,8 @@ import (
 )
 
 // mergeArrivals folds the values of the arrived branches into the target of the
-// join, and returns what they became.
+// join, and returns what they became. Without a target the value is only returned: the
+// continuation of the group begins with it as its result.
 //
 // It is called on a fork, before the group fires. The value lands in the scope of the token
 // that fanned out, so that a nested merge lands in the outer branch. A value that is written
@@ -36,12 +37,18 @@ func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arriva
 	} else if n := value.Size(v); n > p.mergeLimit(spec) {
 		return nil, p.mergeTooLarge(g, n, len(arrivals))
 	}
-	if f := p.checkWritable(g.Scope, spec.Target, v); f != nil {
-		return nil, f
+	written := len(d.Path) > 0
+	if written {
+		if f := p.checkWritable(g.Scope, spec.Target, v); f != nil {
+			return nil, f
+		}
 	}
 	d.Value = v
 	p.decide(d)
 	p.blobs = append(p.blobs, blobs...)
+	if !written {
+		return v, nil // nothing of the state is another now
+	}
 	return v, p.checkPath(g.Scope, spec.Target)
 }
 

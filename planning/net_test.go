@@ -179,6 +179,10 @@ func (b *net) fan(depth int) (in, out workflow.NodeID) {
 	in, out = b.leaf(), b.node(workflow.Node{})
 	group := string(in)
 	sync := b.sync(group)
+	if m := sync.Merge; m != nil && m.Target == "" { // the node behind the join alone sees the value
+		n := &b.def.Nodes[len(b.def.Nodes)-1]
+		n.Task, n.Input = "work", map[string]string{"got": "result"}
+	}
 	spawn := workflow.Transition{SiblingGroup: group}
 	if b.one("bounded", 3) {
 		spawn.MaxConcurrency = b.upTo("max", 2)
@@ -233,7 +237,7 @@ func (b *net) sync(group string) *workflow.Synchronization {
 	}
 	if !b.one("unmerged", 4) {
 		s.Merge = &workflow.Merge{
-			Target:   of(b, "target", "state.m", "state.all[]", "output.m", "state.x"),
+			Target:   of(b, "target", "state.m", "state.all[]", "output.m", "state.x", ""),
 			Strategy: string(of(b, "merge", merge.All()...)),
 		}
 		if m := s.Merge; (m.Strategy == string(merge.Append) || m.Strategy == string(merge.Collect)) && b.one("blob", 4) {

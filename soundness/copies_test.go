@@ -24,6 +24,13 @@ transitions:
   - {from: b, to: j, synchronization: {siblingGroup: g, merge: {target: state.all, strategy: STRATEGY}}}
   - {from: j, to: s}
 `
+	const result = `
+transitions:
+  - {from: f, to: a, siblingGroup: g}
+  - {from: f, to: b, siblingGroup: g}
+  - {from: a, to: s, synchronization: {siblingGroup: g, merge: {strategy: STRATEGY}}}
+  - {from: b, to: s, synchronization: {siblingGroup: g, merge: {strategy: STRATEGY}}}
+`
 	for name, test := range map[string]struct {
 		nodes, rest string
 		undecided   bool
@@ -36,6 +43,9 @@ transitions:
 		"collected":     {`{id: a, task: t}, {id: b, task: t}, {id: j}, {id: s, output: {output.x: "state.all[0].n"}}`, group, false},
 		"keyed":         {`{id: a, task: t}, {id: b, task: t}, {id: j}, {id: s, output: {output.x: "state.all[\"0\"].n"}}`, group, false},
 		"in a function": {`{id: a, task: t}, {id: b, task: t}, {id: j}, {id: s, output: {output.x: "state.all.map(x, x.n)"}}`, group, true},
+		"the result":    {`{id: a, task: t}, {id: b, task: t}, {id: s, task: t, input: {x: "result[0].n"}}`, result, false},
+		"of a target":   {`{id: a, task: t}, {id: b, task: t}, {id: s, task: t, input: {x: "result[0].n"}}`, strings.ReplaceAll(result, "{strategy", "{target: state.all, strategy"), false},
+		"chooses":       {`{id: a, task: t}, {id: b, task: t}, {id: s, taskExpr: "result[0].n > 3 ? 'u' : 'v'", tasks: [u, v]}`, result, true},
 		"a sum":         {`{id: a, task: t, output: {state.a: "{'m': result}"}}, {id: b, task: t}, {id: j, join: all}, {id: s, output: {output.x: state.a.m.n}}`, join, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,12 @@ type use struct {
 	whole   bool            // without a program: it takes the whole result
 	path    []string        // of a mapping, or of what branches are merged into: the target, key by key
 	within  within          // where in the target the value is
+	joined  []string        // of what the node behind a join reads as its result: where the merged value is, as a path; nil if its result is that of node
 }
+
+// mergedSection is the section, which no definition can name, in which the merged values of groups are for the search: a node
+// behind a join reads one as its result.
+const mergedSection = "merged value"
 
 // A within says where a value is in the target that it is written to.
 type within int
@@ -74,7 +79,7 @@ func (u *use) beyond(reader *use, ref []string) (keys [][]string) {
 	case reader.program == nil || len(rest) > 0:
 		return nil
 	}
-	fields := regexp.MustCompile(regexp.QuoteMeta(strings.Join(ref, ".")) + `\[[^\]]*\]((?:\.\w+)*)`)
+	fields := regexp.MustCompile(regexp.QuoteMeta(reader.textOf(ref)) + `\[[^\]]*\]((?:\.\w+)*)`)
 	for _, m := range fields.FindAllStringSubmatch(reader.program.Source(), -1) {
 		keys = append(keys, strings.Split(m[1], ".")[1:])
 	}
@@ -113,7 +118,25 @@ func (u *use) refs() [][]string {
 	if u.whole {
 		return [][]string{{"result"}}
 	}
-	return u.program.References()
+	refs := u.program.References()
+	if u.joined == nil {
+		return refs
+	}
+	out := slices.Clone(refs)
+	for i, ref := range out {
+		if ref[0] == "result" {
+			out[i] = slices.Concat(u.joined, ref[1:])
+		}
+	}
+	return out
+}
+
+// textOf returns how the expression of u writes one of its references.
+func (u *use) textOf(ref []string) string {
+	if u.joined != nil && ref[0] == mergedSection {
+		ref = slices.Concat([]string{"result"}, ref[len(u.joined):])
+	}
+	return strings.Join(ref, ".")
 }
 
 // values makes up what runs are given from outside.
@@ -157,7 +180,7 @@ func (v *values) add(u use) {
 // are evaluated while the token moves, when the result is still this node's.
 func (v *values) addNodeUses(n *workflow.GraphNode) {
 	for _, m := range n.Output {
-		mapping := use{program: m.Program, target: targetOf(m.Path), node: n.ID, path: m.Path.Segments}
+		mapping := use{program: m.Program, target: targetOf(m.Path.Segments), node: n.ID, path: m.Path.Segments}
 		if m.Path.Append {
 			mapping.within = isElement
 		}
@@ -171,28 +194,40 @@ func (v *values) addNodeUses(n *workflow.GraphNode) {
 	for _, t := range n.Outgoing {
 		v.add(use{program: t.Condition, control: true, node: n.ID})
 		v.add(use{program: t.Collection, control: true, list: true, node: n.ID})
-		if t.Joins != nil && t.Synchronization.Merge != nil {
-			object := t.Synchronization.Merge.Strategy == string(merge.Object)
-			v.add(use{
-				program: t.Source, whole: t.Source == nil, target: targetOf(t.Joins.Target), node: n.ID, control: object, object: object,
-				path: t.Joins.Target.Segments, within: withinOf(merge.Strategy(t.Synchronization.Merge.Strategy)),
-			})
-		}
+		joined := v.addMergeUses(n, t)
 		to := v.graph.Node(t.To)
 		for _, m := range to.Input {
-			v.add(use{program: m.Program, node: n.ID})
+			v.add(use{program: m.Program, node: n.ID, joined: joined})
 		}
-		v.add(use{program: to.Choice, control: true, names: to.Choices(), node: n.ID})
+		v.add(use{program: to.Choice, control: true, names: to.Choices(), node: n.ID, joined: joined})
 		for _, w := range to.Waits {
-			v.add(use{program: w.Until, control: true, node: n.ID})
-			v.add(use{program: w.Match, control: true, node: n.ID})
+			v.add(use{program: w.Until, control: true, node: n.ID, joined: joined})
+			v.add(use{program: w.Match, control: true, node: n.ID, joined: joined})
 		}
 	}
 }
 
+// addMergeUses adds what a branch brings to the join to which t leads: it goes to the target, if there is one, and to the result
+// of the node behind the join, whose place is returned. It returns nil if nothing is merged.
+func (v *values) addMergeUses(n *workflow.GraphNode, t *workflow.GraphTransition) (joined []string) {
+	if t.Joins == nil || t.Synchronization.Merge == nil {
+		return nil
+	}
+	strategy := merge.Strategy(t.Synchronization.Merge.Strategy)
+	joined = []string{mergedSection, t.Joins.Name}
+	for _, path := range [][]string{t.Joins.Target.Segments, joined} {
+		if len(path) > 0 {
+			v.add(use{
+				program: t.Source, whole: t.Source == nil, target: targetOf(path), node: n.ID, control: strategy == merge.Object, object: strategy == merge.Object,
+				path: path, within: withinOf(strategy),
+			})
+		}
+	}
+	return joined
+}
+
 // targetOf returns the section and the field that a path writes.
-func targetOf(p value.Path) string {
-	keys := p.Segments
+func targetOf(keys []string) string {
 	return strings.Join(keys[:min(len(keys), 2)], ".")
 }
 
@@ -207,7 +242,7 @@ func (v *values) findRelevant() {
 		for _, ref := range u.refs() {
 			name := strings.Join(ref[:min(len(ref), 2)], ".")
 			switch ref[0] {
-			case workflow.SectionState, workflow.SectionOutput, workflow.SectionNodes, "input":
+			case workflow.SectionState, workflow.SectionOutput, workflow.SectionNodes, "input", mergedSection:
 			case "result", "payload", "error", "run", "now", "active", "count", "branch":
 				continue
 			default: // item, index, or the name of a foreach
@@ -258,7 +293,7 @@ func (v *values) comesFromInput(ref []string, seen map[string]bool) bool {
 	switch ref[0] {
 	case "run", "now", "active", "count", "branch", "index":
 		return true
-	case "input", workflow.SectionState, workflow.SectionOutput:
+	case "input", workflow.SectionState, workflow.SectionOutput, mergedSection:
 	default:
 		return false
 	}

@@ -304,7 +304,7 @@ type Synchronization struct {
 // never by when they arrived, so that each run with the same results has the same merged value.
 type Merge struct {
 	Source   string // expression in the branch's scope; default its result
-	Target   string // path in the origin's scope; may append ("state.rounds[]")
+	Target   string // path in the origin's scope; may append ("state.rounds[]"); "": the value is the result for the next node alone
 	Strategy string // one of the strategies of package merge
 	As       MergeAs
 }

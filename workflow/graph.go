@@ -124,7 +124,7 @@ type GroupSpec struct {
 	Joins    []*GraphTransition // agreeing synchronizing transitions; may be empty
 	Sync     *Synchronization   // of the first of Joins, with the defaults filled in; nil without
 	To       NodeID             // where Joins lead
-	Target   value.Path         // of the merge, if Sync.Merge has a target
+	Target   value.Path         // of the merge; without segments if the value is written nowhere
 	MergedIn string             // the input field of To that is the whole merged value; "" without one
 	Errors   value.Path         // of the tolerated failures, if Sync.Errors is set
 }

@@ -36,11 +36,13 @@ func (b *builder) addGroups() {
 		}
 		// The paths were checked, and are kept apart into their segments.
 		if m := t.Synchronization.Merge; m != nil {
-			path, err := value.ParsePath(m.Target)
-			if err != nil {
-				b.keepError(err)
+			if m.Target != "" {
+				path, err := value.ParsePath(m.Target)
+				if err != nil {
+					b.keepError(err)
+				}
+				t.Joins.Target = path
 			}
-			t.Joins.Target = path
 			t.Joins.MergedIn = b.graph.Nodes[t.To].mergedField(m.Target)
 		}
 	}

@@ -143,7 +143,9 @@ func (c *checker) checkMerge(s site, t *Transition) {
 		if m.As == MergeAsBlob && !makesList(m.Strategy) {
 			c.reportProblem(s, field+"as", ProblemConflict, "a blob has a line for each element of a list, but %s makes none: use append or collect", m.Strategy)
 		}
-		if path, ok := c.parsePath(s, field+"target", m.Target); ok {
+		if m.Target == "" {
+			c.checkUntargeted(s, field+"target", t)
+		} else if path, ok := c.parsePath(s, field+"target", m.Target); ok {
 			paths = append(paths, path)
 		}
 	}
@@ -153,6 +155,21 @@ func (c *checker) checkMerge(s site, t *Transition) {
 	path, ok := c.parsePath(s, "synchronization.errors", y.Errors)
 	if ok && len(paths) > 0 && value.Overlaps(path, paths[0]) {
 		c.reportProblem(s, "synchronization.errors", ProblemOverlappingPaths, "it touches the same place as merge.target")
+	}
+}
+
+// checkUntargeted checks that the node behind a join can read a merged value that is written nowhere: it is the result
+// in that node's expressions, and nobody else ever sees it.
+func (c *checker) checkUntargeted(s site, field string, t *Transition) {
+	n := c.graph.nodeOf(t.To)
+	if n == nil {
+		return // it is told that there is no such node
+	}
+	switch kind := n.Kind(); {
+	case n.Join != JoinNone:
+		c.reportProblem(s, field, ProblemMissing, "node %q has a join of its own and does not see the merged value as result: name where to write it, such as state.total", string(n.ID))
+	case kind == KindGateway || kind == KindEnd:
+		c.reportProblem(s, field, ProblemMissing, "node %q is a node of kind %s and does not see the merged value as result: name where to write it, such as state.total", string(n.ID), kind)
 	}
 }
 

@@ -326,6 +326,10 @@ func (g *generator) fan(depth int) (in, out workflow.NodeID) {
 	in, out = g.leaf(), g.node(workflow.Node{})
 	group := "g" + string(in)
 	sync := g.sync(group)
+	if m := sync.Merge; m != nil && m.Target == "" { // the node behind the join alone sees the value
+		n := &g.def.Nodes[len(g.def.Nodes)-1]
+		n.Task, n.Input = "work", map[string]string{"got": "result"}
+	}
 	spawn := workflow.Transition{SiblingGroup: group, Open: g.one(5)}
 	if g.one(3) {
 		spawn.MaxConcurrency = g.upTo(2)
@@ -392,7 +396,7 @@ func (g *generator) sync(group string) *workflow.Synchronization {
 	}
 	if !g.one(4) {
 		s.Merge = &workflow.Merge{
-			Target:   of(g.r, "state.m", "state.all[]", "output.m", "state.x"),
+			Target:   of(g.r, "state.m", "state.all[]", "output.m", "state.x", ""),
 			Strategy: string(of(g.r, merge.All()...)),
 			As:       of(g.r, workflow.MergeAsValue, ""),
 		}
