@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
 )
 
 // Memory is the path of a database in memory, private to its connection.
@@ -234,3 +236,64 @@ func (c *Conn) Serialize() ([]byte, error) { return c.conn.Serialize() }
 // Deserialize makes data, which must be the bytes of a database file, the
 // database of a connection to [Memory].
 func (c *Conn) Deserialize(data []byte) error { return c.conn.Deserialize(data) }
+
+// memoryPragmas prepare a database that is built in memory. Nobody trusts it
+// before its bytes are synced.
+const memoryPragmas = `PRAGMA page_size=%d; %s PRAGMA journal_mode=MEMORY; PRAGMA synchronous=OFF; PRAGMA trusted_schema=OFF; PRAGMA application_id=%d; PRAGMA user_version=%d;`
+
+// OpenMemory opens an empty database in memory with a schema, and the page size,
+// application id and version of its file.
+func OpenMemory(schema string, page, id, version int) (*Conn, error) {
+	return openMemory("", schema, page, id, version)
+}
+
+func openMemory(pragma, schema string, page, id, version int) (*Conn, error) {
+	return Open(Memory, fmt.Sprintf(memoryPragmas, page, pragma, id, version)+schema)
+}
+
+// NewDatabase returns the bytes of an empty database. It has no map of its pages, by which SQLite could give free ones back: a read of
+// that map that fails would be told as damage.
+func NewDatabase(schema string, page, id, version int) ([]byte, error) {
+	c, err := openMemory("", schema, page, id, version)
+	if err != nil {
+		return nil, err
+	}
+	data, err := c.Serialize()
+	if closed := c.Close(); err == nil {
+		err = closed
+	}
+	return data, err
+}
+
+// errorCode returns the primary result code of err, 0 if SQLite did not report it.
+func errorCode(err error) int {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return 0
+	}
+	return e.Code() & 0xff
+}
+
+// IsFull reports whether the disk, or the database, is full.
+func IsFull(err error) bool {
+	var e *sqlite.Error
+	return errorCode(err) == lib.SQLITE_FULL || errors.As(err, &e) && e.Code() == lib.SQLITE_IOERR_SHMSIZE
+}
+
+// IsIO reports whether a result code, in decimal, is an I/O error.
+func IsIO(decimal string) bool {
+	c, err := strconv.Atoi(decimal)
+	return err == nil && c&0xff == lib.SQLITE_IOERR
+}
+
+// IsBusy reports whether somebody else holds the database.
+func IsBusy(err error) bool {
+	c := errorCode(err)
+	return c == lib.SQLITE_BUSY || c == lib.SQLITE_LOCKED
+}
+
+// IsDamaged reports whether the database is not one, or not in order.
+func IsDamaged(err error) bool {
+	c := errorCode(err)
+	return c == lib.SQLITE_CORRUPT || c == lib.SQLITE_NOTADB
+}

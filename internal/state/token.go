@@ -3,6 +3,8 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -312,4 +314,31 @@ type Branch struct {
 	Waiting int                // of these, tokens that wait at its group's join
 	Tokens  []workflow.TokenID // live tokens directly in it, sorted
 	Groups  []workflow.GroupID // groups that began in it and still gather or hold live tokens, sorted
+}
+
+// inLists reports whether a token is in the lists of all runs: it waits for
+// people or for an operator.
+func inLists(t *Token) bool {
+	return t != nil && (t.Status == workflow.WaitingForApproval || t.Status == workflow.WaitingForOperator)
+}
+
+// markListingDirty remembers a token whose place in the lists of all runs changes. The lists of approvals and dead
+// letters are kept outside the run, so that they are answered without loading every run. Only the state itself
+// collects: an overlay may never be committed.
+func (s *State) markListingDirty(old, t *Token) {
+	if s.base != nil || !inLists(old) && !inLists(t) {
+		return
+	}
+	if s.listings == nil {
+		s.listings = map[workflow.TokenID]bool{}
+	}
+	s.listings[t.ID] = true
+}
+
+// TakeListings returns the tokens that since the last call have begun or ceased
+// to wait for people or for an operator, or that changed meanwhile, sorted.
+func (s *State) TakeListings() []workflow.TokenID {
+	out := slices.Sorted(maps.Keys(s.listings))
+	s.listings = nil
+	return out
 }
