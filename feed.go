@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Feed publishes the events of runs, to a broker or to another receiver. Package pawlnats has one
+// A Feed publishes the events of runs, to a broker or to another receiver. Package natscluster has one
 // for NATS JetStream. See docs/feed.md.
 type Feed interface {
 	// Publish returns nil when its receiver has the message for good. After an error it is

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 )
 
-// A Backend is what the nodes share. Package pawlnats has one on NATS JetStream.
+// A Backend is what the nodes share. Package natscluster has one on NATS JetStream.
 type Backend struct {
 	// NewLog opens the log, and is called for each life of the engine.
 	NewLog func(ctx context.Context) (pawl.Log, error)

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-run/pawl"
 )
 
-// A Pool performs the tasks of one life of the engine by workers outside of it, as the pools of packages pawlnats and worker do.
+// A Pool performs the tasks of one life of the engine by workers outside of it, as the pools of packages natspool and worker do.
 type Pool interface {
 	pawl.Executor
 	// Attach says which engine gets the results. The node calls it once.

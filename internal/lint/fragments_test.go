@@ -27,7 +27,7 @@ var mayImport = []string{"testing", module + "/pawltest"}
 var mayUse = []string{
 	"context", "crypto/tls", "crypto/x509", "encoding/json", "errors", "fmt", "log", "net/http", "os", "time",
 	module, module + "/aesgcm", module + "/api", module + "/blob", module + "/store/folderlog", module + "/handler", module + "/inspector", module + "/worker", module + "/workflow",
-	module + "/cluster", module + "/store", module + "/nats", "github.com/nats-io/nats.go",
+	module + "/cluster", module + "/store", module + "/nats/natscluster", module + "/nats/natslog", module + "/nats/natspool", "github.com/nats-io/nats.go",
 }
 
 // goBlock finds a block of Go on a page.

@@ -14,7 +14,7 @@ import (
 )
 
 // A Completion is what a worker says that a task came to.
-// Both protocols send it: package worker as the body of /v1/complete, pawlnats inside its "done"
+// Both protocols send it: package worker as the body of /v1/complete, natspool inside its "done"
 // request, each with the id of the worker beside it. Key is the only field that decides which attempt
 // it is; Run and Node are copies for a reader, and the HTTP pool refuses those that do not fit the
 // key. Status says which of the other fields count:
@@ -121,7 +121,7 @@ func encodeMetadata(metadata map[string]any) ([]byte, error) {
 // SetFailure makes a completion that of an error.
 //
 // It also turns a completion that was refused into a failure: package worker calls it when the pool
-// answers that a result is too large or not valid, pawlnats also when it does not fit into a message.
+// answers that a result is too large or not valid, natspool also when it does not fit into a message.
 // Everything of a success is cleared, since ReadResult reads a message with Error only if its status
 // is "failed". A snooze, wherever it stands in the chain of the error, is no failure and has no error.
 func (m *Completion) SetFailure(cause error) {

@@ -53,7 +53,7 @@ const goodbyeTime = 5 * time.Second
 // Once is Task.Once in another process than the engine. Errors: that of f, those of the caller,
 // pawl.ErrInvalid.
 //
-// Client.Once and the Once of a task of pawlnats are this, each with its own way to send a message.
+// Client.Once and the Once of a task of natspool are this, each with its own way to send a message.
 // Under one key one effect is made at a time: the pool holds a turn open in a goroutine (see Turns) as
 // long as the worker holds the task, and this function makes the effect while it has that turn. If the
 // effect fails, or f panics, the turn is given up by a last message, so that whoever waits under the

@@ -19,7 +19,7 @@ import (
 //
 // The task says to the function when it is called, in BeganAt: what has waited in a pool begins now.
 //
-// The pool of package worker calls it for its workers in the process, Client.Run and pawlnats for
+// The pool of package worker calls it for its workers in the process, Client.Run and natspool for
 // those elsewhere. done is called exactly once, on the goroutine of the function, even if that
 // goroutine ends by runtime.Goexit (as t.FailNow of a test does): err begins as that failure, and is
 // overwritten only when the function returns. The results are made plain inside of the same recover,

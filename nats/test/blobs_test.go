@@ -20,13 +20,13 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/store"
 )
 
-func openBlobs(t testing.TB, conn *nats.Conn) *pawlnats.Blobs {
+func openBlobs(t testing.TB, conn *nats.Conn) *natslog.Blobs {
 	t.Helper()
-	b, err := pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{})
+	b, err := natslog.OpenBlobs(t.Context(), conn, natslog.BlobsOptions{})
 	require.NoError(t, err)
 	return b
 }
@@ -216,11 +216,11 @@ func TestBlobsThatCannotBe(t *testing.T) {
 	require.NoError(t, err)
 	_, err = js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: "brief", TTL: time.Hour})
 	require.NoError(t, err)
-	for _, o := range []pawlnats.BlobsOptions{{Bucket: "a.b"}, {Replicas: 6}, {MaxBytes: -1}, {Bucket: "brief"}} {
-		_, err := pawlnats.OpenBlobs(t.Context(), conn, o)
+	for _, o := range []natslog.BlobsOptions{{Bucket: "a.b"}, {Replicas: 6}, {MaxBytes: -1}, {Bucket: "brief"}} {
+		_, err := natslog.OpenBlobs(t.Context(), conn, o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 	}
-	_, err = pawlnats.OpenBlobs(t.Context(), nil, pawlnats.BlobsOptions{})
+	_, err = natslog.OpenBlobs(t.Context(), nil, natslog.BlobsOptions{})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
@@ -232,7 +232,7 @@ func TestBucketsThatAreMadeAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for _, conn := range conns {
 			all.Go(func() {
-				b, err := pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Bucket: fmt.Sprint("bucket-", i)})
+				b, err := natslog.OpenBlobs(t.Context(), conn, natslog.BlobsOptions{Bucket: fmt.Sprint("bucket-", i)})
 				if err == nil {
 					_, _, err = b.Put(t.Context(), strings.NewReader("content"))
 				}

@@ -9,14 +9,14 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
 )
 
 // A cell changes only for who knows what it is.
 func TestCell(t *testing.T) {
 	s := startServer(t)
-	open := func() *pawlnats.Cell {
-		c, err := pawlnats.OpenCell(t.Context(), connect(t, s.ClientURL()), pawlnats.CellOptions{Bucket: "b", Key: "k"})
+	open := func() *natscluster.Cell {
+		c, err := natscluster.OpenCell(t.Context(), connect(t, s.ClientURL()), natscluster.CellOptions{Bucket: "b", Key: "k"})
 		require.NoError(t, err)
 		return c
 	}
@@ -41,10 +41,10 @@ func TestCell(t *testing.T) {
 	value, err = a.Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, second, value.Revision)
-	for _, o := range []pawlnats.CellOptions{{Key: "k"}, {Bucket: "b"}, {Bucket: "b", Key: "k", Replicas: 9}} {
-		_, err = pawlnats.OpenCell(t.Context(), connect(t, s.ClientURL()), o)
+	for _, o := range []natscluster.CellOptions{{Key: "k"}, {Bucket: "b"}, {Bucket: "b", Key: "k", Replicas: 9}} {
+		_, err = natscluster.OpenCell(t.Context(), connect(t, s.ClientURL()), o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 	}
-	_, err = pawlnats.OpenCluster(t.Context(), connect(t, s.ClientURL()), pawlnats.ClusterOptions{Name: strings.Repeat("x", 30)})
+	_, err = natscluster.Open(t.Context(), connect(t, s.ClientURL()), natscluster.Options{Name: strings.Repeat("x", 30)})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }

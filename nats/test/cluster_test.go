@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natslog"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -140,28 +141,28 @@ func (c *cluster) system(t *testing.T) *nats.Conn {
 func TestServersThatAreChecked(t *testing.T) {
 	c := startCluster(t, 1)
 	system := c.system(t)
-	err := pawlnats.CheckServers(t.Context(), system)
-	require.ErrorIs(t, err, pawlnats.ErrUnsafeServers)
+	err := natslog.CheckServers(t.Context(), system)
+	require.ErrorIs(t, err, natslog.ErrUnsafeServers)
 	require.EqualError(t, err, "the NATS servers may lose what they have acknowledged: n1 does not sync what it acknowledges: "+
 		"set sync_interval: always in the block jetstream of its configuration")
 	command, at := buildCommand(t), strings.ReplaceAll(c.url(), "nats://", "nats://system:system@")
 	require.Contains(t, command.run(1, "doctor", "-s", at), "n1 does not sync what it acknowledges")
 	c.members[1].Lazy = false
 	c.restart(t, 1)
-	require.Eventually(t, func() bool { return pawlnats.CheckServers(t.Context(), system) == nil }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return natslog.CheckServers(t.Context(), system) == nil }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, "all servers keep what they acknowledge\n", command.run(0, "doctor", "-s", at))
 	kill(t, c.processes[2])
 	require.Eventually(t, func() bool { // the connection may have been with that server
-		err := pawlnats.CheckServers(t.Context(), system)
+		err := natslog.CheckServers(t.Context(), system)
 		return err != nil && strings.Contains(err.Error(), "1 of 3 servers of the cluster do not answer")
 	}, time.Minute, 10*time.Millisecond)
 	c.processes[2] = c.startMember(t, 2)
 
-	require.ErrorContains(t, pawlnats.CheckServers(t.Context(), connect(t, c.url())), "it takes a connection of the system account")
-	require.ErrorIs(t, pawlnats.CheckServers(t.Context(), nil), pawl.ErrInvalid)
+	require.ErrorContains(t, natslog.CheckServers(t.Context(), connect(t, c.url())), "it takes a connection of the system account")
+	require.ErrorIs(t, natslog.CheckServers(t.Context(), nil), pawl.ErrInvalid)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, pawlnats.CheckServers(ctx, system), context.Canceled)
+	require.ErrorIs(t, natslog.CheckServers(ctx, system), context.Canceled)
 }
 
 // The log keeps its promises on three servers that are killed one after the other.
@@ -179,10 +180,10 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 	const n = 300
 	c := startCluster(t)
 	conn := connect(t, c.url())
-	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{Replicas: 3})
-	log, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Replicas: 3})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{Replicas: 3})
+	log, err := natslog.Open(t.Context(), conn, natslog.Options{Replicas: 3})
 	require.NoError(t, err)
-	bases, err := pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Replicas: 3})
+	bases, err := natslog.OpenBlobs(t.Context(), conn, natslog.BlobsOptions{Replicas: 3})
 	require.NoError(t, err)
 	var kept atomic.Pointer[pawl.FollowReport]
 	followed := make(chan error, 1)
@@ -192,7 +193,7 @@ func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
 		})
 	}()
 	begun := make(chan bool, n)
-	defer work(t, &pawlnats.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+	defer work(t, &natspool.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		begun <- true
 		return number(ctx, task)
 	}})()

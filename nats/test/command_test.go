@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
 )
 
 // A builtCommand is the command pawl-nats.
@@ -47,7 +47,7 @@ func TestCommandRecovers(t *testing.T) {
 	s := startServer(t)
 	conn := connect(t, s.ClientURL())
 	dir := filepath.Join(t.TempDir(), "data")
-	backend, err := pawlnats.OpenCluster(t.Context(), conn, pawlnats.ClusterOptions{Name: "orders"})
+	backend, err := natscluster.Open(t.Context(), conn, natscluster.Options{Name: "orders"})
 	require.NoError(t, err)
 	open := func() (*pawl.Engine, error) {
 		log, err := backend.NewLog(t.Context())

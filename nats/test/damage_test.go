@@ -23,7 +23,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/workflow"
 
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natslog"
 )
 
 // A bit flips in what a server has of the log, or of the bases, while it is down: the directory, and one that is made of them, is
@@ -135,13 +135,13 @@ func withServer(t *testing.T, files string, f func(pawl.Options) error) error {
 	}
 	conn := connect(t, natsURL(port))
 	defer conn.Close()
-	log, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{})
+	log, err := natslog.Open(t.Context(), conn, natslog.Options{})
 	if err != nil {
 		return err
 	}
 	o := pawl.Options{Executor: pawl.Handlers{"work": number}, Durability: pawl.ProcessCrash, Remote: pawl.RemoteOptions{Log: log}}
 	for name, to := range map[string]*blob.Store{"bases": &o.Remote.Bases, "blobs": &o.Blobs} {
-		if *to, err = pawlnats.OpenBlobs(t.Context(), conn, pawlnats.BlobsOptions{Bucket: name}); err != nil {
+		if *to, err = natslog.OpenBlobs(t.Context(), conn, natslog.BlobsOptions{Bucket: name}); err != nil {
 			return err
 		}
 	}

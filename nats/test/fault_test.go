@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -81,7 +81,7 @@ func TestServersAndWorkersThatAreKilled(t *testing.T) {
 	server := startServer()
 	defer func() { kill(t, server) }()
 	conn := connect(t, url)
-	h := openEngine(t, conn, dir, pawlnats.Options{})
+	h := openEngine(t, conn, dir, natspool.Options{})
 	defer func() { h.stop() }()
 	crew := make([]*exec.Cmd, workers)
 	for i := range crew {
@@ -108,7 +108,7 @@ func TestServersAndWorkersThatAreKilled(t *testing.T) {
 			server = startServer()
 		case 2:
 			h.stop()
-			h = openEngine(t, conn, dir, pawlnats.Options{})
+			h = openEngine(t, conn, dir, natspool.Options{})
 		}
 	}
 	requireResults(t, h.engine, n)
@@ -119,14 +119,14 @@ func TestServersAndWorkersThatAreKilled(t *testing.T) {
 func TestALeaseThatRunsOut(t *testing.T) {
 	url := startServer(t).ClientURL()
 	conn := connect(t, url)
-	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
 	defer h.stop()
 	cut, err := nats.Connect(url)
 	require.NoError(t, err)
 	begun, finish := make(chan bool, 1), make(chan bool)
 	var group sync.WaitGroup
 	group.Go(func() {
-		err := (&pawlnats.Worker{Conn: cut}).Run(t.Context(), pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+		err := (&natspool.Worker{Conn: cut}).Run(t.Context(), pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
 			begun <- true
 			<-finish
 			return "late", nil
@@ -139,7 +139,7 @@ func TestALeaseThatRunsOut(t *testing.T) {
 	<-begun
 	cut.Close()
 	var calls atomic.Int64
-	defer work(t, &pawlnats.Worker{Conn: conn}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+	defer work(t, &natspool.Worker{Conn: conn}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
 		calls.Add(1)
 		return "in time", nil
 	}})()

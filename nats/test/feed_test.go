@@ -17,14 +17,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // openFed opens an engine in dir whose events go into a stream. It performs its tasks itself.
-func openFed(t testing.TB, conn *nats.Conn, dir string, o pawlnats.FeedOptions) (*pawl.Engine, *pawlnats.Feed) {
+func openFed(t testing.TB, conn *nats.Conn, dir string, o natscluster.FeedOptions) (*pawl.Engine, *natscluster.Feed) {
 	t.Helper()
-	feed, err := pawlnats.OpenFeed(t.Context(), conn, o)
+	feed, err := natscluster.OpenFeed(t.Context(), conn, o)
 	require.NoError(t, err)
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{Durability: pawl.ProcessCrash, Feed: pawl.FeedOptions{To: feed}, Executor: pawl.Handlers{
 		"work": func(_ context.Context, task pawl.Task) (any, error) {
@@ -54,7 +54,7 @@ func awaitFeed(t testing.TB, e *pawl.Engine) {
 }
 
 // readFeed returns the messages of a stream, in their order.
-func readFeed(t testing.TB, conn *nats.Conn, feed *pawlnats.Feed) (out []pawl.FeedMessage, raw []jetstream.Msg) {
+func readFeed(t testing.TB, conn *nats.Conn, feed *natscluster.Feed) (out []pawl.FeedMessage, raw []jetstream.Msg) {
 	t.Helper()
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func requireFed(t testing.TB, e *pawl.Engine, all []pawl.FeedMessage, ids ...wor
 // Every event of a run is in the stream, once, under its subject, and what is published again is dropped.
 func TestFeed(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	e, feed := openFed(t, conn, t.TempDir(), pawlnats.FeedOptions{Name: "orders"})
+	e, feed := openFed(t, conn, t.TempDir(), natscluster.FeedOptions{Name: "orders"})
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
 	var ids []workflow.RunID
 	for i := range 20 {
@@ -134,7 +134,7 @@ func TestFeed(t *testing.T) {
 	require.NoError(t, feed.Publish(t.Context(), large))
 	all, raw = readFeed(t, conn, feed)
 	require.Nil(t, all[len(all)-1].Event.Data)
-	require.Equal(t, "data", raw[len(raw)-1].Headers().Get(pawlnats.HeaderTruncated))
+	require.Equal(t, "data", raw[len(raw)-1].Headers().Get(natscluster.HeaderTruncated))
 }
 
 // The server is killed with SIGKILL and comes back, and the engine is closed and opened, while runs are under way: each
@@ -146,7 +146,7 @@ func TestFeedOfAServerThatIsKilled(t *testing.T) {
 	server := startServer()
 	defer func() { kill(t, server) }()
 	conn := connect(t, "nats://127.0.0.1:"+strconv.Itoa(port))
-	e, feed := openFed(t, conn, dir, pawlnats.FeedOptions{})
+	e, feed := openFed(t, conn, dir, natscluster.FeedOptions{})
 	defer func() { require.NoError(t, e.Close(context.Background())) }()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -165,7 +165,7 @@ func TestFeedOfAServerThatIsKilled(t *testing.T) {
 		}
 		server = startServer()
 		if round%2 == 1 {
-			e, feed = openFed(t, conn, dir, pawlnats.FeedOptions{})
+			e, feed = openFed(t, conn, dir, natscluster.FeedOptions{})
 		}
 	}
 	for _, id := range ids {
@@ -179,10 +179,10 @@ func TestFeedOfAServerThatIsKilled(t *testing.T) {
 
 func TestFeedOptions(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	for _, o := range []pawlnats.FeedOptions{{Name: "a.b"}, {Replicas: 9}, {Replicas: -1}, {MaxAge: -1}, {MaxBytes: -1}, {Window: -1}} {
-		_, err := pawlnats.OpenFeed(t.Context(), conn, o)
+	for _, o := range []natscluster.FeedOptions{{Name: "a.b"}, {Replicas: 9}, {Replicas: -1}, {MaxAge: -1}, {MaxBytes: -1}, {Window: -1}} {
+		_, err := natscluster.OpenFeed(t.Context(), conn, o)
 		require.ErrorIs(t, err, pawl.ErrInvalid, "%+v", o)
 	}
-	_, err := pawlnats.OpenFeed(t.Context(), nil, pawlnats.FeedOptions{})
+	_, err := natscluster.OpenFeed(t.Context(), nil, natscluster.FeedOptions{})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -119,7 +119,7 @@ func TestABufferThatIsUsedAgain(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
-	l, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: "buffer", MaxBytes: 2_000_000})
+	l, err := natslog.Open(t.Context(), conn, natslog.Options{Name: "buffer", MaxBytes: 2_000_000})
 	require.NoError(t, err)
 	p := takeLog(t, l, "open")
 	entry := bytes.Repeat([]byte("a"), 2_500_000)
@@ -183,7 +183,7 @@ func TestReadersOfALogThatIsDropped(t *testing.T) {
 // loss. When they are back what was in doubt is there once. Leaders that step down harm nobody.
 func TestALogAtAClusterWithoutAMajority(t *testing.T) {
 	c := startCluster(t)
-	l, err := pawlnats.OpenLog(t.Context(), connect(t, c.url()), pawlnats.LogOptions{Name: "minority", Replicas: 3})
+	l, err := natslog.Open(t.Context(), connect(t, c.url()), natslog.Options{Name: "minority", Replicas: 3})
 	require.NoError(t, err)
 	takeLog(t, l, "open")
 	js, err := jetstream.New(connect(t, c.url()))
@@ -231,7 +231,7 @@ func TestALogAtAClusterWithoutAMajority(t *testing.T) {
 // A reader whose request is swallowed between the servers notices it soon, and goes on.
 func TestReadersOfALogThatHearNothing(t *testing.T) {
 	c := startRelayedCluster(t)
-	l, err := pawlnats.OpenLog(t.Context(), connect(t, natsURL(c.members[0].Ports[0])), pawlnats.LogOptions{Name: "silent", Replicas: 3})
+	l, err := natslog.Open(t.Context(), connect(t, natsURL(c.members[0].Ports[0])), natslog.Options{Name: "silent", Replicas: 3})
 	require.NoError(t, err)
 	const entries = 600 // a reader asks for 500, and for more when it has half of them
 	takeLog(t, l, "open")

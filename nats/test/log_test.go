@@ -18,15 +18,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-func openLog(t testing.TB, conn *nats.Conn, name string) *pawlnats.Log {
+func openLog(t testing.TB, conn *nats.Conn, name string) *natslog.Log {
 	t.Helper()
-	l, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: name})
+	l, err := natslog.Open(t.Context(), conn, natslog.Options{Name: name})
 	require.NoError(t, err)
 	return l
 }
@@ -180,13 +180,13 @@ func TestDamageOfALogInAStream(t *testing.T) {
 	require.Equal(t, []string{"1 anew"}, got)
 }
 
-// Nobody can delete single entries of a log that pawlnats has made, a full one loses none, and a stream
+// Nobody can delete single entries of a log that natslog has made, a full one loses none, and a stream
 // that would lose some is refused.
 func TestStreamsThatKeepEverything(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
-	l, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: "small", MaxBytes: 10_000})
+	l, err := natslog.Open(t.Context(), conn, natslog.Options{Name: "small", MaxBytes: 10_000})
 	require.NoError(t, err)
 	first := takeLog(t, l, "open")
 	s, err := js.Stream(t.Context(), "PAWLLOG_small")
@@ -226,14 +226,14 @@ func TestStreamsThatKeepEverything(t *testing.T) {
 		}
 		_, err := js.CreateStream(t.Context(), c)
 		require.NoError(t, err)
-		_, err = pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: name})
+		_, err = natslog.Open(t.Context(), conn, natslog.Options{Name: name})
 		require.ErrorIs(t, err, pawl.ErrInvalid, name)
 	}
-	for _, o := range []pawlnats.LogOptions{{Name: "a.b"}, {Replicas: 6}, {MaxBytes: -1}} {
-		_, err := pawlnats.OpenLog(t.Context(), conn, o)
+	for _, o := range []natslog.Options{{Name: "a.b"}, {Replicas: 6}, {MaxBytes: -1}} {
+		_, err := natslog.Open(t.Context(), conn, o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 	}
-	_, err = pawlnats.OpenLog(t.Context(), nil, pawlnats.LogOptions{})
+	_, err = natslog.Open(t.Context(), nil, natslog.Options{})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
@@ -256,8 +256,8 @@ func TestWritersAtAServerThatIsKilled(t *testing.T) {
 func contendForLog(t *testing.T, url string, replicas, each int, perFailure int64, fail func()) {
 	const writers = 3
 	ctx := t.Context()
-	open := func() *pawlnats.Log {
-		l, err := pawlnats.OpenLog(ctx, connect(t, url), pawlnats.LogOptions{Name: "contended", Replicas: replicas})
+	open := func() *natslog.Log {
+		l, err := natslog.Open(ctx, connect(t, url), natslog.Options{Name: "contended", Replicas: replicas})
 		require.NoError(t, err)
 		return l
 	}
@@ -321,7 +321,7 @@ func contendForLog(t *testing.T, url string, replicas, each int, perFailure int6
 	require.Eventually(t, func() bool { // as long as the servers look for a leader, nobody can read
 		clear(got)
 		clear(seen)
-		l, err := pawlnats.OpenLog(ctx, reader, pawlnats.LogOptions{Name: "contended", Replicas: replicas})
+		l, err := natslog.Open(ctx, reader, natslog.Options{Name: "contended", Replicas: replicas})
 		if err != nil {
 			return false
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -77,7 +77,7 @@ func workAsProcess(url string) int {
 	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true), nats.ReconnectWait(50*time.Millisecond))
 	if err == nil {
 		fmt.Println("ready")
-		err = (&pawlnats.Worker{Conn: conn, Capacity: 4}).Run(context.Background(), pawl.Handlers{"work": func(_ context.Context, t pawl.Task) (any, error) {
+		err = (&natspool.Worker{Conn: conn, Capacity: 4}).Run(context.Background(), pawl.Handlers{"work": func(_ context.Context, t pawl.Task) (any, error) {
 			<-time.After(5 * time.Millisecond)
 			return t.Input.(map[string]any)["n"], nil
 		}})
@@ -110,13 +110,13 @@ type opened struct {
 }
 
 // openEngine opens an engine over NATS. stop closes both.
-func openEngine(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Options) *opened {
+func openEngine(t testing.TB, conn *nats.Conn, dir string, o natspool.Options) *opened {
 	t.Helper()
 	return openEngineWith(t, conn, dir, o, nil)
 }
 
 // openEngineWith is openEngine, with a store of blobs.
-func openEngineWith(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Options, blobs blob.Store) *opened {
+func openEngineWith(t testing.TB, conn *nats.Conn, dir string, o natspool.Options, blobs blob.Store) *opened {
 	t.Helper()
 	if o.Lease == 0 {
 		o.Lease = lease
@@ -124,7 +124,7 @@ func openEngineWith(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Option
 	if o.Republish == 0 {
 		o.Republish = time.Second
 	}
-	pool, err := pawlnats.New(t.Context(), conn, o)
+	pool, err := natspool.New(t.Context(), conn, o)
 	require.NoError(t, err)
 	engine, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pool, Durability: pawl.ProcessCrash, Blobs: blobs})
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func openEngineWith(t testing.TB, conn *nats.Conn, dir string, o pawlnats.Option
 }
 
 // work runs a worker in this process until the test ends, or the function that it returns is called.
-func work(t testing.TB, w *pawlnats.Worker, h pawl.Handlers) (stop func()) {
+func work(t testing.TB, w *natspool.Worker, h pawl.Handlers) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -16,7 +16,8 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -47,7 +48,7 @@ func TestPoolsOfNodes(t *testing.T) {
 				x.open(name)
 			}
 			startWorker := func() (stop func()) {
-				return work(t, &pawlnats.Worker{Conn: connect(t, server), Capacity: 8}, pawl.Handlers{"work": number})
+				return work(t, &natspool.Worker{Conn: connect(t, server), Capacity: 8}, pawl.Handlers{"work": number})
 			}
 			defer startWorker()()
 			defer startWorker()()
@@ -100,11 +101,11 @@ func (x *pooledTrial) listen(conn *nats.Conn) {
 // open opens a node.
 func (x *pooledTrial) open(name string) {
 	conn := connect(x.t, x.links[name].url())
-	backend, err := pawlnats.OpenCluster(x.t.Context(), conn, pawlnats.ClusterOptions{})
+	backend, err := natscluster.Open(x.t.Context(), conn, natscluster.Options{})
 	require.NoError(x.t, err)
 	o := pawlcluster.Options{Node: name, Term: 2 * time.Second, Engine: pawl.Options{Durability: pawl.ProcessCrash, Logger: slog.New(slog.DiscardHandler)}}
-	newPool := func(ctx context.Context) (*pawlnats.Pool, error) {
-		return pawlnats.New(ctx, conn, pawlnats.Options{Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	newPool := func(ctx context.Context) (*natspool.Pool, error) {
+		return natspool.New(ctx, conn, natspool.Options{Lease: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	}
 	if x.inPool {
 		o.Pool = func(ctx context.Context) (pawlcluster.Pool, error) { return newPool(ctx) }

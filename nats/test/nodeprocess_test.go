@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -29,7 +29,7 @@ type nodeOrder struct {
 
 // openNode opens a node of a cluster whose tasks of type work are performed by work.
 func openNode(conn *nats.Conn, o nodeOrder, work func(context.Context, pawl.Task) (any, error), report func(pawlcluster.Status)) (*pawlcluster.Node, error) {
-	b, err := pawlnats.OpenCluster(context.Background(), conn, pawlnats.ClusterOptions{Replicas: 3})
+	b, err := natscluster.Open(context.Background(), conn, natscluster.Options{Replicas: 3})
 	if err != nil {
 		return nil, err
 	}

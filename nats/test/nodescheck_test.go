@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -107,7 +107,7 @@ func checkWriters(t *testing.T, conn *nats.Conn) {
 
 // checkCopies checks that the directories of all nodes, and what is restored from the servers, become the same.
 func (x *nodesTrial) checkCopies(conn *nats.Conn) {
-	b, err := pawlnats.OpenCluster(x.t.Context(), conn, pawlnats.ClusterOptions{Replicas: 3})
+	b, err := natscluster.Open(x.t.Context(), conn, natscluster.Options{Replicas: 3})
 	require.NoError(x.t, err)
 	newLog := func() pawl.Log {
 		log, err := b.NewLog(x.t.Context())

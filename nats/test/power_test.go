@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/testing/harness/power"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/store"
 )
@@ -80,7 +80,7 @@ func appendEntries(t *testing.T, url string, replicas, n int, r *rand.Rand, serv
 	t.Helper()
 	conn := connect(t, url)
 	defer conn.Close()
-	l, err := pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: "power", Replicas: replicas})
+	l, err := natslog.Open(t.Context(), conn, natslog.Options{Name: "power", Replicas: replicas})
 	require.NoError(t, err)
 	note := func(p store.Position, text string) {
 		e := ackedEntry{seq: p.Seq, text: text}
@@ -111,9 +111,9 @@ func readWhole(t *testing.T, url string, replicas int) (got map[uint64]string, f
 	t.Helper()
 	conn := connect(t, url)
 	defer conn.Close()
-	var l *pawlnats.Log
+	var l *natslog.Log
 	require.Eventually(t, func() bool {
-		l, failed = pawlnats.OpenLog(t.Context(), conn, pawlnats.LogOptions{Name: "power", Replicas: replicas})
+		l, failed = natslog.Open(t.Context(), conn, natslog.Options{Name: "power", Replicas: replicas})
 		return failed == nil
 	}, time.Minute, 100*time.Millisecond)
 	require.Eventually(t, func() bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -96,7 +96,7 @@ func TestABoundThatComesAndGoes(t *testing.T) {
 		return names
 	}
 	var ids []string
-	for life, o := range []pawlnats.Options{{}, {Types: map[string]int{"work": 1}}, {}} {
+	for life, o := range []natspool.Options{{}, {Types: map[string]int{"work": 1}}, {}} {
 		h := openEngine(t, conn, dir, o)
 		for _, priority := range []int{5, 0, 1} {
 			ids = append(ids, fmt.Sprintf("r%d%d", life, priority))
@@ -110,7 +110,7 @@ func TestABoundThatComesAndGoes(t *testing.T) {
 		if o.Types != nil || life == 2 {
 			var mu sync.Mutex
 			now, most := 0, 0
-			stop := work(t, &pawlnats.Worker{Conn: conn, Capacity: 3}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+			stop := work(t, &natspool.Worker{Conn: conn, Capacity: 3}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
 				mu.Lock()
 				now++
 				most = max(most, now)

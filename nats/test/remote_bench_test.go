@@ -13,7 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -33,7 +33,7 @@ func BenchmarkRemote(b *testing.B) {
 				"tell": func(context.Context, pawl.Task) (any, error) { begun <- time.Now(); return nil, nil },
 			}}
 			if replicas > 0 {
-				backend, err := pawlnats.OpenCluster(b.Context(), connect(b, startCluster(b).url()), pawlnats.ClusterOptions{Replicas: replicas})
+				backend, err := natscluster.Open(b.Context(), connect(b, startCluster(b).url()), natscluster.Options{Replicas: replicas})
 				require.NoError(b, err)
 				log, err := backend.NewLog(b.Context())
 				require.NoError(b, err)
@@ -62,7 +62,7 @@ func BenchmarkRemote(b *testing.B) {
 // BenchmarkHandOver tells how long it takes from the Close of a node until the other one, which stands by, has the engine open: three synced
 // servers and both nodes on this machine.
 func BenchmarkHandOver(b *testing.B) {
-	backend, err := pawlnats.OpenCluster(b.Context(), connect(b, startCluster(b).url()), pawlnats.ClusterOptions{Replicas: 3})
+	backend, err := natscluster.Open(b.Context(), connect(b, startCluster(b).url()), natscluster.Options{Replicas: 3})
 	require.NoError(b, err)
 	dir, opened := b.TempDir(), make(chan *pawl.Engine, 1)
 	open := func(name string, standsBy chan bool) *pawlcluster.Node {

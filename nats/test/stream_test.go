@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -48,7 +48,7 @@ func TestTheRefusalOfASecondMessage(t *testing.T) {
 // frees its place.
 func TestTheBoundOfAType(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{Lease: time.Minute, Types: map[string]int{"work": 2}})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{Lease: time.Minute, Types: map[string]int{"work": 2}})
 	defer h.stop()
 	var now, most atomic.Int64
 	var begun = make(chan bool, 10)
@@ -65,8 +65,8 @@ func TestTheBoundOfAType(t *testing.T) {
 		<-time.After(2 * time.Millisecond)
 		return task.Input.(map[string]any)["n"], nil
 	}}
-	defer work(t, &pawlnats.Worker{Conn: conn, Capacity: 4}, handlers)()
-	defer work(t, &pawlnats.Worker{Conn: conn, Capacity: 4}, handlers)()
+	defer work(t, &natspool.Worker{Conn: conn, Capacity: 4}, handlers)()
+	defer work(t, &natspool.Worker{Conn: conn, Capacity: 4}, handlers)()
 	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "c", Definition: define(t, fanOut)}, items(5)))
 	<-begun
 	<-begun
@@ -79,7 +79,7 @@ func TestTheBoundOfAType(t *testing.T) {
 // Tasks that are out are published again when the stream was lost, and tasks that are done are not.
 func TestALostStream(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
 	defer h.stop()
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestALostStream(t *testing.T) {
 	require.Eventually(t, func() bool { return queued() == 20 }, 10*time.Second, 10*time.Millisecond)
 	require.NoError(t, js.DeleteStream(t.Context(), "PAWL_tasks"))
 	require.Eventually(t, func() bool { return queued() == 20 }, 20*time.Second, 10*time.Millisecond)
-	defer work(t, &pawlnats.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": number})()
+	defer work(t, &natspool.Worker{Conn: conn, Capacity: 4}, pawl.Handlers{"work": number})()
 	requireResults(t, h.engine, 20)
 	require.Eventually(t, func() bool { return queued() == 0 }, 10*time.Second, 10*time.Millisecond)
 }
@@ -102,10 +102,10 @@ func TestALostStream(t *testing.T) {
 // A task or a result that no message can carry fails its task, and says so.
 func TestWhatIsTooLargeForAMessage(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
 	defer h.stop()
 	large := string(make([]byte, conn.MaxPayload()))
-	defer work(t, &pawlnats.Worker{Conn: conn}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return large, nil }})()
+	defer work(t, &natspool.Worker{Conn: conn}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return large, nil }})()
 	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "result", Definition: define(t, single)}, nil)
 	require.NoError(t, err)
 	require.Equal(t, workflow.CodeResultTooLarge, out.Failure.Code)
@@ -114,11 +114,11 @@ func TestWhatIsTooLargeForAMessage(t *testing.T) {
 // Options that cannot be are refused.
 func TestOptionsThatCannotBe(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	for _, o := range []pawlnats.Options{
+	for _, o := range []natspool.Options{
 		{Name: "a.b"}, {Lease: time.Millisecond}, {Replicas: 6}, {Republish: -1}, {Types: map[string]int{"work": 0}},
 	} {
-		_, err := pawlnats.New(t.Context(), conn, o)
+		_, err := natspool.New(t.Context(), conn, o)
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 	}
-	require.ErrorIs(t, (&pawlnats.Worker{}).Run(t.Context(), nil), pawl.ErrInvalid)
+	require.ErrorIs(t, (&natspool.Worker{}).Run(t.Context(), nil), pawl.ErrInvalid)
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -80,9 +80,9 @@ func TestBlobsOfTasks(t *testing.T) {
 // A worker without a store of blobs says so.
 func TestAWorkerWithoutBlobs(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
-	h := openEngine(t, conn, t.TempDir(), pawlnats.Options{})
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
 	defer h.stop()
-	defer work(t, &pawlnats.Worker{Conn: conn}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
+	defer work(t, &natspool.Worker{Conn: conn}, pawl.Handlers{"work": func(ctx context.Context, task pawl.Task) (any, error) {
 		_, put := task.Put(ctx, strings.NewReader("x"), "")
 		_, opened := task.Open(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
 		return []string{put.Error(), opened.Error()}, nil
@@ -91,6 +91,6 @@ func TestAWorkerWithoutBlobs(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, out.Err())
 	for _, text := range out.Output["a"].([]any) {
-		require.Contains(t, text, "pawlnats.Worker.Blobs is nil")
+		require.Contains(t, text, "natspool.Worker.Blobs is nil")
 	}
 }

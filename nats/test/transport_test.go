@@ -14,7 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/worker"
 )
 
@@ -28,14 +28,14 @@ type transport interface {
 	run(ctx context.Context, id string, capacity int, h pawl.Handlers) error
 }
 
-// overNATS is package pawlnats.
+// overNATS is package natspool.
 type overNATS struct {
 	conn  *nats.Conn
 	blobs blob.Store
 }
 
 func (o *overNATS) open(t *testing.T, dir string) (*pawl.Engine, func()) {
-	h := openEngineWith(t, o.conn, dir, pawlnats.Options{}, o.blobs)
+	h := openEngineWith(t, o.conn, dir, natspool.Options{}, o.blobs)
 	return h.engine, h.stop
 }
 
@@ -48,7 +48,7 @@ func (o *overNATS) queued(t *testing.T) int {
 }
 
 func (o *overNATS) run(ctx context.Context, id string, capacity int, h pawl.Handlers) error {
-	return (&pawlnats.Worker{Conn: o.conn, ID: id, Capacity: capacity, Blobs: o.blobs}).Run(ctx, h)
+	return (&natspool.Worker{Conn: o.conn, ID: id, Capacity: capacity, Blobs: o.blobs}).Run(ctx, h)
 }
 
 // overHTTP is package worker. Its server outlives the pools, and serves the last of them.

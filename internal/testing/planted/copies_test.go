@@ -78,22 +78,22 @@ var copies = []bug{
 		".", "TestRemoteRefuses",
 	},
 	{
-		"a message of a log is under way while the next one is sent", "nats/log.go",
+		"a message of a log is under way while the next one is sent", "nats/natslog/log.go",
 		"	case context.Cause(waits) != nil:\n		return l.appendError(context.Cause(waits))\n", "	case context.Cause(waits) != nil:\n		return nil\n",
 		"nats/test", "TestAnswersOfALogThatAreLost",
 	},
 	{
-		"the client sends a message again by itself", "nats/log.go",
+		"the client sends a message again by itself", "nats/natslog/log.go",
 		"jetstream.WithRetryAttempts(0)", "jetstream.WithRetryAttempts(2)",
 		"nats/test", "TestAnEntryIsSentOnce",
 	},
 	{
-		"whoever has the lease appends, whoever has taken the log since", "nats/log.go",
+		"whoever has the lease appends, whoever has taken the log since", "nats/natslog/log.go",
 		", jetstream.WithExpectLastSequence(l.end),", ",",
 		"nats/test", "TestEntriesOfALogThatComeLate",
 	},
 	{
-		"a stream that is made anew is taken for the old one", "nats/log_stream.go",
+		"a stream that is made anew is taken for the old one", "nats/natslog/log.go",
 		"subject + \".\" + rand.Text()", "subject + \".\" + \"again\" + rand.Text()[:0]",
 		"nats/test", "TestAStreamOfALogThatIsMadeAnew",
 	},

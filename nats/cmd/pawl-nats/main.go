@@ -29,7 +29,8 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/aesgcm"
 
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
+	"github.com/pawl-run/pawl/nats/natslog"
 )
 
 // Exit statuses.
@@ -91,7 +92,7 @@ func runArguments(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "pawl-nats: %v\n", err)
 	}
 	switch {
-	case errors.Is(err, pawlnats.ErrUnsafeServers):
+	case errors.Is(err, natslog.ErrUnsafeServers):
 		return exitNo
 	case errors.Is(err, pawl.ErrLocked), errors.Is(err, errNoServer):
 		return exitNoServer
@@ -171,7 +172,7 @@ func checkServers(ctx context.Context, args []string, out, errs io.Writer) error
 		return err
 	}
 	defer conn.Close()
-	if err := pawlnats.CheckServers(ctx, conn); err != nil {
+	if err := natslog.CheckServers(ctx, conn); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(out, "all servers keep what they acknowledge")
@@ -189,7 +190,7 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 	f := flag.NewFlagSet("pawl-nats recover", flag.ContinueOnError)
 	f.SetOutput(errs)
 	at.addFlags(f)
-	name := f.String("name", "pawl", "the `NAME` of the cluster, as in pawlnats.ClusterOptions")
+	name := f.String("name", "pawl", "the `NAME` of the cluster, as in natscluster.Options")
 	replicas := f.Int("replicas", 0, "on how many servers a new log is, where there is none any more")
 	keyFile := f.String("key-file", "", "the keys of sealed values, a `FILE` with a line each: an id, and 32 bytes in base64")
 	giveUp := f.Int("give-up", -1, "begin the log anew, and give up at most `N` entries that the directory lacks; without it, only report")
@@ -219,7 +220,7 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 			return err
 		}
 	}
-	b, err := pawlnats.OpenCluster(ctx, conn, pawlnats.ClusterOptions{Name: *name, Replicas: *replicas})
+	b, err := natscluster.Open(ctx, conn, natscluster.Options{Name: *name, Replicas: *replicas})
 	if err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 // replicasOf returns on how many servers the log of a cluster is. A log that is gone is not made by the way, on any number of
 // them.
 //
-// wait bounds the look at the stream. The name of the stream is that of pawlnats.Log.
+// wait bounds the look at the stream. The name of the stream is that of natslog.Log.
 func replicasOf(ctx context.Context, conn *nats.Conn, name string, wait time.Duration) (int, error) {
 	js, err := jetstream.New(conn)
 	if err != nil {

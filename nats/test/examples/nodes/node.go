@@ -8,25 +8,26 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/cluster"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
+	"github.com/pawl-run/pawl/nats/natspool"
 )
 
 // openNode opens a node whose tasks are performed by workers elsewhere. Each life of the engine has a pool of its own.
 func openNode(ctx context.Context, conn *nats.Conn, dir, name string) (*cluster.Node, error) {
-	backend, err := pawlnats.OpenCluster(ctx, conn, pawlnats.ClusterOptions{Name: "orders"})
+	backend, err := natscluster.Open(ctx, conn, natscluster.Options{Name: "orders"})
 	if err != nil {
 		return nil, err
 	}
 	return cluster.Open(ctx, filepath.Join(dir, name), backend, cluster.Options{
 		Node: name, Engine: pawl.Options{Durability: pawl.ProcessCrash},
 		Pool: func(ctx context.Context) (cluster.Pool, error) {
-			return pawlnats.New(ctx, conn, pawlnats.Options{Name: "orders"})
+			return natspool.New(ctx, conn, natspool.Options{Name: "orders"})
 		},
 	})
 }
 
 // work is a worker. It does not know which node has the engine, nor that it moves.
 func work(ctx context.Context, conn *nats.Conn, name string) error {
-	w := &pawlnats.Worker{Conn: conn, ID: name, Name: "orders", Capacity: 8}
+	w := &natspool.Worker{Conn: conn, ID: name, Name: "orders", Capacity: 8}
 	return w.Run(ctx, pawl.Handlers{"pack": func(context.Context, pawl.Task) (any, error) { return "packed by " + name, nil }})
 }

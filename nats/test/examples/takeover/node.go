@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/cluster"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natscluster"
 )
 
 // nodeOrder is the environment variable that makes this program a node: the server, the directory and the name.
@@ -29,7 +29,7 @@ func serveNode(ctx context.Context, order string) error {
 		return err
 	}
 	defer conn.Close()
-	backend, err := pawlnats.OpenCluster(ctx, conn, pawlnats.ClusterOptions{Name: "orders"})
+	backend, err := natscluster.Open(ctx, conn, natscluster.Options{Name: "orders"})
 	if err != nil {
 		return err
 	}

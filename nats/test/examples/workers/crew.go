@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -25,7 +25,7 @@ func work(ctx context.Context, url string) error {
 		return err
 	}
 	defer conn.Close()
-	w := &pawlnats.Worker{Conn: conn, Capacity: capacity}
+	w := &natspool.Worker{Conn: conn, Capacity: capacity}
 	return w.Run(ctx, pawl.Handlers{"square": square})
 }
 

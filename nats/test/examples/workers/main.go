@@ -19,7 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/pawl-run/pawl"
-	pawlnats "github.com/pawl-run/pawl/nats"
+	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -77,7 +77,7 @@ func run(ctx context.Context, stdout, stderr io.Writer) error {
 	defer conn.Close()
 
 	// The pool is the executor. Where the results go is known once the engine is open.
-	pool, err := pawlnats.New(ctx, conn, pawlnats.Options{Lease: lease})
+	pool, err := natspool.New(ctx, conn, natspool.Options{Lease: lease})
 	if err != nil {
 		return err
 	}

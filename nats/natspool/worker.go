@@ -1,4 +1,4 @@
-package pawlnats
+package natspool
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/nats/internal/jet"
 	"github.com/pawl-run/pawl/timeout"
 )
 
@@ -52,7 +53,7 @@ var (
 	errInvalid  = errors.New("the pool does not take it")
 	errNotMine  = errors.New("another worker holds the task")
 	errOver     = errors.New("the attempt is over")
-	errNoWorker = fmt.Errorf("%w: pawlnats.Worker needs Conn and at least one type", pawl.ErrInvalid)
+	errNoWorker = fmt.Errorf("%w: natspool.Worker needs Conn and at least one type", pawl.ErrInvalid)
 )
 
 // Run performs tasks until ctx is done: up to Capacity at once, each in its goroutine. It renews
@@ -134,8 +135,8 @@ func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
 	if w.Name == "" {
 		l.names = defaultName
 	}
-	if !goodName.MatchString(string(l.names)) {
-		return nil, fmt.Errorf("%w: pawlnats.Worker.Name is %q: it is that of the pool", pawl.ErrInvalid, w.Name)
+	if !jet.IsName(string(l.names)) {
+		return nil, fmt.Errorf("%w: natspool.Worker.Name is %q: it is that of the pool", pawl.ErrInvalid, w.Name)
 	}
 	if l.id == "" {
 		l.id = rand.Text()
@@ -154,7 +155,7 @@ func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
 func (l *workerLoop) startTask(ctx context.Context, m jetstream.Msg) {
 	t, lease, err := readTask(m.Data())
 	if err != nil {
-		l.log.Error("pawlnats: a message is no task", "worker", l.id, "subject", m.Subject(), "error", err)
+		l.log.Error("natspool: a message is no task", "worker", l.id, "subject", m.Subject(), "error", err)
 		_ = m.Term() // the engine publishes what is still out
 		return
 	}

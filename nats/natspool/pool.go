@@ -1,4 +1,4 @@
-package pawlnats
+package natspool
 
 import (
 	"cmp"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/nats/internal/jet"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -85,7 +86,6 @@ type entry struct {
 const (
 	maxCalls      = 1024             // that are served at once
 	maxBatch      = 256              // tasks that are published before the answers are read
-	streamTimeout = 5 * time.Second  // of a request to JetStream
 	commitTimeout = 30 * time.Second // of a result
 )
 
@@ -96,13 +96,13 @@ const (
 // It answers no worker before Attach.
 func New(ctx context.Context, conn *nats.Conn, o Options) (*Pool, error) {
 	if conn == nil {
-		return nil, fmt.Errorf("%w: pawlnats.New without a connection", pawl.ErrInvalid)
+		return nil, fmt.Errorf("%w: natspool.New without a connection", pawl.ErrInvalid)
 	}
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(2*streamTimeout))
+	js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(2*jet.Timeout))
 	if err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
@@ -135,7 +135,7 @@ func (p *Pool) attachEngine(e engineCalls) {
 	}
 	p.engine, p.idle = e, false
 	if err := p.subscribeAll(); err != nil { // the connection is closed
-		p.options.Logger.Error("pawlnats: workers cannot be answered", "pool", p.options.Name, "error", err)
+		p.options.Logger.Error("natspool: workers cannot be answered", "pool", p.options.Name, "error", err)
 	}
 	signal(p.wake)
 	signal(p.sweep)

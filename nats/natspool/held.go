@@ -1,4 +1,4 @@
-package pawlnats
+package natspool
 
 import (
 	"context"
@@ -135,7 +135,7 @@ func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 			return
 		case errors.Is(err, errInvalid):
 			if m.Status == remote.StatusFailed {
-				h.loop.log.Error("pawlnats: a result was not taken", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
+				h.loop.log.Error("natspool: a result was not taken", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
 				return
 			}
 			m.SetFailure(pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()})
@@ -147,7 +147,7 @@ func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			h.loop.log.Warn("pawlnats: a result was not delivered, and its task comes again", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
+			h.loop.log.Warn("natspool: a result was not delivered, and its task comes again", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
 			_ = h.message.Nak()
 			return
 		}
@@ -239,7 +239,7 @@ func uncancelled(ctx context.Context, q any) context.Context {
 }
 
 // errNoBlobs says what a worker lacks.
-var errNoBlobs = fmt.Errorf("%w: pawlnats.Worker.Blobs is nil: it is the store that the engine has in Options.Blobs", pawl.ErrInvalid)
+var errNoBlobs = fmt.Errorf("%w: natspool.Worker.Blobs is nil: it is the store that the engine has in Options.Blobs", pawl.ErrInvalid)
 
 // Heartbeat implements pawl.TaskServices.
 //

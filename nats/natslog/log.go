@@ -1,12 +1,14 @@
-package pawlnats
+package natslog
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,11 +17,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/nats/internal/jet"
 	"github.com/pawl-run/pawl/store"
 )
 
-// LogOptions configure a Log. The zero value of every field works.
-type LogOptions struct {
+// Options configure a Log. The zero value of every field works.
+type Options struct {
 	// Name tells the logs apart that share a NATS system: each engine directory has its own.
 	// Letters, digits, _ and -, at most 32; "log" by default.
 	Name string
@@ -32,20 +35,20 @@ type LogOptions struct {
 	MaxBytes int64
 }
 
-const defaultLogName = "log"
+const defaultName = "log"
 
 // withDefaults returns the options as a Log uses them, or pawl.ErrInvalid with the field that cannot
 // be.
-func (o LogOptions) withDefaults() (LogOptions, error) {
+func (o Options) withDefaults() (Options, error) {
 	if o.Name == "" {
-		o.Name = defaultLogName
+		o.Name = defaultName
 	}
 	if o.Replicas == 0 {
 		o.Replicas = 1
 	}
 	var wrong string
 	switch {
-	case !goodName.MatchString(o.Name):
+	case !jet.IsName(o.Name):
 		wrong = fmt.Sprintf("Name is %q: use 1 to 32 letters, digits, _ and -", o.Name)
 	case o.Replicas < 1 || o.Replicas > 5:
 		wrong = fmt.Sprintf("Replicas is %d: JetStream takes 1 to 5", o.Replicas)
@@ -54,7 +57,7 @@ func (o LogOptions) withDefaults() (LogOptions, error) {
 	default:
 		return o, nil
 	}
-	return o, fmt.Errorf("%w: pawlnats.LogOptions.%s", pawl.ErrInvalid, wrong)
+	return o, fmt.Errorf("%w: natslog.Options.%s", pawl.ErrInvalid, wrong)
 }
 
 // A Log is a [store.Log] in a stream of JetStream: what [pawl.Engine.Follow] keeps there
@@ -74,7 +77,7 @@ func (o LogOptions) withDefaults() (LogOptions, error) {
 // message is by then.
 type Log struct {
 	js      jetstream.JetStream
-	options LogOptions
+	options Options
 	writer  string        // in each message: who has appended it
 	known   atomic.Uint64 // the last message that this Log has seen to be there, since it took the stream
 
@@ -93,17 +96,12 @@ const (
 	headerPart   = "Pawl-Part" // "2/3", of an entry in three messages
 )
 
-// roomOfHeaders is how much of the largest message the headers and the subject may take.
-// The server counts headers, and the header that says which sequence is expected comes from the client
-// library.
-const roomOfHeaders = 1 << 10
-
-// OpenLog opens a log over a connection, which stays the caller's. It makes the stream if it is
+// Open opens a log over a connection, which stays the caller's. It makes the stream if it is
 // missing. Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid for options that cannot
 // be, or a stream that would drop entries by itself; or what JetStream says.
-func OpenLog(ctx context.Context, conn *nats.Conn, o LogOptions) (*Log, error) {
+func Open(ctx context.Context, conn *nats.Conn, o Options) (*Log, error) {
 	if conn == nil || ctx == nil {
-		return nil, fmt.Errorf("%w: pawlnats.OpenLog without a connection or a context", pawl.ErrInvalid)
+		return nil, fmt.Errorf("%w: natslog.Open without a connection or a context", pawl.ErrInvalid)
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -175,7 +173,7 @@ func (l *Log) appendEntry(ctx context.Context, entry []byte) (store.Position, er
 	p := store.PositionOf(0, entry)
 	if l.part == 0 || l.pending != p.Sum { // what is there of another one does not count
 		l.pending, l.sent = p.Sum, 0
-		l.part = max(int(l.js.Conn().MaxPayload())-roomOfHeaders, roomOfHeaders)
+		l.part = max(int(l.js.Conn().MaxPayload())-jet.RoomOfHeaders, jet.RoomOfHeaders)
 	}
 	parts := max((len(entry)+l.part-1)/l.part, 1)
 	for l.sent < parts {
@@ -254,4 +252,207 @@ var codesOfNoSpace = [...]jetstream.ErrorCode{10077, 10002, 10023, 10047}
 // nobody repairs that here.
 func (l *Log) corruptAt(seq uint64, what string) error {
 	return &store.CorruptError{File: fmt.Sprintf("message %d of the stream %s", seq, l.streamName()), What: what}
+}
+
+// streamName returns the name of the stream, which package natscluster and operators know it by.
+func (l *Log) streamName() string { return "PAWLLOG_" + l.options.Name }
+
+// subjectOf returns the subject of a log's stream.
+//
+// A log's stream has one; wrongStream refuses others when the log is opened.
+func subjectOf(info *jetstream.StreamInfo) string { return strings.Join(info.Config.Subjects, " ") }
+
+// ensureStream makes the stream if it is missing, and refuses one that may lose entries, or have
+// others. Each stream that it makes has a subject of its own.
+//
+// The subject has a random end, so that a writer that took the stream before it was deleted cannot
+// append to the new one, whose sequence numbers would begin anew. Messages cannot be deleted one by
+// one (DenyDelete), only from the front, by Drop.
+func (l *Log) ensureStream(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
+	defer cancel()
+	subject := "pawl." + l.options.Name + ".log"
+	s, err := l.js.Stream(ctx, l.streamName())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		c := jetstream.StreamConfig{
+			Name: l.streamName(), Subjects: []string{subject + "." + rand.Text()}, Storage: jetstream.FileStorage, Replicas: l.options.Replicas,
+			MaxBytes: -1, Discard: jetstream.DiscardNew, DenyDelete: true,
+		}
+		if l.options.MaxBytes > 0 {
+			c.MaxBytes = l.options.MaxBytes
+		}
+		if s, err = l.js.CreateStream(ctx, c); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
+			s, err = l.js.Stream(ctx, l.streamName())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make the stream %s: %w", l.streamName(), err)
+	}
+	if wrong := wrongStream(s.CachedInfo().Config, subject); wrong != "" {
+		return fmt.Errorf("%w: the stream %s cannot be a log: %s", pawl.ErrInvalid, l.streamName(), wrong)
+	}
+	return nil
+}
+
+// wrongStream says why a stream would lose entries, have some that nobody has appended, or answer
+// with what is not so any more; "" if it would not.
+//
+// Each case is a setting with which an acknowledged entry could vanish, change or be read out of date;
+// an operator may have made the stream.
+func wrongStream(c jetstream.StreamConfig, subject string) string {
+	switch {
+	case c.Storage != jetstream.FileStorage:
+		return "it must have the storage file"
+	case c.Retention != jetstream.LimitsPolicy:
+		return "it must have the retention limits"
+	case c.Discard != jetstream.DiscardNew:
+		return "it must discard what is new, not what is old"
+	case c.MaxAge != 0 || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0:
+		return "it must have no bound on the age or the number of messages"
+	case c.MaxMsgSize > 0:
+		return "it must have no bound on the size of a message"
+	case c.NoAck:
+		return "it must acknowledge messages"
+	case c.PersistMode != jetstream.DefaultPersistMode:
+		return "it acknowledges what it has not written: it must have the default persist mode"
+	case c.Compression != jetstream.NoCompression:
+		return "it must not be compressed"
+	case c.AllowDirect:
+		return "only the server that leads may answer: it must not allow direct access"
+	case c.AllowMsgCounter || c.SubjectTransform != nil:
+		return "it must keep messages as they are"
+	case c.Mirror != nil || len(c.Sources) > 0:
+		return "it must have no messages from other streams"
+	case len(c.Subjects) != 1 || c.Subjects[0] != subject && !strings.HasPrefix(c.Subjects[0], subject+".") || strings.ContainsAny(c.Subjects[0], "*>"):
+		return fmt.Sprintf("its subject must be %s, or begin with it and a dot", subject)
+	case c.Sealed || c.DenyPurge:
+		return "it must take messages, and let old ones be dropped"
+	}
+	return ""
+}
+
+// settlePart says what has become of a message that the server refused, because of what stands
+// where it belongs: nil if that is the message itself, whose answer was lost, and ErrFenced if it is
+// somebody else's. If nothing stands there, an earlier copy may be under way between the servers: the
+// error is one after which it is tried again. A server that no longer leads the others may not
+// have what they have, so it looks some times, and takes no such server's word for a loss.
+//
+// It is ours if writer, part and bytes are equal: the writer's random name keeps apart two writers
+// with the same entry. lost counts the looks at a server that is to be believed and that lacks even
+// what l.end says was there: if all of them were such, the end of the log is gone, which is damage.
+func (l *Log) settlePart(ctx context.Context, m *nats.Msg) error {
+	lost := 0
+	for range looksForOurs {
+		s, err := l.lookAt(ctx)
+		if err != nil {
+			return err
+		}
+		info := s.CachedInfo()
+		switch {
+		case subjectOf(info) != l.subject:
+			return l.madeAnewError()
+		case info.State.FirstSeq > l.end+1: // somebody has dropped what was put there
+			return l.fencedError()
+		case info.State.LastSeq > l.end:
+			found, err := s.GetMsg(ctx, l.end+1)
+			switch {
+			case err == nil && found.Header.Get(headerWriter) == l.writer && found.Header.Get(headerPart) == m.Header.Get(headerPart) && bytes.Equal(found.Data, m.Data):
+				return nil
+			case err == nil:
+				return l.fencedError()
+			case !errors.Is(err, jetstream.ErrMsgNotFound): // or it was dropped meanwhile
+				return l.readError(l.end+1, err)
+			}
+		case info.State.LastSeq < l.end && leadsOthers(info):
+			lost++
+		}
+		if err := pauseLook(ctx); err != nil {
+			return err
+		}
+	}
+	if lost == looksForOurs {
+		return l.corruptAt(l.end, "it is missing: the servers have lost the end of the log")
+	}
+	return l.appendError(errUnderWay)
+}
+
+// errUnderWay says that nobody can tell yet.
+var errUnderWay = errors.New("the servers have refused it, and do not have another one: it may be there or not")
+
+// How often a message is looked for that must be there, and after which pause each.
+// Together the pauses last 2.5 s; the caller of Append tries again after that.
+const (
+	looksForOurs = 5
+	pauseOfLooks = 500 * time.Millisecond
+)
+
+// pauseLook waits between two looks; it fails with the cause of ctx.
+func pauseLook(ctx context.Context) error {
+	pause := time.NewTimer(pauseOfLooks)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leadsOthers reports whether a server that says what a stream has is believed: it is alone, or has
+// heard of so many others a moment ago that these cannot have chosen another leader since.
+//
+// More than half of the servers, this one included, have to agree on a leader: if it has heard of that
+// many just now, no other one can have been chosen by the rest.
+func leadsOthers(info *jetstream.StreamInfo) bool {
+	if info.Config.Replicas <= 1 || info.Cluster == nil {
+		return true
+	}
+	heard := 1
+	for _, r := range info.Cluster.Replicas {
+		if !r.Offline && r.Active < heardOf {
+			heard++
+		}
+	}
+	return heard > info.Config.Replicas/2
+}
+
+// heardOf is less than the time for which JetStream's servers hear nothing of their leader before
+// they choose another one (4 s), and more than the pause between its signs (1 s).
+const heardOf = 3 * time.Second
+
+// lookAt returns the stream as it is now.
+//
+// The library keeps what it got in CachedInfo, so the caller reads one state of the stream, and not
+// several.
+func (l *Log) lookAt(ctx context.Context) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
+	defer cancel()
+	s, err := l.js.Stream(ctx, l.streamName())
+	if err != nil {
+		return nil, fmt.Errorf("look at the stream %s: %w", l.streamName(), err)
+	}
+	return s, nil
+}
+
+// checkStream returns an error if the stream is not the one that was taken.
+//
+// publishPart asks it when no stream has answered under the subject, as it is when the stream was made
+// anew.
+func (l *Log) checkStream(ctx context.Context) error {
+	s, err := l.lookAt(ctx)
+	if err == nil && subjectOf(s.CachedInfo()) != l.subject {
+		err = l.madeAnewError()
+	}
+	return err
+}
+
+// madeAnewError says that everything that was acknowledged is gone with the old stream: it is damage
+// and not a lost lease.
+func (l *Log) madeAnewError() error {
+	return l.corruptAt(l.end, "it is missing: the stream was deleted, and made anew")
+}
+
+// fencedError says that somebody else has taken the log: this writer must not go on.
+func (l *Log) fencedError() error {
+	return fmt.Errorf("%w: message %d of the stream %s is another one's", store.ErrFenced, l.end+1, l.streamName())
 }

@@ -1,4 +1,4 @@
-package pawlnats
+package natspool
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func (p *puller) pullTasks(ctx context.Context) error {
 		case l.conn.IsClosed():
 			return nats.ErrConnectionClosed
 		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
-			l.log.Warn("pawlnats: no task can be had", "worker", l.id, "consumer", p.queue.consumer(), "error", err)
+			l.log.Warn("natspool: no task can be had", "worker", l.id, "consumer", p.queue.consumer(), "error", err)
 		} // without its consumer no such task was dispatched yet
 		p.setBusy(false)
 		pause = workerBackoff.Next(pause)

@@ -1,4 +1,4 @@
-package pawlnats
+package natslog
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/nats/internal/jet"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -36,7 +37,7 @@ func (l *Log) lastEntry(ctx context.Context) (last lastEntry, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return last, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
 	s, err := l.lookAt(ctx)
 	for err == nil {
@@ -288,7 +289,7 @@ func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 	}
 	l.mu.Unlock()
 	if keep := min(upTo.Seq+1, last.first); keep > 1 && err == nil {
-		ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+		ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 		defer cancel()
 		if err = last.stream.Purge(ctx, jetstream.WithPurgeSequence(keep)); err != nil {
 			err = fmt.Errorf("drop entries of the stream %s: %w", l.streamName(), err)

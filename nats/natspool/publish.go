@@ -1,4 +1,4 @@
-package pawlnats
+package natspool
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/nats/internal/jet"
 )
 
 // publishPause is the time after a batch that failed in part.
@@ -24,7 +25,7 @@ const publishPause = 500 * time.Millisecond
 // the stream
 // loses is published anew.
 func (p *Pool) ensureStream(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
 	_, err := p.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: p.names.stream(), Subjects: []string{p.names.tasks()}, Retention: jetstream.WorkQueuePolicy, Storage: jetstream.MemoryStorage,
@@ -55,7 +56,7 @@ func (p *Pool) ensureConsumer(q classQueue) error {
 	if known {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, streamTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
 	defer cancel()
 	var err error
 	switch {
@@ -124,7 +125,7 @@ func (p *Pool) republish() {
 		return
 	}
 	if err := p.restoreStream(); err != nil {
-		p.options.Logger.Warn("pawlnats: the stream cannot be had", "stream", p.names.stream(), "error", err)
+		p.options.Logger.Warn("natspool: the stream cannot be had", "stream", p.names.stream(), "error", err)
 		return
 	}
 	keys := p.outKeys(time.Now())
@@ -190,7 +191,7 @@ func (p *Pool) publishBatch() bool {
 		}
 		failure, again = err, append(again, e.task.Key)
 	}
-	answered, cancel := context.WithTimeoutCause(p.ctx, streamTimeout, errNoAnswer)
+	answered, cancel := context.WithTimeoutCause(p.ctx, jet.Timeout, errNoAnswer)
 	defer cancel()
 	for _, s := range sent {
 		if err := p.awaitPublication(answered, s); err != nil {
@@ -211,7 +212,7 @@ func (p *Pool) publishLater(keys []pawl.Key, failure error) {
 	if p.ctx.Err() != nil {
 		return
 	}
-	p.options.Logger.Warn("pawlnats: tasks could not be published, and will be again", "tasks", len(keys), "error", failure)
+	p.options.Logger.Warn("natspool: tasks could not be published, and will be again", "tasks", len(keys), "error", failure)
 	select {
 	case <-time.After(publishPause):
 	case <-p.ctx.Done():
@@ -318,7 +319,7 @@ func (p *Pool) nextRemoval() *entry {
 // acts. An attempt keeps its subject when it is dispatched again, so the removal may hit the new
 // message: then it is published once more.
 func (p *Pool) removeMessage(e *entry) {
-	ctx, cancel := context.WithTimeout(p.ctx, streamTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
 	defer cancel()
 	stream, err := p.js.Stream(ctx, p.names.stream())
 	if err == nil {

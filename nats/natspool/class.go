@@ -1,4 +1,4 @@
-package pawlnats
+package natspool
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package pawlnats
+package natscluster
 
 import (
 	"cmp"
@@ -11,10 +11,12 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/nats/internal/jet"
+	"github.com/pawl-run/pawl/nats/natslog"
 )
 
-// ClusterOptions configure OpenCluster. The zero value of every field works.
-type ClusterOptions struct {
+// Options configure Open. The zero value of every field works.
+type Options struct {
 	// Name tells the clusters apart that share a NATS system: each engine directory has its own. Letters, digits, _
 	// and -, at most 24; "pawl" by default.
 	Name string
@@ -25,10 +27,12 @@ type ClusterOptions struct {
 	MaxBytes int64
 }
 
-// maxClusterName leaves room for what is added to the name.
-const maxClusterName = 24
+const (
+	defaultName = "pawl"
+	maxName     = 24 // leaves room for what is added to the name
+)
 
-// OpenCluster opens what the nodes of a cluster share, over a connection, which stays the caller's: the log PAWLLOG_<name>, the buckets
+// Open opens what the nodes of a cluster share, over a connection, which stays the caller's: the log PAWLLOG_<name>, the buckets
 // <name>-bases and <name>-blobs, and the lease in the key-value bucket <name>-lease. It makes what is not there.
 // Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid, or what JetStream says.
 //
@@ -36,22 +40,22 @@ const maxClusterName = 24
 // another for each
 // life of the engine, which
 // begins with one that has taken nothing.
-func OpenCluster(ctx context.Context, conn *nats.Conn, o ClusterOptions) (b cluster.Backend, err error) {
-	o.Name, o.Replicas = cmp.Or(o.Name, defaultBucket), cmp.Or(o.Replicas, 1)
-	if len(o.Name) > maxClusterName {
-		return b, fmt.Errorf("%w: pawlnats.ClusterOptions.Name is %q: use at most %d letters, digits, _ and -", pawl.ErrInvalid, o.Name, maxClusterName)
+func Open(ctx context.Context, conn *nats.Conn, o Options) (b cluster.Backend, err error) {
+	o.Name, o.Replicas = cmp.Or(o.Name, defaultName), cmp.Or(o.Replicas, 1)
+	if len(o.Name) > maxName {
+		return b, fmt.Errorf("%w: natscluster.Options.Name is %q: use at most %d letters, digits, _ and -", pawl.ErrInvalid, o.Name, maxName)
 	}
 	newLog := func(ctx context.Context) (pawl.Log, error) {
-		return OpenLog(ctx, conn, LogOptions(o))
+		return natslog.Open(ctx, conn, natslog.Options(o))
 	}
 	if _, err := newLog(ctx); err != nil {
 		return b, err
 	}
-	bases, err := OpenBlobs(ctx, conn, BlobsOptions{Bucket: o.Name + "-bases", Replicas: o.Replicas})
+	bases, err := natslog.OpenBlobs(ctx, conn, natslog.BlobsOptions{Bucket: o.Name + "-bases", Replicas: o.Replicas})
 	if err != nil {
 		return b, err
 	}
-	blobs, err := OpenBlobs(ctx, conn, BlobsOptions{Bucket: o.Name + "-blobs", Replicas: o.Replicas})
+	blobs, err := natslog.OpenBlobs(ctx, conn, natslog.BlobsOptions{Bucket: o.Name + "-blobs", Replicas: o.Replicas})
 	if err != nil {
 		return b, err
 	}
@@ -91,17 +95,17 @@ func OpenCell(ctx context.Context, conn *nats.Conn, o CellOptions) (*Cell, error
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	switch {
 	case conn == nil || ctx == nil:
-		return nil, fmt.Errorf("%w: pawlnats.OpenCell without a connection or a context", pawl.ErrInvalid)
-	case !goodName.MatchString(o.Bucket) || !goodName.MatchString(o.Key):
-		return nil, fmt.Errorf("%w: Bucket and Key of pawlnats.CellOptions are %q and %q: use 1 to 32 letters, digits, _ and -", pawl.ErrInvalid, o.Bucket, o.Key)
+		return nil, fmt.Errorf("%w: natscluster.OpenCell without a connection or a context", pawl.ErrInvalid)
+	case !jet.IsName(o.Bucket) || !jet.IsName(o.Key):
+		return nil, fmt.Errorf("%w: Bucket and Key of natscluster.CellOptions are %q and %q: use 1 to 32 letters, digits, _ and -", pawl.ErrInvalid, o.Bucket, o.Key)
 	case o.Replicas < 1 || o.Replicas > 5:
-		return nil, fmt.Errorf("%w: pawlnats.CellOptions.Replicas is %d: JetStream takes 1 to 5", pawl.ErrInvalid, o.Replicas)
+		return nil, fmt.Errorf("%w: natscluster.CellOptions.Replicas is %d: JetStream takes 1 to 5", pawl.ErrInvalid, o.Replicas)
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return nil, fmt.Errorf("open the cell %s: %w", o.Bucket, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
 	bucket, err := js.KeyValue(ctx, o.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {

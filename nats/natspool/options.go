@@ -1,4 +1,4 @@
-package pawlnats
+package natspool
 
 import (
 	"crypto/sha256"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/nats/internal/jet"
 )
 
 // Options configure a pool. The zero value of every field works.
@@ -36,12 +37,8 @@ type Options struct {
 
 const defaultName = "tasks"
 
-// These go into names and subjects of NATS, where dots, blanks and wildcards have a meaning; a type
-// has no hyphen, which consumerOf uses.
-var (
-	goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
-	goodType = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
-)
+// goodType finds the types that NATS takes in names and subjects. A type has no hyphen, which consumerOf uses.
+var goodType = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
 
 // withDefaults returns the options as a pool uses them, or pawl.ErrInvalid with the first field that
 // cannot be.
@@ -62,7 +59,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Logger = slog.Default()
 	}
 	switch {
-	case !goodName.MatchString(o.Name):
+	case !jet.IsName(o.Name):
 		return o, invalidOption("Name", "%q: use 1 to 32 letters, digits, _ and -", o.Name)
 	case o.Lease < time.Second:
 		return o, invalidOption("Lease", "%v: it must be at least 1s", o.Lease)
@@ -81,7 +78,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // invalidOption returns the error about a field of Options.
 func invalidOption(option, format string, args ...any) error {
-	return fmt.Errorf("%w: pawlnats.Options.%s is "+format, append([]any{pawl.ErrInvalid, option}, args...)...)
+	return fmt.Errorf("%w: natspool.Options.%s is "+format, append([]any{pawl.ErrInvalid, option}, args...)...)
 }
 
 // boundOf returns how many tasks of a type are held at once; -1 for no bound.

@@ -1,4 +1,4 @@
-package pawlnats
+package natscluster
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/nats/internal/jet"
 )
 
 // FeedOptions configure a Feed. The zero value of every field works.
@@ -49,9 +50,9 @@ const defaultFeed = "events"
 // message: what is published again within the window is dropped by the servers. An event that
 // is larger than a message may be comes without its data, and with HeaderTruncated.
 type Feed struct {
-	conn  *nats.Conn
-	js    jetstream.JetStream
-	names names
+	conn *nats.Conn
+	js   jetstream.JetStream
+	name string
 }
 
 var _ pawl.Feed = (*Feed)(nil)
@@ -64,17 +65,17 @@ var _ pawl.Feed = (*Feed)(nil)
 // it is not for a program that publishes to change it.
 func OpenFeed(ctx context.Context, conn *nats.Conn, o FeedOptions) (*Feed, error) {
 	if conn == nil || ctx == nil {
-		return nil, fmt.Errorf("%w: pawlnats.OpenFeed without a connection or a context", pawl.ErrInvalid)
+		return nil, fmt.Errorf("%w: natscluster.OpenFeed without a connection or a context", pawl.ErrInvalid)
 	}
 	o.Name, o.Replicas, o.Window = cmp.Or(o.Name, defaultFeed), cmp.Or(o.Replicas, 1), cmp.Or(o.Window, 2*time.Minute)
-	if !goodName.MatchString(o.Name) || o.Replicas < 1 || o.Replicas > 5 || o.MaxAge < 0 || o.MaxBytes < 0 || o.Window < 0 {
-		return nil, fmt.Errorf("%w: pawlnats.FeedOptions: Name has 1 to 32 letters, digits, _ and -, Replicas is 1 to 5, and nothing is negative", pawl.ErrInvalid)
+	if !jet.IsName(o.Name) || o.Replicas < 1 || o.Replicas > 5 || o.MaxAge < 0 || o.MaxBytes < 0 || o.Window < 0 {
+		return nil, fmt.Errorf("%w: natscluster.FeedOptions: Name has 1 to 32 letters, digits, _ and -, Replicas is 1 to 5, and nothing is negative", pawl.ErrInvalid)
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
 		return nil, fmt.Errorf("open the feed %s: %w", o.Name, err)
 	}
-	f := &Feed{conn: conn, js: js, names: names(o.Name)}
+	f := &Feed{conn: conn, js: js, name: o.Name}
 	if err := f.ensureStream(ctx, o); err != nil {
 		return nil, fmt.Errorf("make the stream %s: %w", f.Stream(), err)
 	}
@@ -82,19 +83,19 @@ func OpenFeed(ctx context.Context, conn *nats.Conn, o FeedOptions) (*Feed, error
 }
 
 // Stream returns the name of the stream.
-func (f *Feed) Stream() string { return "PAWLEVENTS_" + string(f.names) }
+func (f *Feed) Stream() string { return "PAWLEVENTS_" + f.name }
 
 // ensureStream makes the stream if it is missing. JetStream takes no window that is longer than MaxAge, so
 // the shorter one counts.
 func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
 	_, err := f.js.Stream(ctx, f.Stream())
 	if !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return err
 	}
 	c := jetstream.StreamConfig{
-		Name: f.Stream(), Subjects: []string{f.names.event(">")}, Storage: jetstream.FileStorage, Replicas: o.Replicas,
+		Name: f.Stream(), Subjects: []string{f.subject(">")}, Storage: jetstream.FileStorage, Replicas: o.Replicas,
 		MaxAge: o.MaxAge, MaxBytes: -1, Duplicates: o.Window,
 	}
 	if o.MaxBytes > 0 {
@@ -107,14 +108,14 @@ func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
 	return err
 }
 
-// event is the subject, or the pattern, of events.
-func (n names) event(of string) string { return "pawl." + string(n) + ".event." + of }
+// subject returns the subject, or the pattern, of events.
+func (f *Feed) subject(of string) string { return "pawl." + f.name + ".event." + of }
 
 // SubjectOf returns the subject of a message.
 //
 // A consumer may filter by workflow, by run or by type, since each has its place among the tokens.
 func (f *Feed) SubjectOf(m *pawl.FeedMessage) string {
-	return f.names.event(tokenOf(m.Workflow) + "." + tokenOf(string(m.Run)) + "." + string(m.Event.Type))
+	return f.subject(tokenOf(m.Workflow) + "." + tokenOf(string(m.Run)) + "." + string(m.Event.Type))
 }
 
 // tokenOf returns a name as a token of a subject: itself where NATS takes it, and otherwise a
@@ -151,7 +152,7 @@ func (f *Feed) Publish(ctx context.Context, m pawl.FeedMessage) error {
 		return err
 	}
 	msg := nats.NewMsg(f.SubjectOf(&m))
-	if room := int(f.conn.MaxPayload()) - roomOfHeaders - len(m.ID); room > 0 && len(text) > room {
+	if room := int(f.conn.MaxPayload()) - jet.RoomOfHeaders - len(m.ID); room > 0 && len(text) > room {
 		m.Event.Data = nil
 		if text, err = json.Marshal(m); err != nil {
 			return err
@@ -159,7 +160,7 @@ func (f *Feed) Publish(ctx context.Context, m pawl.FeedMessage) error {
 		msg.Header.Set(HeaderTruncated, "data")
 	}
 	msg.Data = text
-	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
 	_, err = f.js.PublishMsg(ctx, msg, jetstream.WithMsgID(m.ID), jetstream.WithExpectStream(f.Stream()), jetstream.WithRetryAttempts(0))
 	return err

@@ -1,4 +1,4 @@
-package pawlnats
+package natslog
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // ErrUnsafeServers says that what the servers have acknowledged may be lost.
 var ErrUnsafeServers = errors.New("the NATS servers may lose what they have acknowledged")
 
-// testedVersion is the oldest version of the server that pawlnats is tested with.
+// testedVersion is the oldest version of the server that natslog is tested with.
 // Older servers may be right as well; nobody has tried.
 var testedVersion = [3]int{2, 15, 2}
 
@@ -51,7 +51,7 @@ type serverReport struct {
 // CheckServers asks the servers of a NATS system how they keep streams, over a connection of the
 // system account. It returns nil if each of them syncs what it acknowledges (sync_interval: always), so that a
 // Log survives the loss of power of all of them. Otherwise the error is ErrUnsafeServers and names
-// each server and what is wrong: it does not sync, is older than what pawlnats is tested with, or does
+// each server and what is wrong: it does not sync, is older than what natslog is tested with, or does
 // not answer. Other errors: pawl.ErrInvalid (no connection), or why nobody
 // could be asked.
 //
@@ -59,7 +59,7 @@ type serverReport struct {
 // tell it, shows that. It is the largest size that is told.
 func CheckServers(ctx context.Context, system *nats.Conn) error {
 	if ctx == nil || system == nil {
-		return fmt.Errorf("%w: pawlnats.CheckServers without a connection or a context", pawl.ErrInvalid)
+		return fmt.Errorf("%w: natslog.CheckServers without a connection or a context", pawl.ErrInvalid)
 	}
 	reports, err := askServers(ctx, system)
 	if err != nil {
