@@ -163,8 +163,8 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.late.closeAndWait()
 	e.closes.Store(closesFeed)
 	e.feeder.Stop(ctx)
-	e.waiters.closeChannels()
-	e.watches.closeWatches()
+	e.waiters.Close()
+	e.watches.Close()
 	e.closes.Store(closesDirectory)
 	err := e.dir.Close()
 	if e.files != nil {

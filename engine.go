@@ -12,10 +12,12 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -159,16 +161,15 @@ type Engine struct {
 	keys       *taskkey.Signer
 	registry   *roster.Roster
 	dispatcher *dispatch.Dispatcher
-	waiters    *waiters
-	watches    runWatches // who watch all runs
+	waiters    *watching.Waiters
+	watches    *watching.Hub[RunChange]
 	alarms     *roster.Alarms
 	messenger  *roster.Messenger
 	wake       func(id workflow.RunID) error // activates a run
 	feeder     *outbox.Feeder                // nil without Options.Feed
 	purges     atomic.Uint64                 // runs that were purged in this life
 	stalls     *dispatch.StallDetector       // nil without StallAfter
-	warned     warningLog                    // whose warnings the logger has
-	faults     faultLog                      // what the logger has of faults that repeat
+	faults     *faults.Log                   // what the logger was told
 	once       turns                         // of the keys of Once
 	socket     *socketServer                 // nil without Options.Socket
 	blobs      blob.Store
@@ -215,7 +216,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	hook.FenceWith(dir.Fence)
-	e := &Engine{options: o, hook: hook, dir: dir, keys: taskkey.NewSigner(dir.Secret()), waiters: newWaiters(hook), ended: make(chan struct{})}
+	e := &Engine{options: o, hook: hook, dir: dir, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf), ended: make(chan struct{})}
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
@@ -224,6 +225,8 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.stopTasks = stopTasks
 	e.wake = func(id workflow.RunID) error { return e.askRun(e.ctx, id, nil) }
 	e.registry = newRoster(e)
+	e.faults = faults.New(o.Logger, e.registry.Count)
+	e.waiters = watching.NewWaiters(watching.Options{Dir: dir, GoesOn: e.registry.GoesOn, Still: o.Maintenance, Hook: hook})
 	e.dispatcher = newDispatcher(tasks, e)
 	e.alarms = newAlarms(e)
 	e.messenger = newMessenger(e)

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/actor"
-	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -338,94 +336,4 @@ func TestWhoTellsOfTheEnd(t *testing.T) {
 	require.False(t, e.registry.GoesOn("nobody"))
 	_, err = e.Wait(ctx, "nobody")
 	require.ErrorIs(t, err, ErrRunNotFound)
-}
-
-// An event that comes to many runs at once is a line of the log a second, with how often it came since the
-// line before.
-func TestManyRunsAreOneLineASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		e := &Engine{options: Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
-		for range 3 {
-			for i := range 60 {
-				id := workflow.RunID(fmt.Sprint("r", i))
-				e.logAsleep(id, time.Minute, ErrNoSpace)
-				e.logApart(id, ErrNoSpace)
-			}
-			<-time.After(repeatPause)
-		}
-		e.logAsleep("last", time.Minute, ErrNoSpace)
-		text := log.String()
-		require.Equal(t, 4, strings.Count(text, "runs cannot be woken now"), text)
-		require.Equal(t, 3, strings.Count(text, "parents and children cannot speak now"), text)
-		require.Equal(t, 2, strings.Count(text, `runs cannot be woken now" times=1 run=r0`)+strings.Count(text, `runs cannot be woken now" times=60 run=last`), text)
-		require.Equal(t, 4, strings.Count(text, "times=60 run=r0")+strings.Count(text, "times=60 child=r0"), text)
-	})
-}
-
-// A watch keeps the last change of each run, in the order in which they moved first. If those
-// of too many wait, it drops all, and takes changes again when the reader knows.
-func TestChangesThatWait(t *testing.T) {
-	id := func(i int) workflow.RunID { return workflow.RunID(fmt.Sprint(i)) }
-	w := &runWatch{moved: make(chan struct{}, 1)}
-	put := func(i, seq int) { w.putChange(&RunChange{Run: id(i), Seq: int64(seq)}) }
-	for i := range MaxWatched {
-		put(i, 1)
-	}
-	for i := range MaxWatched {
-		put(i, 2)
-	}
-	for i := range MaxWatched - 1 {
-		c, ok, _ := w.takeChange()
-		require.True(t, ok)
-		require.Equal(t, RunChange{Run: id(i), Seq: 2}, c)
-	}
-	put(0, 3) // behind the one that waits
-	for _, want := range []RunChange{{Run: id(MaxWatched - 1), Seq: 2}, {Run: id(0), Seq: 3}} {
-		c, ok, _ := w.takeChange()
-		require.True(t, ok)
-		require.Equal(t, want, c)
-	}
-	_, ok, closed := w.takeChange()
-	require.False(t, ok || closed)
-
-	for i := range MaxWatched + 1 {
-		put(i, 4)
-	}
-	put(0, 5)
-	c, ok, _ := w.takeChange()
-	require.True(t, ok)
-	require.Equal(t, RunChange{At: c.At, Lost: true}, c)
-	put(0, 6)
-	all := runWatches{}
-	require.NoError(t, all.addWatch(w))
-	all.tellCommit(nil, make([]decision.Record, 1), ErrNoSpace) // nothing was committed
-	all.tellCommit(nil, make([]decision.Record, 1), ErrUnknown)
-	c, ok, _ = w.takeChange()
-	require.True(t, ok)
-	require.Equal(t, RunChange{At: c.At, Lost: true}, c)
-	put(0, 6)
-	w.closeWatch()
-	c, ok, _ = w.takeChange()
-	require.True(t, ok)
-	require.Equal(t, RunChange{Run: id(0), Seq: 6}, c)
-	_, ok, closed = w.takeChange()
-	require.True(t, !ok && closed)
-}
-
-// BenchmarkTellCommit is what a commit pays for those who watch: none, and three.
-func BenchmarkTellCommit(b *testing.B) {
-	for _, watchers := range []int{0, 3} {
-		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
-			var all runWatches
-			for range watchers {
-				require.NoError(b, all.addWatch(&runWatch{moved: make(chan struct{}, 1)}))
-			}
-			var run store.Run
-			records := make([]decision.Record, 1)
-			for b.Loop() {
-				all.tellCommit(&run, records, nil)
-			}
-		})
-	}
 }

@@ -314,7 +314,7 @@ func (p *purging) forgetSome(runs []store.Member, of []*doomed) error {
 		damaged[i] = runs[i].Err != nil
 	}
 	if err := e.dir.PurgeAll(runs, onceKeyOf); err != nil {
-		e.watches.loseAll()
+		e.watches.LoseAll()
 		return closedError(err)
 	}
 	now, known := e.hook.Now(), true
@@ -326,13 +326,13 @@ func (p *purging) forgetSome(runs []store.Member, of []*doomed) error {
 		if m.Err != nil || damaged[i] {
 			known = false
 		} else {
-			e.watches.tellPurge(&m.Head, now)
+			e.watches.TellPurge(&m.Head, now)
 		}
 		e.purges.Add(1)
 		e.alarms.Forget(m.Head.Run)
 	}
 	if !known {
-		e.watches.loseAll()
+		e.watches.LoseAll()
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
@@ -83,11 +84,11 @@ var (
 	// ErrBusy: too much waits already; try again later.
 	ErrBusy = actor.ErrBusy
 	// ErrClosed: the engine is closed, or closing.
-	ErrClosed = errors.New("the engine is closed")
+	ErrClosed = refusal.ErrClosed
 	// ErrMaintenance: the engine was opened with Options.Maintenance, in which no run goes on.
-	ErrMaintenance = errors.New("the engine is open for maintenance, and no run goes on: start your program")
+	ErrMaintenance = refusal.ErrMaintenance
 	// ErrInvalid: an argument is not what the method takes; the error says which.
-	ErrInvalid = errors.New("invalid argument")
+	ErrInvalid = refusal.ErrInvalid
 	// ErrPending is returned by an Executor whose result will come later,
 	// through Engine.Complete or Engine.Fail.
 	ErrPending = errors.New("the result comes later")
@@ -144,10 +145,7 @@ func tasksText(tasks []TaskID) (text string) {
 
 // closedError returns err, or ErrClosed where it says that the engine stops.
 func closedError(err error) error {
-	if errors.Is(err, actor.ErrStopped) || errors.Is(err, store.ErrClosed) {
-		return fmt.Errorf("%w: %w", ErrClosed, err)
-	}
-	return err
+	return refusal.Closed(err)
 }
 
 // The statuses of HTTP that HTTPStatus returns; net/http is not linked for them.

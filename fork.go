@@ -545,7 +545,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	}
 	e.hook.Hit("fork.ask")
 	err = run.CommitAndTell(f.state, f.records, e.feeder.WantedEvents(f.told))
-	e.watches.tellCommit(run, f.records, err)
+	e.watches.TellCommit(run, f.records, err)
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)
 	}

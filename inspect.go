@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -237,60 +238,13 @@ func (e *Engine) JournalAfter(ctx context.Context, id workflow.RunID, o EventsOp
 	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Record, error] { return e.dir.HistoryUntil(ctx, id, after) }, func(r *Record) int64 { return r.Seq })
 }
 
-// followRun lists what has a sequence in a run, from what list returns behind one.
+// followRun lists a sequence of a run, as EventsOptions say.
 func followRun[T any](ctx context.Context, e *Engine, id workflow.RunID, o EventsOptions, list func(after int64) iter.Seq2[T, error], seqOf func(*T) int64) iter.Seq2[T, error] {
-	var none T
 	if err := e.checkUsable(ctx); err != nil {
+		var none T
 		return func(yield func(T, error) bool) { yield(none, err) }
 	}
-	return func(yield func(T, error) bool) {
-		after := o.After
-		for {
-			moved, err := e.waiters.addWatcher(id)
-			if err != nil {
-				yield(none, err)
-				return
-			}
-			h, err := e.dir.HeadUntil(ctx, id)
-			more := err == nil
-			if err != nil {
-				yield(none, closedError(err))
-			}
-			if more = more && yieldBehind(ctx, list(after), &after, seqOf, yield) && !h.Status.Final(); !more || !o.Follow {
-				e.waiters.removeWatcher(id, moved)
-				return
-			}
-			select {
-			case <-moved:
-			case <-e.dir.Failed(): // which the next look says
-				e.waiters.removeWatcher(id, moved)
-			case <-ctx.Done():
-				e.waiters.removeWatcher(id, moved)
-				yield(none, context.Cause(ctx))
-				return
-			}
-		}
-	}
-}
-
-// yieldBehind yields what has happened so far, and keeps the sequence of the last in after. It
-// returns false if there was an error or the caller wants no more.
-func yieldBehind[T any](ctx context.Context, list iter.Seq2[T, error], after *int64, seqOf func(*T) int64, yield func(T, error) bool) bool {
-	for x, err := range list {
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			var none T
-			yield(none, closedError(err))
-			return false
-		}
-		*after = seqOf(&x)
-		if !yield(x, nil) {
-			return false
-		}
-	}
-	return true
+	return watching.Follow(ctx, e.waiters, id, o.After, o.Follow, watching.Sequence[T]{List: list, SeqOf: seqOf})
 }
 
 // A BranchView is one branch of a group, as Branches lists it.

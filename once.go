@@ -178,8 +178,8 @@ func outcomeWaits(err error) bool {
 func (e *Engine) logWaitingOutcome(err error) {
 	if !errors.Is(err, ErrNoSpace) {
 		e.options.Logger.Warn("pawl: the outcome of an effect cannot be kept now: Once waits for it", "error", err)
-	} else if e.faults.isDue(time.Now()) {
-		e.options.Logger.Error("pawl: the disk is full: make room. The outcome of an effect waits for it, and is not lost while the process lives", "error", err)
+	} else {
+		e.faults.FullDisk("The outcome of an effect waits for it, and is not lost while the process lives", "error", err)
 	}
 }
 

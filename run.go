@@ -116,7 +116,7 @@ func (e *Engine) checkRoom(tenant string, active, ofTenant int) error {
 // newAlarms returns the alarms of an engine.
 func newAlarms(e *Engine) *roster.Alarms {
 	return roster.NewAlarms(roster.AlarmOptions{
-		Dir: e.dir, Active: e.registry.Has, Wake: e.wakeRuns, Failed: e.logFailure, Logger: e.options.Logger, Hook: e.hook,
+		Dir: e.dir, Active: e.registry.Has, Wake: e.wakeRuns, Failed: e.faults.Failure, Logger: e.options.Logger, Hook: e.hook,
 	})
 }
 
@@ -126,7 +126,7 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	a := actor.New(id, s, actorOutbox{e}, actor.Options{
 		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook, Still: e.options.Maintenance,
-		Fault: e.logFault,
+		Fault: e.faults.Fault,
 	})
 	e.registry.Go(func() { e.actorEnded(a, a.Run(e.ctx)) })
 	return a
@@ -138,7 +138,7 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 // for it.
 func (e *Engine) actorEnded(a *actor.Actor, err error) {
 	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
-		e.logOfRun(slog.LevelError, "pawl: the actors of runs have ended", a.ID, err)
+		e.faults.OfRun(slog.LevelError, "pawl: the actors of runs have ended", a.ID, err)
 	}
 	e.registry.Ended(a)
 	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
@@ -189,7 +189,7 @@ func (e *Engine) wakeRun(id workflow.RunID) {
 		e.alarms.LeaveAsleep(id)
 		e.options.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
 	default:
-		e.logAsleep(id, e.alarms.RetryLater(id), err)
+		e.faults.Asleep(id, e.alarms.RetryLater(id), err)
 	}
 }
 
@@ -216,7 +216,7 @@ func (o actorOutbox) Committed(out workflow.Outcome) {
 		out.Artifacts = nil
 	}
 	o.engine.registry.NoteStatus(out.Run, out.Status)
-	o.engine.waiters.runMoved(out)
+	o.engine.waiters.Moved(out)
 }
 
 // Leave implements actor.Outbox.
@@ -302,7 +302,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		r.engine.registry.NoteStatus(r.id, s.Status)
 	}
 	err = r.Run.CommitAndTell(s, records, r.engine.feeder.WantedEvents(told))
-	r.engine.watches.tellCommit(r.Run, records, err)
+	r.engine.watches.TellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail
 		r.engine.registry.NoteStatus(r.id, workflow.RunCreated)
 	}
@@ -371,7 +371,7 @@ func (r relatedRuns) StartChild(d *actor.Child, g *workflow.Graph) error {
 // TellApart implements roster.Runs.
 func (r relatedRuns) TellApart(child workflow.RunID, err error) {
 	if r.engine.ctx.Err() == nil {
-		r.engine.logApart(child, err)
+		r.engine.faults.Apart(child, err)
 	}
 }
 
@@ -543,7 +543,7 @@ func (e *Engine) isAnswered(ctx context.Context, run workflow.RunID, err error) 
 	case errors.Is(err, ErrUnknown): // whatever the cause: sent again, it counts once
 		return false, false
 	case errors.Is(err, ErrSuspended), errors.Is(err, ErrRunNotFound), errors.Is(err, ErrCorrupt):
-		e.logOfRun(slog.LevelWarn, "pawl: results could not be delivered", run, err)
+		e.faults.OfRun(slog.LevelWarn, "pawl: results could not be delivered", run, err)
 		return false, true
 	}
 	return false, false
@@ -585,6 +585,6 @@ func (e *Engine) markTasks(tokens []Token) {
 func newStallDetector(e *Engine) *dispatch.StallDetector {
 	return dispatch.NewStallDetector(dispatch.StallOptions{
 		Dir: e.dir, After: e.options.StallAfter, Ask: taskHost{e}.Ask, Logger: e.options.Logger, Hook: e.hook,
-		Tell: func(text string, run workflow.RunID, err error) { e.logOfRun(slog.LevelWarn, text, run, err) },
+		Tell: func(text string, run workflow.RunID, err error) { e.faults.OfRun(slog.LevelWarn, text, run, err) },
 	})
 }

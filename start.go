@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
@@ -189,7 +190,7 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Gr
 	case run.Definition != nil:
 		g, own, err := e.compileShared(run.Definition)
 		if err == nil {
-			e.logWarnings(run.Definition, g, own)
+			e.faults.Warnings(e.ctx, run.Definition, g, own)
 		}
 		return g, err
 	case run.Graph != nil:
@@ -197,7 +198,7 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Gr
 			return nil, fmt.Errorf("%w: run %q has a graph that was not compiled: take what workflow.Compile returns", ErrInvalid, string(run.ID))
 		}
 		g := e.dir.AddDefinition(run.Graph)
-		e.logWarnings(g.Definition, g, g)
+		e.faults.Warnings(e.ctx, g.Definition, g, g)
 		return g, nil
 	}
 	hash, err := e.hashOfNamed(ctx, run)
@@ -208,7 +209,7 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Gr
 	if err != nil {
 		return nil, closedError(err)
 	}
-	e.logWarnings(nil, g, nil)
+	e.faults.Warnings(e.ctx, nil, g, nil)
 	return g, nil
 }
 
@@ -262,8 +263,8 @@ func (e *Engine) Publish(ctx context.Context, d *workflow.Definition) (warnings 
 	if err != nil {
 		return nil, err
 	}
-	e.logWarnings(d, g, own)
-	return warningsOf(d, g, own), closedError(e.callUntil(ctx, func() error { return e.dir.Publish(g) }))
+	e.faults.Warnings(e.ctx, d, g, own)
+	return faults.WarningsOf(d, g, own), closedError(e.callUntil(ctx, func() error { return e.dir.Publish(g) }))
 }
 
 // DryRunPublish says what Publish would do, and changes nothing: known reports whether the same is published
@@ -280,7 +281,7 @@ func (e *Engine) DryRunPublish(ctx context.Context, d *workflow.Definition) (kno
 		return false, nil, err
 	}
 	known, err = e.dir.CheckPublish(ctx, g)
-	return known, warningsOf(d, g, g), closedError(err)
+	return known, faults.WarningsOf(d, g, g), closedError(err)
 }
 
 // normalInput returns the input of a run as an object of the JSON model.

@@ -161,13 +161,13 @@ func BenchmarkWatch(b *testing.B) {
 func TestReadersOfWatchAreBounded(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	var stops []func()
-	for range pawl.MaxWatchers {
+	for range 2048 {
 		_, stop := watching(t, t.Context(), e, pawl.WatchFilter{})
 		stops = append(stops, stop)
 	}
 	for change, err := range e.Watch(t.Context(), pawl.WatchFilter{}) {
 		require.ErrorIs(t, err, pawl.ErrBusy)
-		require.ErrorContains(t, err, "MaxWatchers")
+		require.ErrorContains(t, err, "2048 readers watch already")
 		require.Zero(t, change)
 	}
 	stops[0]()

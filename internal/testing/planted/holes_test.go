@@ -254,8 +254,8 @@ var holes = []bug{
 		"./api", "TestReadersOfWholeRunsAreBounded",
 	},
 	{
-		"any number of readers watch", "watch.go",
-		"	if len(all) > MaxWatchers {\n", "	if len(all) < 0 {\n",
+		"any number of readers watch", "internal/watching/hub.go",
+		"	if len(all) > MaxReaders {\n", "	if len(all) < 0 {\n",
 		".", "TestReadersOfWatchAreBounded",
 	},
 	{
