@@ -225,7 +225,7 @@ func TestPurgeTellsTheLogWhoAsked(t *testing.T) {
 	}
 	require.NoError(t, e.Purge(t.Context(), "a"))
 	require.NoError(t, e.Purge(pawl.Because(pawl.As(t.Context(), "ann"), "she asked for it"), "b"))
-	n, err := e.PurgeBefore(pawl.As(t.Context(), "nightly"), time.Now().Add(time.Hour))
+	n, err := e.PurgeEnded(pawl.As(t.Context(), "nightly"), pawl.Retention{Before: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.Equal(t, `level=INFO msg="pawl: run purged" run=b runs=1 by=ann reason="she asked for it"
@@ -299,7 +299,7 @@ func TestEveryCallLooksAtTheName(t *testing.T) {
 	_, calls["Patch"] = e.Patch(ctx, "r", pawl.Patch{})
 	_, calls["RetryAll"] = e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
 	_, calls["SkipAll"] = e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)
-	_, calls["PurgeBefore"] = e.PurgeBefore(ctx, time.Now())
+	_, calls["PurgeEnded"] = e.PurgeEnded(ctx, pawl.Retention{Before: time.Now()})
 	_, calls["Run"] = e.Run(ctx, workflow.Run{}, nil)
 	for name := range maps.Keys(calls) {
 		require.ErrorContains(t, calls[name], "U+200B", name)

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/outbox"
+	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -167,11 +168,12 @@ type Engine struct {
 	messenger  *roster.Messenger
 	wake       func(id workflow.RunID) error // activates a run
 	feeder     *outbox.Feeder                // nil without Options.Feed
-	purges     atomic.Uint64                 // runs that were purged in this life
-	stalls     *dispatch.StallDetector       // nil without StallAfter
-	faults     *faults.Log                   // what the logger was told
-	once       turns                         // of the keys of Once
-	socket     *socketServer                 // nil without Options.Socket
+	purger     *purging.Purger
+	purges     atomic.Uint64           // runs that were purged in this life
+	stalls     *dispatch.StallDetector // nil without StallAfter
+	faults     *faults.Log             // what the logger was told
+	once       turns                   // of the keys of Once
+	socket     *socketServer           // nil without Options.Socket
 	blobs      blob.Store
 	files      *blob.Files     // blobs, if they are the engine's own
 	pinned     blobPins        // blobs that are on their way into a run
@@ -231,6 +233,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.alarms = newAlarms(e)
 	e.messenger = newMessenger(e)
 	e.feeder = newFeeder(e)
+	e.purger = newPurger(e)
 	if o.Maintenance {
 		dir.OpenOutbox()
 		return e.finishOpen(ctx, path)

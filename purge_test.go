@@ -208,9 +208,9 @@ func TestNobodyWaitsTooLongForAPurge(t *testing.T) {
 	})
 }
 
-// PurgeBefore forgets the runs that ended before an instant, and their children; runs that ended then or later, or have not
+// PurgeEnded forgets the runs that ended before an instant, and their children; runs that ended then or later, or have not
 // ended, stay.
-func TestPurgeBefore(t *testing.T) {
+func TestPurgeEndedBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double, "hold": hold}})
@@ -233,16 +233,16 @@ func TestPurgeBefore(t *testing.T) {
 			return out
 		}
 		require.Len(t, left(), 7)
-		n, err := e.PurgeBefore(ctx, ended["c"])
+		n, err := e.PurgeEnded(ctx, pawl.Retention{Before: ended["c"]})
 		require.NoError(t, err)
 		require.Zero(t, n)
-		n, err = e.PurgeBefore(ctx, ended["b"])
+		n, err = e.PurgeEnded(ctx, pawl.Retention{Before: ended["b"]})
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		require.Equal(t, []workflow.RunID{"runs", "b", "b/1.1"}, left())
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
-		_, err = e.PurgeBefore(cancelled, time.Now())
+		_, err = e.PurgeEnded(cancelled, pawl.Retention{Before: time.Now()})
 		require.ErrorIs(t, err, context.Canceled)
 		require.Len(t, left(), 3)
 
@@ -254,7 +254,7 @@ func TestPurgeBefore(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, e.Cancel(ctx, "runs", ""))
-		n, err = e.PurgeBefore(ctx, time.Now().Add(time.Hour))
+		n, err = e.PurgeEnded(ctx, pawl.Retention{Before: time.Now().Add(time.Hour)})
 		require.NoError(t, err)
 		require.Equal(t, 4, n, "however they ended")
 		require.Empty(t, left())

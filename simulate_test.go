@@ -202,7 +202,7 @@ func TestRefusedInASimulation(t *testing.T) {
 		"Do":         func() error { return sim.Do(ctx, pawl.Pause{}) },
 		"Close":      func() error { return e.Close(ctx) },
 		"EndChild":   func() error { return sim.EndChild(pawl.Target{Run: "r", Node: "check"}, workflow.Outcome{}) },
-		"before":     func() error { _, err := e.PurgeBefore(ctx, time.Now()); return err },
+		"before":     func() error { _, err := e.PurgeEnded(ctx, pawl.Retention{Before: time.Now()}); return err },
 		"ended":      func() error { _, err := e.PurgeEnded(ctx, pawl.Retention{Keep: 1}); return err },
 		"Simulation": func() error { _, err := e.Simulate(ctx, "r"); return err },
 	} {

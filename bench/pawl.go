@@ -145,7 +145,7 @@ func (e *pawlEngine) ListFailed(ctx context.Context) ([]string, error) {
 }
 
 func (e *pawlEngine) Purge(ctx context.Context, before time.Time) (int, error) {
-	return e.engine.PurgeBefore(ctx, before)
+	return e.engine.PurgeEnded(ctx, pawl.Retention{Before: before})
 }
 
 func (e *pawlEngine) Close(ctx context.Context) error { return e.engine.Close(ctx) }

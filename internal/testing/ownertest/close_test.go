@@ -303,7 +303,6 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Published":        first(e.Published(ctx, "kinds", 0)),
 		"Purge":            e.Purge(ctx, "a"),
 		"PurgeEnded":       first(e.PurgeEnded(ctx, pawl.Retention{Age: time.Hour})),
-		"PurgeBefore":      first(e.PurgeBefore(ctx, time.Now())),
 		"PutBlob":          first(e.PutBlob(ctx, strings.NewReader("x"), "")),
 		"Recording":        first(e.Recording(ctx, "a")),
 		"Rerun":            e.Rerun(ctx, pawl.Target{Run: "a", Node: "a"}, "b", pawl.ForkOptions{}),
