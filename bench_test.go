@@ -98,7 +98,7 @@ transitions: [{from: a, to: b}, {from: b, to: c}, {from: c, to: d}, {from: d, to
 			if followed {
 				log, err := folderlog.Open(filepath.Join(dir, "log"))
 				require.NoError(b, err)
-				bases, err := blob.OpenFiles(filepath.Join(dir, "bases"))
+				bases, err := blob.OpenFiles(filepath.Join(dir, "bases"), blob.Options{})
 				require.NoError(b, err)
 				based := make(chan struct{})
 				var once sync.Once

@@ -22,7 +22,7 @@ func (e *Engine) openBlobs(dir string) (err error) {
 	if e.blobs = e.options.Blobs; e.blobs != nil {
 		return nil
 	}
-	if e.files, err = blob.OpenSealed(filepath.Join(dir, "blobs"), e.options.Codec); err == nil {
+	if e.files, err = blob.OpenFiles(filepath.Join(dir, "blobs"), blob.Options{Codec: e.options.Codec}); err == nil {
 		e.blobs = e.files
 	}
 	return err

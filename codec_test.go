@@ -209,11 +209,11 @@ func TestCodecHidesValues(t *testing.T) {
 
 func verifiedSound(t *testing.T, dir string, c pawl.Codec) {
 	t.Helper()
-	report, err := rescue.VerifySealed(dir, c)
+	report, err := rescue.Verify(dir, rescue.Options{Codec: c})
 	require.NoError(t, err)
 	assert.Zero(t, report.Damage, "%v", report.Findings)
 	assert.Positive(t, report.Records)
-	for rec, err := range replay.AllSealed(c, dir) {
+	for rec, err := range replay.All(replay.Options{Codec: c}, dir) {
 		require.NoError(t, err)
 		again, err := replay.Check(rec)
 		require.NoError(t, err)
@@ -237,10 +237,10 @@ func TestCodecKeys(t *testing.T) {
 		require.ErrorAs(t, err, &sealed, name)
 		assert.Equal(t, "k1", sealed.KeyID)
 		require.ErrorIs(t, err, pawl.ErrSealed)
-		_, err = rescue.RepairSealed(dir, repaired, c)
+		_, err = rescue.Repair(dir, repaired, rescue.Options{Codec: c})
 		require.ErrorIs(t, err, pawl.ErrSealed, name)
 		require.NoDirExists(t, repaired)
-		report, err := rescue.VerifySealed(dir, c)
+		report, err := rescue.Verify(dir, rescue.Options{Codec: c})
 		require.NoError(t, err)
 		assert.Zero(t, report.Damage, "%v", report.Findings)
 		assert.Contains(t, fmt.Sprint(report.Findings), `sealed with the key "k1"`)
@@ -258,7 +258,7 @@ func TestCodecKeys(t *testing.T) {
 	_, err = pawl.Open(t.Context(), dir, first)
 	require.ErrorIs(t, err, pawl.ErrSealed, "the mark is under the new key")
 
-	report, err := rescue.RepairSealed(dir, repaired, both.Codec)
+	report, err := rescue.Repair(dir, repaired, rescue.Options{Codec: both.Codec})
 	require.NoError(t, err)
 	assert.Zero(t, report.Damage, "%v", report.Findings)
 	findClassified(t, repaired)
@@ -309,21 +309,21 @@ func TestRepairOfADamagedFileNeedsTheKey(t *testing.T) {
 	require.NoError(t, os.WriteFile(files[0], data, 0o600))
 
 	for name, without := range map[string]pawl.Codec{"none": nil, "another": testCodec(t, "x2")} {
-		_, err = rescue.RepairSealed(dir, repaired, without)
+		_, err = rescue.Repair(dir, repaired, rescue.Options{Codec: without})
 		var sealed *pawl.SealedError
 		require.ErrorAs(t, err, &sealed, name)
 		assert.Equal(t, "k1", sealed.KeyID)
 		assert.Contains(t, sealed.Place, filepath.Base(files[0]))
 		require.NoDirExists(t, repaired)
 	}
-	report, err := rescue.RepairSealed(dir, repaired, c)
+	report, err := rescue.Repair(dir, repaired, rescue.Options{Codec: c})
 	require.NoError(t, err)
 	assert.Equal(t, 1, report.Runs, "%v %d", report.Findings, len(data))
 	assert.Positive(t, report.Damage)
 }
 
 // A store of the host's own gets the content of blobs plain, named by its hash, with a codec as without; the
-// references to it are encrypted in the directory. On blob.OpenSealed it is encrypted, under the same name.
+// references to it are encrypted in the directory. In a folder with a codec of its own it is encrypted, under the same name.
 func TestCodecAndBlobsElsewhere(t *testing.T) {
 	content := secret("in a blob")
 	name := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
@@ -331,7 +331,7 @@ func TestCodecAndBlobsElsewhere(t *testing.T) {
 	for codecOf, hidden := range map[pawl.Codec]bool{nil: false, c: true} {
 		root := t.TempDir()
 		dir, elsewhere := filepath.Join(root, "data"), filepath.Join(root, "elsewhere")
-		files, err := blob.OpenSealed(elsewhere, codecOf)
+		files, err := blob.OpenFiles(elsewhere, blob.Options{Codec: codecOf})
 		require.NoError(t, err)
 		e := open(t, dir, pawl.Options{Codec: c, Blobs: files})
 		ref, err := e.PutBlob(t.Context(), strings.NewReader(content), "text/plain")

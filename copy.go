@@ -172,7 +172,7 @@ func (e *Engine) FollowFolder(ctx context.Context, folder string, o FollowOption
 	if err != nil {
 		return err
 	}
-	bases, err := blob.OpenSealed(filepath.Join(folder, followedBases), e.options.Codec)
+	bases, err := blob.OpenFiles(filepath.Join(folder, followedBases), blob.Options{Codec: e.options.Codec})
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func RestoreFolder(ctx context.Context, folder, into string, at time.Time, c Cod
 	if err != nil {
 		return RestoreInfo{}, err
 	}
-	bases, err := blob.OpenReadOnlySealed(filepath.Join(folder, followedBases), c)
+	bases, err := blob.OpenFiles(filepath.Join(folder, followedBases), blob.Options{Codec: c, ReadOnly: true})
 	if err != nil {
 		return RestoreInfo{}, err
 	}

@@ -98,7 +98,7 @@ func TestCrashesWhileAForkIsMade(t *testing.T) {
 		if harness.CurrentLevel() == harness.Quick && i+1 < len(copies) {
 			continue
 		}
-		r, err := rescue.Verify(dir)
+		r, err := rescue.Verify(dir, rescue.Options{})
 		require.NoError(t, err)
 		require.Empty(t, r.Findings, points[i])
 	}
@@ -124,9 +124,9 @@ func TestForkIsRepaired(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(dir, "pawl.db")))
 
 		into := filepath.Join(t.TempDir(), "repaired")
-		_, err = rescue.Repair(dir, into)
+		_, err = rescue.Repair(dir, into, rescue.Options{})
 		require.NoError(t, err)
-		r, err := rescue.Verify(into)
+		r, err := rescue.Verify(into, rescue.Options{})
 		require.NoError(t, err)
 		require.Empty(t, r.Findings)
 		e = open(t, into, pawl.Options{})
@@ -311,7 +311,7 @@ func TestRepairedRunsFinish(t *testing.T) {
 			require.NoError(t, tt.do(dir))
 			before := digest(t, dir)
 			into := filepath.Join(t.TempDir(), "repaired")
-			report, err := rescue.Repair(dir, into)
+			report, err := rescue.Repair(dir, into, rescue.Options{})
 			require.NoError(t, err)
 			require.Equal(t, before, digest(t, dir))
 			require.Equal(t, 8, report.Runs)
@@ -352,7 +352,7 @@ func TestKeysOfALostSecretAreRefused(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, os.Remove(filepath.Join(dir, "pawl.db")))
 	into := filepath.Join(t.TempDir(), "repaired")
-	_, err := rescue.Repair(dir, into)
+	_, err := rescue.Repair(dir, into, rescue.Options{})
 	require.NoError(t, err)
 	e = open(t, into, pending)
 	require.ErrorIs(t, e.Complete(t.Context(), old, 7), pawl.ErrStale)
@@ -552,7 +552,7 @@ func TestTasksWaitForDescriptors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				files, err := blob.OpenFiles(t.TempDir())
+				files, err := blob.OpenFiles(t.TempDir(), blob.Options{})
 				require.NoError(t, err)
 				defer files.Close()
 				store := &scarceStore{Store: files}

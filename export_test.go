@@ -59,7 +59,7 @@ func TestExport(t *testing.T) {
 	var ids []workflow.RunID
 	for _, name := range []string{path, filepath.Dir(path)} {
 		ids = nil
-		for rec, err := range replay.All(name) {
+		for rec, err := range replay.All(replay.Options{}, name) {
 			require.NoError(t, err)
 			ids = append(ids, rec.Run)
 			r, err := replay.Check(rec)
@@ -72,12 +72,12 @@ func TestExport(t *testing.T) {
 	}
 	require.ElementsMatch(t, []workflow.RunID{"family", "family/2.1", "family/3.1", "going"}, ids) // which child is made first is open
 	require.Equal(t, workflow.RunID("family"), ids[0])
-	rec, err := replay.Find(path + ":going")
+	rec, err := replay.Find(path+":going", replay.Options{})
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunID("going"), rec.Run)
-	_, err = replay.Find(path + ":nobody")
+	_, err = replay.Find(path+":nobody", replay.Options{})
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
-	rec, err = replay.Open(path)
+	rec, err = replay.Open(path, replay.Options{})
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunID("family"), rec.Run)
 }
@@ -179,7 +179,7 @@ transitions:
 	require.Equal(t, []any{"xxxxxx", "xxxxxx", int64(0), false, nil}, kept["list"])
 	require.Len(t, kept["text"], len(many))
 
-	rec, err := replay.Open(path)
+	rec, err := replay.Open(path, replay.Options{})
 	require.NoError(t, err)
 	require.True(t, rec.Redacted())
 	_, err = replay.Check(rec)
@@ -199,7 +199,7 @@ transitions:
 // framesOf returns a recorded run after each record.
 func framesOf(t *testing.T, path string) (out []*replay.Frame) {
 	t.Helper()
-	rec, err := replay.Open(path)
+	rec, err := replay.Open(path, replay.Options{})
 	require.NoError(t, err)
 	s, err := replay.NewStepper(rec)
 	require.NoError(t, err)
@@ -218,7 +218,7 @@ func exportedBy(t *testing.T, e *pawl.Engine, id workflow.RunID) *replay.Recordi
 	require.NoError(t, e.Export(t.Context(), id, &text, pawl.ExportOptions{}))
 	path := filepath.Join(t.TempDir(), "x.pawl")
 	require.NoError(t, os.WriteFile(path, text.Bytes(), 0o600))
-	rec, err := replay.Open(path)
+	rec, err := replay.Open(path, replay.Options{})
 	require.NoError(t, err)
 	return rec
 }
@@ -272,7 +272,7 @@ func TestImport(t *testing.T) {
 	require.NoError(t, e.Import(t.Context(), from, "parked", pawl.ForkOptions{InFlight: workflow.InFlightPark}))
 	require.Equal(t, 2, countStatus(mustInspect(t, e, "parked"), workflow.WaitingForOperator))
 	require.NoError(t, e.Close(t.Context()))
-	r, err := rescue.Verify(dir)
+	r, err := rescue.Verify(dir, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, r.Findings)
 }
@@ -319,7 +319,7 @@ func TestImportUnderItsOwnID(t *testing.T) {
 	require.ErrorIs(t, e.Fork(t.Context(), "own", "own", pawl.ForkOptions{}), pawl.ErrRunExists)
 	require.ErrorIs(t, e.Fork(t.Context(), "a", "a", pawl.ForkOptions{}), pawl.ErrRunExists, "also of a run that came from elsewhere")
 	require.NoError(t, e.Close(t.Context()))
-	r, err := rescue.Verify(dir)
+	r, err := rescue.Verify(dir, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, r.Findings)
 }
@@ -438,7 +438,7 @@ func TestImportWithBlobs(t *testing.T) {
 	recordingIn := func(text []byte) *replay.Recording {
 		path := filepath.Join(t.TempDir(), "x.pawl")
 		require.NoError(t, os.WriteFile(path, text, 0o600))
-		rec, err := replay.Open(path)
+		rec, err := replay.Open(path, replay.Options{})
 		require.NoError(t, err)
 		return rec
 	}

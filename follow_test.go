@@ -43,7 +43,7 @@ func newCopyPlace(t *testing.T) copyPlace {
 	dir := t.TempDir()
 	log, err := folderlog.Open(filepath.Join(dir, "log"))
 	require.NoError(t, err)
-	bases, err := blob.OpenFiles(filepath.Join(dir, "bases"))
+	bases, err := blob.OpenFiles(filepath.Join(dir, "bases"), blob.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = bases.Close() })
 	return copyPlace{log, bases, filepath.Join(dir, "log")}
@@ -145,7 +145,7 @@ transitions:
 	require.Empty(t, info.Damaged)
 	require.Equal(t, 4, info.Runs)
 	require.Positive(t, info.Changes)
-	report, err := rescue.Verify(into)
+	report, err := rescue.Verify(into, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, report.Findings)
 	require.Equal(t, rowsOf(t, dir), rowsOf(t, into))
@@ -189,7 +189,7 @@ func followThroughFaults(t *testing.T, r *rand.Rand) {
 			return logtest.Fault(faults.IntN(int(logtest.Hangs)))
 		})
 	}
-	bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"))
+	bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"), blob.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, bases.Close()) }()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -239,7 +239,7 @@ func followThroughFaults(t *testing.T, r *rand.Rand) {
 	info, err := pawl.Restore(t.Context(), into, pawl.RestoreOptions{Log: memory.Writer(nil), Bases: bases})
 	require.NoError(t, err)
 	require.Empty(t, info.Damaged)
-	report, err := rescue.Verify(into)
+	report, err := rescue.Verify(into, rescue.Options{})
 	require.NoError(t, err)
 	require.Empty(t, report.Findings)
 	require.Equal(t, rowsOf(t, dir), rowsOf(t, into))
@@ -256,7 +256,7 @@ func (fullStore) Put(context.Context, io.Reader) (string, int64, error) {
 func TestFollowWithoutBase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, dir := &logtest.Memory{}, filepath.Join(t.TempDir(), "data")
-		bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"))
+		bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"), blob.Options{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, bases.Close()) }()
 		def := define(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
@@ -314,7 +314,7 @@ type mendScene struct {
 }
 
 func newMendScene(t *testing.T) *mendScene {
-	bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"))
+	bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"), blob.Options{})
 	require.NoError(t, err)
 	e, err := pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "data"), pawl.Options{Executor: pawl.Handlers{
 		"work": func(context.Context, pawl.Task) (any, error) { return nil, nil },
@@ -349,7 +349,7 @@ func (s *mendScene) restore(at time.Time) (int, error) {
 		return 0, err
 	}
 	require.Empty(s.t, info.Damaged)
-	report, err := rescue.Verify(into)
+	report, err := rescue.Verify(into, rescue.Options{})
 	require.NoError(s.t, err)
 	require.Empty(s.t, report.Findings)
 	return info.Runs, nil
@@ -507,7 +507,7 @@ func idsOf(t *testing.T, e *pawl.Engine) (out []workflow.RunID) {
 func TestRestoreAsOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := &logtest.Memory{}
-		bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"))
+		bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"), blob.Options{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, bases.Close()) }()
 		e, err := pawl.Open(t.Context(), filepath.Join(replays.Dir(t), "data"), pawl.Options{Executor: pawl.Handlers{
@@ -534,7 +534,7 @@ func TestRestoreAsOf(t *testing.T) {
 				return nil, err
 			}
 			require.Empty(t, info.Damaged)
-			report, err := rescue.Verify(into)
+			report, err := rescue.Verify(into, rescue.Options{})
 			require.NoError(t, err)
 			require.Empty(t, report.Findings)
 			return pawl.Open(t.Context(), into, pawl.Options{Maintenance: true})
@@ -576,7 +576,7 @@ func TestFollowSealed(t *testing.T) {
 	require.NoError(t, place.bases.Close())
 	sealedAt := t.TempDir()
 	var err error
-	place.bases, err = blob.OpenSealed(sealedAt, codec)
+	place.bases, err = blob.OpenFiles(sealedAt, blob.Options{Codec: codec})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, place.bases.Close()) }()
 	options := pawl.Options{Codec: codec, Executor: pawl.Handlers{"put": func(ctx context.Context, task pawl.Task) (any, error) {

@@ -153,7 +153,7 @@ func boundsBytes(limits map[string]TenantLimit) bool {
 // in the index of runs; the lists of approvals and dead letters; kept outcomes; definitions; and the
 // content of blobs in the directory. Backups have the same bytes, or bytes that were encoded anew. A
 // store in Options.Blobs gets content plain, and names it by its hash: it has to encrypt it itself, as
-// one of blob.OpenSealed does, whose names are the same.
+// one of blob.OpenFiles with a codec does, whose names are the same.
 //
 // These remain in clear: the ids and labels of runs, and the parents of children; names, versions
 // and hashes of definitions; statuses, instants, sizes and counts; in the lists the ids of nodes,

@@ -400,5 +400,5 @@ func (e *Engine) OpenRecording(name string) (*replay.Recording, error) {
 	if e.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	return replay.FindSealed(name, e.options.Codec)
+	return replay.Find(name, replay.Options{Codec: e.options.Codec})
 }

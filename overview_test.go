@@ -167,7 +167,7 @@ func TestWhyLeadsToTheFirstFailure(t *testing.T) {
 	require.Contains(t, x.String(), "in "+string(below[1].Run)+", pay (t1) failed: broken at node \"pay\" (t1): the card was declined")
 	require.NoError(t, e.Close(ctx))
 
-	rec, err := replay.Find(dir + ":top")
+	rec, err := replay.Find(dir+":top", replay.Options{})
 	require.NoError(t, err)
 	defer rec.Close()
 	again, err := replay.Why(rec)
@@ -176,7 +176,7 @@ func TestWhyLeadsToTheFirstFailure(t *testing.T) {
 		if id == below[1].Run {
 			return nil, pawl.ErrRunNotFound
 		}
-		return replay.Find(dir + ":" + string(id))
+		return replay.Find(dir+":"+string(id), replay.Options{})
 	}))
 	require.Equal(t, below[:1], again.Failed[0].Below)
 	other := errors.New("the disk is gone")
@@ -195,7 +195,7 @@ func TestAnExportOfImpossibleInstants(t *testing.T) {
 	for _, at := range []int64{316516809600000, math.MaxInt64, math.MinInt64, -62167219200001} { // of the year 12000, and others
 		path := filepath.Join(t.TempDir(), "edited.pawl")
 		require.NoError(t, os.WriteFile(path, []byte(withInstants(t, text.String(), at)), 0o600))
-		rec, err := replay.Find(path + ":old")
+		rec, err := replay.Find(path+":old", replay.Options{})
 		if err == nil {
 			err = e.Import(t.Context(), rec, "new", pawl.ForkOptions{})
 		}
@@ -205,7 +205,7 @@ func TestAnExportOfImpossibleInstants(t *testing.T) {
 	// The clock of the machine may have been set back while a run went on.
 	path := filepath.Join(t.TempDir(), "back.pawl")
 	require.NoError(t, os.WriteFile(path, []byte(withInstants(t, text.String(), 0)), 0o600))
-	_, err := replay.Find(path + ":old")
+	_, err := replay.Find(path+":old", replay.Options{})
 	require.NoError(t, err)
 	var ids []workflow.RunID
 	for r, err := range e.Runs(t.Context(), pawl.RunFilter{}) {

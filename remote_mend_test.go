@@ -84,7 +84,7 @@ func (p *mendPlace) compare(want int, machines ...string) {
 	}
 	p.live(machines[0], want)
 	for _, machine := range machines {
-		report, err := rescue.Verify(p.pathOf(machine))
+		report, err := rescue.Verify(p.pathOf(machine), rescue.Options{})
 		require.NoError(p.t, err)
 		require.Empty(p.t, report.Findings)
 		require.Equal(p.t, rowsOf(p.t, p.pathOf(machines[0])), rowsOf(p.t, p.pathOf(machine)))

@@ -37,7 +37,7 @@ type sharedPlace struct {
 func newSharedPlace(t *testing.T) *sharedPlace {
 	p := &sharedPlace{log: &logtest.Memory{}}
 	for name, s := range map[string]**blob.Files{"bases": &p.bases, "blobs": &p.blobs} {
-		files, err := blob.OpenFiles(filepath.Join(t.TempDir(), name))
+		files, err := blob.OpenFiles(filepath.Join(t.TempDir(), name), blob.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = files.Close() })
 		*s = files
@@ -95,7 +95,7 @@ func TestRemote(t *testing.T) {
 		require.Len(t, idsOf(t, a), 2)
 		require.NoError(t, a.Close(t.Context()))
 		for _, dir := range []string{first, second, backup} {
-			report, err := rescue.Verify(dir)
+			report, err := rescue.Verify(dir, rescue.Options{})
 			require.NoError(t, err)
 			require.Empty(t, report.Findings)
 		}
@@ -306,7 +306,7 @@ func TestRemoteStandsBy(t *testing.T) {
 			require.Equal(t, workflow.RunCompleted, out.Status)
 		}
 		require.NoError(t, b.e.Close(t.Context()))
-		report, err := rescue.Verify(second)
+		report, err := rescue.Verify(second, rescue.Options{})
 		require.NoError(t, err)
 		require.Empty(t, report.Findings)
 

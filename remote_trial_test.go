@@ -208,7 +208,7 @@ func (x *remoteTrial) compare() {
 		x.check(e)
 		require.NoError(x.t, e.Close(x.t.Context()))
 		if machine == whole {
-			report, err := rescue.Verify(dir)
+			report, err := rescue.Verify(dir, rescue.Options{})
 			require.NoError(x.t, err)
 			require.Empty(x.t, report.Findings)
 		}

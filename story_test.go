@@ -123,7 +123,7 @@ func (s *duet) define(yaml string) {
 		return
 	}
 	s.path, s.seq, s.trace = s.t.TempDir(), 0, nil
-	files, err := blob.OpenFiles(s.t.TempDir())
+	files, err := blob.OpenFiles(s.t.TempDir(), blob.Options{})
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { require.NoError(s.t, files.Close()) })
 	s.blobs = files

@@ -31,7 +31,7 @@ var crashDamaged = []byte("was damaged")
 func putInChild(dir string) {
 	last, err := strconv.Atoi(os.Getenv("PAWL_BLOB_STAGE"))
 	check(err)
-	f, err := OpenFiles(dir)
+	f, err := OpenFiles(dir, Options{})
 	check(err)
 	stages := 0
 	f.at = func(s stage) {
@@ -76,7 +76,7 @@ func TestKill(t *testing.T) {
 
 // prepareDamage makes a store with one blob that is damaged.
 func prepareDamage(t *testing.T, dir string) {
-	f, err := OpenFiles(dir)
+	f, err := OpenFiles(dir, Options{})
 	require.NoError(t, err)
 	damage(t, pathOf(dir, put(t, f, crashDamaged)), func(b []byte) []byte { return append(b[:3:3], "XXXXXXXX"...) })
 	require.NoError(t, f.Close())

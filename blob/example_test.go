@@ -29,7 +29,7 @@ func Example() {
 }
 
 func example(ctx context.Context, dir string) error {
-	store, err := blob.OpenFiles(dir)
+	store, err := blob.OpenFiles(dir, blob.Options{})
 	if err != nil {
 		return err
 	}

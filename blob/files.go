@@ -61,16 +61,33 @@ const (
 	judged stage = "judged" // Delete has found it old, and excludes Put
 )
 
+// Options say how a folder of blobs is opened. The zero value opens a folder of plain content, for reading and writing.
+type Options struct {
+	// Codec seals the content of blobs; nil seals none. Hashes and sizes are those of the plain content: a
+	// reader who guesses the content of a blob can see from its name that the guess is right. A
+	// blob that was put without a codec is read as it is, and sealed when it is put again. A blob
+	// that the codec cannot open is an *Error with pawl.ErrSealed.
+	Codec Codec
+	// ReadOnly opens the folder to look at it: nothing in it is changed, and Put and Delete fail with
+	// an *Error with fs.ErrPermission. Any number of them may be open on a folder.
+	ReadOnly bool
+}
+
 // OpenFiles opens the Store in the folder dir, which need not exist: the first
 // Put makes it. It removes what interrupted Puts have left in its folder tmp, and
 // nothing else. dir may be a link to a folder; below it no link is followed. Only
-// one Files at a time may be open on a folder.
-func OpenFiles(dir string) (*Files, error) {
+// one Files at a time may be open on a folder, but for those that are ReadOnly. It fails
+// with an *Error.
+func OpenFiles(dir string, o Options) (*Files, error) {
+	sealer, err := seal.NewSealer(o.Codec)
+	if err != nil {
+		return nil, wrapError("", "open", err)
+	}
 	if dir == "" {
 		return nil, &Error{Err: fs.ErrInvalid, Detail: "open: no folder"}
 	}
 	f := &Files{
-		dir: dir, at: func(stage) {},
+		dir: dir, readOnly: o.ReadOnly, sealer: sealer, at: func(stage) {},
 		write: func(f *os.File) io.Writer { return f }, sync: (*os.File).Sync,
 	}
 	root, err := os.OpenRoot(dir)
@@ -80,9 +97,11 @@ func OpenFiles(dir string) (*Files, error) {
 	case err != nil:
 		return nil, wrapError("", "open", err)
 	}
-	if err := clearTemporary(root); err != nil {
-		_ = root.Close() // err is what the caller has to know
-		return nil, wrapError("", "open", err)
+	if !f.readOnly {
+		if err := clearTemporary(root); err != nil {
+			_ = root.Close() // err is what the caller has to know
+			return nil, wrapError("", "open", err)
+		}
 	}
 	f.root = root
 	return f, nil
@@ -111,22 +130,6 @@ func clearTemporary(root *os.Root) error {
 		}
 	}
 	return nil
-}
-
-// OpenReadOnly opens the Store in the folder dir, which need not exist, to look
-// at it: nothing in it is changed, and Put and Delete fail with an *Error with
-// fs.ErrPermission. Any number of them may be open on a folder.
-func OpenReadOnly(dir string) (*Files, error) {
-	if dir == "" {
-		return nil, &Error{Err: fs.ErrInvalid, Detail: "open: no folder"}
-	}
-	f := &Files{dir: dir, readOnly: true}
-	root, err := os.OpenRoot(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, wrapError("", "open", err)
-	}
-	f.root = root
-	return f, nil
 }
 
 // Close gives the folder back. Afterwards every method fails with an *Error with

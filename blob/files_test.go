@@ -115,7 +115,7 @@ func TestBadHash(t *testing.T) {
 		_, err = f.Delete(t.Context(), hash, time.Now().Add(time.Hour))
 		is(t, err, hash, fs.ErrInvalid)
 	}
-	_, err := OpenFiles("")
+	_, err := OpenFiles("", Options{})
 	is(t, err, "", fs.ErrInvalid)
 }
 
@@ -146,13 +146,13 @@ func TestOpenFails(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := OpenFiles(file)
+	_, err := OpenFiles(file, Options{})
 	var e *Error
 	require.ErrorAs(t, err, &e)
 
 	other := t.TempDir()
 	require.NoError(t, os.Symlink(other, filepath.Join(dir, tmpFolder)))
-	_, err = OpenFiles(dir)
+	_, err = OpenFiles(dir, Options{})
 	is(t, err, "", ErrDamaged)
 
 	later := filepath.Join(t.TempDir(), "later")
@@ -229,7 +229,7 @@ func TestContext(t *testing.T) {
 func TestTimes(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		f, err := OpenFiles(dir)
+		f, err := OpenFiles(dir, Options{})
 		require.NoError(t, err)
 		defer f.Close()
 		hash := put(t, f, []byte("a"))
@@ -306,7 +306,7 @@ func (m *machine) reopen(t *rapid.T) {
 }
 
 func (m *machine) open() {
-	m.f = must(OpenFiles(m.dir))
+	m.f = must(OpenFiles(m.dir, Options{}))
 	m.f.sync = noSync
 }
 

@@ -31,7 +31,7 @@ var _ Store = (*Files)(nil)
 
 func open(t testing.TB, dir string) *Files {
 	t.Helper()
-	f, err := OpenFiles(dir)
+	f, err := OpenFiles(dir, Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, f.Close()) })
 	return f

@@ -9,35 +9,15 @@ import (
 	"github.com/pawl-run/pawl/internal/seal"
 )
 
-// A Codec stands between the content of blobs and the disk: it is pawl.Codec.
-type Codec = seal.Codec
+// A Codec stands between the content of blobs and the disk. pawl.Codec says what its methods do.
+type Codec interface {
+	KeyID() string
+	Encode(place string, plain []byte) (stored []byte, err error)
+	Decode(keyID, place string, stored []byte) (plain []byte, err error)
+}
 
 // sealPlace is the place of every blob: the hash of its content, which is its name, binds it.
 const sealPlace = "blob"
-
-// OpenSealed is OpenFiles for a folder in which blobs are sealed with a codec; nil seals
-// none. Hashes and sizes are those of the plain content: a reader who guesses the content of a blob
-// can see from its name that the guess is right. A blob that was put without a codec is read as it
-// is, and sealed when it is put again. A blob that the codec cannot open is an *Error with
-// pawl.ErrSealed.
-func OpenSealed(dir string, c Codec) (*Files, error) { return withCodec(OpenFiles, dir, c) }
-
-// OpenReadOnlySealed is OpenReadOnly for a folder in which blobs are sealed.
-func OpenReadOnlySealed(dir string, c Codec) (*Files, error) {
-	return withCodec(OpenReadOnly, dir, c)
-}
-
-func withCodec(open func(string) (*Files, error), dir string, c Codec) (*Files, error) {
-	sealer, err := seal.NewSealer(c)
-	if err != nil {
-		return nil, wrapError("", "open", err)
-	}
-	f, err := open(dir)
-	if err == nil {
-		f.sealer = sealer
-	}
-	return f, err
-}
 
 // copySealed reads r to its end into t, sealed.
 func (f *Files) copySealed(t *temporary, read func(to io.Writer) (int64, error)) (size int64, err error) {

@@ -88,7 +88,7 @@ const definition = `{"name": "w", "start": "a", "nodes": [{"id": "a", "task": "w
 func newTrial(t *testing.T) *trial {
 	x := &trial{t: t, cutOff: map[string]bool{}, nodes: map[string]*cluster.Node{}}
 	for name, s := range map[string]**blob.Files{"bases": &x.bases, "blobs": &x.blobs} {
-		files, err := blob.OpenFiles(filepath.Join(t.TempDir(), name))
+		files, err := blob.OpenFiles(filepath.Join(t.TempDir(), name), blob.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = files.Close() })
 		*s = files

@@ -19,15 +19,11 @@
 package handler
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
-
-// A Func is what pawl.Handlers holds.
-type Func = func(ctx context.Context, t pawl.Task) (any, error)
 
 // The codes of the errors that the handlers return, all of them as a
 // pawl.TaskError. Two families have a number in them: http_3xx, http_4xx,

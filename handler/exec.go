@@ -78,7 +78,7 @@ const (
 // unless the program is missing or may not be executed; where there are too many open
 // files the engine calls the task again instead, see pawl.Handlers. Permanent are
 // CodeInvalidInput, CodeExecDenied, CodeExecOutput and CodeExecTooLarge.
-func Exec(o ExecOptions) Func {
+func Exec(o ExecOptions) func(context.Context, pawl.Task) (any, error) {
 	o.Timeout, o.OutputBytes = time.Duration(positiveOr(int64(o.Timeout), int64(60*time.Second))), positiveOr(o.OutputBytes, 1<<20)
 	h := &runner{options: o}
 	return h.runProgram

@@ -1,15 +1,17 @@
 package handler_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
 )
 
 // offer returns a handler that runs the test binary with a fixed command.
-func offer(t *testing.T, command ...string) handler.Func {
+func offer(t *testing.T, command ...string) func(context.Context, pawl.Task) (any, error) {
 	t.Helper()
 	return handler.Exec(handler.ExecOptions{Command: append([]string{program(t), "child", "arguments"}, command...), Env: []string{quickExit}})
 }
@@ -36,7 +38,7 @@ func TestExecFillsHoles(t *testing.T) {
 func TestExecOffersNothingButItsHoles(t *testing.T) {
 	one := offer(t, "--", "{}")
 	for name, tt := range map[string]struct {
-		f             handler.Func
+		f             func(context.Context, pawl.Task) (any, error)
 		input         object
 		code, message string
 	}{

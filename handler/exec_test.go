@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
 )
 
@@ -22,7 +23,7 @@ import (
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
 // run returns a handler that may run the test binary, and the start of its argv.
-func run(t testing.TB, o handler.ExecOptions) (handler.Func, []any) {
+func run(t testing.TB, o handler.ExecOptions) (func(context.Context, pawl.Task) (any, error), []any) {
 	t.Helper()
 	self := program(t)
 	o.Programs, o.Env = append(o.Programs, self), append(o.Env, quickExit)

@@ -92,7 +92,7 @@ const (
 // place of the delay of the retry policy, up to MaxRetryAfter. An exchange for which
 // there are too many open files has no code: the engine calls the task again, see
 // pawl.Handlers.
-func HTTP(o HTTPOptions) Func {
+func HTTP(o HTTPOptions) func(context.Context, pawl.Task) (any, error) {
 	o.Timeout, o.ResponseBytes = time.Duration(positiveOr(int64(o.Timeout), int64(30*time.Second))), positiveOr(o.ResponseBytes, 1<<20)
 	if o.MaxRetryAfter == 0 {
 		o.MaxRetryAfter = 10 * time.Minute

@@ -30,7 +30,7 @@ func serve(t testing.TB, f http.HandlerFunc) *httptest.Server {
 }
 
 // request returns a handler that may ask this machine.
-func request(t testing.TB, o handler.HTTPOptions) handler.Func {
+func request(t testing.TB, o handler.HTTPOptions) func(context.Context, pawl.Task) (any, error) {
 	t.Helper()
 	if o.Transport == nil {
 		transport := &http.Transport{}

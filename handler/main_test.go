@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
@@ -141,7 +140,7 @@ func task(input any) pawl.Task {
 type object = map[string]any
 
 // fails calls a handler and returns the error that it must end with.
-func fails(t testing.TB, f handler.Func, input any) pawl.TaskError {
+func fails(t testing.TB, f func(context.Context, pawl.Task) (any, error), input any) pawl.TaskError {
 	t.Helper()
 	out, err := f(t.Context(), task(input))
 	require.Error(t, err, "%v", out)
@@ -152,7 +151,7 @@ func fails(t testing.TB, f handler.Func, input any) pawl.TaskError {
 }
 
 // gives calls a handler and returns its output, as an object.
-func gives(t testing.TB, f handler.Func, input any) object {
+func gives(t testing.TB, f func(context.Context, pawl.Task) (any, error), input any) object {
 	t.Helper()
 	out, err := f(t.Context(), task(input))
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ const (
 // The errors are CodeInvalidInput, also for what does not compile, CodeExpression
 // and CodeLimit; none is retryable. An expression has at most 16 KiB of source, an
 // object of them at most 256.
-func Transform(o TransformOptions) Func {
+func Transform(o TransformOptions) func(context.Context, pawl.Task) (any, error) {
 	o.Cost, o.OutputBytes = positiveOr(o.Cost, expr.DefaultCost), positiveOr(o.OutputBytes, 1<<20)
 	h := &transformer{options: o, programs: newPrograms(expr.Limits{Cost: o.Cost, Bytes: o.OutputBytes}, maxCacheBytes)}
 	return h.runTransform

@@ -22,7 +22,7 @@ func checked(o Options) Options {
 func verifyFolders(folder string) error {
 	lives, err := os.ReadDir(folder)
 	for _, life := range lives {
-		r, failed := rescue.Verify(filepath.Join(folder, life.Name()))
+		r, failed := rescue.Verify(filepath.Join(folder, life.Name()), rescue.Options{})
 		err = errors.Join(err, failed)
 		if failed != nil {
 			continue

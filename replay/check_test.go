@@ -99,7 +99,7 @@ func TestAll(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.db"), []byte("no database"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o600))
 	var errs []error
-	for rec, err := range replay.All(dir, filepath.Join(dir, "nothing.db"), filepath.Join(dir, "notes.txt")) {
+	for rec, err := range replay.All(replay.Options{}, dir, filepath.Join(dir, "nothing.db"), filepath.Join(dir, "notes.txt")) {
 		require.Nil(t, rec)
 		errs = append(errs, err)
 	}
@@ -107,7 +107,7 @@ func TestAll(t *testing.T) {
 	require.ErrorContains(t, errs[0], "it is not a database")
 	require.ErrorIs(t, errs[1], os.ErrNotExist)
 	require.ErrorContains(t, errs[2], "it is empty")
-	_, err := replay.Open(filepath.Join(dir, "a.db"))
+	_, err := replay.Open(filepath.Join(dir, "a.db"), replay.Options{})
 	require.ErrorContains(t, err, "it is not a database")
 }
 
@@ -119,12 +119,12 @@ func TestAllReadsAFileWithTwoNamesOnce(t *testing.T) {
 	}
 	require.NoError(t, os.Link(filepath.Join(dir, "linked-a.db"), filepath.Join(dir, "linked-b.db")))
 	n := 0
-	for _, err := range replay.All(dir) {
+	for _, err := range replay.All(replay.Options{}, dir) {
 		require.ErrorContains(t, err, "it is not a database")
 		n++
 	}
 	require.Equal(t, 5, n)
-	for _, err := range replay.All(filepath.Join(dir, "linked-b.db")) {
+	for _, err := range replay.All(replay.Options{}, filepath.Join(dir, "linked-b.db")) {
 		require.ErrorContains(t, err, "it is not a database")
 		n++
 	}

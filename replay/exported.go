@@ -94,7 +94,7 @@ func ReadExported(from io.Reader, source string) iter.Seq2[*Recording, error] {
 			yield(nil, fmt.Errorf("%s: %w", source, errEmpty))
 			return
 		}
-		newLibrary(nil).eachIn(from, source, yield)
+		newLibrary(Options{}).eachIn(from, source, yield)
 	}
 }
 

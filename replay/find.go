@@ -11,21 +11,19 @@ import (
 // exported runs, where it takes the first one, or DIR:RUN for a run of such a file or of an engine
 // directory that no engine has open. Close it. It fails as Open does, and
 // with store.ErrRunNotFound.
-func Find(name string) (*Recording, error) { return FindSealed(name, nil) }
-
-// FindSealed is Find for what may be sealed, which the codec opens.
+//
 // It splits the name first: a colon in the name of a file is no harm, since only what stands
 // before it as an engine directory or an export makes it DIR:RUN. For one run of a directory the
 // Inspection is closed together with the recording.
-func FindSealed(name string, c store.Codec) (*Recording, error) {
+func Find(name string, o Options) (*Recording, error) {
 	dir, run, ok := SplitName(name)
 	if !ok {
-		return OpenSealed(name, c)
+		return Open(name, o)
 	}
 	if isExport(dir) {
-		return newLibrary(c).openExported(dir, run)
+		return newLibrary(o).openExported(dir, run)
 	}
-	in, err := store.InspectSealed(dir, c)
+	in, err := store.Inspect(dir, o.Codec)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}

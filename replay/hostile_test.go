@@ -200,7 +200,7 @@ func TestHostileExports(t *testing.T) {
 		done := make(chan any, 1)
 		go func() {
 			defer func() { done <- recover() }()
-			for rec, err := range replay.All(path) {
+			for rec, err := range replay.All(replay.Options{}, path) {
 				if err == nil {
 					lookAt(rec, ordered.recording(), r.graph.Definition)
 				}

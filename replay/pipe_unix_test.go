@@ -24,12 +24,12 @@ func TestWhatIsNoFile(t *testing.T) {
 	require.NoError(t, os.Symlink("e.db", filepath.Join(dir, "e.db")))
 	require.NoError(t, os.Symlink(dir, filepath.Join(dir, "f.db")))
 	n := 0
-	for rec, err := range replay.All(dir, filepath.Join(dir, "a.db")) {
+	for rec, err := range replay.All(replay.Options{}, dir, filepath.Join(dir, "a.db")) {
 		require.Nil(t, rec)
 		require.Error(t, err)
 		n++
 	}
 	require.Equal(t, 7, n)
-	_, err := replay.Open(filepath.Join(dir, "b.pawl"))
+	_, err := replay.Open(filepath.Join(dir, "b.pawl"), replay.Options{})
 	require.ErrorIs(t, err, store.ErrCorrupt)
 }

@@ -153,15 +153,16 @@ func (r *Recording) explainPanic(err *error) {
 	}
 }
 
+// Options say how recordings are opened. The zero value is for those that are not sealed.
+type Options struct {
+	Codec store.Codec // opens what is sealed
+}
+
 // Open reads the file of a run: one of those below runs in an engine directory, or a copy
 // of one. It may be read while an engine runs, and then lacks what is not yet filed. Close the recording.
 // Errors: store.ErrCorrupt for what is not the file of a run, store.ErrVersion for one of
-// another format, fs.ErrNotExist.
-func Open(path string) (*Recording, error) { return OpenSealed(path, nil) }
-
-// OpenSealed is Open for a file that may be sealed, which the codec opens. It fails with
-// store.ErrSealed if that lacks the key.
-func OpenSealed(path string, c store.Codec) (*Recording, error) { return newLibrary(c).openFile(path) }
+// another format, store.ErrSealed for one whose key Options.Codec lacks, fs.ErrNotExist.
+func Open(path string, o Options) (*Recording, error) { return newLibrary(o).openFile(path) }
 
 // A library remembers compiled definitions by their hash.
 // Runs of one directory mostly share few definitions, and each is compiled once.
@@ -171,7 +172,7 @@ type library struct {
 	codec  store.Codec // of what is sealed; may be nil
 }
 
-func newLibrary(c store.Codec) library { return library{map[string]*workflow.Graph{}, c} }
+func newLibrary(o Options) library { return library{map[string]*workflow.Graph{}, o.Codec} }
 
 // openFile reads the file of a run, or the first run of an export. The database is read into memory
 // and is open until the recording is closed, since its history reads from it each time it is ranged
@@ -180,7 +181,7 @@ func (l library) openFile(path string) (*Recording, error) {
 	if isExport(path) {
 		return l.openExported(path, "")
 	}
-	db, err := store.OpenSealedRunFile(path, l.codec)
+	db, err := store.OpenRunFile(path, l.codec)
 	if err != nil {
 		return nil, err
 	}
@@ -257,12 +258,9 @@ func decodedRecords(entries iter.Seq2[runfile.Entry, error], decode func(*runfil
 // runs, an engine directory that no engine has open, DIR:RUN for one run of such a directory or file, or another folder,
 // in which every file that ends in .db is one of a run, and every one that ends in .pawl has exported runs. A recording is open until the next one is asked for. A recording that cannot be
 // read comes as an error, and All goes on with the others.
-func All(paths ...string) iter.Seq2[*Recording, error] { return AllSealed(nil, paths...) }
-
-// AllSealed is All for recordings that may be sealed, which the codec opens.
-func AllSealed(c store.Codec, paths ...string) iter.Seq2[*Recording, error] {
+func All(o Options, paths ...string) iter.Seq2[*Recording, error] {
 	return func(yield func(*Recording, error) bool) {
-		l := newLibrary(c)
+		l := newLibrary(o)
 		for _, path := range paths {
 			if !l.eachBelow(path, yield) {
 				return
@@ -279,7 +277,7 @@ func AllSealed(c store.Codec, paths ...string) iter.Seq2[*Recording, error] {
 // endings are.
 func (l library) eachBelow(path string, yield func(*Recording, error) bool) bool {
 	if _, _, ok := SplitName(path); ok {
-		r, err := FindSealed(path, l.codec)
+		r, err := Find(path, Options{Codec: l.codec})
 		more := yield(r, err)
 		r.Close()
 		return more
@@ -354,7 +352,7 @@ func isEngineDirectory(path string) bool {
 // hide the others. That the directory cannot be read is a *fs.PathError, by which who reads a folder knows which one it
 // is, and may ask the engine that has it open.
 func (l library) eachInDirectory(path string, yield func(*Recording, error) bool) (more bool) {
-	in, err := store.InspectSealed(path, l.codec)
+	in, err := store.Inspect(path, l.codec)
 	if err != nil {
 		return yield(nil, &fs.PathError{Op: "read", Path: path, Err: err})
 	}

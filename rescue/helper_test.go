@@ -144,7 +144,7 @@ func dispatch(id int) decision.Decision {
 // letter; a published definition, a kept outcome, and blobs.
 func furnished(t *testing.T, path string) (*store.Dir, *blob.Files) {
 	d := open(t, path)
-	files, err := blob.OpenFiles(filepath.Join(path, index.BlobsDir))
+	files, err := blob.OpenFiles(filepath.Join(path, index.BlobsDir), blob.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = files.Close() })
 	put := func(text string) map[string]any {

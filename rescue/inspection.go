@@ -31,7 +31,7 @@ type inspection struct {
 // much of what follows may be explained by them. A fault that is harmless is a note and costs
 // the report nothing.
 func openInspection(path string, c store.Codec) (*inspection, error) {
-	opened, err := store.InspectSealed(path, c)
+	opened, err := store.Inspect(path, c)
 	if err != nil {
 		return nil, err
 	}

@@ -41,14 +41,12 @@ import (
 // it: a record that was changed, lost or taken from another run breaks the chain at that place.
 // State, events and lists are made from the records by the functions with which an engine makes
 // them, so that what is restored is what an engine would have had after the last of them.
-func Repair(path, into string) (*Report, error) { return RepairSealed(path, into, nil) }
-
-// RepairSealed is Repair for a directory with sealed values, or for one that is to have them:
-// the codec opens the old, and seals everything in the new one with the key that it uses today.
-// If it lacks a key that something was sealed with, damaged or not, it fails with store.ErrSealed. A value that does
+//
+// Options.Codec opens the old directory, and seals everything in the new one with the key that it uses today.
+// If it lacks a key that something was sealed with, damaged or not, Repair fails with store.ErrSealed. A value that does
 // not open under a key that opens other values is damaged, and is treated so.
-func RepairSealed(path, into string, c store.Codec) (*Report, error) {
-	in, err := openInspection(path, c)
+func Repair(path, into string, o Options) (*Report, error) {
+	in, err := openInspection(path, o.Codec)
 	if err != nil {
 		return nil, fmt.Errorf("repair %s: %w", path, err)
 	}
@@ -283,12 +281,12 @@ func (r *repairer) restoreBlobs() error {
 		}
 		return nil
 	}
-	from, err := blob.OpenReadOnlySealed(filepath.Join(r.path, index.BlobsDir), r.codec)
+	from, err := blob.OpenFiles(filepath.Join(r.path, index.BlobsDir), blob.Options{Codec: r.codec, ReadOnly: true})
 	if err != nil {
 		r.addDamage("", index.BlobsDir, err, doBlob)
 		return nil
 	}
-	to, err := blob.OpenSealed(filepath.Join(r.toPath, index.BlobsDir), r.codec)
+	to, err := blob.OpenFiles(filepath.Join(r.toPath, index.BlobsDir), blob.Options{Codec: r.codec})
 	if err == nil {
 		err = r.copyBlobs(from, to, wanted)
 		err = errors.Join(err, to.Close())

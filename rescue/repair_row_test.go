@@ -37,7 +37,7 @@ func repairedRow(t *testing.T, sound string, id workflow.RunID, set string) (*st
 	dir := crashed(t, sound)
 	alter(t, dir, "UPDATE runs SET "+set)
 	into := filepath.Join(t.TempDir(), "repaired")
-	_, err := Repair(dir, into)
+	_, err := Repair(dir, into, Options{})
 	require.NoError(t, err)
 	to := open(t, into)
 	h, err := to.Head(id)

@@ -23,7 +23,7 @@ import (
 func repaired(t testing.TB, path string) (*store.Dir, *Report) {
 	before := hashes(t, path)
 	into := filepath.Join(t.TempDir(), "repaired")
-	r, err := Repair(path, into)
+	r, err := Repair(path, into, Options{})
 	require.NoError(t, err)
 	require.Equal(t, before, hashes(t, path))
 	beside, err := os.ReadDir(filepath.Dir(into))
@@ -49,7 +49,7 @@ func lines(r *Report) string {
 func TestRepairOfASoundDirectory(t *testing.T) {
 	path := t.TempDir()
 	d, files := furnished(t, path)
-	_, err := Repair(path, filepath.Join(t.TempDir(), "x"))
+	_, err := Repair(path, filepath.Join(t.TempDir(), "x"), Options{})
 	require.ErrorIs(t, err, store.ErrLocked)
 	dead := crashed(t, path)
 	require.NoError(t, files.Close())
@@ -199,10 +199,10 @@ func TestRepairRefuses(t *testing.T) {
 	path := settled(t)
 	before := hashes(t, path)
 	for _, into := range []string{path, filepath.Join(path, "x"), filepath.Join(path, index.File)} {
-		_, err := Repair(path, into)
+		_, err := Repair(path, into, Options{})
 		require.ErrorIs(t, err, store.ErrNotEmpty, into)
 	}
-	_, err := Repair(t.TempDir(), filepath.Join(t.TempDir(), "x"))
+	_, err := Repair(t.TempDir(), filepath.Join(t.TempDir(), "x"), Options{})
 	require.ErrorIs(t, err, store.ErrNotOurs)
 	require.Equal(t, before, hashes(t, path))
 }

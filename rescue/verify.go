@@ -21,6 +21,11 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// Options say how a directory is read. The zero value is for one without sealed values.
+type Options struct {
+	Codec store.Codec // opens sealed values; Repair seals all of the new directory with it
+}
+
 // Verify checks everything in the engine directory at path, which no engine has
 // open, and changes nothing in it: that pawl.db is the one that the last engine
 // left and in order; for every run that its file has its checksum, its journal and
@@ -32,12 +37,10 @@ import (
 //
 // It fails if the directory cannot be looked at: with store.ErrLocked if an engine has
 // it open, store.ErrVersion if a newer version wrote pawl.db, store.ErrNotOurs.
-func Verify(path string) (*Report, error) { return VerifySealed(path, nil) }
-
-// VerifySealed is Verify for a directory with sealed values, which the codec opens. Values
-// under a key that it lacks are a note, and only their checksums are checked.
-func VerifySealed(path string, c store.Codec) (*Report, error) {
-	in, err := openInspection(path, c)
+//
+// Values that were sealed under a key that Options.Codec lacks are a note, and only their checksums are checked.
+func Verify(path string, o Options) (*Report, error) {
+	in, err := openInspection(path, o.Codec)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", path, err)
 	}
@@ -245,7 +248,7 @@ func (in *inspection) verifyBlobs() {
 		}
 		return
 	}
-	files, err := blob.OpenReadOnlySealed(filepath.Join(in.path, index.BlobsDir), in.codec)
+	files, err := blob.OpenFiles(filepath.Join(in.path, index.BlobsDir), blob.Options{Codec: in.codec, ReadOnly: true})
 	if err != nil {
 		in.addDamage("", index.BlobsDir, err, doBlob)
 		return

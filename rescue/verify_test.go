@@ -44,7 +44,7 @@ func hashes(t testing.TB, dir string) map[string]string {
 // verified verifies a directory and checks that it is as it was afterwards.
 func verified(t testing.TB, path string) *Report {
 	before := hashes(t, path)
-	r, err := Verify(path)
+	r, err := Verify(path, Options{})
 	require.NoError(t, err)
 	require.Equal(t, before, hashes(t, path))
 	require.Len(t, r.Findings, r.Damage+r.Notes)
@@ -63,7 +63,7 @@ func settled(t *testing.T) string {
 func TestVerifyOfSoundDirectories(t *testing.T) {
 	path := t.TempDir()
 	d, files := furnished(t, path)
-	_, err := Verify(path)
+	_, err := Verify(path, Options{})
 	require.ErrorIs(t, err, store.ErrLocked)
 	dead := crashed(t, path)
 	into := filepath.Join(t.TempDir(), "backup")
@@ -80,16 +80,16 @@ func TestVerifyOfSoundDirectories(t *testing.T) {
 }
 
 func TestVerifyOfWhatIsNone(t *testing.T) {
-	_, err := Verify(filepath.Join(t.TempDir(), "no"))
+	_, err := Verify(filepath.Join(t.TempDir(), "no"), Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Verify(t.TempDir())
+	_, err = Verify(t.TempDir(), Options{})
 	require.ErrorIs(t, err, store.ErrNotOurs)
 	path := settled(t)
 	data, err := os.ReadFile(filepath.Join(path, index.File))
 	require.NoError(t, err)
 	data[63] = 9
 	require.NoError(t, os.WriteFile(filepath.Join(path, index.File), data, 0o600))
-	_, err = Verify(path)
+	_, err = Verify(path, Options{})
 	require.ErrorIs(t, err, store.ErrVersion)
 }
 

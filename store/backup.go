@@ -412,7 +412,7 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 	if b.blobs == nil {
 		return nil
 	}
-	to, err := blob.OpenSealed(filepath.Join(building, blobsDir), b.dir.options.Codec)
+	to, err := blob.OpenFiles(filepath.Join(building, blobsDir), blob.Options{Codec: b.dir.options.Codec})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 // letter; a published definition, a kept outcome, and blobs.
 func furnished(t *testing.T, path string) (*Dir, *blob.Files) {
 	d := open(t, path)
-	files, err := blob.OpenFiles(filepath.Join(path, blobsDir))
+	files, err := blob.OpenFiles(filepath.Join(path, blobsDir), blob.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = files.Close() })
 	put := func(text string) map[string]any {
@@ -93,7 +93,7 @@ func TestBackup(t *testing.T) {
 	load(t, copied, "parts").do(state.Heartbeat{Token: 1})
 	load(t, d, "parts").do(state.Heartbeat{Token: 1})
 	require.NoError(t, copied.Close())
-	blobs, err := blob.OpenFiles(filepath.Join(into, blobsDir))
+	blobs, err := blob.OpenFiles(filepath.Join(into, blobsDir), blob.Options{})
 	require.NoError(t, err)
 	n := 0
 	for _, err := range blobs.All(t.Context()) {

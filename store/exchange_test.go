@@ -48,7 +48,7 @@ func TestCloseSealsTheFileThatIsOpen(t *testing.T) {
 
 	_, err := Open(d.path, Options{})
 	require.ErrorIs(t, err, ErrCorrupt, "nothing that was acknowledged may vanish")
-	in, err := Inspect(d.path)
+	in, err := Inspect(d.path, nil)
 	require.NoError(t, err)
 	require.False(t, in.Trusted)
 	require.NoError(t, in.Close())

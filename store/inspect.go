@@ -51,13 +51,10 @@ type Fault struct {
 // files. It fails if the directory cannot be looked at: with ErrLocked if an engine has it
 // open, ErrVersion if a newer version wrote pawl.db, ErrNotOurs. Faults has what is wrong
 // with pawl.db.
-func Inspect(path string) (*Inspection, error) { return InspectSealed(path, nil) }
-
-// InspectSealed is Inspect for a directory with sealed values, which the codec opens.
 //
-// Without a codec, or with one that lacks the key, values stay closed, and in.Sealed says which
+// The codec opens sealed values. If it is nil or lacks the key, values stay closed, and in.Sealed says which
 // keys are missing.
-func InspectSealed(path string, c Codec) (*Inspection, error) {
+func Inspect(path string, c Codec) (*Inspection, error) {
 	sealer, err := seal.NewSealer(c)
 	if err != nil {
 		return nil, err
@@ -403,14 +400,11 @@ func (in *Inspection) OpenRunFile(name string) (*sqlite.Conn, error) {
 // OpenRunFile opens the file of a run, wherever it is, for reading. Close it.
 // The file is one of those below runs, or a copy: an engine only ever replaces it, so that
 // it may be read while one runs. It fails with ErrCorrupt if it is not such a file, with
-// ErrVersion if another version wrote it, and with ErrSealed if it is sealed.
-func OpenRunFile(path string) (*sqlite.Conn, error) { return OpenSealedRunFile(path, nil) }
-
-// OpenSealedRunFile is OpenRunFile for a file that may be sealed, which the codec opens. Damaged
-// parts of it are zeros.
+// ErrVersion if another version wrote it, and with ErrSealed if it is sealed and the codec, which may be nil, lacks the key.
+// Damaged parts of a sealed file are zeros.
 //
 // It is for reading a file by itself: no directory is needed.
-func OpenSealedRunFile(path string, c Codec) (*sqlite.Conn, error) {
+func OpenRunFile(path string, c Codec) (*sqlite.Conn, error) {
 	sealer, err := seal.NewSealer(c)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,10 @@ import (
 )
 
 func init() {
-	store.Verify = func(path string) (store.Checked, error) { return checked(rescue.Verify(path)) }
-	store.Repair = func(path, into string) (store.Checked, error) { return checked(rescue.Repair(path, into)) }
+	store.Verify = func(path string) (store.Checked, error) { return checked(rescue.Verify(path, rescue.Options{})) }
+	store.Repair = func(path, into string) (store.Checked, error) {
+		return checked(rescue.Repair(path, into, rescue.Options{}))
+	}
 }
 
 func checked(r *rescue.Report, err error) (store.Checked, error) {

@@ -281,7 +281,7 @@ func RestoreBackup(ctx context.Context, from, into string, c Codec) (info Restor
 	if ctx == nil {
 		return info, errNoPlace
 	}
-	in, err := InspectSealed(from, c) // which keeps engines away from it
+	in, err := Inspect(from, c) // which keeps engines away from it
 	if err != nil {
 		return info, fmt.Errorf("restore %s: %w", from, err)
 	}
@@ -435,7 +435,7 @@ func (r *restorer) writeBlobs(ctx context.Context, db *sqlite.Conn, building str
 	if !r.manifest.Whole {
 		return nil
 	}
-	to, err := blob.OpenSealed(filepath.Join(building, blobsDir), r.o.Codec)
+	to, err := blob.OpenFiles(filepath.Join(building, blobsDir), blob.Options{Codec: r.o.Codec})
 	if err != nil {
 		return err
 	}

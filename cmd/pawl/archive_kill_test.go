@@ -67,7 +67,7 @@ func recordsInFile(t *testing.T, path string) map[workflow.RunID]int64 {
 	if _, err := os.Lstat(path); os.IsNotExist(err) {
 		return out
 	}
-	for rec, err := range replay.All(path) {
+	for rec, err := range replay.All(replay.Options{}, path) {
 		require.NoError(t, err)
 		r, err := replay.Check(rec)
 		require.NoError(t, err)

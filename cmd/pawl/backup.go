@@ -160,7 +160,7 @@ func damagedText(info *pawl.RestoreInfo) string {
 // verifyRestored looks at the copy of a backup as pawl verify does.
 func (con *console) verifyRestored(dir string, keys pawl.Codec, info *pawl.RestoreInfo) error {
 	return con.whileWorking("verifying "+dir, func() error {
-		report, err := rescue.VerifySealed(dir, keys)
+		report, err := rescue.Verify(dir, rescue.Options{Codec: keys})
 		if err != nil {
 			return err
 		}
@@ -204,7 +204,7 @@ func (c *recoverCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	bases, err := blob.OpenFiles(c.Bases)
+	bases, err := blob.OpenFiles(c.Bases, blob.Options{})
 	if err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (c *verifyCommand) runCommand(_ context.Context, con *console) error {
 	}
 	var report *rescue.Report
 	err = con.whileWorking("verifying "+c.Dir, func() (err error) {
-		report, err = rescue.VerifySealed(c.Dir, keys)
+		report, err = rescue.Verify(c.Dir, rescue.Options{Codec: keys})
 		return err
 	})
 	if err != nil {
@@ -291,7 +291,7 @@ func (c *repairCommand) runCommand(_ context.Context, con *console) error {
 	}
 	var report *rescue.Report
 	err = con.whileWorking("repairing "+c.Dir, func() (err error) {
-		report, err = rescue.RepairSealed(c.Dir, c.Into, keys)
+		report, err = rescue.Repair(c.Dir, c.Into, rescue.Options{Codec: keys})
 		return err
 	})
 	if err != nil {

@@ -80,7 +80,7 @@ func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n i
 		return 0, false, err
 	}
 	var unreadable error
-	for rec, err := range replay.AllSealed(keys, f.Dir) {
+	for rec, err := range replay.All(replay.Options{Codec: keys}, f.Dir) {
 		if err == nil {
 			redacted = redacted || rec.Redacted()
 			err = exhibitRun(d, rec)
@@ -161,7 +161,7 @@ func openExported(path string, id workflow.RunID, keys store.Codec) (*standing, 
 	if id != "" {
 		path += ":" + string(id)
 	}
-	rec, err := replay.FindSealed(path, keys)
+	rec, err := replay.Find(path, replay.Options{Codec: keys})
 	if err != nil {
 		return nil, err
 	}

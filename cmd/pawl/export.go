@@ -180,7 +180,7 @@ func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []w
 // checkExported reads a file of exported runs from its beginning to its end. A disk that has lost a
 // write is found now, while the runs still are in the engine.
 func checkExported(path string) error {
-	for r, err := range replay.All(path) {
+	for r, err := range replay.All(replay.Options{}, path) {
 		if err != nil {
 			return err
 		}
@@ -392,7 +392,7 @@ func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reac
 // and does not trust that the export ended well.
 func checkArchive(path string, want int) error {
 	have := 0
-	for r, err := range replay.All(path) {
+	for r, err := range replay.All(replay.Options{}, path) {
 		if err != nil {
 			return err
 		}

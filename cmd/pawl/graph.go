@@ -216,7 +216,7 @@ func standingAt(rec *replay.Recording, at int64) (*standing, error) {
 
 // openRunOf reads a run of an engine directory that nobody has open.
 func openRunOf(dir string, id workflow.RunID, keys store.Codec) (*standing, error) {
-	in, err := store.InspectSealed(dir, keys)
+	in, err := store.Inspect(dir, keys)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -288,7 +288,7 @@ func openRunFile(path string, keys store.Codec) (*standing, error) {
 }
 
 func readRunFile(path string, keys store.Codec) (*standing, error) {
-	db, err := store.OpenSealedRunFile(path, keys)
+	db, err := store.OpenRunFile(path, keys)
 	if err != nil {
 		return nil, err
 	}

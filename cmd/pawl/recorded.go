@@ -54,7 +54,7 @@ func (f recordedFlag) openRecording(ctx context.Context, con *console, name stri
 	if !ok {
 		dir = name
 	}
-	rec, err := replay.FindSealed(name, keys)
+	rec, err := replay.Find(name, replay.Options{Codec: keys})
 	if !errors.Is(err, pawl.ErrLocked) {
 		from.noteSource(sourceOf(dir, f.zoneOf(con.Now())))
 		return rec, err
@@ -170,7 +170,7 @@ func nothingAt(paths ...string) error {
 // openRecordings yields what a name stands for, as [replay.All] does, and notes whence it comes.
 // The runs of an engine directory that is open, also of one in a folder, come from its engine. Where there is nothing, unless
 // it is an engine directory without runs, that is an error. The reader closes what it gets. Each
-// run of a directory that is locked would give the same error; AllSealed yields that once, and in
+// run of a directory that is locked would give the same error; replay.All yields that once, and in
 // its place come the runs that the engine exports.
 func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys pawl.Codec, name string, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
@@ -189,7 +189,7 @@ func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys paw
 		// An engine directory without runs is no mistake of the user; a folder without any
 		// recording probably is.
 		some := isEngineDirectory(dir)
-		for rec, err := range replay.AllSealed(keys, path) {
+		for rec, err := range replay.All(replay.Options{Codec: keys}, path) {
 			some = true
 			if !errors.Is(err, pawl.ErrLocked) {
 				if err == nil {

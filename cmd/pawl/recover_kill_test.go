@@ -24,9 +24,9 @@ func runWithLog(t *testing.T, folder string, ids ...workflow.RunID) map[workflow
 	t.Helper()
 	log, err := folderlog.Open(filepath.Join(folder, "log"))
 	require.NoError(t, err)
-	bases, err := blob.OpenFiles(filepath.Join(folder, "bases"))
+	bases, err := blob.OpenFiles(filepath.Join(folder, "bases"), blob.Options{})
 	require.NoError(t, err)
-	blobs, err := blob.OpenFiles(filepath.Join(folder, "blobs"))
+	blobs, err := blob.OpenFiles(filepath.Join(folder, "blobs"), blob.Options{})
 	require.NoError(t, err)
 	engine, err := pawl.Open(t.Context(), filepath.Join(folder, "data"), pawl.Options{
 		Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return "done", nil }}, Durability: pawl.ProcessCrash, Blobs: blobs,

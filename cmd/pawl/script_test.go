@@ -158,9 +158,9 @@ func makeRemote(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	log, err := folderlog.Open(ts.MkAbs(args[1]))
 	ts.Check(err)
-	bases, err := blob.OpenFiles(ts.MkAbs(args[2]))
+	bases, err := blob.OpenFiles(ts.MkAbs(args[2]), blob.Options{})
 	ts.Check(err)
-	blobs, err := blob.OpenFiles(ts.MkAbs("blobs"))
+	blobs, err := blob.OpenFiles(ts.MkAbs("blobs"), blob.Options{})
 	ts.Check(err)
 	engine, err := pawl.Open(ctx, ts.MkAbs(args[0]), pawl.Options{
 		Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return "done", nil }}, Durability: pawl.ProcessCrash, Blobs: blobs,

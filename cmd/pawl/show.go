@@ -389,7 +389,7 @@ func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := replay.FindSealed(c.Run, keys)
+	rec, err := replay.Find(c.Run, replay.Options{Codec: keys})
 	if err != nil {
 		return nil, err
 	}
@@ -397,7 +397,7 @@ func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
 	x, err := replay.Why(rec)
 	if dir, _, of := replay.SplitName(c.Run); of && err == nil {
 		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) {
-			return replay.FindSealed(dir+":"+string(child), keys)
+			return replay.Find(dir+":"+string(child), replay.Options{Codec: keys})
 		})
 	}
 	return &x, err

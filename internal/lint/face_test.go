@@ -22,13 +22,13 @@ import (
 var apiPackages = []string{".", "api", "blob", "handler", "pawltest", "worker", "workflow"}
 
 // maxNames bounds the exported names of all API packages together: types, functions, values and methods.
-const maxNames = 925
+const maxNames = 922
 
 // leaks are the types of other packages, internal or only open to read, that the API still names. A new one is refused, and one that
 // is mended goes from this list.
 var leaks = []string{
 	"decision.Event", "decision.Note", "decision.Reading", "decision.Record",
-	"internal/document.Element", "internal/expr.Program", "internal/filter.Error", "internal/seal.Codec", "internal/seal.Error", "internal/value.Path",
+	"internal/document.Element", "internal/expr.Program", "internal/filter.Error", "internal/seal.Error", "internal/value.Path",
 	"replay.Comparison", "replay.Explanation", "replay.Recording", "replay.Wait",
 	"store.Approval", "store.ApprovalFilter", "store.BackupInfo", "store.CorruptError", "store.DeadLetter", "store.DeadLetterFilter", "store.Durability",
 	"store.EffortError", "store.FollowReport", "store.LockedError", "store.Log", "store.Published", "store.RecoverReport", "store.RemoteOptions",

@@ -62,7 +62,7 @@ func namesOf(t testing.TB, b blob.Store) (hashes []string) {
 func TestBlobsInABucket(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())
 	b := openBlobs(t, conn)
-	files, err := blob.OpenFiles(t.TempDir())
+	files, err := blob.OpenFiles(t.TempDir(), blob.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, files.Close()) }()
 	require.Empty(t, namesOf(t, b))

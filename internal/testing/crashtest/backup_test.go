@@ -68,7 +68,7 @@ func checkBackups(dir string, w work, lines []witness.Entry, lives int, now witn
 
 // checkBackup checks a backup that is whole.
 func checkBackup(at string, w work, now witness.Snapshot) error {
-	r, err := rescue.VerifySealed(at, w.codec())
+	r, err := rescue.Verify(at, rescue.Options{Codec: w.codec()})
 	if err != nil {
 		return err
 	}

@@ -32,11 +32,11 @@ func (w *work) addRemote(dir string, number int, o *pawl.Options) (stop func(), 
 	if err := w.shortenLog(dir); err != nil {
 		return nil, err
 	}
-	bases, err := blob.OpenFiles(filepath.Join(remoteDir(dir), "bases"))
+	bases, err := blob.OpenFiles(filepath.Join(remoteDir(dir), "bases"), blob.Options{})
 	if err != nil {
 		return nil, err
 	}
-	blobs, err := blob.OpenFiles(filepath.Join(remoteDir(dir), "blobs"))
+	blobs, err := blob.OpenFiles(filepath.Join(remoteDir(dir), "blobs"), blob.Options{})
 	if err != nil {
 		return nil, errors.Join(err, bases.Close())
 	}
@@ -74,7 +74,7 @@ func checkRemote(dir string, w work, now witness.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	bases, err := blob.OpenReadOnly(filepath.Join(remoteDir(dir), "bases"))
+	bases, err := blob.OpenFiles(filepath.Join(remoteDir(dir), "bases"), blob.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func checkRemote(dir string, w work, now witness.Snapshot) error {
 	if len(info.Damaged) > 0 {
 		return fmt.Errorf("damaged: %v", info.Damaged)
 	}
-	r, err := rescue.Verify(into)
+	r, err := rescue.Verify(into, rescue.Options{})
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func child(path string) error {
 	if l.dir, err = store.Open(engineDir(path), o); err != nil {
 		return err
 	}
-	if l.blobs, err = blob.OpenFiles(filepath.Join(engineDir(path), "blobs")); err != nil {
+	if l.blobs, err = blob.OpenFiles(filepath.Join(engineDir(path), "blobs"), blob.Options{}); err != nil {
 		return err
 	}
 	if err := l.resume(); err != nil {

@@ -99,7 +99,7 @@ func inspected(t *testing.T) []function {
 	require.NoError(t, err)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: liveRun, Definition: compiled.Definition}, nil))
 	require.NoError(t, e.Close(t.Context()))
-	in, err := store.Inspect(path)
+	in, err := store.Inspect(path, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, in.Close()) })
 	s, err := in.Snapshot(liveRun)
@@ -134,7 +134,7 @@ var compiled = func() *workflow.Graph {
 }()
 
 func folder(t *testing.T) *blob.Files {
-	f, err := blob.OpenFiles(filepath.Join(t.TempDir(), "blobs"))
+	f, err := blob.OpenFiles(filepath.Join(t.TempDir(), "blobs"), blob.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f

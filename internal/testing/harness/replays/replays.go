@@ -51,7 +51,7 @@ const index = "pawl.db"
 // everything that cannot be read because an engine has the directory open, a test has damaged
 // it or it is sealed: other checks look after that.
 func Check(dir string) (runs int, differences error) {
-	for rec, err := range replay.All(dir) {
+	for rec, err := range replay.All(replay.Options{}, dir) {
 		if err == nil {
 			err = checkRecording(rec)
 			runs++
