@@ -1,7 +1,10 @@
 package soundness_test
 
 import (
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -148,4 +151,73 @@ transitions: [{from: rate, to: last}]
 		require.True(t, r.Complete, "%s: %v", bounds, r)
 		require.Empty(t, r.Faults(), bounds)
 	}
+}
+
+// TestStop ends the search at many of the moments at which it asks. It says so, asks for no more, and claims no fault that the
+// whole search does not find.
+func TestStop(t *testing.T) {
+	for _, name := range []string{"join_choice", "type_sum", "loop_counter"} {
+		text, err := os.ReadFile("testdata/" + name + ".yaml")
+		require.NoError(t, err)
+		d, err := workflow.ParseYAML(text)
+		require.NoError(t, err)
+		asked := 0
+		whole, err := soundness.Check(d, soundness.Options{Stop: func() bool { asked++; return false }})
+		require.NoError(t, err)
+		require.NotEmpty(t, whole.Faults())
+		require.Greater(t, asked, 10)
+		for at := 1; at <= asked; at += 1 + at/8 {
+			n := 0
+			r, err := soundness.Check(d, soundness.Options{Stop: func() bool { n++; return n >= at }})
+			require.NoError(t, err)
+			require.Equal(t, at, n, "it asked again")
+			require.Contains(t, r.Bounds, "the search was ended before it was done")
+			require.False(t, r.Complete)
+			for _, f := range r.Faults() {
+				require.True(t, slices.ContainsFunc(whole.Faults(), func(g soundness.Finding) bool {
+					return f.Code == g.Code && f.Node == g.Node && f.Transition == g.Transition
+				}), "%d: %v", at, f)
+			}
+		}
+	}
+}
+
+// TestScenariosHaveABound: each scenario repeats the definition, so that a large definition with many faults has some without.
+func TestScenariosHaveABound(t *testing.T) {
+	text := "name: large\nstart: n0\ninput: {schema: {description: " + strings.Repeat("x", 3<<20) + "}}\nnodes: [{id: n30}"
+	for i := range 30 {
+		text += fmt.Sprintf(", {id: n%d}", i)
+	}
+	text += "]\ntransitions:\n"
+	for i := range 30 {
+		text += fmt.Sprintf("  - {from: n%d, to: n%d}\n  - {from: n%d, to: n%d, priority: 1}\n", i, i+1, i, i+1)
+	}
+	d, err := workflow.ParseYAML([]byte(text))
+	require.NoError(t, err)
+	r, err := soundness.Check(d, soundness.Options{})
+	require.NoError(t, err)
+	require.Len(t, r.Faults(), 30)
+	written, sum := 0, 0
+	for _, f := range r.Faults() {
+		if sum += len(f.Scenario); f.Scenario != "" {
+			written++
+		}
+	}
+	require.Equal(t, 21, written)
+	require.LessOrEqual(t, sum, 64<<20)
+	require.Contains(t, r.String(), "undecided: the scenarios of some faults were left out")
+}
+
+// TestManyFields asks for a field more than values are made of: each of the values would have all fields.
+func TestManyFields(t *testing.T) {
+	text := "name: fields\nstart: a\nnodes: [{id: a, task: t}, {id: b, task: t}]\ntransitions:\n"
+	for i := range 700 {
+		text += fmt.Sprintf("  - {from: a, to: b, id: t%d, priority: %d, condition: has(result.f%d) && result.f%d == 1}\n", i, i, i, i)
+	}
+	d, err := workflow.ParseYAML([]byte(text))
+	require.NoError(t, err)
+	r, err := soundness.Check(d, soundness.Options{})
+	require.NoError(t, err)
+	require.Empty(t, r.Faults())
+	require.Contains(t, r.Bounds, "result of a has so many fields that decide something that not all of their values were tried")
 }

@@ -18,6 +18,11 @@ type Options struct {
 	// StallAfter says that the engine fails runs that stall: a task without a time-out is then
 	// no finding.
 	StallAfter bool
+
+	// Stop, if it is set, is asked between small steps of the work, in the goroutine that called
+	// Check: once it has returned true the search ends, and the report says that it was ended. Each
+	// other bound is one of numbers; a definition that is made for it may take hours within them.
+	Stop func() bool
 }
 
 // withDefaults replaces bounds that are zero or negative by the defaults. Every bound is
@@ -49,7 +54,7 @@ type Finding struct {
 	Node       workflow.NodeID       `json:"node,omitempty"`
 	Transition workflow.TransitionID `json:"transition,omitempty"`
 	Warning    bool                  `json:"warning,omitempty"`  // it may be meant so
-	Scenario   string                `json:"scenario,omitempty"` // the shortest run that shows it, as a scenario file; a fault has one
+	Scenario   string                `json:"scenario,omitempty"` // the shortest run that shows it, as a scenario file; a fault has one, unless a bound of the report says that some were left out
 
 	source string // of the expression that fails; "" if it is about something else
 }
@@ -139,7 +144,8 @@ func Check(d *workflow.Definition, o Options) (Report, error) {
 	}
 	// The graph that findings speak of is the one that was compiled here; the explorer plans on
 	// one of its own, which has a smaller limit of tokens.
-	c := &checker{graph: g, options: o, values: newValues(g)}
+	c := &checker{graph: g, options: o}
+	c.values = newValues(c)
 	c.checkTypes()
 	c.checkShadowed()
 	x, err := newExplorer(c)
@@ -167,6 +173,17 @@ type checker struct {
 	values   *values
 	findings []Finding // in the order in which they were found, until sortFindings
 	bounds   []string  // why the search has not seen everything; "nothing was seen" proves something only if it is empty
+	stopped  bool      // Options.Stop has said so
+}
+
+// isStopped reports whether the caller has ended the search. Each loop asks it whose steps may be many and dear: what it
+// has found until then stands, and the bound keeps the report from concluding anything from what it has not seen.
+func (c *checker) isStopped() bool {
+	if !c.stopped && c.options.Stop != nil && c.options.Stop() {
+		c.stopped = true
+		c.addBound("the search was ended before it was done")
+	}
+	return c.stopped
 }
 
 // addFinding adds a finding, unless that place has one of that code.

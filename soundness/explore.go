@@ -61,6 +61,8 @@ type explorer struct {
 	limited  bool                           // some run failed at the limit of tokens, and what comes behind that was not seen
 	lowered  bool                           // the limit of tokens is that of the search, and the engine's is higher
 	failing  string                         // why the last move did not work, if an expression failed
+	text     string                         // of the definition, for scenarios; "" if none was written
+	written  int                            // bytes of scenarios
 }
 
 // newExplorer compiles the definition anew, with fewer tokens for a run.
@@ -113,6 +115,9 @@ func emptyExplorer(c *checker, g *workflow.Graph) *explorer {
 // and thus every scenario, the shortest way.
 func (x *explorer) explore() {
 	if !x.startRuns() {
+		if x.check.isStopped() {
+			return
+		}
 		x.check.addBound("no input was found with which a run begins; give input a schema")
 		return
 	}
@@ -123,6 +128,10 @@ func (x *explorer) explore() {
 			return
 		}
 		x.expand(i)
+	}
+	// The last states were perhaps not expanded in full: what was not seen there proves nothing.
+	if x.check.isStopped() {
+		return
 	}
 	x.addUntrue()
 	// That is said once for the definition, not for each run that was cut.
@@ -151,6 +160,7 @@ func (x *explorer) isOverBound() bool {
 		x.check.addBound("not all states were looked at: the search ends at %d", o.States)
 	case x.plans >= o.Plans:
 		x.check.addBound("only %d plans were made", o.Plans)
+	case x.check.isStopped():
 	default:
 		return false
 	}
@@ -220,6 +230,7 @@ func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 	// An earlier value may be to blame, which the failing expression may read by way of state: there may be states
 	// behind this move that were never seen, and the report must not be called complete.
 	switch {
+	case x.check.isStopped(): // it was not tried
 	case x.failing == "" || len(step) == 0 || len(step[0]) == 0: // the planner does not take it here
 	case x.check.values.failsForInput(x.failing): // other inputs are tried as well
 	case step[0][0].node != "":
@@ -238,6 +249,9 @@ func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 // happen. The state from which the move is made stays as it is, since others are made from it:
 // the decisions are applied to a restored copy.
 func (x *explorer) tryMove(i int, f *found, m move) bool {
+	if x.check.isStopped() {
+		return false
+	}
 	// A refused move counts as well: the bound is one of work.
 	x.plans++
 	f.state.Epoch = epoch
@@ -326,6 +340,9 @@ func (x *explorer) addScenarios() {
 			g.Scenario = x.scenarioTo(x.endFrom(at), g.Code, string(g.Node))
 		default:
 			g.Warning, g.Message = true, g.Message+"; no run was found that shows it"
+		}
+		if g.Scenario == unwritten {
+			g.Scenario = ""
 		}
 	}
 }

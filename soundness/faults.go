@@ -98,6 +98,9 @@ func (x *explorer) endFrom(at int) int {
 // need only look for that failure. A node with an unmeetable join has its finding already.
 func (c *checker) checkDeadlocks(x *explorer) {
 	for i, f := range x.states {
+		if c.isStopped() {
+			return
+		}
 		if f.state.Failure == nil || f.state.Failure.Code != workflow.CodeDeadlock {
 			continue
 		}

@@ -166,6 +166,9 @@ func normalNumber(f float64) any {
 func (v *values) elements() (first, second any) {
 	fields := map[string][]any{}
 	for i := range v.uses {
+		if v.check.isStopped() {
+			break
+		}
 		u := &v.uses[i]
 		for _, ref := range u.refs() {
 			isItem := ref[0] == "item" || v.isElementName(ref[0])

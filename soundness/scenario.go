@@ -45,8 +45,34 @@ func (x *explorer) scenarioTo(at int, code, place string) string {
 	return x.scenarioOf(x.pathTo(at), code, place)
 }
 
+// maxWritten bounds the bytes of all scenarios of a report: each has the definition, which may be large, and there may be one for
+// each node.
+const maxWritten = 64 << 20
+
+// unwritten stands for the scenario of a finding that a run has shown, and for which there was no room or time.
+const unwritten = "unwritten"
+
+// hasRoom reports whether another scenario may be written. The reason why it may not is noted.
+func (x *explorer) hasRoom() bool {
+	if x.text == "" {
+		definition, err := json.Marshal(x.check.graph.Definition)
+		if err != nil {
+			return false
+		}
+		x.text = unescaped.Replace(string(definition))
+	}
+	if x.written > 0 && x.written+len(x.text) > maxWritten {
+		x.check.addBound("the scenarios of some faults were left out: all together have at most %d bytes", maxWritten)
+		return false
+	}
+	return !x.check.isStopped()
+}
+
 // scenarioOf writes a run as a scenario, which expects how it stands at its end.
 func (x *explorer) scenarioOf(path []*found, code, place string) string {
+	if !x.hasRoom() {
+		return unwritten
+	}
 	s := scriptOf(path)
 	last := path[len(path)-1].state
 	expect := fmt.Sprintf("  status: %v\n", last.Status)
@@ -67,6 +93,9 @@ func (x *explorer) scenarioOf(path []*found, code, place string) string {
 // each step is played anew, by moveBetween. It follows the first edge of each state, for at
 // most 200 steps, until it has been in one state for the third time.
 func (x *explorer) loopFrom(at int, place string) string {
+	if !x.hasRoom() {
+		return unwritten
+	}
 	path := x.pathTo(at)
 	seen := map[int]int{}
 	for range 200 {
@@ -223,11 +252,7 @@ func (s *script) addCalls(st *state.State) {
 func (x *explorer) writeScenario(title string, input map[string]any, s *script, expect string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "scenario: %s\n", quoted(title))
-	definition, err := json.Marshal(x.check.graph.Definition)
-	if err != nil {
-		return ""
-	}
-	fmt.Fprintf(&b, "definition: %s\n", unescaped.Replace(string(definition)))
+	fmt.Fprintf(&b, "definition: %s\n", x.text)
 	if !s.writeStands(&b, x.check.graph) {
 		return ""
 	}
@@ -251,6 +276,7 @@ func (x *explorer) writeScenario(title string, input map[string]any, s *script, 
 		fmt.Fprintf(&b, "events:\n%s\n", strings.Join(s.events, "\n"))
 	}
 	b.WriteString("expect:\n" + expect)
+	x.written += b.Len()
 	return b.String()
 }
 

@@ -19,6 +19,9 @@ import (
 func (c *checker) checkTypes() {
 	g := c.graph
 	for i := range g.Definition.Nodes {
+		if c.isStopped() {
+			return
+		}
 		n := g.Node(g.Definition.Nodes[i].ID)
 		for _, m := range n.Output {
 			c.checkType(n, "", "output "+m.Name, m.Program, n.Node.OutputSchema, false)
@@ -64,6 +67,9 @@ func (c *checker) checkType(n *workflow.GraphNode, t workflow.TransitionID, fiel
 	}
 	var last *expr.Error
 	for _, v := range vars {
+		if c.isStopped() {
+			return // a sample that was not tried might acquit it
+		}
 		var err error
 		if condition {
 			_, err = p.EvalBool(v)

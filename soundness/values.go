@@ -15,6 +15,9 @@ import (
 // maxAssignments bounds the values that are tried for one result, input or payload. Beyond that, one field is varied at a time.
 const maxAssignments = 96
 
+// maxVaried bounds the fields of all values together that are made where one field is varied at a time.
+const maxVaried = 200_000
+
 // A use is an expression and what it decides.
 type use struct {
 	program *expr.Program
@@ -98,7 +101,7 @@ const maxCopies = 8
 // readingsOf returns what a use reads by a reference: that itself, and where it was copied from.
 func (v *values) readingsOf(u *use, ref []string) []reading {
 	out := []reading{{u, ref}}
-	for i := 0; i < len(out) && i < maxCopies; i++ {
+	for i := 0; i < len(out) && i < maxCopies && !v.check.isStopped(); i++ {
 		at := out[i]
 		for j := range v.uses {
 			from := &v.uses[j]
@@ -151,10 +154,12 @@ type values struct {
 	relevant map[string]bool // sections and fields that can change where tokens go, as state.x
 	varied   map[string]bool // roots with assignments that were not tried
 	quorum   int             // the largest that a join asks for
+	check    *checker        // which is asked whether to go on, and told what was left out
 }
 
-func newValues(g *workflow.Graph) *values {
-	v := &values{graph: g, relevant: map[string]bool{}, varied: map[string]bool{}}
+func newValues(c *checker) *values {
+	g := c.graph
+	v := &values{graph: g, check: c, relevant: map[string]bool{}, varied: map[string]bool{}}
 	for i := range g.Definition.Nodes {
 		v.addNodeUses(g.Node(g.Definition.Nodes[i].ID))
 	}
@@ -258,7 +263,7 @@ func (v *values) findRelevant() {
 		again = false
 		for i := range v.uses {
 			if u := &v.uses[i]; v.isRelevant(u) && note(u) {
-				again = true
+				again = !v.check.isStopped()
 			}
 		}
 	}
@@ -399,6 +404,9 @@ func (v *values) inputs() [][]any {
 func (v *values) assignments(name string, schema any, pathOf func(*use, []string) ([]string, bool)) [][]any {
 	matters, rest := map[string]*slot{}, map[string]*slot{}
 	for i := range v.uses {
+		if v.check.isStopped() {
+			break
+		}
 		u := &v.uses[i]
 		into := rest
 		if v.isRelevant(u) {
@@ -441,7 +449,11 @@ func (v *values) combine(name string, base any, slots []slot) []any {
 	for _, s := range slots {
 		if total *= max(len(s.pool), 1); total > maxAssignments {
 			v.varied[name] = true
-			return varyEach(base, slots)
+			out, all := varyEach(base, slots)
+			if !all {
+				v.check.addBound("%s has so many fields that decide something that not all of their values were tried", name)
+			}
+			return out
 		}
 	}
 	out := []any{base}
@@ -460,8 +472,11 @@ func (v *values) combine(name string, base any, slots []slot) []any {
 // varyEach is for too many combinations: in each of three rounds the fields have the values of
 // that round, and each is varied in turn. A case that needs particular values in two fields at
 // once may be missed, which is why the caller notes that not all were tried.
-func varyEach(base any, slots []slot) []any {
-	var out []any
+//
+// Each value has all the fields. So that a definition which asks for thousands does not fill the memory, it makes as many
+// values as have maxVaried fields together; it reports whether these are all.
+func varyEach(base any, slots []slot) (out []any, all bool) {
+	most := max(maxVaried/len(slots), maxAssignments)
 	for round := range 3 {
 		start := base
 		for _, s := range slots {
@@ -469,11 +484,14 @@ func varyEach(base any, slots []slot) []any {
 		}
 		for _, s := range slots {
 			for _, y := range s.pool {
+				if len(out) == most {
+					return distinct(out), false
+				}
 				out = append(out, withPath(start, s.path, y))
 			}
 		}
 	}
-	return distinct(out)
+	return distinct(out), true
 }
 
 func sortedSlots(m map[string]*slot) []slot {

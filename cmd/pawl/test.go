@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,10 +157,11 @@ var checkVerb = verb{
 
 // A checkCommand looks for faults in definitions.
 type checkCommand struct {
-	Files      []string `arg:"" name:"definition" help:"Files that hold a definition each, in YAML or JSON."`
-	States     int      `placeholder:"N" help:"Look at this many states of a run at most. Without it 3000."`
-	Scenarios  string   `placeholder:"DIR" help:"Write the run that shows a fault as a scenario file into this folder."`
-	StallAfter bool     `help:"The engine has StallAfter: say nothing of tasks without a timeout."`
+	Files      []string      `arg:"" name:"definition" help:"Files that hold a definition each, in YAML or JSON."`
+	States     int           `placeholder:"N" help:"Look at this many states of a run at most. Without it 3000."`
+	Scenarios  string        `placeholder:"DIR" help:"Write the run that shows a fault as a scenario file into this folder."`
+	StallAfter bool          `help:"The engine has StallAfter: say nothing of tasks without a timeout."`
+	Limit      time.Duration `placeholder:"DURATION" help:"End the search in a definition that takes longer, by a real clock. Without it 10m."`
 	jsonFlag
 }
 
@@ -174,15 +176,18 @@ type fileReport struct {
 
 // runCommand checks the files. The answer is no if one has a fault, or cannot be played. A file that cannot be read does
 // not keep the others from being checked, but makes the exit status: a check that was not done in full must not pass.
-func (c *checkCommand) runCommand(_ context.Context, con *console) error {
+func (c *checkCommand) runCommand(ctx context.Context, con *console) error {
 	if c.States < 0 {
 		return fmt.Errorf("--states: %d is less than 0", c.States)
 	}
 	var unreadable error
 	faults := false
 	for _, path := range c.Files {
-		r, err := c.checkFile(path)
-		if err != nil {
+		r, err := c.checkFile(ctx, path)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
 			if unreadable = err; len(c.Files) > 1 {
 				fmt.Fprintf(con.Errs, "pawl: %v\n", err)
 			}
@@ -211,7 +216,7 @@ func (c *checkCommand) runCommand(_ context.Context, con *console) error {
 
 // checkFile checks one file. An error says that it cannot be read. An invalid definition is a
 // finding and no error; only a file that is no definition is one.
-func (c *checkCommand) checkFile(path string) (*fileReport, error) {
+func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport, error) {
 	r := &fileReport{File: path}
 	data, err := below.ReadFile(path, workflow.MaxDefinitionBytes, filepath.Dir(path), ".")
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
@@ -232,7 +237,9 @@ func (c *checkCommand) checkFile(path string) (*fileReport, error) {
 	if r.isInvalid() {
 		return r, nil
 	}
-	report, err := soundness.Check(d, soundness.Options{States: c.States, StallAfter: c.StallAfter})
+	until, cancel := context.WithTimeout(ctx, cmp.Or(max(c.Limit, 0), pawltest.DefaultLimit))
+	defer cancel()
+	report, err := soundness.Check(d, soundness.Options{States: c.States, StallAfter: c.StallAfter, Stop: func() bool { return until.Err() != nil }})
 	if err != nil {
 		return nil, err
 	}
