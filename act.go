@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
@@ -97,9 +98,9 @@ func (d *deed) askAbout(ctx context.Context, m state.Message) error {
 // takeValue returns a value of the act in the JSON model, whose blobs are kept until release is called.
 func (d *deed) takeValue(ctx context.Context, what string, of any) (v any, release func(), err error) {
 	if v, err = value.Normalize(of, resultLimits); err != nil {
-		return nil, nil, invalidValue(what, err)
+		return nil, nil, refusal.InvalidValue(what, err)
 	}
-	release, err = d.engine.pinReferences(ctx, v)
+	release, err = d.engine.blobs.PinReferences(ctx, v)
 	return v, release, err
 }
 
@@ -456,7 +457,7 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	m.Token, m.Attempt, m.Epoch, m.Act = at.Token, at.Number, at.Epoch, d.by
-	release, err := d.engine.pinResult(ctx, m)
+	release, err := d.engine.blobs.PinResult(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -583,25 +584,10 @@ func inputError(id workflow.RunID, input any, err error) error {
 	if ve.Code != value.CodeLimit {
 		return &workflow.InputError{Path: ve.Pointer(), Message: ve.Message}
 	}
-	e := limitError(ve)
+	e := refusal.Limit(ve)
 	e.What = fmt.Sprintf("the input of run %q", string(id))
 	if _, m, err := value.NormalizeMeasured(input, value.Limits{}); err == nil && ve.Limit == value.LimitBytes {
 		e.Got = int64(m.Size)
 	}
 	return e
-}
-
-// limitError returns a bound of the value model as one of the engine.
-func limitError(e *value.Error) *workflow.LimitError {
-	return &workflow.LimitError{Limit: e.Limit, Max: int64(e.Max)}
-}
-
-// invalidValue returns why something that a caller gives is no value of the JSON
-// model: it is ErrInvalid, and a *workflow.LimitError where it is too deep or too
-// large to be looked at.
-func invalidValue(what string, err error) error {
-	if ve := (*value.Error)(nil); errors.As(err, &ve) && ve.Code == value.CodeLimit {
-		return fmt.Errorf("%w: %s: %w", ErrInvalid, what, limitError(ve))
-	}
-	return fmt.Errorf("%w: %s is not JSON: %w", ErrInvalid, what, err)
 }

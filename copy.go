@@ -51,10 +51,10 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })()
-	defer e.pinned.freezeBlobs()()
+	defer e.blobs.Freeze()()
 	var blobs blob.Store
-	if e.files != nil {
-		blobs = e.files
+	if own := e.blobs.Own(); own != nil {
+		blobs = own
 	}
 	info, err := e.dir.Backup(ctx, into, blobs)
 	if errors.Is(err, store.ErrNotEmpty) {
@@ -119,11 +119,11 @@ func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
 		return fmt.Errorf("%w: Interval, Rebase and Keep of a follower are not negative", ErrInvalid)
 	}
 	of := store.FollowOptions{
-		Log: o.Log, Bases: o.Bases, HoldBlobs: e.pinned.freezeBlobs,
+		Log: o.Log, Bases: o.Bases, HoldBlobs: e.blobs.Freeze,
 		Interval: o.Interval, Rebase: o.Rebase, Keep: o.Keep, Report: o.Report,
 	}
-	if e.files != nil {
-		of.Blobs = e.files
+	if own := e.blobs.Own(); own != nil {
+		of.Blobs = own
 	} else if err := checkApart(ctx, o.Bases, e.blobs); err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}

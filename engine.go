@@ -13,6 +13,9 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/faults"
+	"github.com/pawl-run/pawl/internal/keeping"
+	"github.com/pawl-run/pawl/internal/late"
+	"github.com/pawl-run/pawl/internal/once"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/roster"
@@ -172,16 +175,14 @@ type Engine struct {
 	purges     atomic.Uint64           // runs that were purged in this life
 	stalls     *dispatch.StallDetector // nil without StallAfter
 	faults     *faults.Log             // what the logger was told
-	once       turns                   // of the keys of Once
-	socket     *socketServer           // nil without Options.Socket
-	blobs      blob.Store
-	files      *blob.Files     // blobs, if they are the engine's own
-	pinned     blobPins        // blobs that are on their way into a run
+	once       *once.Outcomes
+	socket     *socketServer // nil without Options.Socket
+	blobs      *keeping.Keeper
 	ctx        context.Context // of actors and background work
 	stop       context.CancelFunc
 	stopTasks  context.CancelCauseFunc
 	background sync.WaitGroup
-	late       lateCalls
+	late       late.Calls
 	closing    sync.Once
 	closes     atomic.Int32  // the closeStage
 	ended      chan struct{} // closed when Close is done, and closed is set
@@ -228,6 +229,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.wake = func(id workflow.RunID) error { return e.askRun(e.ctx, id, nil) }
 	e.registry = newRoster(e)
 	e.faults = faults.New(o.Logger, e.registry.Count)
+	e.once = once.New(once.Options{
+		Dir: dir, Blobs: e.blobs, Late: &e.late, Remote: o.Remote.Log != nil, Alive: e.ctx, Limits: resultLimits, Faults: e.faults, Logger: o.Logger, Now: hook.Now,
+	})
 	e.waiters = watching.NewWaiters(watching.Options{Dir: dir, GoesOn: e.registry.GoesOn, Still: o.Maintenance, Hook: hook})
 	e.dispatcher = newDispatcher(tasks, e)
 	e.alarms = newAlarms(e)

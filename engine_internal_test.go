@@ -221,25 +221,6 @@ func TestAnOrphanIsCancelled(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 }
 
-// While backups are made, no blob is collected: what is purged meanwhile is in
-// them.
-func TestNothingIsCollectedDuringABackup(t *testing.T) {
-	var p blobPins
-	removed := 0
-	remove := func() (bool, error) { removed++; return true, nil }
-	one, two := p.freezeBlobs(), p.freezeBlobs()
-	for _, thaw := range []func(){one, two} {
-		gone, err := p.collectBlob("h", remove)
-		require.NoError(t, err)
-		require.False(t, gone)
-		thaw()
-	}
-	gone, err := p.collectBlob("h", remove)
-	require.NoError(t, err)
-	require.True(t, gone)
-	require.Equal(t, 1, removed)
-}
-
 // Close does not wait without a bound for a function of the host that serves the socket and does not return.
 func TestCloseLeavesAServerOfTheSocket(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "pawl")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -111,11 +112,11 @@ func (x *exporter) exportBlobs(ctx context.Context) error {
 			continue
 		}
 		if err != nil {
-			return blobError(err)
+			return keeping.Error(err)
 		}
 		err = x.to.WriteBlob(hash, r)
 		if err := errors.Join(err, r.Close()); err != nil {
-			return blobError(err)
+			return keeping.Error(err)
 		}
 	}
 	return nil
@@ -276,8 +277,8 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 		return err
 	}
 	hashes := source.BlobRefs(f.records)
-	e.pinned.pinBlobs(hashes...)
-	defer e.pinned.unpinBlobs(hashes...)
+	e.blobs.Pin(hashes...)
+	defer e.blobs.Unpin(hashes...)
 	if err := e.takeBlobs(ctx, from, hashes, e.putBlob); err != nil {
 		return err
 	}
@@ -307,7 +308,7 @@ func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes [
 		if _, err := e.blobs.Stat(ctx, hash); errors.Is(err, blob.ErrMissing) {
 			missing[hash] = err
 		} else if err != nil {
-			return blobError(err)
+			return keeping.Error(err)
 		}
 	}
 	if len(missing) == 0 {
@@ -321,11 +322,11 @@ func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes [
 		return take(ctx, hash, content)
 	})
 	if err != nil {
-		return fmt.Errorf("the run refers to a blob: %w", blobError(err))
+		return fmt.Errorf("the run refers to a blob: %w", keeping.Error(err))
 	}
 	for _, hash := range hashes {
 		if err := missing[hash]; err != nil {
-			return fmt.Errorf("the run refers to a blob: put it here first: %w", blobError(err))
+			return fmt.Errorf("the run refers to a blob: put it here first: %w", keeping.Error(err))
 		}
 	}
 	return nil

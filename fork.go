@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
@@ -210,7 +211,7 @@ func (o *ForkOptions) normalResults() ([]workflow.ForkResult, error) {
 	for _, r := range o.Results {
 		v, err := value.Normalize(r.Output, resultLimits)
 		if err != nil {
-			return nil, invalidValue("a result that is given", err)
+			return nil, refusal.InvalidValue("a result that is given", err)
 		}
 		r.Output = v
 		out = append(out, r)
@@ -526,7 +527,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	for _, k := range f.message.Kept {
 		given = append(given, k.Output)
 	}
-	release, err := e.pinReferences(ctx, given, f.state.Artifacts...)
+	release, err := e.blobs.PinReferences(ctx, given, f.state.Artifacts...)
 	if err != nil {
 		return err
 	}
@@ -534,7 +535,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	if err := e.registry.CheckRoom(f.state.Tenant); err != nil {
 		return err
 	}
-	unpin, err := e.putMerged(f.blobs)
+	unpin, err := e.blobs.PutMerged(e.ctx, f.blobs)
 	if err != nil {
 		return err
 	}

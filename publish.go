@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
@@ -121,7 +122,7 @@ func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revisio
 func (a Patch) doTo(ctx context.Context, d *deed) error {
 	ops, err := value.Normalize(a.Ops, resultLimits)
 	if err != nil {
-		return invalidValue("the operations", err)
+		return refusal.InvalidValue("the operations", err)
 	}
 	list, _ := ops.([]any)
 	if len(list) == 0 {

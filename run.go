@@ -290,7 +290,7 @@ func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 
 // Commit implements actor.Store.
 func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []decision.Blob, told []decision.Told) error {
-	release, err := r.engine.putMerged(blobs)
+	release, err := r.engine.blobs.PutMerged(r.engine.ctx, blobs)
 	if err != nil {
 		return fmt.Errorf("commit run %q: %w", string(r.id), err)
 	}
@@ -428,7 +428,7 @@ func (h taskHost) Result(ctx context.Context, t *dispatch.Task, output any, err 
 	}
 	m = taskResult(t, output, err)
 	if done, ok := m.(state.TaskCompleted); ok {
-		if unpin, err = h.engine.pinResult(ctx, done); err != nil {
+		if unpin, err = h.engine.blobs.PinResult(ctx, done); err != nil {
 			return unpinnedResult(t, err), nil
 		}
 	}
@@ -558,10 +558,10 @@ func (h taskHost) Ask(run workflow.RunID, m state.Message) error {
 func (h taskHost) IsUnwanted(run workflow.RunID) bool { return h.engine.messenger.IsUnwanted(run) }
 
 // PinBlobs implements dispatch.Host.
-func (h taskHost) PinBlobs(hashes ...string) { h.engine.pinned.pinBlobs(hashes...) }
+func (h taskHost) PinBlobs(hashes ...string) { h.engine.blobs.Pin(hashes...) }
 
 // UnpinBlobs implements dispatch.Host.
-func (h taskHost) UnpinBlobs(hashes ...string) { h.engine.pinned.unpinBlobs(hashes...) }
+func (h taskHost) UnpinBlobs(hashes ...string) { h.engine.blobs.Unpin(hashes...) }
 
 // markTasks marks the tokens of a run with tasks that wait, with what for, and those with tasks that are performed.
 func (e *Engine) markTasks(tokens []Token) {

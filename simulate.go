@@ -261,7 +261,7 @@ func (s *Simulation) performTask(ctx context.Context, x Executor, t *dispatch.Ta
 	}
 	m = taskResult(t, output, err)
 	if done, ok := m.(state.TaskCompleted); ok {
-		release, err := s.engine.pinResult(ctx, done)
+		release, err := s.engine.blobs.PinResult(ctx, done)
 		if err != nil {
 			return unpinnedResult(t, err)
 		}

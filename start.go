@@ -76,7 +76,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	// Labels are copied, since the caller may change its map.
 	m.Tenant, m.Labels = run.Tenant, keptLabels(run.Labels)
 	b = &birth{graph: g, inputHash: value.Hash(m.Input), tenant: m.Tenant, labels: m.Labels}
-	release, err = e.pinReferences(ctx, m.Input)
+	release, err = e.blobs.PinReferences(ctx, m.Input)
 	return m, b, release, err
 }
 

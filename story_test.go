@@ -15,10 +15,12 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/story"
+	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
@@ -144,7 +146,7 @@ func (s *duet) live() {
 	s.model.Epoch = s.dir.Epoch()
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.actor = actor.New("r", &runStore{engine: &Engine{dir: s.dir, blobs: s.blobs, ctx: ctx, registry: roster.New(roster.Options{})}, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
+	s.actor = actor.New("r", &runStore{engine: &Engine{dir: s.dir, blobs: keeping.Of(s.blobs, s.dir), ctx: ctx, registry: roster.New(roster.Options{}), watches: watching.NewHub(changeOf)}, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
 		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FlushRecords: 3, FlushBytes: 1 << 20,
 		Fault: func(_ workflow.RunID, err error) { s.t.Error(err) },
 	})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
@@ -188,7 +189,7 @@ func (s engineServices) Once(ctx context.Context, t Task, key string, f func(con
 	if err := s.engine.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	return s.engine.onceUnder(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
+	return s.engine.once.Do(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
 }
 
 // A Result is an output with metadata about how it was made, which is kept on
@@ -300,9 +301,9 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 		return err
 	}
 	if details, err = value.Normalize(details, value.Limits{Bytes: MaxDetails}); err != nil {
-		return invalidValue("the details of a heartbeat", err)
+		return refusal.InvalidValue("the details of a heartbeat", err)
 	}
-	release, err := e.pinReferences(ctx, details)
+	release, err := e.blobs.PinReferences(ctx, details)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // Conditions that callers test with errors.Is.
@@ -22,4 +24,19 @@ func Closed(err error) error {
 		return fmt.Errorf("%w: %w", ErrClosed, err)
 	}
 	return err
+}
+
+// Limit returns a bound of the value model as one of the engine.
+func Limit(e *value.Error) *workflow.LimitError {
+	return &workflow.LimitError{Limit: e.Limit, Max: int64(e.Max)}
+}
+
+// InvalidValue returns why something that a caller gives is no value of the JSON
+// model: it is ErrInvalid, and a *workflow.LimitError where it is too deep or too
+// large to be looked at.
+func InvalidValue(what string, err error) error {
+	if ve := (*value.Error)(nil); errors.As(err, &ve) && ve.Code == value.CodeLimit {
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, what, Limit(ve))
+	}
+	return fmt.Errorf("%w: %s is not JSON: %w", ErrInvalid, what, err)
 }

@@ -174,7 +174,7 @@ var holes = []bug{
 		".", "TestPutBlobRefusesWhatNoReferenceCanHave",
 	},
 	{
-		"a reference may lie about the size", "blob.go",
+		"a reference may lie about the size", "internal/keeping/keeping.go",
 		"if err == nil && info.Size != ref.Size {", "if err == nil && info.Size < 0 {",
 		".", "TestReferencesGiveTheSizeOfTheirBlob",
 	},

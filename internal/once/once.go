@@ -1,0 +1,214 @@
+// Package once keeps the outcomes of effects under business keys, so that no effect is repeated whose outcome is kept.
+package once
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/faults"
+	"github.com/pawl-run/pawl/internal/late"
+	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Directory is the engine directory as outcomes see it; *store.Dir is one.
+type Directory interface {
+	Outcome(ctx context.Context, key string) (any, error)
+	KeepOutcome(key string, v any, now time.Time) error
+}
+
+// Blobs keep what a value refers to; *keeping.Keeper is one.
+type Blobs interface {
+	PinReferences(ctx context.Context, v any, as ...workflow.Artifact) (release func(), err error)
+}
+
+// Options say where outcomes are kept. All fields are needed.
+type Options struct {
+	Dir    Directory
+	Blobs  Blobs
+	Late   *late.Calls
+	Remote bool            // a commit may wait long, for a log outside of the directory
+	Alive  context.Context //nolint:containedctx // done when the engine closes
+	Limits value.Limits    // of what is normalised
+	Faults *faults.Log
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// Outcomes are those of an engine.
+type Outcomes struct {
+	o Options
+
+	mu  sync.Mutex
+	now map[string]chan struct{} // keys under which somebody acts; closed when the caller is done
+}
+
+// New returns the outcomes of a directory.
+func New(o Options) *Outcomes { return &Outcomes{o: o, now: map[string]chan struct{}{}} }
+
+// backoff is the pause between two tries to keep an outcome.
+var backoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
+
+// Do returns the outcome that is kept under a key, or calls f and keeps what it returns.
+func (t *Outcomes) Do(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
+	for {
+		turn, mine := t.enterTurn(key)
+		if !mine {
+			select {
+			case <-turn:
+				continue // it may have failed
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		return t.onceAlone(ctx, key, turn, f)
+	}
+}
+
+// onceAlone is Do for the only caller under a key. Its turn ends with it, unless the outcome is still in hand then.
+func (t *Outcomes) onceAlone(ctx context.Context, key string, turn chan struct{}, f func(context.Context) (any, error)) (any, error) {
+	inHand := false
+	leave := func() { t.leaveTurn(key, turn) }
+	defer func() {
+		if !inHand {
+			leave()
+		}
+	}()
+	kept, err := t.o.Dir.Outcome(ctx, key)
+	if err == nil {
+		return kept, nil
+	}
+	if !errors.Is(err, store.ErrNoOutcome) {
+		return nil, refusal.Closed(err)
+	}
+	if f == nil {
+		return nil, fmt.Errorf("%w: nothing is kept under the key, and there is nothing to call", refusal.ErrInvalid)
+	}
+	out, err := f(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limit := workflow.DefaultLimits().PayloadBytes
+	v, measure, err := value.NormalizeMeasured(out, t.o.Limits)
+	if err != nil {
+		return nil, refusal.InvalidValue(fmt.Sprintf("the outcome under the key %q", key), err)
+	}
+	if size := measure.Size; size > limit {
+		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
+	}
+	if inHand, err = t.keepOutcome(ctx, key, v, leave); err != nil {
+		return nil, fmt.Errorf("keep the outcome under the key %q: %w", key, refusal.Closed(err))
+	}
+	return v, nil
+}
+
+// keepOutcome keeps the outcome of an effect. If that has to wait, it is tried again until the engine closes, and ctx only bounds
+// how long the caller waits for it: inHand says that leave is called when that is over.
+//
+// The effect has been made. An outcome that is dropped because there is no room would make it again.
+func (t *Outcomes) keepOutcome(ctx context.Context, key string, v any, leave func()) (inHand bool, err error) {
+	if !t.o.Remote { // nothing waits for long
+		if err = t.tryOutcome(key, v); !outcomeWaits(err) {
+			return false, err
+		}
+	}
+	ended := make(chan error, 1)
+	inHand = t.o.Late.Start(func() {
+		defer leave()
+		ended <- t.keepUntilClosed(key, v, err)
+	})
+	if !inHand {
+		return false, cmp.Or(err, refusal.ErrClosed)
+	}
+	select {
+	case err := <-ended:
+		return true, err
+	case <-ctx.Done():
+		return true, context.Cause(ctx)
+	}
+}
+
+// keepUntilClosed keeps an outcome, again and again after errors that may pass, until the engine closes. err is that of the
+// last try; nil if there was none.
+func (t *Outcomes) keepUntilClosed(key string, v any, err error) error {
+	for wait, first := time.Duration(0), err == nil; first || outcomeWaits(err); first = false {
+		if !first {
+			t.logWaitingOutcome(err)
+			wait = backoff.Next(wait)
+			select {
+			case <-time.After(wait):
+			case <-t.o.Alive.Done():
+				return t.tryOutcome(key, v) // the last time
+			}
+		}
+		err = t.tryOutcome(key, v)
+	}
+	return err
+}
+
+// tryOutcome keeps an outcome, if that is possible now. It may be repeated, also after an error that leaves open whether it did.
+func (t *Outcomes) tryOutcome(key string, v any) error {
+	release, err := t.o.Blobs.PinReferences(context.WithoutCancel(t.o.Alive), v)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return t.o.Dir.KeepOutcome(key, v, t.o.Now())
+}
+
+// outcomeWaits reports whether an outcome that could not be kept may be kept later: for want of room, of descriptors, of a log or
+// a blob store that answers. The handler gets only an error that no waiting mends: its next attempt repeats the effect.
+func outcomeWaits(err error) bool {
+	var about *blob.Error
+	var ref *blob.RefError
+	switch {
+	case err == nil, errors.As(err, &ref):
+		return false
+	case errors.As(err, &about):
+		return !errors.Is(about, blob.ErrMissing) && !errors.Is(about, blob.ErrDamaged) && !errors.Is(about, blob.ErrSize)
+	}
+	for _, final := range []error{store.ErrFailed, store.ErrFenced, store.ErrCorrupt, refusal.ErrInvalid, store.ErrRemote, refusal.ErrMaintenance, refusal.ErrClosed, store.ErrClosed} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	return true
+}
+
+// logWaitingOutcome tells the logger that an effect waits for its outcome to be kept.
+func (t *Outcomes) logWaitingOutcome(err error) {
+	if !errors.Is(err, store.ErrNoSpace) {
+		t.o.Logger.Warn("pawl: the outcome of an effect cannot be kept now: Once waits for it", "error", err)
+	} else {
+		t.o.Faults.FullDisk("The outcome of an effect waits for it, and is not lost while the process lives", "error", err)
+	}
+}
+
+// enterTurn returns the turn of a key, and whether it is the caller's own.
+func (t *Outcomes) enterTurn(key string) (turn chan struct{}, mine bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if turn := t.now[key]; turn != nil {
+		return turn, false
+	}
+	turn = make(chan struct{})
+	t.now[key] = turn
+	return turn, true
+}
+
+// leaveTurn ends a turn that enterTurn gave.
+func (t *Outcomes) leaveTurn(key string, turn chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.now, key)
+	close(turn)
+}
