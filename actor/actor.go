@@ -85,10 +85,7 @@ var (
 	ErrStopped = errors.New("the engine is closed")
 )
 
-var (
-	errNoContext = errors.New("the context is nil")
-	errUnfit     = errors.New("an actor comes from New, with a store and an outbox, and runs once")
-)
+var errUnfit = errors.New("an actor comes from New, with a store and an outbox, and runs once")
 
 // An Actor owns the state of one run. Only who has the turn touches it: the goroutine in Run, or that of a caller of
 // Deliver or Look, while the other waits for something to do. Ask, Nudge, Idle and Done use the channels alone. All of
@@ -162,9 +159,6 @@ func (a *Actor) Idle() bool { return len(a.mailbox) == 0 }
 // state cannot be loaded. On its way out it answers everybody who waits. It may
 // be called once.
 func (a *Actor) Run(ctx context.Context) (err error) {
-	if ctx == nil {
-		return errNoContext
-	}
 	if a.done == nil || a.store == nil || a.outbox == nil || a.ran.Swap(true) {
 		return errUnfit
 	}
@@ -397,9 +391,6 @@ func (a *Actor) setAlarm() {
 // while the outbox would not let the actor leave. Errors: ErrStopped, the cause of ctx. Overview uses it: what is asked
 // of an active run is in memory, and need not be read from files.
 func (a *Actor) Look(ctx context.Context, at func(s *state.State, seq int64)) error {
-	if ctx == nil {
-		return errNoContext
-	}
 	if a.turn == nil || at == nil {
 		return errUnfit
 	}

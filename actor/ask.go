@@ -42,9 +42,6 @@ func (a *Actor) answerBatch(batch []envelope, err error) {
 // the actor leave. An error of planning, such as workflow.ErrStale, says that the run has refused m and is as it was.
 // If ctx ends while m waits for its turn, m is not taken back: it may be committed later, as with ErrUnknown.
 func (a *Actor) Ask(ctx context.Context, m state.Message) error {
-	if ctx == nil {
-		return errNoContext
-	}
 	reply := make(chan error, 1)
 	if err := a.postMessage(ctx, &envelope{message: m, reply: reply}); err != nil {
 		return err
@@ -93,9 +90,6 @@ func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 // wake a thread, and Deliver returns the answer, not pending, when the turn is over, however soon ctx ends. The caller
 // takes no longer than that to act on a Dispatch that Returns.
 func (a *Actor) Deliver(ctx context.Context, m state.Message, told func(error)) (pending bool, err error) {
-	if ctx == nil {
-		return false, errNoContext
-	}
 	// The messages that wait came before, also one that the actor's goroutine has taken from the mailbox, and an alarm
 	// that is due comes behind them. One more may come into the mailbox: so no other is taken. A broken actor is not
 	// asked for more.

@@ -72,10 +72,7 @@ func (c *Client) Close() {
 	}
 }
 
-var (
-	errNoClient  = fmt.Errorf("%w: a Client comes from Dial or NewClient", pawl.ErrInvalid)
-	errNoContext = fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
-)
+var errNoClient = fmt.Errorf("%w: a Client comes from Dial or NewClient", pawl.ErrInvalid)
 
 // A question is one request of a client. acts decides what a failure means: only of a question that
 // acts can the outcome be unknown. A dry run does not set it.
@@ -99,9 +96,6 @@ func aboutRun(id workflow.RunID, resource string) *question {
 // refusal by the engine itself says that nothing was done. A 5xx whose body is not of this API
 // comes from a proxy, which may have passed the request on.
 func (c *Client) send(ctx context.Context, q *question) (*http.Response, error) {
-	if ctx == nil {
-		return nil, errNoContext
-	}
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	a, err := c.sendOnce(ctx, q)

@@ -145,18 +145,9 @@ func (f *Files) Close() error {
 	return wrapError("", "close", f.root.Close())
 }
 
-// checkContext returns an error if a call cannot begin: there is no context, or it is
-// done.
-func checkContext(ctx context.Context) error {
-	if ctx == nil {
-		return &Error{Err: fs.ErrInvalid, Detail: "the context is nil"}
-	}
-	return ctx.Err()
-}
-
 // rootFolder returns the folder of the store, nil before the first Put makes it.
 func (f *Files) rootFolder(ctx context.Context) (*os.Root, error) {
-	if err := checkContext(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()

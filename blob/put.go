@@ -56,7 +56,7 @@ func (f *Files) Put(ctx context.Context, r io.Reader) (hash string, size int64, 
 // prepareFolder returns the folder of the store. The first Put makes it, and tmp in
 // it.
 func (f *Files) prepareFolder(ctx context.Context) (*os.Root, error) {
-	if err := checkContext(ctx); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()

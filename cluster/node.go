@@ -119,8 +119,8 @@ func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error)
 		o.Report = func(Status) {}
 	}
 	switch {
-	case ctx == nil || path == "":
-		return nil, fmt.Errorf("%w: a node takes a context and the path of its directory", pawl.ErrInvalid)
+	case path == "":
+		return nil, fmt.Errorf("%w: a node takes the path of its directory", pawl.ErrInvalid)
 	case b.NewLog == nil || b.Bases == nil || b.Blobs == nil || b.Lease == nil:
 		return nil, fmt.Errorf("%w: a cluster.Backend needs NewLog, Bases, Blobs and Lease", pawl.ErrInvalid)
 	case o.Term < minTerm:
@@ -170,9 +170,6 @@ func (n *Node) Status() Status {
 func (n *Node) Close(ctx context.Context) error {
 	if n == nil || n.stop == nil {
 		return fmt.Errorf("%w: it was never opened", pawl.ErrClosed)
-	}
-	if ctx == nil {
-		return fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
 	}
 	n.closing.Do(func() {
 		// The order matters: the loop must have ended before the engine is closed, or it would open another; and the lease is given

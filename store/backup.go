@@ -55,9 +55,6 @@ const stepPages = 128 << 10 / index.PageSize
 // file that the copy names is held until it is copied. A backup of a remote directory has no
 // log: it is a directory of its own.
 func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
-	if ctx == nil {
-		return BackupInfo{}, errors.New("back up: the context is nil")
-	}
 	select {
 	case d.backing <- struct{}{}:
 		defer func() { <-d.backing }()

@@ -69,7 +69,7 @@ const drainTime = 10 * time.Second
 // opening or the base before it, from where a restoration begins to look. Everything that the log
 // names can always be restored, whatever is cut short.
 func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
-	if ctx == nil || o.Log == nil || o.Bases == nil {
+	if o.Log == nil || o.Bases == nil {
 		return fmt.Errorf("follow: %w", errNoPlace)
 	}
 	o.Interval, o.Rebase, o.Keep = cmp.Or(o.Interval, time.Second), cmp.Or(o.Rebase, time.Hour), cmp.Or(o.Keep, 7*24*time.Hour)

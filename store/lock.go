@@ -105,9 +105,6 @@ func (w lockWish) tryOnce(gate *lockGate, try func() (*os.File, error)) (*os.Fil
 //
 // It looks ten times a second, which is a few calls of the system.
 func AwaitEngine(ctx context.Context, path string) error {
-	if ctx == nil {
-		return errors.New("await an engine: the context is nil")
-	}
 	gate := lockGate{dir: path}
 	look := time.NewTicker(lookAtGate)
 	defer look.Stop()

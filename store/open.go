@@ -57,9 +57,6 @@ func Open(path string, o Options) (*Dir, error) { return OpenContext(context.Bac
 
 // OpenContext is Open, which waits for the lock of the directory until ctx ends at the latest. See [Options.LockWait].
 func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
-	if ctx == nil {
-		return nil, errors.New("open: the context is nil")
-	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -108,7 +108,7 @@ type remote struct {
 // end, it mends the log. Each round of the loop opens the directory once; an error that says what
 // is to be done before the next round never reaches the caller.
 func OpenRemote(ctx context.Context, path string, o Options, r RemoteOptions) (*Dir, error) {
-	if ctx == nil || r.Log == nil || r.Bases == nil {
+	if r.Log == nil || r.Bases == nil {
 		return nil, inOpen(path, errNoPlace)
 	}
 	r.Rebase = cmp.Or(r.Rebase, time.Hour)

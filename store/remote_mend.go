@@ -289,7 +289,7 @@ type anewRequest struct {
 // It is the one operation that gives up entries of a log, so it asks twice: without Begin it says
 // how many, and with it, the caller must have said that as many may go.
 func RecoverLog(ctx context.Context, path string, o Options, ro RecoverOptions) (RecoverReport, error) {
-	if ctx == nil || ro.Log == nil || ro.Bases == nil {
+	if ro.Log == nil || ro.Bases == nil {
 		return RecoverReport{}, fmt.Errorf("recover the log of %s: %w", path, errNoPlace)
 	}
 	if _, err := os.Stat(filepath.Join(path, indexFile)); err != nil {

@@ -278,9 +278,6 @@ func isTrim(text string) bool { return text == deleteLog || text == dropPurged }
 // Restore has it. No engine may have the backup open: it fails with ErrLocked then. A backup that was not finished is ErrCorrupt. The
 // contents of the files are for a verification to look at.
 func RestoreBackup(ctx context.Context, from, into string, c Codec) (info RestoreInfo, err error) {
-	if ctx == nil {
-		return info, errNoPlace
-	}
 	in, err := Inspect(from, c) // which keeps engines away from it
 	if err != nil {
 		return info, fmt.Errorf("restore %s: %w", from, err)

@@ -157,9 +157,6 @@ func (c *Client) Leave(ctx context.Context) error {
 // own rules for that, Run, deliverResult and askOnce. A minor version may add fields to an answer;
 // unknown ones are ignored.
 func (c *Client) callPool(ctx context.Context, path string, q, a any) error {
-	if ctx == nil {
-		return errNoContext
-	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+maxWait)
 	defer cancel()
 	text, err := json.Marshal(q)

@@ -19,9 +19,6 @@ import (
 // the cause of ctx, or an *Error, which is pawl.ErrStale if the task is no longer wanted
 // from this worker, pawl.ErrInvalid, or of the code too_large.
 func (c *Client) Once(ctx context.Context, t pawl.Task, key string, f func(context.Context) (any, error)) (any, error) {
-	if ctx == nil {
-		return nil, errNoContext
-	}
 	call := remote.OnceCaller(func(ctx context.Context, q remote.OnceMessage) (remote.OnceReply, error) {
 		return c.askOnce(ctx, onceRequest{Version: Version, Worker: c.ID, OnceMessage: q})
 	})

@@ -281,9 +281,6 @@ func (p *Pool) removeWorker(s *workerState) {
 // for them, then the goroutines are waited for. It may be called again, and then waits for what is
 // left.
 func (p *Pool) Close(ctx context.Context) error {
-	if ctx == nil {
-		return errNoContext
-	}
 	p.mu.Lock()
 	p.closed, p.queue.drained = true, true
 	p.timer.Stop()

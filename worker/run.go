@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -35,9 +34,6 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // when Drain is closed; beating goes on until the last result is delivered, so that no lease runs out
 // under a task that is being finished.
 func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
-	if ctx == nil {
-		return errNoContext
-	}
 	l := &clientLoop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]context.CancelCauseFunc{}, room: make(chan struct{}, 1), log: c.Logger}
 	if l.types == nil {
 		l.types = handledTypes(h)
@@ -86,9 +82,8 @@ func unlessStopped(ctx context.Context, err error) error {
 }
 
 var (
-	errNoContext = fmt.Errorf("%w: the context is nil", pawl.ErrInvalid)
-	errDrained   = errors.New("the pool drains this worker")
-	errDropped   = errors.New("the task is no longer wanted from this worker")
+	errDrained = errors.New("the pool drains this worker")
+	errDropped = errors.New("the task is no longer wanted from this worker")
 )
 
 // A clientLoop is one call of Run.

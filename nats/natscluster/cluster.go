@@ -94,8 +94,8 @@ var _ cluster.Cell = (*Cell)(nil)
 func OpenCell(ctx context.Context, conn *nats.Conn, o CellOptions) (*Cell, error) {
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	switch {
-	case conn == nil || ctx == nil:
-		return nil, fmt.Errorf("%w: natscluster.OpenCell without a connection or a context", pawl.ErrInvalid)
+	case conn == nil:
+		return nil, fmt.Errorf("%w: natscluster.OpenCell without a connection", pawl.ErrInvalid)
 	case !jet.IsName(o.Bucket) || !jet.IsName(o.Key):
 		return nil, fmt.Errorf("%w: Bucket and Key of natscluster.CellOptions are %q and %q: use 1 to 32 letters, digits, _ and -", pawl.ErrInvalid, o.Bucket, o.Key)
 	case o.Replicas < 1 || o.Replicas > 5:

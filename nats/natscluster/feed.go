@@ -64,8 +64,8 @@ var _ pawl.Feed = (*Feed)(nil)
 // A stream that is there may have been made by an operator with other bounds, and may have consumers:
 // it is not for a program that publishes to change it.
 func OpenFeed(ctx context.Context, conn *nats.Conn, o FeedOptions) (*Feed, error) {
-	if conn == nil || ctx == nil {
-		return nil, fmt.Errorf("%w: natscluster.OpenFeed without a connection or a context", pawl.ErrInvalid)
+	if conn == nil {
+		return nil, fmt.Errorf("%w: natscluster.OpenFeed without a connection", pawl.ErrInvalid)
 	}
 	o.Name, o.Replicas, o.Window = cmp.Or(o.Name, defaultFeed), cmp.Or(o.Replicas, 1), cmp.Or(o.Window, 2*time.Minute)
 	if !jet.IsName(o.Name) || o.Replicas < 1 || o.Replicas > 5 || o.MaxAge < 0 || o.MaxBytes < 0 || o.Window < 0 {

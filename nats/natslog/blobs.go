@@ -80,8 +80,8 @@ func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, er
 	o.Bucket, o.Replicas = cmp.Or(o.Bucket, defaultBucket), cmp.Or(o.Replicas, 1)
 	var wrong string
 	switch {
-	case conn == nil || ctx == nil:
-		wrong = "OpenBlobs without a connection or a context"
+	case conn == nil:
+		wrong = "OpenBlobs without a connection"
 	case !jet.IsName(o.Bucket):
 		wrong = fmt.Sprintf("BlobsOptions.Bucket is %q: use 1 to 32 letters, digits, _ and -", o.Bucket)
 	case o.Replicas < 1 || o.Replicas > 5:
@@ -167,8 +167,8 @@ func blobError(hash string, err error) error {
 // is kept until then, in memory or in a temporary file. To put what is there puts it again under a new
 // id: whoever reads the old chunks meanwhile may fail, which the type tells.
 func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, err error) {
-	if ctx == nil || r == nil {
-		return "", 0, &blob.Error{Err: fs.ErrInvalid, Detail: "a blob is put with a context and a reader"}
+	if r == nil {
+		return "", 0, &blob.Error{Err: fs.ErrInvalid, Detail: "a blob is put with a reader"}
 	}
 	sum := sha256.New()
 	spool, err := spoolBytes(io.TeeReader(contextReader{ctx, r}, sum))

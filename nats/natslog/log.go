@@ -100,8 +100,8 @@ const (
 // missing. Connect with nats.MaxReconnects(-1). Errors: pawl.ErrInvalid for options that cannot
 // be, or a stream that would drop entries by itself; or what JetStream says.
 func Open(ctx context.Context, conn *nats.Conn, o Options) (*Log, error) {
-	if conn == nil || ctx == nil {
-		return nil, fmt.Errorf("%w: natslog.Open without a connection or a context", pawl.ErrInvalid)
+	if conn == nil {
+		return nil, fmt.Errorf("%w: natslog.Open without a connection", pawl.ErrInvalid)
 	}
 	o, err := o.withDefaults()
 	if err != nil {
@@ -125,8 +125,8 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (*Log, error) {
 // between, it looks again and makes another entry. subject is taken over with it: a stream that is
 // deleted and made anew later has another one.
 func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (store.Position, error) {
-	if ctx == nil || makeEntry == nil {
-		return store.Position{}, fmt.Errorf("%w: a log is taken with a context and what makes its entry", pawl.ErrInvalid)
+	if makeEntry == nil {
+		return store.Position{}, fmt.Errorf("%w: a log is taken with what makes its entry", pawl.ErrInvalid)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,9 +154,6 @@ func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (
 // safe: settlePart finds out. A different entry behind such an error leaves the parts that are there
 // without an end, and readers throw them away.
 func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) {
-	if ctx == nil {
-		return store.Position{}, fmt.Errorf("%w: append to a log without a context", pawl.ErrInvalid)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.took {

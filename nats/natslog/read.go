@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/nats/internal/jet"
 	"github.com/pawl-run/pawl/store"
 )
@@ -125,10 +124,6 @@ func partOf(h nats.Header) (part, of uint64, err error) {
 // The end is that of when it begins. It needs no Take: a follower reads what another process appends.
 func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
-		if ctx == nil {
-			yield(store.Entry{}, fmt.Errorf("%w: read a log without a context", pawl.ErrInvalid))
-			return
-		}
 		err := l.readEntries(ctx, after, func(e store.Entry) bool { return yield(e, nil) })
 		if err != nil {
 			if cause := context.Cause(ctx); cause != nil {
@@ -276,9 +271,6 @@ func (a *assembler) addPart(m jetstream.Msg) (whole bool, err error) {
 // was taken is compared first: in one that was made anew
 // the same numbers are other entries.
 func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
-	if ctx == nil {
-		return fmt.Errorf("%w: drop entries of a log without a context", pawl.ErrInvalid)
-	}
 	last, err := l.lastEntry(ctx)
 	if err != nil {
 		return err

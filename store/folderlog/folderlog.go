@@ -51,7 +51,7 @@ func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if err := checkContext(ctx); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return store.Position{}, err
 		}
 		last, err := l.lastPosition()
@@ -59,7 +59,7 @@ func (l *Log) Take(ctx context.Context, makeEntry func(store.Position) []byte) (
 			return store.Position{}, err
 		}
 		entry := makeEntry(last)
-		if err := checkContext(ctx); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return store.Position{}, err
 		}
 		err = l.writeEntry(last.Seq+1, entry)
@@ -81,7 +81,7 @@ var errNotTaken = errors.New("the log was not taken")
 func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := checkContext(ctx); err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return store.Position{}, err
 	}
 	if !l.took {
@@ -104,14 +104,6 @@ func (l *Log) Append(ctx context.Context, entry []byte) (store.Position, error) 
 	}
 	l.last = store.PositionOf(seq, entry)
 	return l.last, nil
-}
-
-// checkContext fails if the context has ended, or is nil.
-func checkContext(ctx context.Context) error {
-	if ctx == nil {
-		return errors.New("the context is nil")
-	}
-	return context.Cause(ctx)
 }
 
 // checkLast fails if the last entry that this writer knows is gone: with ErrFenced if there are others. Drop leaves
@@ -177,7 +169,7 @@ func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.En
 			if seq <= after.Seq {
 				continue
 			}
-			if err = checkContext(ctx); err != nil {
+			if err = context.Cause(ctx); err != nil {
 				break
 			}
 			if after.Seq != 0 && seq != after.Seq+1 {
@@ -206,7 +198,7 @@ func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 		if seq > upTo.Seq || err != nil {
 			break
 		}
-		if err = checkContext(ctx); err == nil {
+		if err = context.Cause(ctx); err == nil {
 			err = os.Remove(l.pathOf(seq))
 		}
 	}

@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -24,19 +22,19 @@ import (
 type maker struct {
 	*rand.Rand
 	fixed map[reflect.Type][]any // values of some types, beside nil and zero
+	types []reflect.Type         // that may implement an interface
 }
 
-func newMaker(seed uint64, trusting bool) *maker {
-	m := &maker{Rand: rand.New(rand.NewPCG(seed, 1))}
+func newMaker(seed uint64, trusting bool, types []reflect.Type) *maker {
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 1)), types: types}
 	m.fixed = map[reflect.Type][]any{
-		reflect.TypeFor[string]():          texts,
-		reflect.TypeFor[time.Time]():       {time.Unix(0, 0), time.Unix(1<<62, 0), time.Unix(-1<<62, 5), time.Date(2262, 5, 1, 0, 0, 0, 0, time.UTC), time.Now()},
-		reflect.TypeFor[any]():             values(trusting),
-		reflect.TypeFor[error]():           {errors.New("an error"), (*workflow.Failure)(nil), (*pawl.TaskError)(nil), pawl.TaskError{}, pawl.ErrPending, (*store.CorruptError)(nil)},
-		reflect.TypeFor[io.Reader]():       {strings.NewReader(""), strings.NewReader("text"), iotest.ErrReader(errors.New("torn")), (*os.File)(nil), hasty{}},
-		reflect.TypeFor[float64]():         {math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0.5, 1e300},
-		reflect.TypeFor[*http.Client]():    {&http.Client{}},
-		reflect.TypeFor[context.Context](): {over},
+		reflect.TypeFor[string]():       texts,
+		reflect.TypeFor[time.Time]():    {time.Unix(0, 0), time.Unix(1<<62, 0), time.Unix(-1<<62, 5), time.Date(2262, 5, 1, 0, 0, 0, 0, time.UTC), time.Now()},
+		reflect.TypeFor[any]():          values(trusting),
+		reflect.TypeFor[error]():        {errors.New("an error"), (*workflow.Failure)(nil), (*pawl.TaskError)(nil), pawl.TaskError{}, pawl.ErrPending},
+		reflect.TypeFor[io.Reader]():    {strings.NewReader(""), strings.NewReader("text"), iotest.ErrReader(errors.New("torn")), (*os.File)(nil), hasty{}},
+		reflect.TypeFor[float64]():      {math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0.5, 1e300},
+		reflect.TypeFor[*http.Client](): {&http.Client{}},
 	}
 	return m
 }
@@ -84,9 +82,9 @@ func values(trusting bool) []any {
 
 // make returns a value of a type.
 func (m *maker) make(t reflect.Type, depth int) reflect.Value {
-	switch t { // a state and a graph come from their constructors
-	case reflect.TypeFor[*state.State]():
-		return reflect.ValueOf(state.NewState(liveRun, compiled))
+	switch t { // a context is never nil, and a graph comes from its constructor
+	case reflect.TypeFor[context.Context]():
+		return reflect.ValueOf(over)
 	case reflect.TypeFor[*workflow.Graph]():
 		return reflect.ValueOf(compiled)
 	case reflect.TypeFor[*workflow.GraphTransition]():
@@ -155,13 +153,10 @@ func (m *maker) compose(t reflect.Type, depth int) reflect.Value {
 	return v
 }
 
-// implement returns a value of an interface: of some exported type.
+// implement returns a value of an interface: of some type of the API.
 func (m *maker) implement(t reflect.Type, depth int) reflect.Value {
 	var fit []reflect.Type
-	for _, typ := range exportedTypes {
-		if typ.Kind() == reflect.Interface || handles[typ] {
-			continue
-		}
+	for _, typ := range m.types {
 		for _, typ := range []reflect.Type{typ, reflect.PointerTo(typ)} {
 			if typ.Implements(t) {
 				fit = append(fit, typ)
@@ -180,7 +175,7 @@ func (m *maker) arguments(f reflect.Type, round int) (in []reflect.Value) {
 	for i := range f.NumIn() {
 		t := f.In(i)
 		switch {
-		case round == 0 && !f.IsVariadic() && !strings.HasPrefix(t.String(), "*workflow.") && t.String() != "*state.State":
+		case round == 0 && !f.IsVariadic() && !strings.HasPrefix(t.String(), "*workflow.") && t != reflect.TypeFor[context.Context]():
 			in = append(in, reflect.Zero(t))
 		case f.IsVariadic() && i == f.NumIn()-1:
 			for range m.IntN(3) {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"net/http/httptest"
 	"path/filepath"
-	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -35,27 +32,12 @@ nodes:
 transitions: [{from: split, to: work}, {from: split, to: gate}, {from: split, to: paid}, {from: split, to: stuck}]
 `
 
-// receivers returns values with methods: handles that are open and such that are
-// closed, and the zero value of every other type.
+// receivers returns values with methods: handles that are open and such that are closed.
 func receivers(t *testing.T) (out []function) {
-	for _, typ := range exportedTypes {
-		if handles[typ] || typ.Kind() == reflect.Interface {
-			continue
-		}
-		out = append(out, function{typ.String(), reflect.New(typ).Interface()})
-	}
 	live := engine(t)
 	closed := engine(t)
 	require.NoError(t, closed.Close(t.Context()))
 	out = append(out, function{"pawl.Engine", live}, function{"pawl.Engine closed", closed}, function{"pawl.Engine zero", &pawl.Engine{}})
-
-	dir, gone := directory(t), directory(t)
-	g := compiled
-	run := dir.New(store.Head{Run: "fresh", Definition: g.Hash}, dir.AddDefinition(g))
-	lost := gone.New(store.Head{Run: "fresh", Definition: g.Hash}, gone.AddDefinition(g))
-	require.NoError(t, gone.Close())
-	out = append(out, inspected(t)...)
-	out = append(out, function{"store.Dir", dir}, function{"store.Dir closed", gone}, function{"store.Run", run}, function{"store.Run closed", lost})
 
 	files, shut := folder(t), folder(t)
 	require.NoError(t, shut.Close())
@@ -69,9 +51,8 @@ func receivers(t *testing.T) (out []function) {
 	t.Cleanup(func() { require.NoError(t, attached.Close(context.Background())) })
 	out = append(out, function{"worker.Pool", pool}, function{"worker.Pool attached", attached}, function{"worker.Pool closed", ended})
 	out = append(out, function{"worker.Client", &worker.Client{URL: server.URL}}, function{"worker.Client zero", &worker.Client{}})
-	out = append(out, function{"actor.Actor", actor.New("a", nil, nil, actor.Options{})}, function{"actor.Actor zero", &actor.Actor{}})
-	return append(out, function{"workflow.Graph", g},
-		function{"workflow.GraphNode", g.Node("work")}, function{"workflow.GraphTransition", g.Transition("split->work")},
+	return append(out, function{"workflow.Graph", compiled},
+		function{"workflow.GraphNode", compiled.Node("work")}, function{"workflow.GraphTransition", compiled.Transition("split->work")},
 		function{"workflow.Schema", schema(t)})
 }
 
@@ -90,28 +71,6 @@ func engine(t *testing.T) *pawl.Engine {
 	}
 	require.NoError(t, e.Cancel(t.Context(), endedRun, ""))
 	return e
-}
-
-// inspected returns an inspection of the directory of an engine, and a run in it.
-func inspected(t *testing.T) []function {
-	path := filepath.Join(t.TempDir(), "closed")
-	e, err := pawl.Open(t.Context(), path, pawl.Options{})
-	require.NoError(t, err)
-	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: liveRun, Definition: compiled.Definition}, nil))
-	require.NoError(t, e.Close(t.Context()))
-	in, err := store.Inspect(path, nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, in.Close()) })
-	s, err := in.Snapshot(liveRun)
-	require.NoError(t, err)
-	return []function{{"store.Inspection", in}, {"store.Snapshot", s}}
-}
-
-func directory(t *testing.T) *store.Dir {
-	d, err := store.Open(filepath.Join(t.TempDir(), "dir"), store.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	return d
 }
 
 func schema(t *testing.T) *workflow.Schema {

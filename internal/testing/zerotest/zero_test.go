@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,12 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
-	"github.com/pawl-run/pawl/replay"
-	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -48,12 +45,6 @@ type call struct {
 // handles are the types whose values come from a constructor only.
 var handles = map[reflect.Type]bool{
 	reflect.TypeFor[pawl.Engine]():              true,
-	reflect.TypeFor[store.Dir]():                true,
-	reflect.TypeFor[store.Run]():                true,
-	reflect.TypeFor[store.Inspection]():         true,
-	reflect.TypeFor[store.Snapshot]():           true,
-	reflect.TypeFor[replay.Recording]():         true,
-	reflect.TypeFor[actor.Actor]():              true,
 	reflect.TypeFor[blob.Files]():               true,
 	reflect.TypeFor[worker.Pool]():              true,
 	reflect.TypeFor[worker.Client]():            true,
@@ -61,57 +52,40 @@ var handles = map[reflect.Type]bool{
 	reflect.TypeFor[workflow.GraphNode]():       true,
 	reflect.TypeFor[workflow.GraphTransition](): true,
 	reflect.TypeFor[workflow.Schema]():          true,
-	reflect.TypeFor[state.State]():              true,
 }
 
 // helpers are functions of tests: as those of the standard library do, they panic
 // without a testing.T.
 var helpers = map[string]bool{"pawltest.Play": true, "pawltest.Run": true, "pawltest.RunWith": true}
 
-// invariants are functions that change a state, or tell what is changed, as a
-// planner has decided on that very state, or take a state with the records that made it.
-// Their documentation says that they panic where the arguments are not of it: the engine
-// takes that for a fault of the run.
-func invariants(name string) bool {
-	method, ofState := strings.CutPrefix(name, "state.State.")
-	changes := func(verb string) bool { return strings.HasPrefix(method, verb) }
-	return strings.HasSuffix(name, ".Adopt") || slices.Contains([]string{"decision.Apply", "decision.ApplyTo", "decision.Events", "decision.Evolve", "decision.Withdrawn", "state.Restore"}, name) ||
-		ofState && slices.ContainsFunc([]string{"Add", "Append", "Drop", "Put", "Restore", "Set"}, changes)
-}
-
-// callers call the function that they are given, and do nothing else with it.
-var callers = map[string]bool{"store.Inspection.ReadIndex": true, "store.Inspection.Rebuild": true, "store.Snapshot.Replay": true}
-
 // trusting says whether a function is of a package that takes values of the JSON
 // model from the packages above it, which have made them so.
-func trusting(name string) bool {
-	pkg, _, _ := strings.Cut(name, ".")
-	return slices.Contains([]string{"actor", "decision", "merge", "planning", "store", "workflow"}, pkg)
-}
+func trusting(name string) bool { return strings.HasPrefix(name, "workflow.") }
 
 // rounds is how often each function is called.
 func rounds() int { return harness.Figure(4, 60, 3000) }
 
-// Every exported function and method, called with nil, zero and odd arguments,
-// returns: an error, or what its documentation says.
+// Every exported function and method of the API, called with nil, zero and odd values,
+// returns: an error, or what its documentation says. A context is never nil.
 func TestZero(t *testing.T) {
 	below := filepath.Join(t.TempDir(), "a", "b", "c")
 	require.NoError(t, os.MkdirAll(below, 0o700))
 	t.Chdir(below) // some make files where they are told to
 	var targets []function
 	for _, f := range functions {
-		if !helpers[f.name] && !invariants(f.name) {
+		if !helpers[f.name] {
 			targets = append(targets, f)
 		}
 	}
-	for _, r := range receivers(t) {
+	opened := receivers(t)
+	types := append(typesOf(slices.Concat(functions, opened)), hiddenTypes...)
+	for _, typ := range types {
+		opened = append(opened, function{typ.String(), reflect.New(typ).Interface()})
+	}
+	for _, r := range opened {
 		v := reflect.ValueOf(r.f)
 		for i := range v.NumMethod() {
-			name := r.name + "." + v.Type().Method(i).Name
-			if invariants(name) || callers[name] {
-				continue
-			}
-			targets = append(targets, function{name, v.Method(i).Interface()})
+			targets = append(targets, function{r.name + "." + v.Type().Method(i).Name, v.Method(i).Interface()})
 		}
 	}
 	calls, panics := 0, 0
@@ -121,7 +95,7 @@ func TestZero(t *testing.T) {
 		}
 		bad := 0
 		for round := range rounds() {
-			m := newMaker(*seed*1_000_003+uint64(round), trusting(f.name))
+			m := newMaker(*seed*1_000_003+uint64(round), trusting(f.name), types)
 			v := reflect.ValueOf(f.f)
 			c := call{f.name, v, m.arguments(v.Type(), round)}
 			calls++
@@ -232,4 +206,47 @@ func follow(v reflect.Value) {
 	case error:
 		_ = fmt.Sprint(x)
 	}
+}
+
+// typesOf returns the types of the module whose values the functions and the methods of receivers take and return, and those in
+// them, but for handles and interfaces, by their names.
+func typesOf(from []function) []reflect.Type {
+	seen := map[reflect.Type]bool{}
+	var see func(reflect.Type)
+	see = func(t reflect.Type) {
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		switch t.Kind() {
+		case reflect.Func:
+			for i := range t.NumIn() {
+				see(t.In(i))
+			}
+			for i := range t.NumOut() {
+				see(t.Out(i))
+			}
+		case reflect.Struct:
+			for i := range t.NumField() {
+				if t.Field(i).IsExported() {
+					see(t.Field(i).Type)
+				}
+			}
+		case reflect.Map:
+			see(t.Key())
+			see(t.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			see(t.Elem())
+		}
+		for i := range t.NumMethod() {
+			see(t.Method(i).Type)
+		}
+	}
+	for _, f := range from {
+		see(reflect.TypeOf(f.f))
+	}
+	maps.DeleteFunc(seen, func(t reflect.Type, _ bool) bool {
+		return handles[t] || t.Kind() == reflect.Interface || !strings.HasPrefix(t.PkgPath(), "github.com/pawl-run/pawl") || strings.Contains(t.PkgPath(), "/internal/")
+	})
+	return slices.SortedFunc(maps.Keys(seen), func(a, b reflect.Type) int { return strings.Compare(a.String(), b.String()) })
 }
