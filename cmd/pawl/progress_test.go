@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -70,4 +71,25 @@ func TestIsBlocked(t *testing.T) {
 	require.False(t, p.isBlocked(parent), "time changes the child")
 	s.Alarm = time.Time{}
 	require.True(t, p.isBlocked(parent))
+}
+
+// A terminal is told what takes more than a second; nobody else is told.
+func TestWhileWorking(t *testing.T) {
+	failure := errors.New("it failed")
+	for _, c := range []struct {
+		live  bool
+		lasts time.Duration
+		told  string
+	}{{true, 3 * time.Second, "replaying ...\n"}, {true, time.Second / 2, ""}, {false, 3 * time.Second, ""}} {
+		synctest.Test(t, func(t *testing.T) {
+			var errs strings.Builder
+			con := &console{Errs: &errs, Live: c.live}
+			assert.Equal(t, failure, con.whileWorking("replaying", func() error {
+				<-time.After(c.lasts)
+				return failure
+			}))
+			<-time.After(time.Minute)
+			assert.Equal(t, c.told, errs.String())
+		})
+	}
 }

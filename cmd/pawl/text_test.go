@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,4 +70,78 @@ order-2        failed     short
 	out.Reset()
 	con.printItems("  done", []string{"received ×1", "pay ×1", "stock ×12", "ship ×1", "failed ×1"})
 	require.Equal(t, "  done  received ×1  pay ×1  stock ×12\n        ship ×1  failed ×1\n", out.String())
+}
+
+// Prose breaks between words and loses nothing; a line that goes on is further in. A command stays
+// whole.
+func TestWrapLine(t *testing.T) {
+	require.Equal(t, []string{"  one two", "     three", "     four"}, columns.WrapLine("  one two three four", 11))
+	require.Equal(t, []string{"  one two three four"}, columns.WrapLine("  one two three four", 0))
+	require.Equal(t, []string{"  try: pawl vote order-42 approve yes"}, columns.WrapLine("  try: pawl vote order-42 approve yes", 11))
+	for _, text := range []string{strings.Repeat("x", 200), strings.Repeat("注文 ", 70), "  " + strings.Repeat("word ", 40), "a " + strings.Repeat("注", 60), strings.Repeat(" ", 90)} {
+		for width := 1; width < 100; width++ {
+			parts := columns.WrapLine(text, width)
+			require.Equal(t, strings.ReplaceAll(text, " ", ""), strings.ReplaceAll(strings.Join(parts, ""), " ", ""), "width %d", width)
+			for _, part := range parts[:len(parts)-1] {
+				require.LessOrEqual(t, diagram.CountColumns(part), max(width, 2))
+			}
+		}
+	}
+}
+
+// unshown are the commands whose output is in no script, each with the reason.
+var unshown = map[string]string{
+	"completion": "a program for a shell, whatever the width",
+	"restore":    "times of a copy that follows an engine",
+	"serve":      "addresses and a key, until it is interrupted",
+	"version":    "that of the build",
+	"worker":     "addresses, until it is interrupted",
+}
+
+// The output of every command stands in a script, at 80 columns and at 160.
+func TestEveryCommandAtTwoWidths(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
+	require.NoError(t, err)
+	shown := map[string]map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		addShown(shown, string(text))
+	}
+	var missing []string
+	for _, v := range verbs() {
+		for _, columns := range []string{"80", "160"} {
+			if !shown[v.name][columns] && unshown[v.name] == "" && !v.hidden {
+				missing = append(missing, v.name+" at "+columns)
+			}
+		}
+	}
+	require.Empty(t, missing)
+}
+
+var (
+	setWidth   = regexp.MustCompile(`^env COLUMNS=([0-9]+)$`)
+	comparison = regexp.MustCompile(`^cmp(sized)? std(out|err) `)
+	playedVerb = regexp.MustCompile(`^(?:! )?(?:pawl|(?:status|process) [0-9]+) ([a-z]+)`)
+)
+
+// addShown adds the widths at which a script compares what each command prints.
+func addShown(shown map[string]map[string]bool, script string) {
+	columns, name := "", ""
+	for line := range strings.Lines(script) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "-- ") {
+			return
+		}
+		if m := setWidth.FindStringSubmatch(line); m != nil {
+			columns = m[1]
+		} else if m := playedVerb.FindStringSubmatch(line); m != nil {
+			name = m[1]
+		} else if name != "" && comparison.MatchString(line) {
+			if shown[name] == nil {
+				shown[name] = map[string]bool{}
+			}
+			shown[name][columns] = true
+		}
+	}
 }
