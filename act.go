@@ -37,14 +37,18 @@ type Act interface {
 // Do does something to a run, in the name and for the reason that [As] and [Because] have put into ctx. Its errors are those of
 // the act, and ErrInvalid, ErrRunNotFound, ErrSuspended, ErrUnknown, ErrBusy, ErrClosed.
 func (e *Engine) Do(ctx context.Context, run workflow.RunID, a Act) error {
+	_, err := e.do(ctx, run, a)
+	return err
+}
+
+// do is Do, and returns what has been done.
+func (e *Engine) do(ctx context.Context, run workflow.RunID, a Act) (*deed, error) {
 	by, err := e.actOf(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if a == nil || reflect.TypeOf(a).Kind() == reflect.Pointer {
-		return errNoAct
-	}
-	return a.doTo(ctx, &deed{engine: e, run: run, by: by})
+	d := &deed{engine: e, run: run, by: by}
+	return d, d.doAct(ctx, a)
 }
 
 // Do tries an act on the copy, with the answer that the run would give.
@@ -56,10 +60,7 @@ func (s *Simulation) Do(ctx context.Context, a Act) error {
 	if err != nil {
 		return err
 	}
-	if a == nil || reflect.TypeOf(a).Kind() == reflect.Pointer {
-		return errNoAct
-	}
-	return a.doTo(ctx, &deed{engine: s.engine, copied: s, run: s.head.Run, by: by})
+	return (&deed{engine: s.engine, copied: s, run: s.head.Run, by: by}).doAct(ctx, a)
 }
 
 var errNoAct = fmt.Errorf("%w: an act is a value, such as Cancel{}, and neither nil nor a pointer", ErrInvalid)
@@ -70,6 +71,16 @@ type deed struct {
 	copied *Simulation // nil if the run itself is changed
 	run    workflow.RunID
 	by     state.Act
+
+	revision int  // that a patch has made
+	idle     bool // there was nothing to change
+}
+
+func (d *deed) doAct(ctx context.Context, a Act) error {
+	if a == nil || reflect.TypeOf(a).Kind() == reflect.Pointer {
+		return errNoAct
+	}
+	return a.doTo(ctx, d)
 }
 
 // submitMessage delivers the message of the act.

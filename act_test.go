@@ -93,14 +93,10 @@ func officeCalls(t *testing.T, e *pawl.Engine) {
 		require.NoError(t, err)
 	}
 	synctest.Wait()
-	n, err := e.RetryAll(as("retrier of all"), pawl.DeadLetterFilter{}, pawl.RetryOptions{})
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	require.Equal(t, 2, changedLetters(as("retrier of all"), t, e, pawl.DeadLetterFilter{}, pawl.Retry{}))
 	synctest.Wait()
 	require.NoError(t, e.Skip(as("skipper"), at("bad"), nil))
-	n, err = e.SkipAll(as("skipper of all"), pawl.DeadLetterFilter{}, nil)
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	require.Equal(t, 1, changedLetters(as("skipper of all"), t, e, pawl.DeadLetterFilter{}, pawl.Skip{}))
 	require.NoError(t, e.Cancel(as("canceller"), id, "over"))
 }
 
@@ -297,8 +293,7 @@ func TestEveryCallLooksAtTheName(t *testing.T) {
 		"CancelNodes": e.CancelNodes(ctx, "r", "a"), "Complete": e.Complete(ctx, "", nil), "Fail": e.Fail(ctx, "", errors.New("x")), "Purge": e.Purge(ctx, "r"),
 	}
 	_, calls["Patch"] = e.Patch(ctx, "r", pawl.Patch{})
-	_, calls["RetryAll"] = e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
-	_, calls["SkipAll"] = e.SkipAll(ctx, pawl.DeadLetterFilter{}, nil)
+	_, calls["DoAll"] = e.DoAll(ctx, pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{}}, pawl.Skip{})
 	_, calls["PurgeEnded"] = e.PurgeEnded(ctx, pawl.Retention{Before: time.Now()})
 	_, calls["Run"] = e.Run(ctx, workflow.Run{}, nil)
 	for name := range maps.Keys(calls) {

@@ -18,8 +18,8 @@ import (
 //
 //	err := engine.Cancel(pawl.As(ctx, "ann"), "order-42", "the customer has called")
 //
-// Every call that changes a run (Start, Cancel, Signal, Vote, Patch, Retry, RetryAll,
-// Skip, SkipAll, Pause, Resume, AddBranch, CloseGroup, CancelNodes, Fork, Rerun, Complete, Fail)
+// Every call that changes a run (Start, Cancel, Signal, Vote, Patch, Retry,
+// Skip, Pause, Resume, AddBranch, CloseGroup, CancelNodes, DoAll, Fork, Rerun, Complete, Fail)
 // keeps the name in the run's journal, and as by in the data of the events that tell
 // what the call asked for. Purge, which leaves no record, tells it to Options.Logger.
 // The engine believes the name: the host knows who calls, for instance from the

@@ -333,11 +333,11 @@ nodes: [{id: charge, task: charge, input: {order: input.order}, retry: {exhauste
 		fmt.Println(letter.Run, letter.Node, letter.Input, &letter.Failure)
 	}
 	mended.Store(true)
-	n, err := engine.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
+	report, err := engine.DoAll(ctx, pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{}}, pawl.Retry{})
 	check(err)
 	outcome, err := engine.Wait(ctx, "order-7")
 	check(err)
-	fmt.Println(n, outcome.Status)
+	fmt.Println(report.Changed, outcome.Status)
 	// Output:
 	// order-7 charge map[order:7] bank_closed at node "charge" (t1): come back on Monday
 	// 1 completed

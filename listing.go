@@ -70,66 +70,6 @@ func IncidentFilter(f RunFilter) RunFilter {
 	return f
 }
 
-// RetryAll gives every dead letter that fits the filter a fresh budget of
-// attempts, as Retry does, and returns how many. A letter that is parked again
-// meanwhile is not retried a second time. Letters whose input cannot be
-// evaluated anew stay as they are, and the error names them beside the others'
-// number.
-func (e *Engine) RetryAll(ctx context.Context, f DeadLetterFilter, o RetryOptions) (int, error) {
-	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
-		err := e.Retry(ctx, Target{Run: l.Run, Token: l.Token, Parked: true}, o)
-		if failure := (*workflow.Failure)(nil); errors.As(err, &failure) {
-			return &refusedRetry{err}
-		}
-		return err
-	})
-}
-
-// A refusedRetry is a retry that only this dead letter refuses.
-type refusedRetry struct{ error }
-
-func (r *refusedRetry) Unwrap() error { return r.error }
-
-// SkipAll completes every dead letter that fits the filter with the given output,
-// as Skip does, and returns how many. It stops at one whose node or limits refuse
-// that output.
-func (e *Engine) SkipAll(ctx context.Context, f DeadLetterFilter, output any) (int, error) {
-	return e.eachDeadLetter(ctx, f, func(l *DeadLetter) error {
-		return e.Skip(ctx, Target{Run: l.Run, Token: l.Token, Parked: true}, output)
-	})
-}
-
-// eachDeadLetter acts on dead letters, and counts those that still were there.
-func (e *Engine) eachDeadLetter(ctx context.Context, f DeadLetterFilter, act func(*DeadLetter) error) (n int, err error) {
-	if err := e.checkUsable(ctx); err != nil {
-		return 0, err
-	}
-	if _, err := e.actOf(ctx); err != nil {
-		return 0, err
-	}
-	var errs []error
-	for l, err := range e.DeadLetters(ctx, f) {
-		if err != nil {
-			return n, err
-		}
-		err := troubleError(l.Run, l.Trouble)
-		if err == nil {
-			err = act(&l)
-		}
-		switch {
-		case err == nil:
-			n++
-		case errors.Is(err, ErrNotLive), errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound):
-			// somebody else was first
-		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrSuspended), errors.As(err, new(*refusedRetry)):
-			errs = append(errs, fmt.Errorf("run %q: %w", string(l.Run), err)) // the others can be helped
-		default:
-			return n, errors.Join(append(errs, err)...)
-		}
-	}
-	return n, errors.Join(errs...)
-}
-
 // listUntilDone yields a list of the store with the errors of this package, and ends it
 // when ctx is done.
 func listUntilDone[T any](ctx context.Context, list iter.Seq2[T, error]) iter.Seq2[T, error] {

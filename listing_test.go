@@ -80,9 +80,7 @@ func TestDeadLetters(t *testing.T) {
 			require.Empty(t, letters(t, e, f))
 		}
 
-		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Run: "b"}, pawl.RetryOptions{}) // in vain
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
+		require.Equal(t, 1, changedLetters(t.Context(), t, e, pawl.DeadLetterFilter{Run: "b"}, pawl.Retry{}), "in vain")
 		require.Len(t, letters(t, e, pawl.DeadLetterFilter{}), 2, "it is tried")
 		<-time.After(5 * time.Second) // virtual
 		var attempts int
@@ -93,12 +91,8 @@ func TestDeadLetters(t *testing.T) {
 		require.Equal(t, 4, attempts, "and parked again")
 
 		broken.Store(false)
-		n, err = e.SkipAll(t.Context(), pawl.DeadLetterFilter{Code: "y"}, "skipped")
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		n, err = e.RetryAll(t.Context(), pawl.DeadLetterFilter{}, pawl.RetryOptions{})
-		require.NoError(t, err)
-		require.Equal(t, 2, n)
+		require.Equal(t, 1, changedLetters(t.Context(), t, e, pawl.DeadLetterFilter{Code: "y"}, pawl.Skip{Output: "skipped"}))
+		require.Equal(t, 2, changedLetters(t.Context(), t, e, pawl.DeadLetterFilter{}, pawl.Retry{}))
 		for _, id := range []workflow.RunID{"a", "b"} {
 			out, err := e.Wait(t.Context(), id)
 			require.NoError(t, err)
@@ -192,9 +186,7 @@ transitions: [{from: s, to: a}, {from: s, to: b}]
 			_, err = open(pawl.ApprovalFilter{Where: wrong})
 			require.ErrorAs(t, err, new(*pawl.WhereError))
 		}
-		n, err := e.SkipAll(t.Context(), pawl.DeadLetterFilter{Where: odd}, nil)
-		require.NoError(t, err)
-		require.Equal(t, 2, n)
+		require.Equal(t, 2, changedLetters(t.Context(), t, e, pawl.DeadLetterFilter{Where: odd}, pawl.Skip{}))
 		runs, err = dead(pawl.DeadLetterFilter{})
 		require.NoError(t, err)
 		require.Equal(t, []workflow.RunID{"r0", "r2", "r3", "r4"}, runs)
@@ -224,9 +216,7 @@ transitions: [{from: s, to: a}, {from: s, to: b}]
 			require.NoError(t, err)
 			require.Equal(t, "new", a.Message)
 		}
-		n, err := e.RetryAll(t.Context(), pawl.DeadLetterFilter{Task: "new"}, pawl.RetryOptions{})
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
+		require.Equal(t, 1, changedLetters(t.Context(), t, e, pawl.DeadLetterFilter{Task: "new"}, pawl.Retry{}))
 	})
 }
 

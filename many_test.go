@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -12,13 +13,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	verbs "github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 const waiter = `{name: waiter, version: %d, start: a, nodes: [{id: a, wait: {event: e}}]}`
 
-// Calls on many runs change each of them or not, and say which.
-func TestCallsOnManyRuns(t *testing.T) {
+// ofRuns selects runs.
+func ofRuns(f pawl.RunFilter) pawl.Selection { return pawl.Selection{Runs: &f} }
+
+// changedLetters does an act to all dead letters of a filter, and returns how many took it.
+func changedLetters(ctx context.Context, t *testing.T, e *pawl.Engine, f pawl.DeadLetterFilter, a pawl.Act) int {
+	t.Helper()
+	report, err := e.DoAll(ctx, pawl.Selection{DeadLetters: &f}, a)
+	require.NoError(t, err)
+	require.Empty(t, report.Refused)
+	return report.Changed
+}
+
+// An act on many runs changes each of them or not, and says which.
+func TestActsOnManyRuns(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	for i := range 3 {
 		for _, version := range []int{1, 2} {
@@ -27,14 +41,15 @@ func TestCallsOnManyRuns(t *testing.T) {
 	}
 	require.NoError(t, e.Cancel(t.Context(), "r01", ""))
 	longer := map[string]any{"op": "add", "path": "/nodes/a/timeout", "value": "1h"}
-	report, err := e.PatchAll(t.Context(), pawl.RunFilter{Workflow: "waiter"}, func(d *workflow.Definition) []any {
+	waiters := ofRuns(pawl.RunFilter{Workflow: "waiter"})
+	report, err := e.DoAll(t.Context(), waiters, pawl.Patch{Of: func(d *workflow.Definition) []any {
 		if d.Version == 2 {
 			return nil
 		}
 		return []any{longer}
-	})
+	}})
 	require.NoError(t, err)
-	require.Equal(t, pawl.ManyReport{Changed: 2, Left: 3}, report)
+	require.Equal(t, pawl.Report{Applied: true, Found: 5, Changed: 2, Left: 3}, report)
 	d, revision, err := e.Definition(t.Context(), "r11")
 	require.NoError(t, err)
 	require.Equal(t, 2, revision)
@@ -50,22 +65,69 @@ func TestCallsOnManyRuns(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	require.ErrorContains(t, err, `run "r11" has no revision 3`)
 
-	report, err = e.PatchAll(t.Context(), pawl.RunFilter{Prefix: "r1"}, func(*workflow.Definition) []any {
-		return []any{map[string]any{"op": "remove", "path": "/nodes/a"}}
-	})
+	report, err = e.DoAll(t.Context(), ofRuns(pawl.RunFilter{Prefix: "r1"}), pawl.Patch{Ops: []any{map[string]any{"op": "remove", "path": "/nodes/a"}}})
 	require.NoError(t, err)
-	require.Equal(t, 2, report.Refused)
-	require.Equal(t, workflow.RunID("r11"), report.Errors[0].Run)
-	require.Equal(t, report.Errors[0].Err.Error(), report.Errors[0].Why)
+	require.Len(t, report.Refused, 2)
+	require.Equal(t, workflow.RunID("r11"), report.Refused[0].Run)
+	require.Equal(t, report.Refused[0].Err.Error(), report.Refused[0].Why)
 
-	report, err = e.CancelAll(t.Context(), pawl.RunFilter{Prefix: "r2"}, "closed")
+	cancelling := ofRuns(pawl.RunFilter{Prefix: "r2"})
+	cancelling.DryRun = true
+	report, err = e.DoAll(t.Context(), cancelling, pawl.Cancel{})
 	require.NoError(t, err)
-	require.Equal(t, pawl.ManyReport{Changed: 2}, report)
+	require.Equal(t, pawl.Report{Found: 2, Targets: []pawl.Target{{Run: "r21"}, {Run: "r22"}}}, report)
+	cancelling.DryRun = false
+	report, err = e.DoAll(t.Context(), cancelling, pawl.Cancel{Reason: "closed"})
+	require.NoError(t, err)
+	require.Equal(t, pawl.Report{Applied: true, Found: 2, Changed: 2}, report, "the dry run has changed nothing")
 	out, err := e.Wait(t.Context(), "r22")
 	require.NoError(t, err)
 	require.Equal(t, "closed", out.Failure.Message)
-	_, err = e.PatchAll(t.Context(), pawl.RunFilter{}, nil)
+	for _, wrong := range []pawl.Patch{{}, {Base: 1, Ops: []any{longer}}} {
+		_, err = e.DoAll(t.Context(), waiters, wrong)
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+	}
+}
+
+// A patch that is made of the definition of its run is for the revision that the run has, and is made again if somebody patches the run
+// meanwhile.
+func TestPatchOfTheDefinition(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	set := func(timeout string) []any {
+		return []any{map[string]any{"op": "add", "path": "/nodes/a/timeout", "value": timeout}}
+	}
+	asked := 0
+	revision, err := e.Patch(t.Context(), "r", pawl.Patch{Of: func(*workflow.Definition) []any {
+		if asked++; asked == 1 {
+			_, err := e.Patch(t.Context(), "r", pawl.Patch{Base: 1, Ops: set("1h")})
+			require.NoError(t, err)
+		}
+		return set("2h")
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 2}, []int{revision, asked})
+	revision, err = e.Patch(t.Context(), "r", pawl.Patch{Of: func(*workflow.Definition) []any { return nil }})
+	require.NoError(t, err)
+	require.Equal(t, 3, revision, "there was nothing to change")
+	always := pawl.Patch{Of: func(*workflow.Definition) []any {
+		_, now, err := e.Definition(t.Context(), "r")
+		require.NoError(t, err)
+		_, err = e.Patch(t.Context(), "r", pawl.Patch{Base: now, Ops: set("1h")})
+		require.NoError(t, err)
+		return set("2h")
+	}}
+	_, err = e.Patch(t.Context(), "r", always)
+	require.ErrorIs(t, err, pawl.ErrConflict)
+	_, err = e.Patch(t.Context(), "r", pawl.Patch{Ops: set("1h"), Of: always.Of})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
+
+	sim, err := e.Simulate(t.Context(), "r")
+	require.NoError(t, err)
+	require.NoError(t, sim.Do(t.Context(), pawl.Patch{Of: func(*workflow.Definition) []any { return set("3h") }}))
+	d, _, err := sim.Definition()
+	require.NoError(t, err)
+	require.Equal(t, "3h0m0s", d.Nodes[0].Timeout.String())
 }
 
 // A limit counts runs that a call can change; others are not looked at. Parents are cancelled
@@ -75,16 +137,17 @@ func TestWhichOfManyRuns(t *testing.T) {
 	for i := range 4 {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
 	}
-	for _, want := range []pawl.ManyReport{{Changed: 3, Cursor: "r2"}, {Changed: 1}, {}} {
-		report, err := e.CancelAll(t.Context(), pawl.RunFilter{Limit: 3}, "")
+	for _, want := range []pawl.Report{{Found: 3, Changed: 3, Cursor: pawl.Target{Run: "r2"}}, {Found: 1, Changed: 1}, {}} {
+		report, err := e.DoAll(t.Context(), ofRuns(pawl.RunFilter{Limit: 3}), pawl.Cancel{})
 		require.NoError(t, err)
+		want.Applied = true
 		require.Equal(t, want, report)
 	}
 	ended := []workflow.RunStatus{workflow.RunCancelled, workflow.RunFailed}
-	report, err := e.CancelAll(t.Context(), pawl.RunFilter{Status: ended, Where: `seq > 0`}, "")
+	report, err := e.DoAll(t.Context(), ofRuns(pawl.RunFilter{Status: ended, Where: `seq > 0`}), pawl.Cancel{})
 	require.NoError(t, err)
-	require.Zero(t, report)
-	_, err = e.CancelAll(t.Context(), pawl.RunFilter{Status: ended, Where: `seq >`}, "")
+	require.Zero(t, report.Found)
+	_, err = e.DoAll(t.Context(), ofRuns(pawl.RunFilter{Status: ended, Where: `seq >`}), pawl.Cancel{})
 	require.ErrorAs(t, err, new(*pawl.WhereError))
 
 	publish(t, e, define(t, callee))
@@ -95,126 +158,152 @@ func TestWhichOfManyRuns(t *testing.T) {
 			break
 		}
 	}
-	_, err = e.CancelAll(t.Context(), pawl.RunFilter{Newest: true}, "")
+	_, err = e.DoAll(t.Context(), ofRuns(pawl.RunFilter{Newest: true}), pawl.Cancel{})
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCancelled, outcomeOf(t, e, "parent").Status)
 }
 
+// A brokenCodec stores nothing of one run: the error is of a disk without space, or of that run alone.
+type brokenCodec struct{ of atomic.Pointer[brokenRun] }
+
+type brokenRun struct {
+	run workflow.RunID
+	err error
+}
+
+func (*brokenCodec) KeyID() string { return "plain" }
+
+func (c *brokenCodec) Encode(place string, plain []byte) ([]byte, error) {
+	if of := c.of.Load(); of != nil && strings.Contains(place, string(of.run)) {
+		return nil, of.err
+	}
+	return plain, nil
+}
+
+func (*brokenCodec) Decode(_, _ string, stored []byte) ([]byte, error) { return stored, nil }
+
 // A call that acts on many runs says how far it came when it ends early, and goes on from there; an error that
 // concerns one run alone does not end it, and one that concerns all does.
-func TestActOnAllGoesOn(t *testing.T) {
-	e := open(t, t.TempDir(), pawl.Options{})
+func TestDoAllGoesOn(t *testing.T) {
+	codec := &brokenCodec{}
+	e := open(t, t.TempDir(), pawl.Options{Codec: codec})
 	for i := range 5 {
-		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, i+2))}, nil))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	own := errors.New("not this one")
-	var seen []workflow.RunID
-	report, err := e.ActOnAll(ctx, pawl.RunFilter{}, func(r *pawl.RunSummary) (bool, error) {
-		seen = append(seen, r.Run)
-		switch r.Run {
-		case "r1":
-			return true, own
-		case "r2":
+	var seen []int
+	patch := pawl.Patch{Of: func(d *workflow.Definition) []any {
+		switch seen = append(seen, d.Version); d.Version {
+		case 3:
+			return []any{"no operation"}
+		case 4:
 			cancel()
 		}
-		return false, nil
-	})
+		return []any{map[string]any{"op": "add", "path": "/nodes/a/timeout", "value": "1h"}}
+	}}
+	report, err := e.DoAll(ctx, ofRuns(pawl.RunFilter{}), patch)
 	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, pawl.ManyReport{Left: 2, Refused: 1, Errors: []pawl.RunRefusal{{Run: "r1", Err: own, Why: "not this one"}}, Cursor: "r2"}, report)
-	report, err = e.ActOnAll(t.Context(), pawl.RunFilter{After: report.Cursor}, func(r *pawl.RunSummary) (bool, error) {
-		seen = append(seen, r.Run)
-		return true, nil
-	})
+	require.Equal(t, []any{3, 2, 1, pawl.Target{Run: "r2"}}, []any{report.Found, report.Changed, len(report.Refused), report.Cursor}, "that which was under way is finished")
+	require.Equal(t, workflow.RunID("r1"), report.Refused[0].Run)
+	require.ErrorAs(t, report.Refused[0].Err, new(*workflow.PatchError))
+	goOn := ofRuns(pawl.RunFilter{})
+	goOn.After = report.Cursor
+	report, err = e.DoAll(t.Context(), goOn, patch)
 	require.NoError(t, err)
-	require.Equal(t, pawl.ManyReport{Changed: 2}, report)
-	require.Equal(t, []workflow.RunID{"r0", "r1", "r2", "r3", "r4"}, seen)
+	require.Equal(t, pawl.Report{Applied: true, Found: 2, Changed: 2}, report)
+	require.Equal(t, []int{2, 3, 4, 5, 6}, seen)
 
-	report, err = e.ActOnAll(t.Context(), pawl.RunFilter{}, func(r *pawl.RunSummary) (bool, error) {
-		if r.Run == "r1" {
-			return false, fmt.Errorf("commit: %w", pawl.ErrNoSpace)
-		}
-		return true, nil
-	})
+	codec.of.Store(&brokenRun{"r1", pawl.ErrNoSpace})
+	report, err = e.DoAll(t.Context(), ofRuns(pawl.RunFilter{}), pawl.Pause{})
 	require.ErrorIs(t, err, pawl.ErrNoSpace)
 	require.ErrorContains(t, err, `run "r1"`)
-	require.Equal(t, pawl.ManyReport{Changed: 1, Cursor: "r0"}, report, "r1 is tried again")
-	_, err = e.ActOnAll(t.Context(), pawl.RunFilter{}, nil)
+	require.Equal(t, pawl.Report{Applied: true, Found: 1, Changed: 1, Cursor: pawl.Target{Run: "r0"}}, report, "r1 is tried again")
+}
+
+// A selection has one filter and takes the acts that the table of acts says: of runs, dead letters or approvals.
+func TestWhatASelectionTakes(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	selections := map[verbs.Many]pawl.Selection{verbs.Runs: {Runs: &pawl.RunFilter{}}, verbs.DeadLetters: {DeadLetters: &pawl.DeadLetterFilter{}}, verbs.Approvals: {Approvals: &pawl.ApprovalFilter{}}}
+	for _, v := range verbs.All() {
+		act, err := v.Decode(map[string]json.RawMessage{"name": []byte(`"x"`)})
+		for _, fields := range []string{`{}`, `{"name":"x"}`, `{"ops":[{}]}`, `{"nodes":["a"]}`, `{"group":"g"}`, `{"approved":true}`, `{"code":"c"}`, `{"elapse":"1s"}`} {
+			if err != nil {
+				var of map[string]json.RawMessage
+				require.NoError(t, json.Unmarshal([]byte(fields), &of))
+				act, err = v.Decode(of)
+			}
+		}
+		require.NoError(t, err, v.Name)
+		if v.Name == "patch" {
+			act = pawl.Patch{Ops: []any{1}}
+		}
+		for many, s := range selections {
+			_, err = e.DoAll(t.Context(), s, act)
+			require.Equal(t, v.Many == many, err == nil, "%s of %v: %v", v.Name, many, err)
+			if err != nil {
+				require.ErrorIs(t, err, pawl.ErrInvalid)
+			}
+		}
+	}
+	for _, wrong := range []pawl.Selection{{}, {Runs: &pawl.RunFilter{}, Approvals: &pawl.ApprovalFilter{}}} {
+		_, err := e.DoAll(t.Context(), wrong, pawl.Cancel{})
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+	}
+	_, err := e.DoAll(t.Context(), ofRuns(pawl.RunFilter{}), nil)
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
 // A call that ends early is gone on with in the direction that it had, from where it came to, also if that is where
 // it began.
-func TestActOnAllKeepsItsDirection(t *testing.T) {
-	e := open(t, t.TempDir(), pawl.Options{})
+func TestDoAllKeepsItsDirection(t *testing.T) {
+	codec := &brokenCodec{}
+	e := open(t, t.TempDir(), pawl.Options{Codec: codec})
 	for i := range 5 {
-		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, i+2))}, nil))
 	}
 	for want, f := range map[string]pawl.RunFilter{
-		"[r0 r1 r2 r3 r4]": {Newest: true}, "[r4 r3 r2 r1 r0]": {Newest: true, Limit: 2}, "[r1 r2 r3 r4]": {Newest: true, After: "r0"}, "[r2 r1 r0]": {Newest: true, After: "r3", Limit: 1},
+		"[0 1 2 3 4]": {Newest: true}, "[4 3 2 1 0]": {Newest: true, Limit: 2}, "[1 2 3 4]": {Newest: true, After: "r0"}, "[2 1 0]": {Newest: true, After: "r3", Limit: 1},
 	} {
-		var seen []workflow.RunID
-		for fails := true; ; fails = !fails {
-			calls := 0
-			report, err := e.ActOnAll(t.Context(), f, func(r *pawl.RunSummary) (bool, error) {
-				if calls++; fails && calls == 2 || calls == 3 {
-					return false, pawl.ErrNoSpace
+		var seen []int
+		s, step := ofRuns(f), 0
+		patch := func(failing int) pawl.Patch { // at the so manieth run, from 0
+			return pawl.Patch{Of: func(d *workflow.Definition) []any {
+				codec.of.Store(nil)
+				if failing--; failing < 0 {
+					codec.of.Store(&brokenRun{workflow.RunID(fmt.Sprint("r", d.Version-2)), pawl.ErrNoSpace})
+				} else {
+					seen = append(seen, d.Version-2)
 				}
-				seen = append(seen, r.Run)
-				return true, nil
-			})
-			if f.After = report.Cursor; f.After == "" {
+				return []any{map[string]any{"op": "add", "path": "/nodes/a/timeout", "value": fmt.Sprintf("%dh%dm", len(want), step)}}
+			}}
+		}
+		for ; ; step++ {
+			report, err := e.DoAll(t.Context(), s, patch(1+step%2))
+			if s.After = report.Cursor; s.After.Run == "" {
 				require.NoError(t, err)
 				break
 			}
-			report, err = e.ActOnAll(t.Context(), f, func(*pawl.RunSummary) (bool, error) { return false, pawl.ErrNoSpace })
+			report, err = e.DoAll(t.Context(), s, patch(0))
 			require.ErrorIs(t, err, pawl.ErrNoSpace)
-			require.Equal(t, pawl.ManyReport{Cursor: f.After}, report)
+			require.Equal(t, pawl.Report{Applied: true, Cursor: s.After}, report)
 		}
+		codec.of.Store(nil)
 		require.Equal(t, want, fmt.Sprint(seen))
 	}
 }
 
-// The time of one run is not that of the call.
-func TestActOnAllWithATimeForEach(t *testing.T) {
-	e := open(t, t.TempDir(), pawl.Options{})
-	for i := range 3 {
-		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	slow := func(r *pawl.RunSummary) (bool, error) {
-		if r.Run != "r1" {
-			return true, nil
-		}
-		own, cancel := context.WithTimeout(ctx, 0)
-		defer cancel()
-		return true, fmt.Errorf("asking somebody: %w", own.Err())
-	}
-	report, err := e.ActOnAll(ctx, pawl.RunFilter{}, slow)
-	require.NoError(t, err)
-	require.Equal(t, []int{2, 1}, []int{report.Changed, report.Refused})
-	report, err = e.ActOnAll(ctx, pawl.RunFilter{}, func(r *pawl.RunSummary) (bool, error) {
-		if r.Run == "r1" {
-			cancel()
-		}
-		return slow(r)
-	})
-	require.ErrorContains(t, err, `run "r1"`)
-	require.Equal(t, pawl.ManyReport{Changed: 1, Cursor: "r0"}, report)
-}
-
 // An error of the run behind the last one of a limit is told by the call that goes on from there.
-func TestActOnAllUpToAFault(t *testing.T) {
+func TestDoAllUpToAFault(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	for i, n := range []string{"1", "x"} {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Labels: map[string]string{"n": n}, Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
 	}
-	f := pawl.RunFilter{Where: "int(labels.n) > 0", Limit: 1}
-	report, err := e.CancelAll(t.Context(), f, "")
+	s := ofRuns(pawl.RunFilter{Where: "int(labels.n) > 0", Limit: 1})
+	report, err := e.DoAll(t.Context(), s, pawl.Cancel{})
 	require.NoError(t, err)
-	require.Equal(t, pawl.ManyReport{Changed: 1, Cursor: "r0"}, report)
-	f.After = report.Cursor
-	_, err = e.CancelAll(t.Context(), f, "")
+	require.Equal(t, pawl.Report{Applied: true, Found: 1, Changed: 1, Cursor: pawl.Target{Run: "r0"}}, report)
+	s.After = report.Cursor
+	_, err = e.DoAll(t.Context(), s, pawl.Cancel{})
 	require.ErrorAs(t, err, new(*pawl.WhereError))
 }
 
@@ -325,47 +414,50 @@ func tokensParked(t *testing.T, e *pawl.Engine, f pawl.DeadLetterFilter) (out []
 
 // Dead letters are acted on in steps that go on where the last one stopped, though what was acted on has left the list; one that refuses is
 // named with its token, and keeps no other from being acted on.
-func TestActOnDeadLettersInSteps(t *testing.T) {
+func TestDoAllDeadLettersInSteps(t *testing.T) {
 	e := parkFive(t)
-	f := pawl.DeadLetterFilter{Run: "import-1", Limit: 2}
-	refused := errors.New("not this one")
-	var seen []workflow.TokenID
-	act := func(l *pawl.DeadLetter) (bool, error) {
-		if seen = append(seen, l.Token); len(seen) == 2 {
-			return false, refused
-		}
-		return true, e.Skip(pawl.As(t.Context(), "ann"), pawl.Target{Run: l.Run, Token: l.Token}, "skipped")
-	}
-	steps := 0
-	for more := true; more; steps++ {
-		r, err := e.ActOnDeadLetters(t.Context(), f, act)
-		require.NoError(t, err)
-		if steps == 0 {
-			require.Equal(t, pawl.TokensReport{Changed: 1, Refused: 1, Cursor: pawl.Target{Run: "import-1", Token: seen[1]}, Errors: []pawl.TokenRefusal{
-				{Run: "import-1", Token: seen[1], Err: refused, Why: "not this one"},
-			}}, r)
-		}
-		more, f.After, f.AfterToken = r.Cursor.Run != "", r.Cursor.Run, r.Cursor.Token
-	}
-	require.Equal(t, 3, steps)
-	require.Len(t, seen, 5)
-	require.IsIncreasing(t, seen)
-	require.Len(t, tokensParked(t, e, pawl.DeadLetterFilter{}), 1)
-
-	// A letter that somebody else has answered meanwhile is reported as left.
-	r, err := e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, func(l *pawl.DeadLetter) (bool, error) {
-		at := pawl.Target{Run: l.Run, Token: l.Token}
-		require.NoError(t, e.Skip(t.Context(), at, nil))
-		return true, e.Skip(t.Context(), at, nil)
-	})
+	all := tokensParked(t, e, pawl.DeadLetterFilter{})
+	s := pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{Run: "import-1", Limit: 2}}
+	_, err := e.Patch(t.Context(), "import-1", pawl.Patch{Base: 1, Ops: []any{op("add", "/nodes/load/outputSchema", map[string]any{"type": "string"})}})
 	require.NoError(t, err)
-	require.Equal(t, pawl.TokensReport{Left: 1}, r)
+	steps, refused := 0, 0
+	for more := true; more; steps++ {
+		skip := pawl.Skip{Output: "skipped"}
+		if steps == 1 {
+			skip.Output = 1
+		}
+		r, err := e.DoAll(pawl.As(t.Context(), "ann"), s, skip)
+		require.NoError(t, err)
+		require.Equal(t, r.Found, r.Changed+len(r.Refused))
+		if steps == 1 {
+			require.Equal(t, pawl.Target{Run: "import-1", Token: all[3]}, r.Cursor)
+			for i, one := range r.Refused {
+				require.Equal(t, []any{workflow.RunID("import-1"), all[2+i]}, []any{one.Run, one.Token})
+				require.ErrorAs(t, one.Err, new(*workflow.Failure))
+			}
+		}
+		refused += len(r.Refused)
+		more, s.After = r.Cursor.Run != "", r.Cursor
+	}
+	require.Equal(t, []int{3, 2}, []int{steps, refused})
+	require.Equal(t, all[2:4], tokensParked(t, e, pawl.DeadLetterFilter{}))
+	require.Equal(t, 2, changedLetters(t.Context(), t, e, pawl.DeadLetterFilter{}, pawl.Skip{Output: "skipped"}))
 	_, err = e.Wait(t.Context(), "import-1")
 	require.NoError(t, err)
-	_, err = e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{After: "nobody"}, act)
+	_, err = e.DoAll(t.Context(), pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{After: "nobody"}}, pawl.Skip{})
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
-	_, err = e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, nil)
-	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// A dead letter that waits no longer when its turn comes, since the skip of another one has ended it, is left.
+func TestDoAllLeavesWhatWaitsNoLonger(t *testing.T) {
+	e := parkFive(t)
+	_, err := e.Patch(t.Context(), "import-1", pawl.Patch{Base: 1, Ops: []any{
+		op("add", "/transitions/load->done/synchronization", map[string]any{"siblingGroup": "g", "strategy": "any", "remaining": "cancel"}),
+	}})
+	require.NoError(t, err)
+	r, err := e.DoAll(t.Context(), pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{}}, pawl.Skip{})
+	require.NoError(t, err)
+	require.Equal(t, pawl.Report{Applied: true, Found: 5, Changed: 1, Left: 4}, r)
 }
 
 // Pages of both lists begin behind a token of a run, and hold as many as are asked for.
@@ -389,9 +481,7 @@ func TestPagesOfWhatWaits(t *testing.T) {
 	require.Equal(t, []workflow.RunID{"asks-0", "asks-1"}, approvals(pawl.ApprovalFilter{Limit: 2}))
 	require.Equal(t, []workflow.RunID{"asks-1", "asks-2"}, approvals(pawl.ApprovalFilter{After: "asks-0", AfterToken: 1}), "whether or not it still waits")
 
-	r, err := e.ActOnApprovals(t.Context(), pawl.ApprovalFilter{Workflow: "asks", Limit: 2}, func(a *pawl.Approval) (bool, error) {
-		return true, e.Vote(t.Context(), pawl.Target{Run: a.Run, Token: a.Token}, workflow.Ballot{By: "ann", Approved: true})
-	})
+	r, err := e.DoAll(t.Context(), pawl.Selection{Approvals: &pawl.ApprovalFilter{Workflow: "asks", Limit: 2}}, pawl.Vote{By: "ann", Approved: true})
 	require.NoError(t, err)
 	require.Equal(t, 2, r.Changed)
 	require.Equal(t, workflow.RunID("asks-1"), r.Cursor.Run)
@@ -400,13 +490,11 @@ func TestPagesOfWhatWaits(t *testing.T) {
 
 // Acts on all dead letters leave alone what somebody has retried since they were listed, and whose attempt would be lost.
 func TestActsOnAllLeaveWhatWasRetried(t *testing.T) {
-	for name, act := range map[string]func(*pawl.Engine, pawl.Target) error{
-		"skip":  func(e *pawl.Engine, at pawl.Target) error { return e.Skip(t.Context(), at, "skipped") },
-		"retry": func(e *pawl.Engine, at pawl.Target) error { return e.Retry(t.Context(), at, pawl.RetryOptions{}) },
-	} {
+	for name, act := range map[string]pawl.Act{"skip": pawl.Skip{Output: "skipped"}, "retry": pawl.Retry{Input: workflow.InputAgain}} {
 		t.Run(name, func(t *testing.T) {
 			again, keys := atomic.Bool{}, make(chan pawl.Key, 2)
-			e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+			codec := &retryingCodec{}
+			e := open(t, t.TempDir(), pawl.Options{Codec: codec, Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
 				if !again.Load() {
 					return nil, pawl.TaskError{Code: "no", Message: "not now"}
 				}
@@ -425,15 +513,14 @@ func TestActsOnAllLeaveWhatWasRetried(t *testing.T) {
 			}
 			again.Store(true)
 			var key pawl.Key
-			r, err := e.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{}, func(l *pawl.DeadLetter) (bool, error) {
-				if l.Run == "one" { // somebody retries the other one meanwhile
-					require.NoError(t, e.Retry(t.Context(), pawl.Target{Run: "two", Token: l.Token}, pawl.RetryOptions{}))
-					key = <-keys
+			codec.once.Store(func() { // in the commit of the first: somebody retries the other one
+				require.NoError(t, e.Retry(t.Context(), pawl.Target{Run: "two", Node: "a"}, pawl.RetryOptions{}))
+				for key = <-keys; !strings.Contains(string(key), "two"); key = <-keys {
 				}
-				return true, act(e, pawl.Target{Run: l.Run, Token: l.Token, Parked: true})
 			})
+			r, err := e.DoAll(t.Context(), pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{}}, act)
 			require.NoError(t, err)
-			require.Equal(t, pawl.TokensReport{Changed: 1, Left: 1}, r)
+			require.Equal(t, pawl.Report{Applied: true, Found: 2, Changed: 1, Left: 1}, r)
 			require.NoError(t, e.Complete(t.Context(), key, "done"))
 			out, err := e.Wait(t.Context(), "two")
 			require.NoError(t, err)
@@ -442,12 +529,28 @@ func TestActsOnAllLeaveWhatWasRetried(t *testing.T) {
 	}
 }
 
-// A report is written as JSON with the names of its list and without what it has not.
-func TestATokensReportAsJSON(t *testing.T) {
-	for want, report := range map[string]pawl.TokensReport{
-		`{"changed":0,"left":0,"refused":0}`:                                            {},
-		`{"changed":0,"left":0,"refused":0,"cursor":{"run":"import-1","token":2}}`:      {Cursor: pawl.Target{Run: "import-1", Token: 2}},
-		`{"changed":0,"left":0,"refused":0,"cursor":{"run":"import-1","node":"fetch"}}`: {Cursor: pawl.Target{Run: "import-1", Node: "fetch"}},
+// A retryingCodec does something once, when a record of the run one is stored.
+type retryingCodec struct{ once atomic.Value }
+
+func (*retryingCodec) KeyID() string { return "plain" }
+
+func (c *retryingCodec) Encode(place string, plain []byte) ([]byte, error) {
+	if do, _ := c.once.Load().(func()); do != nil && strings.Contains(place, "one") {
+		c.once.Store((func())(nil))
+		do()
+	}
+	return plain, nil
+}
+
+func (*retryingCodec) Decode(_, _ string, stored []byte) ([]byte, error) { return stored, nil }
+
+// A report is written as JSON without what it has not.
+func TestAReportAsJSON(t *testing.T) {
+	for want, report := range map[string]pawl.Report{
+		`{"applied":false,"found":0,"changed":0,"left":0}`: {},
+		`{"applied":true,"found":1,"changed":0,"left":0,"refused":[{"run":"import-1","token":2,"error":"no"}],"cursor":{"run":"import-1","token":2}}`: {
+			Applied: true, Found: 1, Refused: []pawl.Refusal{{Run: "import-1", Token: 2, Err: errors.New("no"), Why: "no"}}, Cursor: pawl.Target{Run: "import-1", Token: 2},
+		},
 	} {
 		text, err := json.Marshal(report)
 		require.NoError(t, err)
@@ -500,8 +603,8 @@ func TestDeadLetterFromCauseToCure(t *testing.T) {
 	assert.Equal(t, map[string]any{"revision": int64(3), "asked": false}, renewed.Data)
 }
 
-// One dead letter whose input cannot be evaluated keeps RetryAll from no other.
-func TestRetryAllGoesOnAfterARefusal(t *testing.T) {
+// One dead letter whose input cannot be evaluated keeps a retry of all from no other.
+func TestARetryOfAllGoesOnAfterARefusal(t *testing.T) {
 	ctx := t.Context()
 	calls := map[workflow.RunID]int{}
 	work := func(_ context.Context, t pawl.Task) (any, error) {
@@ -519,16 +622,15 @@ func TestRetryAllGoesOnAfterARefusal(t *testing.T) {
 		awaitEvent(t, e, id, workflow.EventTaskParked)
 	}
 	patchURL(t, e, "input.address")
-	n, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
-	var failure *workflow.Failure
-	require.ErrorAs(t, err, &failure)
-	require.ErrorContains(t, err, "invoice-7")
-	assert.Equal(t, 1, n)
+	report, err := e.DoAll(ctx, pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{}}, pawl.Retry{})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Changed)
+	require.Len(t, report.Refused, 1)
+	require.Equal(t, workflow.RunID("invoice-7"), report.Refused[0].Run)
+	require.ErrorAs(t, report.Refused[0].Err, new(*workflow.Failure))
 	_, err = e.Wait(ctx, "other")
 	require.NoError(t, err)
-	n, err = e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{Input: workflow.InputKept})
-	require.NoError(t, err)
-	assert.Equal(t, 1, n)
+	require.Equal(t, 1, changedLetters(ctx, t, e, pawl.DeadLetterFilter{}, pawl.Retry{Input: workflow.InputKept}))
 }
 
 // patchURL replaces the expression of the url at the node fetch of the run invoice-7.

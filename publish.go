@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -106,20 +107,56 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 // *workflow.DefinitionError (what the operations come to is no sound definition),
 // *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
 // ErrInvalid, ErrUnknown, ErrClosed.
+//
+// A function in the field Of says the operations instead of Base and Ops. It gets the definition that the run has, which is its own copy, and
+// returns none to leave the run as it is; it is asked again if somebody else patches the run meanwhile, five times at most.
 type Patch struct {
-	Base int   `json:"base,omitzero"` // the revision that the patch is for; the next one is that which it makes
-	Ops  []any `json:"ops,omitzero"`  // at most workflow.MaxPatch
+	Base int                              `json:"base,omitzero"` // the revision that the patch is for; the next one is that which it makes
+	Ops  []any                            `json:"ops,omitzero"`  // at most workflow.MaxPatch
+	Of   func(*workflow.Definition) []any `json:"-"`
 }
 
-// Patch does a [Patch], and returns the number of the new revision.
+// patchTries is how often Patch.Of is asked.
+const patchTries = 5
+
+// Patch does a [Patch], and returns the number of the revision that the run has now.
 func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
-	if err := e.Do(ctx, id, p); err != nil {
+	d, err := e.do(ctx, id, p)
+	if err != nil {
 		return 0, err
 	}
-	return p.Base + 1, nil
+	return d.revision, nil
 }
 
-func (a Patch) doTo(ctx context.Context, d *deed) error {
+func (a Patch) doTo(ctx context.Context, d *deed) (err error) {
+	if a.Of == nil {
+		return a.patchRun(ctx, d)
+	}
+	if a.Base != 0 || a.Ops != nil {
+		return fmt.Errorf("%w: a patch has Base and Ops, or Of", ErrInvalid)
+	}
+	for range patchTries {
+		s, err := d.stateOf(ctx)
+		if err != nil {
+			return closedError(err)
+		}
+		definition, revision, err := definitionOf(s)
+		if err != nil {
+			return err
+		}
+		one := Patch{Base: revision, Ops: a.Of(definition)}
+		if d.revision, d.idle = revision, len(one.Ops) == 0; d.idle {
+			return nil
+		}
+		if err = one.patchRun(ctx, d); !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return ErrConflict
+}
+
+// patchRun patches the run at the Base.
+func (a Patch) patchRun(ctx context.Context, d *deed) error {
 	ops, err := value.Normalize(a.Ops, resultLimits)
 	if err != nil {
 		return refusal.InvalidValue("the operations", err)
@@ -132,6 +169,7 @@ func (a Patch) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
+	d.revision = a.Base + 1
 	return d.submitMessage(ctx, state.Patch{Base: a.Base, Ops: list, Pins: pins, Act: d.by})
 }
 

@@ -375,8 +375,10 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 			"Retry": func(ctx context.Context) error {
 				return e.Retry(ctx, pawl.Target{Run: "first", Node: "a"}, pawl.RetryOptions{})
 			},
-			"Purge":        func(ctx context.Context) error { return e.Purge(ctx, "ended") },
-			"CancelAll":    func(ctx context.Context) error { return errorOf(e.CancelAll(ctx, pawl.RunFilter{}, "all")) },
+			"Purge": func(ctx context.Context) error { return e.Purge(ctx, "ended") },
+			"DoAll": func(ctx context.Context) error {
+				return errorOf(e.DoAll(ctx, pawl.Selection{Runs: &pawl.RunFilter{}}, pawl.Cancel{}))
+			},
 			"Forget":       func(ctx context.Context) error { return e.Forget(ctx, "kept") },
 			"ForgetBefore": func(ctx context.Context) error { return errorOf(e.ForgetBefore(ctx, time.Now())) },
 		} {

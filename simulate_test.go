@@ -190,14 +190,17 @@ func TestRefusedInASimulation(t *testing.T) {
 	}}))
 	run := workflow.Run{ID: "s", Definition: define(t, shop)}
 	for name, call := range map[string]func() error{
-		"Start":      func() error { return e.Start(ctx, run, nil) },
-		"Run":        func() error { _, err := e.Run(ctx, run, nil); return err },
-		"Wait":       func() error { _, err := e.Wait(ctx, "r"); return err },
-		"Why":        func() error { _, err := e.Why(ctx, "r"); return err },
-		"Inspect":    func() error { _, err := e.Inspect(ctx, "r"); return err },
-		"Purge":      func() error { return e.Purge(ctx, "r") },
-		"Fork":       func() error { return e.Fork(ctx, "r", "f", pawl.ForkOptions{}) },
-		"RetryAll":   func() error { _, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{}); return err },
+		"Start":   func() error { return e.Start(ctx, run, nil) },
+		"Run":     func() error { _, err := e.Run(ctx, run, nil); return err },
+		"Wait":    func() error { _, err := e.Wait(ctx, "r"); return err },
+		"Why":     func() error { _, err := e.Why(ctx, "r"); return err },
+		"Inspect": func() error { _, err := e.Inspect(ctx, "r"); return err },
+		"Purge":   func() error { return e.Purge(ctx, "r") },
+		"Fork":    func() error { return e.Fork(ctx, "r", "f", pawl.ForkOptions{}) },
+		"DoAll": func() error {
+			_, err := e.DoAll(ctx, pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{}}, pawl.Retry{})
+			return err
+		},
 		"Pause":      func() error { return e.Pause(ctx, "r") },
 		"Do":         func() error { return sim.Do(ctx, pawl.Pause{}) },
 		"Close":      func() error { return e.Close(ctx) },

@@ -281,13 +281,18 @@ type performer struct {
 	revision int              // that a patch has made; 0 without one
 }
 
-// performAct does an act in somebody's name. An empty By
-// leaves the context without a name and happens in trials only: all others have called signAct.
-func (p *performer) performAct(ctx context.Context, o *Operation) (err error) {
+// nameIn returns a context in which an act is in somebody's name.
+func (o *Operation) nameIn(ctx context.Context) context.Context {
 	if o.By != "" {
 		ctx = pawl.As(ctx, o.By)
 	}
-	ctx = pawl.Because(ctx, o.Reason)
+	return pawl.Because(ctx, o.Reason)
+}
+
+// performAct does an act in somebody's name. An empty By
+// leaves the context without a name and happens in trials only: all others have called signAct.
+func (p *performer) performAct(ctx context.Context, o *Operation) (err error) {
+	ctx = o.nameIn(ctx)
 	if p.copied != nil {
 		err = p.copied.Do(ctx, o.Act)
 	} else {

@@ -45,20 +45,20 @@ func TestABatchThatAnErrorEnds(t *testing.T) {
 	everything(e).ServeHTTP(w, r)
 	require.Equal(t, http.StatusInsufficientStorage, w.Code, w.Body)
 	require.Contains(t, w.Body.String(), `"code":"no_space"`)
-	require.Contains(t, w.Body.String(), `"batch":{"applied":true,"runs":3,"changed":3,"left":0,"refused":[],"cursor":"w-2"}`)
+	require.Contains(t, w.Body.String(), `"batch":{"applied":true,"found":3,"changed":3,"left":0,"refused":[],"cursor":"w-2"}`)
 
 	c, closeClient := dialHandler(t, everything(e))
 	defer closeClient()
-	pause, f := api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "the move"}, pawl.RunFilter{}
+	pause, f := api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "the move"}, ofRuns(pawl.RunFilter{})
 	disk.of.Store("w-4")
 	done, err := c.DoAll(t.Context(), f, pause)
 	require.ErrorIs(t, err, pawl.ErrNoSpace)
-	require.Equal(t, api.Batch{Applied: true, Runs: 1, Changed: 1, Refused: []api.RunRefusal{}, Cursor: "w-3"}, done)
+	require.Equal(t, pawl.Report{Applied: true, Found: 1, Changed: 1, Cursor: pawl.Target{Run: "w-3"}}, done)
 	disk.of.Store("")
-	f.After = workflow.RunID(done.Cursor)
+	f.After = done.Cursor
 	done, err = c.DoAll(t.Context(), f, pause)
 	require.NoError(t, err)
-	require.Equal(t, api.Batch{Applied: true, Runs: 1, Changed: 1, Refused: []api.RunRefusal{}}, done)
+	require.Equal(t, pawl.Report{Applied: true, Found: 1, Changed: 1}, done)
 }
 
 // So does a client that asked for many in steps: what earlier ones did is in its answer too.
@@ -67,16 +67,16 @@ func TestDoAllAddsUpToAnError(t *testing.T) {
 	c, closeClient := dialHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch steps++; steps {
 		case 1:
-			_, _ = w.Write([]byte(`{"applied":true,"runs":2,"changed":2,"left":0,"refused":[],"cursor":"b"}`))
+			_, _ = w.Write([]byte(`{"applied":true,"found":2,"changed":2,"left":0,"refused":[],"cursor":"b"}`))
 		case 2:
 			w.WriteHeader(http.StatusGatewayTimeout)
-			_, _ = w.Write([]byte(`{"error":{"status":504,"code":"unknown_outcome","message":"x"},"batch":{"applied":true,"runs":3,"changed":1,"left":1,"refused":[{"run":"c","error":{"status":409,"code":"conflict","message":"y"}}],"cursor":"e"}}`))
+			_, _ = w.Write([]byte(`{"error":{"status":504,"code":"unknown_outcome","message":"x"},"batch":{"applied":true,"found":3,"changed":1,"left":1,"refused":[{"run":"c","error":{"status":409,"code":"conflict","message":"y"}}],"cursor":"e"}}`))
 		}
 	}))
 	defer closeClient()
-	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Act: pawl.Pause{}, Reason: "x"})
+	done, err := c.DoAll(t.Context(), ofRuns(pawl.RunFilter{}), api.Operation{Act: pawl.Pause{}, Reason: "x"})
 	require.ErrorIs(t, err, pawl.ErrUnknown)
-	require.Equal(t, []any{5, 3, 1, 1, "e"}, []any{done.Runs, done.Changed, done.Left, len(done.Refused), done.Cursor})
+	require.Equal(t, []any{5, 3, 1, 1, pawl.Target{Run: "e"}}, []any{done.Found, done.Changed, done.Left, len(done.Refused), done.Cursor})
 }
 
 // A batch whose time is over before anything was found has no cursor to go on from, and says how to choose; a count that is not

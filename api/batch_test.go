@@ -27,7 +27,7 @@ func TestBatch(t *testing.T) {
 	server := httptest.NewServer(everything(e))
 	defer server.Close()
 	c := api.NewClient(server.URL, server.Client())
-	even := pawl.RunFilter{Labels: map[string]string{"odd": "false"}}
+	even := ofRuns(pawl.RunFilter{Labels: map[string]string{"odd": "false"}})
 	act := func(a pawl.Act) api.Operation { return api.Operation{Act: a, By: "ann", Reason: "the move"} }
 	status := func(id workflow.RunID) workflow.RunStatus {
 		o, err := e.Overview(t.Context(), id)
@@ -35,18 +35,20 @@ func TestBatch(t *testing.T) {
 		return o.Status
 	}
 
-	counted, err := c.CountAll(t.Context(), even, act(pawl.Pause{}))
+	dry := even
+	dry.DryRun = true
+	counted, err := c.DoAll(t.Context(), dry, act(pawl.Pause{}))
 	require.NoError(t, err)
-	require.Equal(t, api.Batch{Runs: 3, Refused: []api.RunRefusal{}}, counted)
+	require.Equal(t, pawl.Report{Found: 3, Targets: []pawl.Target{{Run: "w-0"}, {Run: "w-2"}, {Run: "w-4"}}}, counted)
 	require.Equal(t, workflow.RunRunning, status("w-0"))
 
 	done, err := c.DoAll(t.Context(), even, act(pawl.Pause{}))
 	require.NoError(t, err)
-	require.Equal(t, api.Batch{Applied: true, Runs: 3, Changed: 3, Refused: []api.RunRefusal{}}, done)
+	require.Equal(t, pawl.Report{Applied: true, Found: 3, Changed: 3}, done)
 	require.Equal(t, []workflow.RunStatus{workflow.RunPaused, workflow.RunRunning, workflow.RunCancelled}, []workflow.RunStatus{status("w-0"), status("w-1"), status("w-6")})
 
 	cursor := ""
-	for _, want := range []string{`"runs":4`, `"runs":2`} {
+	for _, want := range []string{`"found":4`, `"found":2`} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch?all=1&limit=4&cursor="+cursor, strings.NewReader(signed(`"do": "signal", "name": "late"`)))
 		w := httptest.NewRecorder()
 		everything(e).ServeHTTP(w, r)
@@ -60,12 +62,12 @@ func TestBatch(t *testing.T) {
 	require.Empty(t, cursor)
 
 	require.NoError(t, e.Resume(t.Context(), "w-0"))
-	cancelled, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act(pawl.Cancel{}))
+	cancelled, err := c.DoAll(t.Context(), ofRuns(pawl.RunFilter{Workflow: "waits"}), act(pawl.Cancel{}))
 	require.NoError(t, err)
 	require.Equal(t, 6, cancelled.Changed)
-	none, err := c.DoAll(t.Context(), pawl.RunFilter{Workflow: "waits"}, act(pawl.Cancel{}))
+	none, err := c.DoAll(t.Context(), ofRuns(pawl.RunFilter{Workflow: "waits"}), act(pawl.Cancel{}))
 	require.NoError(t, err)
-	require.Zero(t, none.Runs)
+	require.Zero(t, none.Found)
 }
 
 // A patch of many runs is for the revision that each of them has.
@@ -80,7 +82,7 @@ func TestBatchOfPatches(t *testing.T) {
 	require.NoError(t, err)
 	c, closeClient := dialHandler(t, everything(e))
 	defer closeClient()
-	done, err := c.DoAll(t.Context(), pawl.RunFilter{}, api.Operation{Act: pawl.Patch{Ops: op("/nodes/approve/timeout", "2h")}, By: "ann", Reason: "slow"})
+	done, err := c.DoAll(t.Context(), ofRuns(pawl.RunFilter{}), api.Operation{Act: pawl.Patch{Ops: op("/nodes/approve/timeout", "2h")}, By: "ann", Reason: "slow"})
 	require.NoError(t, err)
 	require.Equal(t, 2, done.Changed)
 	for id, revision := range map[workflow.RunID]int{"order-1": 2, "order-2": 3} {
@@ -106,7 +108,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		{"?workflow=&where=", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
 		{"?roots=0", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
 		{"?roots=false&tenant=", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
-		{"?all=1", `{"do": "vote", "approved": true, "reason": "x"}`, 400, "vote is not done to many runs"},
+		{"?all=1", `{"do": "vote", "approved": true, "reason": "x"}`, 400, "vote is not done to many runs here: cancel, pause"},
 		{"?all=1", `{"do": "cancel"}`, 400, "reason"},
 		{"?all=1", `{"do": "cancel", "reason": "x", "payload": 1}`, 400, "payload"},
 		{"?status=failed", `{"do": "cancel", "reason": "x"}`, 400, "have ended"},
@@ -115,7 +117,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		{"?all=1&cursor=nobody", `{"do": "cancel", "reason": "x"}`, 404, "cursor"},
 		{"?limit=0", `{"do": "cancel", "reason": "x"}`, 400, "limit"},
 		{"?all=1", `{"do": "patch", "ops": [], "reason": "x"}`, 403, "Define"},
-		{"?all=1", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 400, "base"},
+		{"?all=1", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 403, "Define"},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/batch"+c.query, strings.NewReader(c.body))
 		w := httptest.NewRecorder()
@@ -162,6 +164,9 @@ func TestPublishedDefinitions(t *testing.T) {
 	require.Contains(t, w.Body.String(), "latest")
 }
 
+// ofRuns selects runs.
+func ofRuns(f pawl.RunFilter) pawl.Selection { return pawl.Selection{Runs: &f} }
+
 // dialHandler returns a client of a handler, and what closes both.
 func dialHandler(t *testing.T, h http.Handler) (*api.Client, func()) {
 	t.Helper()
@@ -169,7 +174,7 @@ func dialHandler(t *testing.T, h http.Handler) (*api.Client, func()) {
 	return api.NewClient(server.URL, server.Client()), server.Close
 }
 
-// DoAll stops at the limit of its filter, with a cursor, and CountAll counts no more.
+// DoAll stops at the limit of its filter, with a cursor, and a dry run counts no more.
 func TestDoAllUpToALimit(t *testing.T) {
 	e, _ := openEngine(t, pawl.Options{})
 	for i := range 5 {
@@ -179,18 +184,19 @@ func TestDoAllUpToALimit(t *testing.T) {
 	server := httptest.NewServer(everything(e))
 	defer server.Close()
 	c := api.NewClient(server.URL, server.Client())
-	pause, f := api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "a few first"}, pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Limit: 2}
-	counted, err := c.CountAll(t.Context(), f, pause)
+	pause, f := api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "a few first"}, ofRuns(pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Limit: 2})
+	f.DryRun = true
+	counted, err := c.DoAll(t.Context(), f, pause)
 	require.NoError(t, err)
-	require.Equal(t, 2, counted.Runs)
+	require.Equal(t, 2, counted.Found)
+	f.DryRun = false
 	done, err := c.DoAll(t.Context(), f, pause)
 	require.NoError(t, err)
-	require.Equal(t, api.Batch{Applied: true, Runs: 2, Changed: 2, Refused: []api.RunRefusal{}, Cursor: "w-1"}, done)
-	f.After = workflow.RunID(done.Cursor)
-	f.Limit = 3
+	require.Equal(t, pawl.Report{Applied: true, Found: 2, Changed: 2, Cursor: pawl.Target{Run: "w-1"}}, done)
+	f.After, f.Runs.Limit = done.Cursor, 3
 	done, err = c.DoAll(t.Context(), f, pause)
 	require.NoError(t, err)
-	require.Equal(t, api.Batch{Applied: true, Runs: 3, Changed: 3, Refused: []api.RunRefusal{}}, done)
-	_, err = c.DoAll(t.Context(), pawl.RunFilter{Newest: true, Limit: 2}, pause)
+	require.Equal(t, pawl.Report{Applied: true, Found: 3, Changed: 3}, done)
+	_, err = c.DoAll(t.Context(), ofRuns(pawl.RunFilter{Newest: true, Limit: 2}), pause)
 	require.ErrorContains(t, err, "order", "they come the oldest first")
 }

@@ -72,44 +72,46 @@ func TestBatchOfTheInbox(t *testing.T) {
 	defer closeClient()
 	retry := api.Operation{Act: pawl.Retry{}, By: "ann", Reason: "the bank is up"}
 	all := pawl.DeadLetterFilter{Code: "closed"}
-	counted, err := c.CountDeadLetters(t.Context(), all, retry)
+	counted, err := c.DoAll(t.Context(), pawl.Selection{DeadLetters: &all, DryRun: true}, retry)
 	require.NoError(t, err)
-	require.Equal(t, api.TokenBatch{Tokens: 5, Refused: []api.TokenRefusal{}}, counted)
+	require.Equal(t, 5, counted.Found)
+	require.True(t, counted.Targets[0].Parked)
 
 	first := all
 	first.Limit = 2
-	done, err := c.ActOnDeadLetters(t.Context(), first, api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"})
+	done, err := c.DoAll(t.Context(), pawl.Selection{DeadLetters: &first}, api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"})
 	require.NoError(t, err)
 	require.Equal(t, 2, done.Changed)
-	require.True(t, strings.HasSuffix(done.Cursor, ":parked-1"), done.Cursor)
-	done, err = c.ActOnDeadLetters(t.Context(), all, retry)
+	require.Equal(t, workflow.RunID("parked-1"), done.Cursor.Run)
+	require.NotZero(t, done.Cursor.Token)
+	done, err = c.DoAll(t.Context(), pawl.Selection{DeadLetters: &all, After: done.Cursor}, retry)
 	require.NoError(t, err)
-	require.Equal(t, api.TokenBatch{Applied: true, Tokens: 3, Changed: 3, Refused: []api.TokenRefusal{}}, done)
+	require.Equal(t, pawl.Report{Applied: true, Found: 3, Changed: 3}, done)
 
-	voted, err := c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Where: `workflow == "asks"`, Limit: 2}, api.Operation{Act: pawl.Vote{Approved: true}, By: "ann", Reason: "fine"})
+	voted, err := c.DoAll(t.Context(), pawl.Selection{Approvals: &pawl.ApprovalFilter{Where: `workflow == "asks"`, Limit: 2}}, api.Operation{Act: pawl.Vote{Approved: true}, By: "ann", Reason: "fine"})
 	require.NoError(t, err)
 	require.Equal(t, 2, voted.Changed)
-	left, err := c.CountApprovals(t.Context(), pawl.ApprovalFilter{}, api.Operation{Act: pawl.Vote{Approved: true}, By: "ann", Reason: "fine"})
+	left, err := c.DoAll(t.Context(), pawl.Selection{Approvals: &pawl.ApprovalFilter{}, DryRun: true}, api.Operation{Act: pawl.Vote{Approved: true}, By: "ann", Reason: "fine"})
 	require.NoError(t, err)
-	require.Equal(t, 3, left.Tokens)
+	require.Equal(t, 3, left.Found)
 
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/approvals/batch?all=1&limit=2", strings.NewReader(signed(`"do": "vote", "approved": true`)))
 	w := httptest.NewRecorder()
 	everything(e).ServeHTTP(w, r)
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	require.Contains(t, w.Body.String(), `"tokens":2,"changed":2`)
+	require.Contains(t, w.Body.String(), `"found":2,"changed":2`)
 	require.Contains(t, w.Body.String(), `"cursor":"`)
 
 	// A person who has voted already is refused, with the token.
 	const quorum = "name: quorum\nstart: ask\nnodes: [{id: ask, approval: {quorum: 2, message: 'go?'}}]\n"
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "both", Definition: parse(t, quorum)}, nil))
 	for i, answer := range []bool{true, true, false} { // what has been said once may be said again
-		voted, err = c.VoteOnApprovals(t.Context(), pawl.ApprovalFilter{Run: "both"}, api.Operation{Act: pawl.Vote{Approved: answer}, By: "ann", Reason: "fine"})
+		voted, err = c.DoAll(t.Context(), pawl.Selection{Approvals: &pawl.ApprovalFilter{Run: "both"}}, api.Operation{Act: pawl.Vote{Approved: answer}, By: "ann", Reason: "fine"})
 		require.NoError(t, err)
-		require.Equal(t, 1, voted.Tokens)
+		require.Equal(t, 1, voted.Found)
 		require.Len(t, voted.Refused, i/2)
 	}
-	require.Equal(t, "already_voted", voted.Refused[0].Error.Code)
+	require.ErrorIs(t, voted.Refused[0].Err, pawl.ErrAlreadyVoted)
 	require.Equal(t, workflow.RunID("both"), voted.Refused[0].Run)
 	require.NotZero(t, voted.Refused[0].Token)
 }
@@ -123,11 +125,11 @@ func TestBatchesOfTheInboxThatAreRefused(t *testing.T) {
 		{"dead-letters/batch", `"do": "retry"`, "everything that waits"},
 		{"dead-letters/batch?task=", `"do": "retry"`, "everything that waits"},
 		{"approvals/batch?run=&node=&where=", `"do": "vote", "approved": true`, "everything that waits"},
-		{"dead-letters/batch?all=1", `"do": "cancel"`, "retry or skip"},
+		{"dead-letters/batch?all=1", `"do": "cancel"`, "retry, skip"},
 		{"dead-letters/batch?all=1", `"do": "retry", "token": 3`, "the query chooses"},
 		{"dead-letters/batch?all=1&cursor=x", `"do": "retry"`, "cursor"},
 		{"approvals/batch?run=asks-0", `"do": "vote"`, "approved"},
-		{"approvals/batch?run=asks-0", `"do": "retry"`, "vote is"},
+		{"approvals/batch?run=asks-0", `"do": "retry"`, "vote can be"},
 		{"approvals/batch?run=asks-0&code=x", `"do": "vote", "approved": true`, "code"},
 	} {
 		method := http.MethodPost
@@ -154,9 +156,9 @@ func TestTheInboxAfterARunAlone(t *testing.T) {
 	letters, approvals := pawl.DeadLetterFilter{After: "parked-1"}, pawl.ApprovalFilter{After: "asks-1"}
 	require.Equal(t, listOf(t, e.DeadLetters(t.Context(), letters)), listOf(t, c.DeadLetters(t.Context(), letters)))
 	require.Equal(t, listOf(t, e.Approvals(t.Context(), approvals)), listOf(t, c.Approvals(t.Context(), approvals)))
-	counted, err := c.CountDeadLetters(t.Context(), letters, api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"})
+	counted, err := c.DoAll(t.Context(), pawl.Selection{DeadLetters: &letters, DryRun: true}, api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"})
 	require.NoError(t, err)
-	require.Equal(t, 2, counted.Tokens)
+	require.Equal(t, 2, counted.Found)
 }
 
 // A cursor of a run that was purged is refused with one code by every list and batch, in whichever form: a client tells it as the engine does.
@@ -178,9 +180,9 @@ func TestACursorOfAPurgedRun(t *testing.T) {
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
 	}
 	skip := api.Operation{Act: pawl.Skip{}, By: "ann", Reason: "by hand"}
-	_, err := c.ActOnDeadLetters(t.Context(), pawl.DeadLetterFilter{After: "gone", AfterToken: 1}, skip)
+	_, err := c.DoAll(t.Context(), pawl.Selection{DeadLetters: &pawl.DeadLetterFilter{}, After: pawl.Target{Run: "gone", Token: 1}}, skip)
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
-	_, err = c.DoAll(t.Context(), pawl.RunFilter{After: "gone"}, api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "the move"})
+	_, err = c.DoAll(t.Context(), ofRuns(pawl.RunFilter{After: "gone"}), api.Operation{Act: pawl.Pause{}, By: "ann", Reason: "the move"})
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }
 

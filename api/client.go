@@ -162,7 +162,7 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 	if err := json.NewDecoder(io.LimitReader(a.Body, maxRefusal)).Decode(&e); err != nil || e.Error == nil {
 		return nil, &Error{Status: a.StatusCode, Code: codeInternal, Message: "the answer is " + a.Status, foreign: a.StatusCode >= http.StatusInternalServerError}
 	}
-	e.Error.batch, e.Error.tokens = e.Batch, e.Tokens
+	e.Error.batch = e.Batch
 	return nil, e.Error
 }
 

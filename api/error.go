@@ -22,8 +22,7 @@ type Error struct {
 	Code    string      `json:"code"`   // one of those in docs/api.md
 	Message string      `json:"message"`
 	foreign bool        // it is of a proxy, and says nothing of what the engine has done
-	batch   *Batch      // what was done until then; nil of what is no batch
-	tokens  *TokenBatch // likewise of a batch of what waits for people
+	batch   *batchReply // what was done until then; nil of what is no batch
 }
 
 // Error returns code and message.

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
 )
 
@@ -16,6 +17,9 @@ type Documented struct {
 // Pages are the types of lists.
 var Pages = []Documented{
 	{"Error", reflect.TypeFor[errorReply]()},
+	{"Batch", reflect.TypeFor[batchReply]()},
+	{"Refusal", reflect.TypeFor[refusalReply]()},
+	{"Target", reflect.TypeFor[pawl.Target]()},
 	{"RunPage", reflect.TypeFor[runPage]()},
 	{"TokenPage", reflect.TypeFor[tokenPage]()},
 	{"BranchPage", reflect.TypeFor[branchPage]()},

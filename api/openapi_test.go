@@ -84,10 +84,6 @@ var documented = append(api.Pages, []api.Documented{
 	{"Followed", reflect.TypeFor[api.Followed]()},
 	{"Purged", reflect.TypeFor[api.Purged]()},
 	{"PublishedDefinition", reflect.TypeFor[pawl.PublishedDefinition]()},
-	{"Batch", reflect.TypeFor[api.Batch]()},
-	{"TokenBatch", reflect.TypeFor[api.TokenBatch]()},
-	{"TokenRefusal", reflect.TypeFor[api.TokenRefusal]()},
-	{"RunRefusal", reflect.TypeFor[api.RunRefusal]()},
 	{"Published", reflect.TypeFor[api.Published]()},
 	{"Trial", reflect.TypeFor[api.Trial]()},
 	{"Result", reflect.TypeFor[api.Result]()},
@@ -299,7 +295,8 @@ func fieldsOf(of reflect.Type, optional bool) (all, required []string) {
 			all = append(all, more...)
 		case f.Anonymous:
 			more, needed := fieldsOf(f.Type, optional)
-			all, required = append(all, more...), append(required, needed...)
+			hidden := func(name string) bool { return declares(of, name) }
+			all, required = append(all, slices.DeleteFunc(more, hidden)...), append(required, slices.DeleteFunc(needed, hidden)...)
 		case name != "" && name != "-":
 			if all = append(all, name); options == "" && !optional {
 				required = append(required, name)
@@ -307,6 +304,16 @@ func fieldsOf(of reflect.Type, optional bool) (all, required []string) {
 		}
 	}
 	return all, required
+}
+
+// declares reports whether a struct has a field of that name of its own, which hides one of a struct in it.
+func declares(of reflect.Type, name string) bool {
+	for f := range of.Fields() {
+		if n, _, _ := strings.Cut(f.Tag.Get("json"), ","); n == name && !f.Anonymous {
+			return true
+		}
+	}
+	return false
 }
 
 // Every act takes the fields that the document says.

@@ -126,9 +126,8 @@ func endAnswer(w http.ResponseWriter) {
 
 // An errorReply is the body of a refusal.
 type errorReply struct {
-	Error  *Error      `json:"error"`
-	Batch  *Batch      `json:"batch,omitzero"`  // what was done until then, of a batch that the error has ended
-	Tokens *TokenBatch `json:"tokens,omitzero"` // likewise of one of what waits for people
+	Error *Error      `json:"error"`
+	Batch *batchReply `json:"batch,omitzero"` // what was done until then, of a batch that the error has ended
 }
 
 // writeError answers with an error. Nothing may have been written before: a serve function that has
@@ -136,7 +135,7 @@ type errorReply struct {
 // second, as what is busy or closing usually passes.
 func writeError(w http.ResponseWriter, err error) {
 	e := errorOf(err)
-	text, _ := encodeJSON(errorReply{e, e.batch, e.tokens}) // texts and numbers
+	text, _ := encodeJSON(errorReply{e, e.batch}) // texts and numbers
 	switch {
 	case e.Code == "busy": // to be repeated by programs; of others it is not known what has been done
 		w.Header().Set("Retry-After", crowd.RetryAfter)

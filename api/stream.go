@@ -289,19 +289,24 @@ func (q *query) deadLetterFilter() pawl.DeadLetterFilter {
 // tokenAfter returns the token of a cursor; the zero value without a cursor. Token 0 is before the
 // first of its run, as in the filter of a Go program that has After alone.
 func (q *query) tokenAfter() pawl.Target {
-	text := q.textOf("cursor")
+	at, ok := readTokenCursor(q.textOf("cursor"))
+	if !ok {
+		q.refuse("cursor", "that of a page or of a batch")
+	}
+	return at
+}
+
+// readTokenCursor reads what tokenCursor writes.
+func readTokenCursor(text string) (at pawl.Target, ok bool) {
 	if text == "" {
-		return pawl.Target{}
+		return at, true
 	}
 	number, run, ok := strings.Cut(text, ":")
 	n, err := strconv.ParseInt(number, 10, 64)
-	if !ok || err != nil || n < 0 || run == "" {
-		q.refuse("cursor", "that of a page or of a batch")
-	}
-	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n)}
+	return pawl.Target{Run: workflow.RunID(run), Token: workflow.TokenID(n)}, ok && err == nil && n >= 0 && run != ""
 }
 
-// tokenCursor writes what tokenAfter reads, 7:order-42; "" of the zero value. The number comes
+// tokenCursor writes what readTokenCursor reads, 7:order-42; "" of the zero value. The number comes
 // first, as an id may have a colon in it.
 func tokenCursor(t pawl.Target) string {
 	if t.Run == "" {

@@ -37,7 +37,7 @@ type allTargets struct {
 	Filter    pawl.RunFilter
 	Cursor    pawl.Target // it was done up to this run or token
 	Most      int         // to how many of them, 0 if nobody has said
-	Done      pawl.TokensReport
+	Done      struct{ Changed, Left, Refused int }
 	Count     int
 	Uncounted bool // there are more
 	Words     string
@@ -176,33 +176,28 @@ func (a *act) fits(statuses []workflow.RunStatus) bool {
 // askAll shows to how many an act would be done, and what would come of it at the first of them, and asks for a
 // reason. Nothing is changed.
 //
-// Counting is itself an act on all that changes nothing, so that the number is of exactly those that performAll would visit. It is
+// Counting is a dry run, so that the number is of exactly those that performAll would visit. It is
 // bounded by countTime; then the number is a lower bound.
 func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	if err := p.takeWhere(f.All.Filter.Where); err != nil {
 		return err
 	}
-	var first []pawl.Target
 	ctx, cancel := context.WithTimeout(p.r.Context(), countTime)
 	defer cancel()
-	report, err := f.All.actOnEach(ctx, s.engine, 0, func(t pawl.Target) (bool, error) {
-		if len(first) < triedTargets {
-			first = append(first, t)
-		}
-		// false: it was not changed. The report has it as left.
-		return false, nil
-	})
+	chosen := f.All.targets(0)
+	chosen.DryRun = true
+	report, err := s.engine.DoAll(ctx, chosen, f.act.makeAct(f))
 	if f.All.Uncounted = err != nil && ctx.Err() != nil; err != nil && !f.All.Uncounted {
 		return err
 	}
-	if f.All.Count = report.Left; f.All.Count == 0 && !f.All.Uncounted {
+	if f.All.Count = report.Found; f.All.Count == 0 && !f.All.Uncounted {
 		return fmt.Errorf("%w: %s", errAct, f.All.noneChosen())
 	}
 	f.nameSignal()
 	b := p.actBodyOf(f)
 	b.Back = p.root + f.All.listAddress()
 	status := b.tellWrong(f, wrong)
-	if err := s.addEffects(p, f, &b, first); err != nil {
+	if err := s.addEffects(p, f, &b, report.Targets); err != nil {
 		return err
 	}
 	return p.showStatus(status, "act.html", f.act.Title, "", b)
@@ -232,7 +227,7 @@ type nextForm struct {
 // performAll does what a form asks for to all of a filter, for so long, and tells how far it came.
 //
 // If all is done and nothing was refused it leads back to the list, else a page tells how far it came and offers the next step. An act
-// that is under way when allTime is over is finished: performAt has ctx, which lasts longer.
+// that is under way when allTime is over is finished.
 func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	a := f.All
 	if err := p.takeWhere(a.Filter.Where); err != nil {
@@ -245,28 +240,24 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	f.nameSignal()
 	until, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	var last error // of the last one
-	report, err := a.actOnEach(until, s.engine, limit, func(t pawl.Target) (bool, error) {
-		last = f.performAt(ctx, s.engine, t)
-		return true, last
-	})
-	// A deadline that is the error of the last one is not that of this step, but a fault to be told.
-	timeIsUp := errors.Is(err, context.DeadlineExceeded) && until.Err() != nil && (last == nil || !errors.Is(err, last))
+	report, err := s.engine.DoAll(until, a.targets(limit), f.act.makeAct(f))
+	timeIsUp := until.Err() != nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnknown)
 	// With an error and no cursor nothing was passed: the next step begins where this one did.
 	if report.Cursor.Run != "" || err == nil {
 		a.Cursor = report.Cursor
 	}
-	a.Done.Changed, a.Done.Left, a.Done.Refused = a.Done.Changed+report.Changed, a.Done.Left+report.Left, a.Done.Refused+report.Refused
+	refused := report.Found - report.Changed - report.Left
+	a.Done.Changed, a.Done.Left, a.Done.Refused = a.Done.Changed+report.Changed, a.Done.Left+report.Left, a.Done.Refused+refused
 	// Everything is done, and nothing has to be told but that.
 	if err == nil && a.Cursor.Run == "" && a.Done.Refused == 0 && a.Done.Changed > 0 {
 		return p.tellAfterwards(f, a.Done.Changed)
 	}
 	b := allDoneBody{
 		All: a, Form: nextForm{f.act.Name, f.repeated()}, Past: f.act.Past, Changed: a.Done.Changed, Left: a.Done.Left, Refused: a.Done.Refused,
-		Back: p.root + a.listAddress(), Again: err != nil || a.Cursor.Run != "", MoreRefusals: max(0, report.Refused-shownRefused),
+		Back: p.root + a.listAddress(), Again: err != nil || a.Cursor.Run != "", MoreRefusals: max(0, refused-shownRefused),
 	}
 	// The report has the first refusals of this step; how many there were at all it counts.
-	for _, one := range report.Errors[:min(len(report.Errors), shownRefused)] {
+	for _, one := range report.Refused[:min(len(report.Refused), shownRefused)] {
 		b.Refusals = append(b.Refusals, effect{Run: one.Run, Token: one.Token, Href: p.targetLink(pawl.Target{Run: one.Run, Token: one.Token}), Refused: refusalText(one.Err)})
 	}
 	status := http.StatusOK
@@ -274,7 +265,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 		b.Error, b.Again, status = fmt.Sprintf("the run %s, up to which it was done, was purged meanwhile: choose them anew", a.Cursor.Run), false, http.StatusConflict
 	} else if err != nil && !timeIsUp {
 		b.Error, status = refusalText(err), http.StatusConflict
-	} else if report.Refused > 0 {
+	} else if refused > 0 {
 		status = http.StatusConflict
 	}
 	return p.showStatus(status, "actedall.html", f.act.Title, "", b)

@@ -21,17 +21,21 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A slowDisk is a codec with which one run takes longer to store than a step of a page may take, and then fails.
+// A slowDisk is a codec with which two runs take longer to store than a step of a page may take, and the second fails.
 type slowDisk struct {
-	run atomic.Value // a string; "": none
-	err error
+	run    atomic.Value // a string; "": none
+	before atomic.Bool  // the one before has taken its time as well
+	err    error
 }
 
 func (*slowDisk) KeyID() string { return "plain" }
 
 func (d *slowDisk) Encode(place string, plain []byte) ([]byte, error) {
-	if run := d.run.Load().(string); run != "" && strings.Contains(place, run) {
-		<-time.After(31 * time.Second)
+	run := d.run.Load().(string)
+	if run != "" && (strings.Contains(place, run) || strings.Contains(place, "w-1") && d.before.CompareAndSwap(false, true)) {
+		<-time.After(20 * time.Second)
+	}
+	if run != "" && strings.Contains(place, run) {
 		return nil, d.err
 	}
 	return plain, nil

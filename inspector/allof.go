@@ -1,7 +1,6 @@
 package inspector
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/url"
@@ -88,26 +87,18 @@ func (a *allTargets) describeWaiting() string {
 	return fmt.Sprintf("Those are the %s of runs that fit the condition %s.", a.Noun(0), a.Filter.Where)
 }
 
-// actOnEach gives act each of them behind the cursor, at most limit, 0 being all, with the report and the errors of the engine.
-func (a *allTargets) actOnEach(ctx context.Context, e *pawl.Engine, limit int, act func(pawl.Target) (bool, error)) (pawl.TokensReport, error) {
-	switch where, after := a.Filter.Where, a.Cursor; a.Kind {
+// targets returns those behind the cursor, at most limit, 0 being all.
+func (a *allTargets) targets(limit int) (s pawl.Selection) {
+	switch s.After = a.Cursor; a.Kind {
 	case allOfLetters:
-		f := pawl.DeadLetterFilter{Where: where, After: after.Run, AfterToken: after.Token, Limit: limit}
-		return e.ActOnDeadLetters(ctx, f, func(l *pawl.DeadLetter) (bool, error) {
-			return act(pawl.Target{Run: l.Run, Token: l.Token, Parked: true})
-		})
+		s.DeadLetters = &pawl.DeadLetterFilter{Where: a.Filter.Where, Limit: limit}
 	case allOfApprovals:
-		f := pawl.ApprovalFilter{Where: where, After: after.Run, AfterToken: after.Token, Limit: limit}
-		return e.ActOnApprovals(ctx, f, func(x *pawl.Approval) (bool, error) { return act(pawl.Target{Run: x.Run, Token: x.Token}) })
+		s.Approvals = &pawl.ApprovalFilter{Where: a.Filter.Where, Limit: limit}
+	default:
+		f := a.Filter
+		f.Limit, s.Runs = limit, &f
 	}
-	f := a.Filter
-	f.After, f.Limit = a.Cursor.Run, limit
-	r, err := e.ActOnAll(ctx, f, func(r *pawl.RunSummary) (bool, error) { return act(pawl.Target{Run: r.Run}) })
-	out := pawl.TokensReport{Changed: r.Changed, Left: r.Left, Refused: r.Refused, Cursor: pawl.Target{Run: r.Cursor}}
-	for _, one := range r.Errors {
-		out.Errors = append(out.Errors, pawl.TokenRefusal{Run: one.Run, Err: one.Err, Why: one.Why})
-	}
-	return out, err
+	return s
 }
 
 // allWaitingLinks returns the links to what can be done to all parked tasks, or all approvals, that fit a condition.

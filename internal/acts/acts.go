@@ -47,7 +47,7 @@ var verbs = &table{[]Verb{
 	{Name: "resume", Path: "/resume", Title: "Resume", Past: "resumed", Many: Runs, act: reflect.TypeFor[pawl.Resume]()},
 	{Name: "signal", Path: "/signals", Title: "Send a signal to", Past: "signalled", Many: Runs, act: reflect.TypeFor[pawl.Signal]()},
 	{Name: "patch", Path: "/patches", Title: "Patch", Past: "patched", Many: Runs, Defines: true, act: reflect.TypeFor[pawl.Patch]()},
-	{Name: "cancelNodes", Path: "/cancel-nodes", Title: "Cancel nodes of", Past: "cancelled", Danger: true, act: reflect.TypeFor[pawl.CancelNodes]()},
+	{Name: "cancelNodes", Path: "/cancel-nodes", Title: "Cancel nodes of", Past: "cancelled", Many: Runs, Danger: true, act: reflect.TypeFor[pawl.CancelNodes]()},
 	{Name: "addBranch", Path: "/branches", Title: "Add a branch to", Past: "added", act: reflect.TypeFor[pawl.AddBranch]()},
 	{Name: "closeGroup", Path: "/close-group", Title: "Close a fan-out of", Past: "closed", act: reflect.TypeFor[pawl.CloseGroup]()},
 	{Name: "retry", Path: "/tokens/{token}/retry", Title: "Retry", Past: "retried", Many: DeadLetters, act: reflect.TypeFor[pawl.Retry]()},
@@ -60,6 +60,16 @@ var verbs = &table{[]Verb{
 
 // All returns all kinds of acts.
 func All() []Verb { return slices.Clone(verbs.rows) }
+
+// NamesOf returns the names of what may be done to all of these.
+func NamesOf(of Many) (names []string) {
+	for _, v := range verbs.rows {
+		if v.Many == of {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
 
 // Of returns the kind of an act, the zero value of nil.
 func Of(a pawl.Act) Verb {

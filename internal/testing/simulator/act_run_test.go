@@ -106,8 +106,7 @@ func (w *world) drawRetryAll(*rand.Rand) *act {
 		return nil
 	}
 	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
-		_, err := e.RetryAll(ctx, pawl.DeadLetterFilter{}, pawl.RetryOptions{})
-		return err
+		return doToLetters(ctx, e, pawl.DeadLetterFilter{}, pawl.Retry{})
 	}}
 }
 
@@ -117,9 +116,17 @@ func (w *world) drawSkipAll(r *rand.Rand) *act {
 	}
 	f := pawl.DeadLetterFilter{Code: of(r, "", "gone")}
 	return &act{do: func(ctx context.Context, e *pawl.Engine) error {
-		_, err := e.SkipAll(ctx, f, "skipped")
-		return err
+		return doToLetters(ctx, e, f, pawl.Skip{Output: "skipped"})
 	}}
+}
+
+// doToLetters does an act to all dead letters of a filter, and returns the error of the call or else of the first that has refused it.
+func doToLetters(ctx context.Context, e *pawl.Engine, f pawl.DeadLetterFilter, a pawl.Act) error {
+	report, err := e.DoAll(ctx, pawl.Selection{DeadLetters: &f}, a)
+	if err == nil && len(report.Refused) > 0 {
+		return report.Refused[0].Err
+	}
+	return err
 }
 
 // deadLetters returns how many dead letters are open.

@@ -76,6 +76,7 @@ var functions = []function{
 
 // hiddenTypes are the exported types that no function names; -zero.rewrite writes the list.
 var hiddenTypes = []reflect.Type{
+	reflect.TypeFor[api.Error](),
 	reflect.TypeFor[api.Health](),
 	reflect.TypeFor[api.RunDefinition](),
 	reflect.TypeFor[blob.Error](),
