@@ -165,7 +165,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.waiters.Close()
 	e.watches.Close()
 	e.closes.Store(closesDirectory)
-	err := e.dir.Close()
+	err := errors.Join(e.metrics.Close(), e.dir.Close())
 	if err = errors.Join(err, e.blobs.Close()); err == nil {
 		return left
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/faults"
@@ -20,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/store"
@@ -120,6 +123,12 @@ type Options struct {
 	// for room, and the warnings of the definitions that are published or started;
 	// slog.Default() by default.
 	Logger *slog.Logger
+	// MeterProvider gets the metrics of the engine, which docs/metrics.md lists; nil counts nothing and costs nothing. The
+	// global provider of OpenTelemetry is never used. Give each engine of a process a provider of its own, or gauges of one
+	// hide those of another.
+	MeterProvider metric.MeterProvider
+	// MeterTenants has metrics of runs and attempts told apart by tenant, at most 200 of them: the others count as _OTHER.
+	MeterTenants bool
 	// Socket serves other programs of this user, such as the command pawl: Open listens on the unix
 	// socket named socket in the directory, mode 0600, and calls it in a goroutine with a listener that accepts
 	// connections of processes of the same user only. It returns soon after Close has closed the listener, and
@@ -162,6 +171,7 @@ type Engine struct {
 	options    Options
 	hook       *testhook.Hook // nil outside tests
 	dir        *store.Dir
+	metrics    *telemetry.Metrics // nil without Options.MeterProvider
 	keys       *taskkey.Signer
 	registry   *roster.Roster
 	dispatcher *dispatch.Dispatcher
@@ -220,6 +230,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	hook.FenceWith(dir.Fence)
 	e := &Engine{options: o, hook: hook, dir: dir, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf), ended: make(chan struct{})}
+	e.metrics = telemetry.New(telemetry.Options{Provider: o.MeterProvider, Tenants: o.MeterTenants})
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
@@ -238,6 +249,9 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.messenger = newMessenger(e)
 	e.feeder = newFeeder(e)
 	e.purger = newPurger(e)
+	if err := e.metrics.Watch(telemetry.Sources{Tasks: e.dispatcher.Stands, EndAttempt: e.dispatcher.EndAttempt}); err != nil {
+		return nil, errors.Join(fmt.Errorf("open engine directory %q: Options.MeterProvider: %w", path, err), e.Close(ctx))
+	}
 	if o.Maintenance {
 		dir.OpenOutbox()
 		return e.finishOpen(ctx, path)

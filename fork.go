@@ -547,6 +547,9 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 	e.hook.Hit("fork.ask")
 	err = run.CommitAndTell(f.state, f.records, e.feeder.WantedEvents(f.told))
 	e.watches.TellCommit(run, f.records, err)
+	if err == nil {
+		e.metrics.Committed(f.state, f.records, f.told)
+	}
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)
 	}

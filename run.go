@@ -305,6 +305,8 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	r.engine.watches.TellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail
 		r.engine.registry.NoteStatus(r.id, workflow.RunCreated)
+	} else {
+		r.engine.metrics.Committed(s, records, told)
 	}
 	if errors.Is(err, ErrRemote) {
 		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)
@@ -385,7 +387,7 @@ var _ dispatch.Host = taskHost{}
 
 // newDispatcher returns the dispatcher of an engine. ctx is the context of every task.
 func newDispatcher(ctx context.Context, e *Engine) *dispatch.Dispatcher {
-	o := dispatch.Options{Host: taskHost{e}, Most: e.options.Concurrency, Batch: batchSize, Types: map[string]taskqueue.Limit{}, Hook: e.hook}
+	o := dispatch.Options{Host: taskHost{e}, Most: e.options.Concurrency, Batch: batchSize, Types: map[string]taskqueue.Limit{}, Metrics: e.metrics, Hook: e.hook}
 	for kind, l := range e.options.Types {
 		o.Types[kind] = taskqueue.Limit(l)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/taskqueue"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -49,6 +50,7 @@ type Options struct {
 	Batch       int                             // results that are finished together at most
 	Types       map[string]taskqueue.Limit      // by task type; "*" for those without one of their own
 	TenantLimit func(tenant string) TenantLimit // is called under the lock of the dispatcher
+	Metrics     *telemetry.Metrics              // nil without
 	Hook        *testhook.Hook
 }
 
@@ -92,6 +94,7 @@ type Dispatcher struct {
 	timer   *time.Timer // fires when the rate of a type allows its next task
 	group   sync.WaitGroup
 
+	stands  stands
 	results answeredResults // has a lock of its own
 }
 
@@ -124,6 +127,7 @@ type Task struct {
 	pooled    bool      // it is given to workers, who say when one has it
 	queued    time.Time // when it came
 	performed time.Time // when somebody began to perform it; zero if nobody has
+	meter     attemptMeter
 }
 
 // AttemptOf returns what names an attempt.
@@ -182,6 +186,7 @@ func New(ctx context.Context, o Options) *Dispatcher {
 	d := &Dispatcher{
 		o: o, ctx: ctx, kept: context.WithoutCancel(ctx), single: runtime.GOMAXPROCS(0) == 1,
 		queue: taskqueue.New[*Task](taskqueue.Options{Most: o.Most, Types: o.Types}), held: map[outKey]*Task{},
+		stands: stands{metrics: o.Metrics},
 	}
 	d.timer = time.AfterFunc(time.Hour, d.fillFreeSlots)
 	d.timer.Stop()
@@ -223,6 +228,7 @@ func (d *Dispatcher) queueTask(a actor.Dispatch) {
 	}
 	d.holdTask(t)
 	d.queue.Put(&t.entry)
+	d.stands.noteCame(t)
 }
 
 // holdTask holds an attempt, the newest of its token. The caller holds the lock.
@@ -271,6 +277,7 @@ func (d *Dispatcher) beginNext() *Task {
 	for first := d.queue.First(); first != nil && d.o.Host.IsUnwanted(first.Item.Run); first = d.queue.First() {
 		d.queue.Remove(first) // its run is told in a moment, and withdraws it
 		d.forgetTask(first.Item)
+		d.stands.metrics.TaskEnded(first.Item.Task, first.Item.Tenant, telemetry.TaskCancelled, "", 0)
 	}
 	next := d.queue.Take()
 	if next == nil {
@@ -281,6 +288,7 @@ func (d *Dispatcher) beginNext() *Task {
 	d.group.Add(1)
 	t.ctx, t.cancel = context.WithCancelCause(d.ctx)
 	t.begun, t.performed = now, d.o.Hook.Now()
+	d.stands.countStand(t)
 	return t
 }
 
@@ -291,6 +299,7 @@ func (d *Dispatcher) beginNext() *Task {
 // context, and keeps its slot until it returns, for until then it does its work. One whose
 // result comes later has no goroutine: nobody else would forget it.
 func (d *Dispatcher) Withdraw(run workflow.RunID, token workflow.TokenID) {
+	d.EndAttempt(run, token, telemetry.TaskCancelled, "") // unless its end was counted with the commit that withdraws it
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.newestAttempt(run, token)
@@ -322,6 +331,7 @@ func (d *Dispatcher) forgetTask(t *Task) {
 	}
 	t.held = false
 	d.count--
+	defer d.stands.countStand(t)
 	t.pulse.stopTimer()
 	d.queue.ReleaseTenant(&t.entry)
 	d.o.Host.UnpinBlobs(t.pins...)
@@ -356,7 +366,7 @@ func (d *Dispatcher) PinBlob(key string, hash string) {
 // would pass over its run even if that is the next one. It returns when somebody began to perform the attempt.
 func (d *Dispatcher) taskReturned(t *Task) (performed time.Time) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
+	waited, count := d.stands.noteReturned(t)
 	d.running--
 	d.waiting++
 	d.queue.ReleaseType(&t.entry)
@@ -364,9 +374,15 @@ func (d *Dispatcher) taskReturned(t *Task) (performed time.Time) {
 		d.queue.ReleaseTenant(&t.entry)
 	}
 	t.delivers = true
+	d.stands.countStand(t)
 	d.fillSlots()
 	d.queue.ResultReturned(&t.entry)
-	return t.performed
+	performed = t.performed
+	d.mu.Unlock()
+	if count {
+		d.stands.metrics.TaskBegan(t.Task, t.Tenant, waited)
+	}
+	return performed
 }
 
 // taskFinished forgets an attempt whose result waits no longer, unless it comes later,

@@ -154,12 +154,20 @@ func standingText(w *replay.Wait) (text string) {
 // NoteWorker notes who performs an attempt.
 func (d *Dispatcher) NoteWorker(key, name string) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if t := d.heldTask(key); t != nil {
-		t.worker, t.begun, t.pooled = name, time.Now(), true
-		if t.performed = d.o.Hook.Now(); name == "" {
-			t.performed = time.Time{}
-		}
+	t := d.heldTask(key)
+	if t == nil {
+		d.mu.Unlock()
+		return
+	}
+	before := t.worker
+	t.worker, t.begun, t.pooled = name, time.Now(), true
+	if t.performed = d.o.Hook.Now(); name == "" {
+		t.performed = time.Time{}
+	}
+	waited, count := d.stands.noteWorker(t, before)
+	d.mu.Unlock()
+	if count {
+		d.stands.metrics.TaskBegan(t.Task, t.Tenant, waited)
 	}
 }
 

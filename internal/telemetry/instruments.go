@@ -1,0 +1,111 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// A Kind says how a reader takes the values of an instrument.
+type Kind string
+
+// The kinds.
+const (
+	Counter   Kind = "counter"   // a sum that only grows, from 0 at Open
+	Histogram Kind = "histogram" // a distribution
+	Gauge     Kind = "gauge"     // a value that stands when it is asked for
+)
+
+// The labels.
+const (
+	workflowLabel = "pawl.workflow.name"
+	statusLabel   = "pawl.run.status"
+	typeLabel     = "pawl.task.type"
+	outcomeLabel  = "pawl.task.outcome"
+	errorLabel    = "error.type"
+	tenantLabel   = "pawl.tenant"
+)
+
+// An Instrument describes one metric.
+type Instrument struct {
+	Name   string
+	Kind   Kind
+	Unit   string // in UCUM, as OpenTelemetry has it
+	Text   string // its meaning
+	Labels []string
+	bounds []float64 // of the buckets of a histogram
+	whole  bool      // a gauge of integers
+}
+
+// An id is the place of an instrument in the table.
+type id int
+
+// The instruments.
+const (
+	runStarted id = iota
+	runEnded
+	runDuration
+	taskDuration
+	taskQueued
+	taskWaiting
+	taskOldest
+	taskRunning
+	taskPending
+	ids
+)
+
+// The bounds of buckets, in seconds: of what may last for days, and of what takes moments.
+var (
+	long  = []float64{0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21600, 86400, 604800}
+	short = []float64{0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60}
+)
+
+// instruments is the table of all metrics. docs/metrics.md has the same rows.
+var instruments = [ids]Instrument{
+	runStarted:   {Name: "pawl.run.started", Kind: Counter, Unit: "{run}", Text: "Runs that began: started, as children, or forked.", Labels: []string{workflowLabel, tenantLabel}},
+	runEnded:     {Name: "pawl.run.ended", Kind: Counter, Unit: "{run}", Text: "Runs that ended, by how.", Labels: []string{workflowLabel, statusLabel, tenantLabel}},
+	runDuration:  {Name: "pawl.run.duration", Kind: Histogram, Unit: "s", Text: "Time from the beginning of a run to its end.", Labels: []string{workflowLabel, statusLabel, tenantLabel}, bounds: long},
+	taskDuration: {Name: "pawl.task.duration", Kind: Histogram, Unit: "s", Text: "Time of work of each attempt that ended.", Labels: []string{typeLabel, outcomeLabel, errorLabel, tenantLabel}, bounds: long},
+	taskQueued:   {Name: "pawl.task.queue.duration", Kind: Histogram, Unit: "s", Text: "Time that an attempt has waited before somebody performed it.", Labels: []string{typeLabel, tenantLabel}, bounds: long},
+	taskWaiting:  {Name: "pawl.task.waiting", Kind: Gauge, Unit: "{task}", Text: "Attempts that nobody performs yet.", Labels: []string{typeLabel}, whole: true},
+	taskOldest:   {Name: "pawl.task.waiting.age", Kind: Gauge, Unit: "s", Text: "How long the oldest of them has waited.", Labels: []string{typeLabel}},
+	taskRunning:  {Name: "pawl.task.running", Kind: Gauge, Unit: "{task}", Text: "Attempts that a handler or a worker performs.", Labels: []string{typeLabel}, whole: true},
+	taskPending:  {Name: "pawl.task.pending", Kind: Gauge, Unit: "{task}", Text: "Attempts whose results come later, through Complete.", Labels: []string{typeLabel}, whole: true},
+}
+
+// Instruments returns what there is, in the order of the table.
+func Instruments() []Instrument { return append([]Instrument(nil), instruments[:]...) }
+
+// register makes the instruments, and has observe called by each collection.
+func (m *Metrics) register(meter metric.Meter) (err error) {
+	var all []metric.Observable
+	for i := range instruments {
+		d := &instruments[i]
+		switch unit, text := metric.WithUnit(d.Unit), metric.WithDescription(d.Text); {
+		case d.Kind == Counter:
+			m.counters[i], err = meter.Int64Counter(d.Name, unit, text)
+		case d.Kind == Histogram:
+			m.histograms[i], err = meter.Float64Histogram(d.Name, unit, text, metric.WithExplicitBucketBoundaries(d.bounds...))
+		case d.whole:
+			m.wholes[i], err = meter.Int64ObservableGauge(d.Name, unit, text)
+			all = append(all, m.wholes[i])
+		default:
+			m.reals[i], err = meter.Float64ObservableGauge(d.Name, unit, text)
+			all = append(all, m.reals[i])
+		}
+		if err != nil {
+			return fmt.Errorf("make the metric %s: %w", d.Name, err)
+		}
+	}
+	m.registration, err = meter.RegisterCallback(m.observe, all...)
+	return err
+}
+
+// Close ends the collections: gauges are observed no more. It does nothing on nil.
+func (m *Metrics) Close() error {
+	if m == nil || m.registration == nil {
+		return nil
+	}
+	return errors.Join(m.registration.Unregister())
+}

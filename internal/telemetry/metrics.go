@@ -1,0 +1,192 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Scope is the name under which the instruments are made.
+const Scope = "github.com/pawl-run/pawl"
+
+// Options say where the figures go.
+type Options struct {
+	Provider metric.MeterProvider // nil counts nothing
+	Tenants  bool                 // the names of tenants are labels
+}
+
+// Sources are what a collection asks for what stands. All answer from memory, at once.
+type Sources struct {
+	// Tasks returns what attempts there are, by type.
+	Tasks func() []TaskStand
+	// EndAttempt notes that the attempt of a token that is out has ended, how, and with which code; it calls TaskEnded. It
+	// reports false if nobody knows of such an attempt.
+	EndAttempt func(run workflow.RunID, token workflow.TokenID, o Outcome, code string) bool
+}
+
+// A TaskStand says how many attempts of a type there are.
+type TaskStand struct {
+	Type    string
+	Waiting int
+	Running int
+	Pending int
+	Oldest  time.Duration // that one of the waiting has waited for
+}
+
+// An Outcome says how an attempt has ended.
+type Outcome string
+
+// The outcomes.
+const (
+	TaskCompleted Outcome = "completed"
+	TaskFailed    Outcome = "failed"    // for good
+	TaskRetried   Outcome = "retried"   // it failed, and another attempt follows
+	TaskSnoozed   Outcome = "snoozed"   // it has asked to be called again
+	TaskParked    Outcome = "parked"    // it failed, and waits for an operator
+	TaskCancelled Outcome = "cancelled" // the run does not want it any more
+)
+
+// Metrics are the instruments of an engine. A nil one counts nothing. Its methods may be called from any goroutine, and with
+// any lock held, for they take none but their own.
+type Metrics struct {
+	sources    Sources // set by Watch
+	series     allSeries
+	counters   [ids]metric.Int64Counter
+	histograms [ids]metric.Float64Histogram
+	wholes     [ids]metric.Int64ObservableGauge
+	reals      [ids]metric.Float64ObservableGauge
+
+	registration metric.Registration
+	meter        metric.Meter
+}
+
+// New returns the metrics of an engine, which count nothing before Watch; nil without a provider.
+func New(o Options) *Metrics {
+	if o.Provider == nil {
+		return nil
+	}
+	return &Metrics{series: allSeries{tenants: o.Tenants}, meter: o.Provider.Meter(Scope)}
+}
+
+// Watch makes the instruments, which ask sources from now on. It is called once, before anything is counted, and does nothing
+// on nil.
+func (m *Metrics) Watch(s Sources) error {
+	if m == nil {
+		return nil
+	}
+	m.sources = s
+	return m.register(m.meter)
+}
+
+// addTo adds to a counter.
+func (m *Metrics) addTo(of id, n int64, v values) {
+	m.counters[of].Add(context.Background(), n, m.series.seriesOf(of, v).add...)
+}
+
+// record adds a time to a histogram. A clock that was set back makes no time negative.
+func (m *Metrics) record(of id, d time.Duration, v values) {
+	m.histograms[of].Record(context.Background(), max(d, 0).Seconds(), m.series.seriesOf(of, v).record...)
+}
+
+// TaskBegan counts that somebody performs an attempt, which has waited for that.
+func (m *Metrics) TaskBegan(kind, tenant string, waited time.Duration) {
+	if m == nil {
+		return
+	}
+	m.record(taskQueued, waited, values{kind, tenant})
+}
+
+// TaskEnded counts that an attempt is over, on which somebody has worked for a time; 0 if nobody has. Code is that of its
+// error; "" without.
+func (m *Metrics) TaskEnded(kind, tenant string, o Outcome, code string, worked time.Duration) {
+	if m == nil {
+		return
+	}
+	m.record(taskDuration, worked, values{kind, string(o), code, tenant})
+}
+
+// Committed counts what a commit has made of a run, by the events of its records. s is the state after it.
+func (m *Metrics) Committed(s *state.State, records []decision.Record, told []decision.Told) {
+	if m == nil {
+		return
+	}
+	for i := range told {
+		m.countEvent(s, records, told[i].Bare())
+	}
+}
+
+// countEvent counts one event of a commit.
+func (m *Metrics) countEvent(s *state.State, records []decision.Record, e *decision.Event) {
+	name := s.Graph.Definition.Name
+	switch e.Type {
+	case workflow.EventWorkflowStarted, workflow.EventWorkflowForked:
+		m.addTo(runStarted, 1, values{name, s.Tenant})
+	case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut, workflow.EventWorkflowCancelled:
+		v := values{name, s.Status.String(), s.Tenant}
+		m.addTo(runEnded, 1, v)
+		m.record(runDuration, s.EndedAt.Sub(s.StartedAt), v)
+	case workflow.EventTaskCompleted:
+		m.endAttempt(s, records, e, TaskCompleted)
+	case workflow.EventTaskFailed:
+		m.endAttempt(s, records, e, TaskFailed)
+	case workflow.EventTaskRetrying:
+		m.endAttempt(s, records, e, TaskRetried)
+	case workflow.EventTaskSnoozed:
+		m.endAttempt(s, records, e, TaskSnoozed)
+	case workflow.EventTaskParked:
+		m.endAttempt(s, records, e, TaskParked)
+	default: // it changes nothing that is counted
+	}
+}
+
+// endAttempt counts the attempt whose end an event tells. No attempt ends where an operator
+// retries a task that was parked. The dispatcher knows the attempts that are out; of one that it does not know, such as
+// one whose result comes with Maintenance, the message tells.
+func (m *Metrics) endAttempt(s *state.State, records []decision.Record, e *decision.Event, o Outcome) {
+	code := codeOf(e)
+	if m.sources.EndAttempt(s.Run, e.Token, o, code) {
+		return
+	}
+	for i := range records {
+		if records[i].Seq != e.Record {
+			continue
+		}
+		switch records[i].Message.(type) {
+		case state.TaskCompleted, state.TaskFailed, state.TaskSnoozed:
+			if state.TokenOf(records[i].Message) == e.Token {
+				m.TaskEnded(typeOf(s, e), s.Tenant, o, code, 0)
+			}
+		default:
+		}
+	}
+}
+
+// codeOf returns the code of the error that an event tells; "" if it tells none. The data of task.completed are the handler's
+// own.
+func codeOf(e *decision.Event) string {
+	if e.Type == workflow.EventTaskCompleted {
+		return ""
+	}
+	failure := e.Data
+	if nested, ok := e.Data["error"].(map[string]any); ok {
+		failure = nested
+	}
+	code, _ := failure["code"].(string)
+	return code
+}
+
+// typeOf returns the task type of the node of an event, or what an expression has chosen there.
+func typeOf(s *state.State, e *decision.Event) string {
+	if chosen := s.Token(e.Token).Remembered().Chosen; chosen != "" {
+		return chosen
+	}
+	if n := s.Graph.Node(e.Node); n != nil {
+		return n.Task
+	}
+	return ""
+}
