@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -60,12 +61,13 @@ func (d ForkRun) evolveState(s *state.State) {
 	}
 }
 
-// shifted returns an instant that is so much later, or never if t is that.
+// shifted returns an instant that is so much later, or never if t is that. Instants end at timeout.Far, for which older definitions
+// may wait.
 func shifted(t time.Time, d time.Duration) time.Time {
 	if t.IsZero() {
 		return t
 	}
-	return t.Add(d)
+	return timeout.Earliest(t.Add(d), timeout.Far)
 }
 
 func (d ForkRun) toldEvents(*state.State) []Event {

@@ -115,6 +115,26 @@ nodes: [{id: a, wait: {until: input.at}}]
 	require.Contains(t, text(plan), "await-timer")
 }
 
+// TestForkOfAWaitForTheLastInstant: in a fork a timer is later by what has passed, but never later than the last instant there is,
+// for which runs of older planners may wait.
+func TestForkOfAWaitForTheLastInstant(t *testing.T) {
+	p := newPlayer(t, compile(t, `
+name: x
+start: a
+nodes: [{id: a, wait: {until: input.at}}]
+`))
+	p.state.Rules = 2
+	_, err := p.send(state.Start{Input: map[string]any{"at": timeout.Far.Format(time.RFC3339Nano)}})
+	require.NoError(t, err)
+	p.state.Rules = 0
+	fork := state.RunForked{Run: "f", From: workflow.ForkPoint{Run: "r", Record: 1}, AsOf: p.now.UnixMilli()}
+	p.now = p.now.AddDate(1, 0, 0)
+	_, err = p.send(fork)
+	require.NoError(t, err)
+	require.Equal(t, timeout.Far, p.state.Token(1).Due)
+	require.Equal(t, timeout.Far, p.state.Alarm())
+}
+
 // TestNegativeZeroOfOlderRecords: an expression that came to -0 failed its node up to version 2, and gives 0 since.
 func TestNegativeZeroOfOlderRecords(t *testing.T) {
 	p := newPlayer(t, compile(t, `
