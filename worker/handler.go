@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/strict"
 )
 
@@ -81,10 +82,19 @@ func postHandler[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, erro
 			writeError(w, wrongMethod(w, http.MethodPost, r))
 			return
 		}
-		body, err := p.readBody(w, r)
+		who := callerOf(r.Context()).Worker
+		if who == every {
+			who = "" // whoever has the shared token
+		}
+		load := p.bodies.Load(who)
+		defer load.Leave()
+		body, err := p.readBody(w, r, load)
 		var q Q
 		if err == nil {
 			err = decodeObject(body, &q)
+		}
+		if len(body) <= smallBody {
+			load.Leave() // a poll waits for a minute
 		}
 		var a any
 		if err == nil {
@@ -98,18 +108,35 @@ func postHandler[Q any](p *Pool, serve func(ctx context.Context, q Q) (any, erro
 	})
 }
 
-// readBody reads a request's body, within its bounds of size and time.
+// Bounds on the bodies of all requests together, in those of the largest size: of all callers, and of one. A request holds its
+// place until it is answered, as the decoded body takes several times as much; one with a small body gives it back once that is decoded.
+const (
+	smallBody    = 4 << 10
+	leastBody    = 2 << 20 // where the largest size is less: also the smallest body is counted as a piece
+	mostBodies   = 64
+	mostBodiesOf = 48
+)
+
+// newBodies returns the bound on all bodies of a pool, each of which has at most so many bytes.
+func newBodies(most int64) *crowd.Crowd {
+	pieces := int(max(most, leastBody) / crowd.Piece)
+	return crowd.New(mostBodies*pieces, mostBodiesOf*pieces, "pieces of 64 KiB of bodies")
+}
+
+// readBody reads a request's body, within its bounds of size and time, and within that of all bodies, of which load has its part.
 //
 // The deadline is taken away behind the body: net/http goes on reading to notice the end of the
 // connection, and would take the deadline for that end while a poll waits.
-func (p *Pool) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (p *Pool) readBody(w http.ResponseWriter, r *http.Request, load *crowd.Load) ([]byte, error) {
 	setReadTimeout(w, readTimeout)
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, p.options.MaxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, load.Reader(r.Body), p.options.MaxBody))
 	setReadTimeout(w, 0)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body has more than %d bytes: store large results elsewhere and send a resultRef", large.Limit)
+	case errors.As(err, new(*crowd.BusyError)):
+		return nil, poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the body is not read: %v", err)
 	case err != nil:
 		return nil, invalidRequestf("the body could not be read: %v", err)
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -19,6 +22,67 @@ import (
 )
 
 const secret = "correct horse"
+
+// A slowBody is read to its end when that channel is closed.
+type slowBody struct {
+	io.Reader
+	end chan struct{}
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err == io.EOF {
+		<-b.end
+	}
+	return n, err
+}
+
+// All bodies that are held have a bound together, and those of one caller: who comes beyond is asked to come back, and others are served.
+func TestBodiesAreBoundedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newPool(t, Options{Authorize: func(_ context.Context, r *http.Request) (Caller, error) {
+			return Caller{Worker: cmp.Or(r.Header.Get("User"), every), Types: []string{every}}, nil
+		}})
+		h := p.Handler()
+		post := func(who, path string, body io.Reader) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(http.MethodPost, path, body)
+			r.Header.Set("User", who)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w
+		}
+		register := func(who, worker string) int {
+			return post(who, "/v1/register", strings.NewReader(`{"version": "1.0", "worker": "`+worker+`", "types": ["work"], "capacity": 1}`)).Code
+		}
+		end := make(chan struct{})
+		var open sync.WaitGroup
+		full := strings.Repeat(" ", int(p.options.MaxBody))
+		hold := func(who string, n int) {
+			for range n {
+				open.Go(func() { post(who, "/v1/complete", &slowBody{strings.NewReader(full), end}) })
+			}
+			synctest.Wait()
+		}
+		hold("ann", mostBodiesOf)
+		refused := post("ann", "/v1/heartbeat", strings.NewReader(`{"worker": "ann"}`))
+		require.Equal(t, http.StatusServiceUnavailable, refused.Code, refused.Body)
+		require.Contains(t, refused.Body.String(), CodeBusy)
+		for i := range 600 { // a poll holds no place while it waits, though there are fewer left than these
+			id := fmt.Sprint("w", i)
+			require.Equal(t, http.StatusOK, register("", id))
+			open.Go(func() {
+				post("", "/v1/poll", strings.NewReader(`{"version": "1.0", "worker": "`+id+`", "wait": "30s"}`))
+			})
+		}
+		synctest.Wait()
+		require.Equal(t, http.StatusOK, register("bob", "bob"))
+		hold("bob", mostBodies-mostBodiesOf)
+		require.Equal(t, http.StatusServiceUnavailable, register("cid", "cid"))
+		close(end)
+		open.Wait()
+		require.Equal(t, http.StatusOK, register("ann", "ann"))
+	})
+}
 
 // Every refusal is JSON with a status, a code, and a message that says what to
 // do.

@@ -54,7 +54,8 @@ type Options struct {
 	// the bound a new one takes the place of the oldest that no request was served on.
 	// A worker has about two, so set it with the workers, and below what the process may open.
 	MaxConnections int
-	// MaxBody bounds a request's body, in bytes; 2 MiB by default.
+	// MaxBody bounds a request's body, in bytes; 2 MiB by default. All bodies that are held at once have 64 times as much, those of one
+	// caller with a name 48 times; at the bound workers are asked to come back.
 	MaxBody int64
 	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
 	// default.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
@@ -52,7 +53,8 @@ type Pool struct {
 	attached chan struct{} // closed when there is an engine
 	changed  chan struct{} // closed, and made anew, when a task is let go: for Drain
 	servers  []*http.Server
-	refused  refusalLog // has a lock of its own
+	refused  refusalLog   // has a lock of its own
+	bodies   *crowd.Crowd // pieces of those of requests; likewise
 	closed   bool
 }
 
@@ -67,7 +69,7 @@ func New(o Options) (*Pool, error) {
 	}
 	p := &Pool{
 		options: o, queue: newQueue(o.Lease, o.Expiry, o.Types), polls: map[*workerState]*poll{}, revoked: map[string]bool{}, locals: map[*workerState]*local{},
-		attached: make(chan struct{}), changed: make(chan struct{}),
+		attached: make(chan struct{}), changed: make(chan struct{}), bodies: newBodies(o.MaxBody),
 	}
 	p.ctx, p.stop = context.WithCancelCause(context.Background())
 	p.turns = remote.NewTurns(p.ctx, &p.group)

@@ -28,7 +28,7 @@ type Bounds struct {
 	Calls   *Crowd // requests, streams among them
 	Streams *Crowd
 	Replays *Crowd // requests for which runs are read as a whole, or all runs are looked at one by one
-	Bodies  *Crowd // pieces of bodies, see Load
+	Bodies  *Crowd // Pieces of bodies, see Load
 }
 
 // NewBounds returns the bounds of a surface that nobody uses yet. The rate is as NewPacer has it.
@@ -103,18 +103,20 @@ func (c *Crowd) freePlaces(who string, n int) {
 	c.places.FreeMany(who, n)
 }
 
-// Bounds on the bytes of all bodies that are held at once, counted in pieces: what is decoded of them takes several times as much.
+// Piece is how many bytes of bodies have one place in a crowd of them.
+const Piece = 64 << 10
+
+// Bounds on the bytes of all bodies of a surface that are held at once: what is decoded of them takes several times as much.
 const (
-	piece       = 64 << 10
-	maxBodies   = (128 << 20) / piece
-	maxBodiesOf = (48 << 20) / piece
+	maxBodies   = (128 << 20) / Piece
+	maxBodiesOf = (48 << 20) / Piece
 )
 
 // A Load is what one request holds of the bytes of a crowd. It belongs to one goroutine.
 type Load struct {
 	crowd *Crowd
 	who   string
-	taken int // pieces
+	taken int // Pieces
 	bytes int64
 }
 
@@ -135,7 +137,7 @@ func (l *Load) Leave() {
 // addBytes counts n more bytes.
 func (l *Load) addBytes(n int) error {
 	l.bytes += int64(n)
-	if more := int((l.bytes+piece-1)/piece) - l.taken; more > 0 {
+	if more := int((l.bytes+Piece-1)/Piece) - l.taken; more > 0 {
 		if err := l.crowd.takePlaces(l.who, more); err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ var layers = map[string][]string{
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),
-	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/heap", "internal/loopback", "internal/remote", "internal/strict", "internal/taskqueue", "blob", "."}),
+	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/crowd", "internal/heap", "internal/loopback", "internal/remote", "internal/strict", "internal/taskqueue", "blob", "."}),
 	"inspector":       slices.Concat(decided, []string{"api", "internal/acts", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "replay", "worker", "."}),
 	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),
