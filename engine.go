@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/roster"
+	"github.com/pawl-run/pawl/internal/standing"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -249,7 +250,11 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.messenger = newMessenger(e)
 	e.feeder = newFeeder(e)
 	e.purger = newPurger(e)
-	if err := e.metrics.Watch(telemetry.Sources{Tasks: e.dispatcher.Stands, EndAttempt: e.dispatcher.EndAttempt}); err != nil {
+	err = e.metrics.Watch(standing.Parts{
+		Dir: dir, Tasks: e.dispatcher, Runs: e.registry, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
+		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance,
+	}.Sources())
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: Options.MeterProvider: %w", path, err), e.Close(ctx))
 	}
 	if o.Maintenance {

@@ -106,7 +106,7 @@ func newFeeder(e *Engine) *outbox.Feeder {
 		return nil
 	}
 	return outbox.New(outbox.Options{
-		Dir: e.dir, Types: o.Types, MaxBytes: o.MaxBytes, Lanes: FeedLanes, Logger: e.options.Logger, Hook: e.hook,
+		Dir: e.dir, Types: o.Types, MaxBytes: o.MaxBytes, Lanes: FeedLanes, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook,
 		Publish: func(ctx context.Context, row *store.OutboxRow, event *decision.Event) error {
 			return o.To.Publish(ctx, messageOf(row, event))
 		},

@@ -545,10 +545,11 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 		return err
 	}
 	e.hook.Hit("fork.ask")
+	began := e.metrics.Now()
 	err = run.CommitAndTell(f.state, f.records, e.feeder.WantedEvents(f.told))
 	e.watches.TellCommit(run, f.records, err)
 	if err == nil {
-		e.metrics.Committed(f.state, f.records, f.told)
+		e.metrics.Committed(f.state, f.records, f.told, began)
 	}
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)

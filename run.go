@@ -126,7 +126,7 @@ func (e *Engine) startActor(id workflow.RunID, b *birth) *actor.Actor {
 	a := actor.New(id, s, actorOutbox{e}, actor.Options{
 		Epoch: e.dispatchEpoch(), Mailbox: mailboxSize, Batch: batchSize, Idle: e.options.IdleAfter,
 		FlushRecords: flushRecords, FlushBytes: flushBytes, Hook: e.hook, Still: e.options.Maintenance,
-		Fault: e.faults.Fault,
+		Fault: e.faults.Fault, Metrics: e.metrics,
 	})
 	e.registry.Go(func() { e.actorEnded(a, a.Run(e.ctx)) })
 	return a
@@ -275,6 +275,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 	}
 	r.Run = run
 	r.engine.registry.NoteTenant(r.id, s.Tenant)
+	r.engine.metrics.Loaded(s)
 	return s, run.Head().Seq, unflushed, nil
 }
 
@@ -301,12 +302,13 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	if s.Status.Final() {
 		r.engine.registry.NoteStatus(r.id, s.Status)
 	}
+	began := r.engine.metrics.Now()
 	err = r.Run.CommitAndTell(s, records, r.engine.feeder.WantedEvents(told))
 	r.engine.watches.TellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail
 		r.engine.registry.NoteStatus(r.id, workflow.RunCreated)
 	} else {
-		r.engine.metrics.Committed(s, records, told)
+		r.engine.metrics.Committed(s, records, told, began)
 	}
 	if errors.Is(err, ErrRemote) {
 		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/timeout"
@@ -56,7 +57,7 @@ type Outbox interface {
 	Leave(a *Actor) bool
 }
 
-// Options bound an actor. Every field but Fault and Hook should be set.
+// Options bound an actor. Every field but Fault, Metrics and Hook should be set.
 type Options struct {
 	Epoch        workflow.Epoch
 	Mailbox      int                                 // messages that wait: 1 to 65,536
@@ -65,6 +66,7 @@ type Options struct {
 	FlushRecords int                                 // unflushed records before it flushes them
 	FlushBytes   int64                               // unflushed bytes before it flushes them
 	Fault        func(run workflow.RunID, err error) // is told what no caller can be told; may be nil
+	Metrics      *telemetry.Metrics                  // nil without
 	Hook         *testhook.Hook                      // of a test; nil otherwise
 	Still        bool                                // time and size do nothing to the run: only messages do
 }
@@ -287,6 +289,9 @@ func (a *Actor) inTurn(f func() error, messages ...*envelope) (ended bool, err e
 // serveMessages has a turn with the messages of a batch and those that wait behind them.
 func (a *Actor) serveMessages(batch ...envelope) error {
 	a.waiting.Add(-int64(len(batch)))
+	for i := range batch {
+		a.options.Metrics.Waited(batch[i].sent)
+	}
 	a.batch = batch
 	a.hook.Turn(string(a.ID))
 	a.batch = a.collectBatch(batch...)

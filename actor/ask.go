@@ -16,6 +16,7 @@ type envelope struct {
 	message state.Message
 	reply   chan error
 	told    func(error)
+	sent    time.Duration // to the mailbox, as metrics have it; 0 without
 }
 
 // answerOnce answers whoever waits for that.
@@ -60,6 +61,7 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 // postMessage puts a message into the mailbox, and waits while that is full.
 func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 	a.waiting.Add(1)
+	e.sent = a.options.Metrics.Now()
 	defer func() {
 		if err != nil {
 			a.waiting.Add(-1)

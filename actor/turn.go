@@ -23,6 +23,7 @@ func (a *Actor) collectBatch(batch ...envelope) []envelope {
 		select {
 		case next := <-a.mailbox:
 			a.waiting.Add(-1)
+			a.options.Metrics.Waited(next.sent)
 			batch = append(batch, *next)
 		default:
 			return batch
@@ -167,7 +168,9 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 		if e.message == nil {
 			continue // somebody only wakes the run
 		}
+		began := a.options.Metrics.Now()
 		plan, err := planning.Step(a.state, e.message, now)
+		a.options.Metrics.Planned(e.message, began)
 		if err != nil || len(plan.Decisions) == 0 {
 			t.answers[i] = err
 			continue

@@ -236,6 +236,7 @@ func (d *Dir) commitFailed(err error) error {
 func (d *Dir) failForGood(cause error) error {
 	if d.dead == nil {
 		d.dead = fmt.Errorf("%w: %w", ErrFailed, cause)
+		d.fenced.Store(errors.Is(cause, ErrFenced))
 		close(d.failed)
 	}
 	return d.dead

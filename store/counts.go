@@ -157,6 +157,18 @@ func (c *runCounts) countOf(name string, statuses []workflow.RunStatus) (n int64
 	return n
 }
 
+// A Backlog says how many wait, and how many may: then those who come next wait before.
+type Backlog struct{ Waiting, Most int64 }
+
+// Backlogs returns how many commits wait for the goroutine that makes them, and how many runs for their files. It waits for no
+// commit.
+func (d *Dir) Backlogs() (commits, files Backlog) {
+	f := &d.flusher
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Backlog{d.committer.waiting.Load(), maxQueue}, Backlog{int64(len(f.queue) + len(f.postponed)), maxBacklog}
+}
+
 // Commits returns how many transactions this life of the directory has committed.
 func (d *Dir) Commits() int64 { return d.commits.Load() }
 

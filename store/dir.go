@@ -119,6 +119,7 @@ type Dir struct {
 	mark         mark          // the last one; the committer's
 	sums         *os.File      // that holds it; nil if no marks are made
 	failed       chan struct{} // closed when dead is ErrFailed
+	fenced       atomic.Bool   // that is so because another engine has the directory; set before
 
 	definitions definitions
 	garbage     garbage
@@ -205,6 +206,10 @@ func (d *Dir) Secret() []byte { return d.secret }
 // It is closed by [Dir.failForGood], and not by Close or Fence, which their caller knows of:
 // whoever watches it wants to hear of what nobody has asked for.
 func (d *Dir) Failed() <-chan struct{} { return d.failed }
+
+// IsFenced reports whether Failed is closed because another engine has the directory, or its log. It waits for nothing, as
+// Err may for the disk.
+func (d *Dir) IsFenced() bool { return d.fenced.Load() }
 
 // Err returns why nothing works any more, ErrFailed or ErrClosed, or nil.
 func (d *Dir) Err() error {

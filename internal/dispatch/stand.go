@@ -130,6 +130,9 @@ func (s *stands) noteWorker(t *Task, before string) (waited time.Duration, count
 	defer s.countStand(t)
 	if before != "" && t.worker == "" {
 		t.meter.since = t.begun
+		if !t.meter.ended {
+			s.metrics.WorkerLost(t.Task, t.Tenant)
+		}
 	}
 	return t.begun.Sub(t.meter.since), before == "" && t.worker != ""
 }

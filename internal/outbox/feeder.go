@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -46,6 +47,7 @@ type Options struct {
 	MaxBytes int64                                                                    // of events that wait, from which commits wait
 	Lanes    int                                                                      // calls of Publish at once
 	Logger   *slog.Logger
+	Metrics  *telemetry.Metrics // nil without
 	Hook     *testhook.Hook
 }
 
@@ -309,6 +311,7 @@ func (f *Feeder) publishEvent(ctx context.Context, row *store.OutboxRow, e *deci
 		return err
 	}
 	f.published.Add(1)
+	f.o.Metrics.Published(row.At)
 	f.o.Hook.Hit("feed.taken")
 	return nil
 }

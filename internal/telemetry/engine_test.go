@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -179,4 +182,152 @@ func TestNothingIsCountedAfterClose(t *testing.T) {
 	require.NoError(t, e.Close(t.Context()))
 	require.Empty(t, p.Collect(t.Context()))
 	require.NotEmpty(t, p.Instruments())
+}
+
+// Approvals and dead letters are those of the directory: of runs that sleep as well, and of runs that were there before the
+// engine was opened.
+func TestApprovalsAndDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		tries := 0
+		o := pawl.Options{IdleAfter: time.Second, Executor: pawl.Handlers{"parks": func(context.Context, pawl.Task) (any, error) {
+			if tries++; tries == 1 {
+				return nil, pawl.TaskError{Code: "no", Message: "no"}
+			}
+			return nil, nil
+		}}}
+		approvals, letters := "pawl.approvals.open{pawl.workflow.name=asks}", "pawl.dead_letters{pawl.workflow.name=parks}"
+		both := map[string]float64{approvals: 1, letters: 1}
+		parks := define(t, "name: parks\nstart: a\nnodes: [{id: a, task: parks, retry: {maxAttempts: 1, exhausted: park}}]\n")
+		asks := define(t, "name: asks\nstart: a\nnodes: [{id: a, approval: {message: ok}}]\n")
+		var first metertest.Provider
+		o.MeterProvider = &first
+		e, err := pawl.Open(t.Context(), dir, o)
+		require.NoError(t, err)
+		start(t, e, "r1", parks)
+		start(t, e, "r2", asks)
+		synctest.Wait()
+		requireSome(t, both, first.Collect(t.Context()))
+		requireSome(t, map[string]float64{"pawl.actor.active{}": 2}, first.Collect(t.Context()))
+		<-time.After(time.Minute) // both runs sleep
+		requireSome(t, both, first.Collect(t.Context()))
+		requireSome(t, map[string]float64{"pawl.actor.active{}": 0}, first.Collect(t.Context()))
+		require.NoError(t, e.Close(t.Context()))
+
+		var second metertest.Provider
+		e = open(t, dir, &second, o)
+		synctest.Wait()
+		requireSome(t, both, second.Collect(t.Context()))
+		require.NoError(t, e.Retry(t.Context(), pawl.Target{Run: "r1", Node: "a"}, pawl.RetryOptions{}))
+		require.NoError(t, e.Cancel(t.Context(), "r2", ""))
+		synctest.Wait()
+		requireSome(t, map[string]float64{approvals: 0, letters: 0}, second.Collect(t.Context()))
+	})
+}
+
+// Each record of a journal counts, whoever has committed it, and an alarm says how late it was.
+func TestCommitsAndAlarms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		d := define(t, "name: naps\nstart: a\nnodes: [{id: a, wait: {for: 1m}}, {id: b, wait: {for: 1m}}]\ntransitions: [{from: a, to: b}]\n")
+		counts := map[string]float64{}
+		lag, records := "pawl.alarm.lag{}", "pawl.commit.records{}"
+		for life := range 2 {
+			var p metertest.Provider
+			e, err := pawl.Open(t.Context(), dir, pawl.Options{MeterProvider: &p, IdleAfter: time.Second})
+			require.NoError(t, err)
+			if life == 0 {
+				start(t, e, "r", d)
+				<-time.After(61 * time.Second)
+			} else {
+				_, err := e.Wait(t.Context(), "r")
+				require.NoError(t, err)
+				journal := 0.0
+				for _, err := range e.Journal(t.Context(), "r") {
+					require.NoError(t, err)
+					journal++
+				}
+				require.Equal(t, journal, counts[records]+p.Sums()[records])
+			}
+			require.NoError(t, e.Close(t.Context()))
+			for series, n := range p.Sums() {
+				counts[series] += n
+			}
+			require.Equal(t, 1, p.Counts()[lag])
+			require.Positive(t, p.Counts()["pawl.commit.duration{}"])
+			require.Equal(t, 1, p.Counts()["pawl.plan.duration{pawl.message=AlarmFired}"])
+			<-time.After(time.Hour) // nobody has the directory
+		}
+		require.InDelta(t, 3600-59+1, counts[lag], 3) // the first was in time
+	})
+}
+
+// The state of the engine, the room in its bounds, and the feed are told while it is open, and after another engine has
+// taken the directory.
+func TestStateAndBounds(t *testing.T) {
+	dir := t.TempDir()
+	var p metertest.Provider
+	refused := errors.New("the broker is away")
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{
+		MeterProvider: &p, MaxActive: 4, Concurrency: 2, Logger: slog.New(slog.DiscardHandler),
+		Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }},
+		Feed:     pawl.FeedOptions{To: pawl.FeedFunc(func(context.Context, pawl.FeedMessage) error { return refused })},
+	})
+	require.NoError(t, err)
+	start(t, e, "r", define(t, one("work")))
+	seen := p.Collect(t.Context())
+	requireSome(t, map[string]float64{
+		"pawl.engine.state{pawl.engine.state=open}": 1, "pawl.engine.state{pawl.engine.state=failed}": 0, "pawl.engine.state{pawl.engine.state=fenced}": 0,
+		"pawl.engine.state{pawl.engine.state=maintenance}": 0, "pawl.bound.room{pawl.bound=runs}": 0.75,
+		"pawl.bound.room{pawl.bound=readers}": 1, "pawl.bound.room{pawl.bound=commits}": 1,
+	}, seen)
+	for _, series := range []string{"pawl.feed.waiting{}", "pawl.feed.size{}", "pawl.bound.room{pawl.bound=feed}", "pawl.bound.room{pawl.bound=files}", "pawl.bound.room{pawl.bound=tasks}"} {
+		require.Positive(t, seen[series], series)
+	}
+	require.Zero(t, p.Counts()["pawl.feed.lag{}"])
+
+	require.NoError(t, os.Rename(filepath.Join(dir, "LOCK"), filepath.Join(dir, "LOCK.away")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "LOCK"), nil, 0o600))
+	require.Error(t, e.Start(t.Context(), workflow.Run{ID: "r2", Definition: define(t, one("work"))}, nil))
+	require.ErrorIs(t, e.AwaitFailure(t.Context()), pawl.ErrFenced)
+	requireSome(t, map[string]float64{"pawl.engine.state{pawl.engine.state=open}": 0, "pawl.engine.state{pawl.engine.state=fenced}": 1}, p.Collect(t.Context()))
+	_ = e.Close(t.Context()) // its directory is another's
+}
+
+// A feed tells how long events have waited, and a worker that loses its task is told apart from one that ends it.
+func TestFeedLagAndLostWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p metertest.Provider
+		var task pawl.Task
+		pool := pawl.Handlers{"work": func(_ context.Context, t pawl.Task) (any, error) {
+			t.ReportWorker("") // as pools do
+			task = t
+			return nil, pawl.ErrPending
+		}}
+		e := open(t, t.TempDir(), &p, pawl.Options{Executor: pool, Feed: pawl.FeedOptions{
+			To: pawl.FeedFunc(func(context.Context, pawl.FeedMessage) error { <-time.After(time.Second); return nil }), Types: []pawl.EventType{workflow.EventWorkflowStarted},
+		}})
+		start(t, e, "r", define(t, one("work")))
+		synctest.Wait()
+		requireSome(t, map[string]float64{"pawl.task.waiting{pawl.task.type=work}": 1, "pawl.task.running{pawl.task.type=work}": 0}, p.Collect(t.Context()))
+		<-time.After(5 * time.Second)
+		requireSome(t, map[string]int{"pawl.feed.lag{}": 1}, p.Counts())
+		require.InDelta(t, 1, p.Sums()["pawl.feed.lag{}"], 0.1)
+
+		task.ReportWorker("ann")
+		queued, lost := "pawl.task.queue.duration{pawl.task.type=work}", "pawl.worker.lost{pawl.task.type=work}"
+		requireSome(t, map[string]float64{"pawl.task.waiting{pawl.task.type=work}": 0, "pawl.task.running{pawl.task.type=work}": 1}, p.Collect(t.Context()))
+		require.Equal(t, 1, p.Counts()[queued])
+		require.InDelta(t, 5, p.Sums()[queued], 0.1)
+		task.ReportWorker("") // the lease has run out
+		<-time.After(3 * time.Second)
+		requireSome(t, map[string]int{lost: 1}, p.Counts())
+		requireSome(t, map[string]float64{"pawl.task.waiting{pawl.task.type=work}": 1, "pawl.task.waiting.age{pawl.task.type=work}": 3}, p.Collect(t.Context()))
+		task.ReportWorker("bob")
+		require.NoError(t, e.Complete(t.Context(), task.Key, nil))
+		synctest.Wait()
+		requireSome(t, map[string]int{lost: 1, queued: 2, "pawl.task.duration{pawl.task.outcome=completed,pawl.task.type=work}": 1}, p.Counts())
+		task.ReportWorker("")
+		requireSome(t, map[string]int{lost: 1}, p.Counts())
+	})
 }

@@ -25,6 +25,9 @@ const (
 	outcomeLabel  = "pawl.task.outcome"
 	errorLabel    = "error.type"
 	tenantLabel   = "pawl.tenant"
+	messageLabel  = "pawl.message"
+	stateLabel    = "pawl.engine.state"
+	boundLabel    = "pawl.bound"
 )
 
 // An Instrument describes one metric.
@@ -52,6 +55,21 @@ const (
 	taskOldest
 	taskRunning
 	taskPending
+	workerLost
+	deadLetters
+	openApprovals
+	alarmLag
+	commitDuration
+	commitRecords
+	planDuration
+	mailboxWait
+	actorsActive
+	engineState
+	boundRoom
+	feedWaiting
+	feedSize
+	feedLag
+	feedFailing
 	ids
 )
 
@@ -72,6 +90,24 @@ var instruments = [ids]Instrument{
 	taskOldest:   {Name: "pawl.task.waiting.age", Kind: Gauge, Unit: "s", Text: "How long the oldest of them has waited.", Labels: []string{typeLabel}},
 	taskRunning:  {Name: "pawl.task.running", Kind: Gauge, Unit: "{task}", Text: "Attempts that a handler or a worker performs.", Labels: []string{typeLabel}, whole: true},
 	taskPending:  {Name: "pawl.task.pending", Kind: Gauge, Unit: "{task}", Text: "Attempts whose results come later, through Complete.", Labels: []string{typeLabel}, whole: true},
+	workerLost:   {Name: "pawl.worker.lost", Kind: Counter, Unit: "{task}", Text: "Attempts that a worker lost before their end.", Labels: []string{typeLabel, tenantLabel}},
+
+	deadLetters:   {Name: "pawl.dead_letters", Kind: Gauge, Unit: "{task}", Text: "Parked tasks, which wait for an operator.", Labels: []string{workflowLabel}, whole: true},
+	openApprovals: {Name: "pawl.approvals.open", Kind: Gauge, Unit: "{approval}", Text: "Approvals that wait for people.", Labels: []string{workflowLabel}, whole: true},
+
+	alarmLag:       {Name: "pawl.alarm.lag", Kind: Histogram, Unit: "s", Text: "How late alarms of runs were, when they were committed.", bounds: long},
+	commitDuration: {Name: "pawl.commit.duration", Kind: Histogram, Unit: "s", Text: "Time that a run waits for its commit.", bounds: short},
+	commitRecords:  {Name: "pawl.commit.records", Kind: Counter, Unit: "{record}", Text: "Records of journals that were committed."},
+	planDuration:   {Name: "pawl.plan.duration", Kind: Histogram, Unit: "s", Text: "Time to plan one message.", Labels: []string{messageLabel}, bounds: short},
+	mailboxWait:    {Name: "pawl.mailbox.wait", Kind: Histogram, Unit: "s", Text: "Time that a message waits for the turn of its run.", bounds: short},
+	actorsActive:   {Name: "pawl.actor.active", Kind: Gauge, Unit: "{run}", Text: "Runs in memory.", whole: true},
+	engineState:    {Name: "pawl.engine.state", Kind: Gauge, Unit: "1", Text: "1 for the state that the engine is in, 0 for the others.", Labels: []string{stateLabel}, whole: true},
+	boundRoom:      {Name: "pawl.bound.room", Kind: Gauge, Unit: "1", Text: "The part of a bound that is left: 1 is all, 0 is none.", Labels: []string{boundLabel}},
+
+	feedWaiting: {Name: "pawl.feed.waiting", Kind: Gauge, Unit: "{event}", Text: "Events that are not published yet.", whole: true},
+	feedSize:    {Name: "pawl.feed.size", Kind: Gauge, Unit: "By", Text: "What they take in the directory.", whole: true},
+	feedLag:     {Name: "pawl.feed.lag", Kind: Histogram, Unit: "s", Text: "Time from the commit of an event until it was published.", bounds: long},
+	feedFailing: {Name: "pawl.feed.failing", Kind: Gauge, Unit: "s", Text: "For how long messages have failed; 0 while none does."},
 }
 
 // Instruments returns what there is, in the order of the table.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -20,13 +21,48 @@ type Options struct {
 	Tenants  bool                 // the names of tenants are labels
 }
 
-// Sources are what a collection asks for what stands. All answer from memory, at once.
+// Sources are what a collection asks for what stands. All answer from memory, at once, and are needed.
 type Sources struct {
 	// Tasks returns what attempts there are, by type.
 	Tasks func() []TaskStand
 	// EndAttempt notes that the attempt of a token that is out has ended, how, and with which code; it calls TaskEnded. It
 	// reports false if nobody knows of such an attempt.
 	EndAttempt func(run workflow.RunID, token workflow.TokenID, o Outcome, code string) bool
+	// Actors returns how many runs are in memory.
+	Actors func() int
+	// State returns how the engine stands.
+	State func() State
+	// Rooms returns how full the bounds are.
+	Rooms func() []Room
+	// Feed returns how far the feed is; ok is false without one.
+	Feed func() (f FeedStand, ok bool)
+}
+
+// A State says whether an engine works.
+type State string
+
+// The states.
+const (
+	Open        State = "open"
+	Maintenance State = "maintenance"
+	Failed      State = "failed" // no call works until the directory is opened again
+	Fenced      State = "fenced" // likewise, since another engine has the directory
+)
+
+// states are all of them.
+var states = []State{Open, Maintenance, Failed, Fenced}
+
+// A Room says how full a bound is.
+type Room struct {
+	Bound      string
+	Used, Most int64
+}
+
+// A FeedStand says how far a feed is.
+type FeedStand struct {
+	Waiting int64     // events
+	Bytes   int64     // that they take
+	Failing time.Time // since when messages fail; zero if none does
 }
 
 // A TaskStand says how many attempts of a type there are.
@@ -63,6 +99,8 @@ type Metrics struct {
 
 	registration metric.Registration
 	meter        metric.Meter
+	born         time.Time
+	waits        waits
 }
 
 // New returns the metrics of an engine, which count nothing before Watch; nil without a provider.
@@ -70,7 +108,7 @@ func New(o Options) *Metrics {
 	if o.Provider == nil {
 		return nil
 	}
-	return &Metrics{series: allSeries{tenants: o.Tenants}, meter: o.Provider.Meter(Scope)}
+	return &Metrics{series: allSeries{tenants: o.Tenants}, meter: o.Provider.Meter(Scope), born: time.Now()}
 }
 
 // Watch makes the instruments, which ask sources from now on. It is called once, before anything is counted, and does nothing
@@ -110,11 +148,68 @@ func (m *Metrics) TaskEnded(kind, tenant string, o Outcome, code string, worked 
 	m.record(taskDuration, worked, values{kind, string(o), code, tenant})
 }
 
-// Committed counts what a commit has made of a run, by the events of its records. s is the state after it.
-func (m *Metrics) Committed(s *state.State, records []decision.Record, told []decision.Told) {
+// WorkerLost counts that a worker has an attempt no more, whose end did not come.
+func (m *Metrics) WorkerLost(kind, tenant string) {
 	if m == nil {
 		return
 	}
+	m.addTo(workerLost, 1, values{kind, tenant})
+}
+
+// Now returns an instant for the methods that count how long something has taken; 0 on nil.
+func (m *Metrics) Now() time.Duration {
+	if m == nil {
+		return 0
+	}
+	return max(time.Since(m.born), 1)
+}
+
+// Planned counts that a message was planned, since an instant of Now.
+func (m *Metrics) Planned(message state.Message, since time.Duration) {
+	if m == nil {
+		return
+	}
+	m.record(planDuration, m.Now()-since, values{reflect.TypeOf(message).Name()})
+}
+
+// Waited counts that a message was in a mailbox, since an instant of Now; 0 is none.
+func (m *Metrics) Waited(since time.Duration) {
+	if m == nil || since == 0 {
+		return
+	}
+	m.record(mailboxWait, m.Now()-since, values{})
+}
+
+// Published counts that an event was published which was committed at an instant.
+func (m *Metrics) Published(at time.Time) {
+	if m == nil {
+		return
+	}
+	m.record(feedLag, time.Since(at), values{})
+}
+
+// Loaded takes note of how a run stands that was read.
+func (m *Metrics) Loaded(s *state.State) {
+	if m == nil {
+		return
+	}
+	m.noteWaits(s)
+}
+
+// Committed counts what a commit has made of a run, by the events of its records. s is the state after it, and began the
+// instant of Now at which the commit was asked for.
+func (m *Metrics) Committed(s *state.State, records []decision.Record, told []decision.Told, began time.Duration) {
+	if m == nil {
+		return
+	}
+	m.record(commitDuration, m.Now()-began, values{})
+	m.addTo(commitRecords, int64(len(records)), values{})
+	for i := range records {
+		if alarm, ok := records[i].Message.(state.AlarmFired); ok {
+			m.record(alarmLag, records[i].At.Sub(time.UnixMilli(alarm.At)), values{})
+		}
+	}
+	m.noteWaits(s)
 	for i := range told {
 		m.countEvent(s, records, told[i].Bare())
 	}

@@ -10,7 +10,38 @@ import (
 // observe tells a collection what stands.
 func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
 	m.observeTasks(o)
+	m.waits.all(func(name string, n waitCount) {
+		m.whole(o, deadLetters, int64(n.letters), values{name})
+		m.whole(o, openApprovals, int64(n.approvals), values{name})
+	})
+	m.whole(o, actorsActive, int64(m.sources.Actors()), values{})
+	m.observeEngine(o)
+	if f, ok := m.sources.Feed(); ok {
+		m.whole(o, feedWaiting, f.Waiting, values{})
+		m.whole(o, feedSize, f.Bytes, values{})
+		failing := time.Duration(0)
+		if !f.Failing.IsZero() {
+			failing = time.Since(f.Failing)
+		}
+		m.real(o, feedFailing, failing, values{})
+	}
 	return nil
+}
+
+// observeEngine tells how the engine stands, and how full its bounds are.
+func (m *Metrics) observeEngine(o metric.Observer) {
+	now := m.sources.State()
+	for _, s := range states {
+		n := int64(0)
+		if s == now {
+			n = 1
+		}
+		m.whole(o, engineState, n, values{string(s)})
+	}
+	for _, r := range m.sources.Rooms() {
+		left := max(float64(r.Most-r.Used)/float64(r.Most), 0)
+		o.ObserveFloat64(m.reals[boundRoom], left, m.series.seriesOf(boundRoom, values{r.Bound}).observe...)
+	}
 }
 
 // observeTasks tells of attempts by type. All types beyond MaxNames are one.

@@ -37,7 +37,7 @@ func readPage(t *testing.T) map[string]row {
 		name := strings.Trim(cells[0], "`")
 		require.NotContains(t, rows, name)
 		require.Contains(t, []string{"process", "directory"}, cells[4], name)
-		require.Contains(t, []string{"sum", "max"}, cells[5], name)
+		require.Contains(t, []string{"sum", "max", "min"}, cells[5], name)
 		require.NotEmpty(t, cells[6], name)
 		rows[name] = row{cells[1], cells[2], regexp.MustCompile("[a-z._]+").FindAllString(cells[3], -1)}
 	}

@@ -75,6 +75,14 @@ func (hub *Hub[C]) Add(f Filter) (*Reader[C], error) {
 	return r, nil
 }
 
+// Count returns how many readers there are.
+func (hub *Hub[C]) Count() int {
+	if all := hub.all.Load(); all != nil {
+		return len(*all)
+	}
+	return 0
+}
+
 // Remove forgets a reader that has ended.
 func (hub *Hub[C]) Remove(r *Reader[C]) {
 	hub.mu.Lock()

@@ -1,0 +1,73 @@
+// Package standing tells metrics how an engine stands. The parts of the engine that it asks answer from memory.
+package standing
+
+import (
+	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/outbox"
+	"github.com/pawl-run/pawl/internal/roster"
+	"github.com/pawl-run/pawl/internal/telemetry"
+	"github.com/pawl-run/pawl/store"
+)
+
+// Parts are those of an engine. All fields but Feeder are needed.
+type Parts struct {
+	Dir         *store.Dir
+	Tasks       *dispatch.Dispatcher
+	Runs        *roster.Roster
+	Feeder      *outbox.Feeder // nil without
+	Readers     func() int     // of changes of all runs
+	MaxReaders  int
+	MaxActive   int   // runs
+	Concurrency int   // tasks at once
+	FeedBytes   int64 // of events that wait
+	Maintenance bool
+}
+
+// Sources returns what a collection of metrics asks.
+func (p Parts) Sources() telemetry.Sources {
+	return telemetry.Sources{
+		Tasks: p.Tasks.Stands, EndAttempt: p.Tasks.EndAttempt, Actors: p.Runs.Count, State: p.state, Rooms: p.rooms, Feed: p.feed,
+	}
+}
+
+// state says whether the engine works.
+func (p Parts) state() telemetry.State {
+	select {
+	case <-p.Dir.Failed():
+		if p.Dir.IsFenced() {
+			return telemetry.Fenced
+		}
+		return telemetry.Failed
+	default:
+	}
+	if p.Maintenance {
+		return telemetry.Maintenance
+	}
+	return telemetry.Open
+}
+
+// rooms says how full the bounds are.
+func (p Parts) rooms() []telemetry.Room {
+	commits, files := p.Dir.Backlogs()
+	out := []telemetry.Room{
+		{Bound: "runs", Used: int64(p.Runs.Count()), Most: int64(p.MaxActive)},
+		{Bound: "tasks", Used: int64(p.Tasks.Counts().Running), Most: int64(p.Concurrency)},
+		{Bound: "readers", Used: int64(p.Readers()), Most: int64(p.MaxReaders)},
+		{Bound: "commits", Used: commits.Waiting, Most: commits.Most},
+		{Bound: "files", Used: files.Waiting, Most: files.Most},
+	}
+	if f, ok := p.feed(); ok {
+		out = append(out, telemetry.Room{Bound: "feed", Used: f.Bytes, Most: p.FeedBytes})
+	}
+	return out
+}
+
+// feed says how far the feed is.
+func (p Parts) feed() (f telemetry.FeedStand, ok bool) {
+	if p.Feeder == nil {
+		return f, false
+	}
+	f.Waiting, f.Bytes = p.Dir.OutboxSize()
+	f.Failing = p.Feeder.Stats().Failing
+	return f, true
+}
