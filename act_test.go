@@ -19,6 +19,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -257,7 +258,7 @@ func TestNamesAndReasonsThatAreRefused(t *testing.T) {
 	for name, says := range map[string]string{
 		"": "empty", "\u2003": "empty", "a\x00b": "U+0000", "ann\tlee": "U+0009", "ann\u200b": "U+200B", "\ufeffann": "U+FEFF",
 		"a\u00adnn": "U+00AD", "a\u202enn": "U+202E", "ann\u034f": "U+034F", "ann\u3164": "U+3164", "ann\ufe0f": "U+FE0F", "ann\u2800": "U+2800",
-		"ann\u2028lee": "U+2028", "ann\xff": "not UTF-8", strings.Repeat("a", workflow.MaxName+1): "256 bytes, at most 255",
+		"ann\u2028lee": "U+2028", "ann\xff": "not UTF-8", strings.Repeat("a", limits.MaxName+1): "256 bytes, at most 255",
 		strings.Repeat("\u0344", 80) + strings.Repeat("a", 90): "when it is composed",
 	} {
 		err := e.Pause(pawl.As(t.Context(), name), "r")
@@ -267,7 +268,7 @@ func TestNamesAndReasonsThatAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, pawl.ErrInvalid, "%+q", name)
 	}
 	for reason, says := range map[string]string{
-		"a\nb": "U+000A", "a\x1b[2J": "U+001B", "a\u202eb": "U+202E", "a\xff": "not UTF-8", strings.Repeat("a", workflow.MaxReason+1): "1025 bytes, at most 1024",
+		"a\nb": "U+000A", "a\x1b[2J": "U+001B", "a\u202eb": "U+202E", "a\xff": "not UTF-8", strings.Repeat("a", limits.MaxReason+1): "1025 bytes, at most 1024",
 	} {
 		err := e.Pause(pawl.Because(t.Context(), reason), "r")
 		require.ErrorIs(t, err, pawl.ErrInvalid, "%+q", reason)
@@ -276,7 +277,7 @@ func TestNamesAndReasonsThatAreRefused(t *testing.T) {
 	s, err := e.Inspect(t.Context(), "r")
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunRunning, s.Status, "nothing has changed")
-	require.NoError(t, e.Pause(pawl.Because(pawl.As(t.Context(), strings.Repeat("a", workflow.MaxName)), strings.Repeat("a", workflow.MaxReason)), "r"))
+	require.NoError(t, e.Pause(pawl.Because(pawl.As(t.Context(), strings.Repeat("a", limits.MaxName)), strings.Repeat("a", limits.MaxReason)), "r"))
 	require.NoError(t, e.Resume(pawl.As(pawl.As(t.Context(), "\x00"), "ann"), "r"), "the last As counts")
 }
 
@@ -545,7 +546,7 @@ func TestPatchRefusals(t *testing.T) {
 	require.ErrorAs(t, patch(op("add", "/nodes/x", map[string]any{}), op("add", "/nodes/y", map[string]any{}),
 		op("add", "/transitions/x", map[string]any{"from": "ship", "to": "x"}), op("add", "/transitions/y", map[string]any{"from": "ship", "to": "y"})), &de, "the engine's bound")
 	require.ErrorContains(t, de, "4 nodes are more than 3")
-	require.ErrorAs(t, patch(make([]any, workflow.MaxPatch+1)...), &le)
+	require.ErrorAs(t, patch(make([]any, limits.MaxPatch+1)...), &le)
 	require.ErrorIs(t, patch(op("add", "/nodes/sub", map[string]any{"subworkflow": map[string]any{"name": "none"}}),
 		op("add", "/transitions/sub", map[string]any{"from": "ship", "to": "sub"})), pawl.ErrNotPublished)
 	_, err = e.Patch(t.Context(), "nobody", pawl.Patch{Base: 1, Ops: []any{op("add", "/timeout", "1h")}})

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // As returns a context in which calls of an engine are made in somebody's name:
@@ -25,19 +25,17 @@ import (
 // The engine believes the name: the host knows who calls, for instance from the
 // session of an HTTP request.
 //
-// A name is at most [workflow.MaxName] bytes of UTF-8. White space around it is cut
-// off, within it is one space, and letters are composed (Unicode NFC), so that one name
-// has one spelling. Calls under an empty name, or one with a control character or an
-// invisible one, fail with ErrInvalid. The last As of a context counts.
+// A name is at most 255 bytes of UTF-8. White space around it is cut off, within it is one space, and letters are
+// composed (Unicode NFC), so that one name has one spelling. Calls under an empty name, or one with a control
+// character or an invisible one, fail with ErrInvalid. The last As of a context counts.
 func As(ctx context.Context, by string) context.Context {
 	return withAct(ctx, func(a *claim) { a.By, a.byErr = normalName(by) })
 }
 
-// Because returns a context in which calls of an engine are made for a reason, which
-// they keep beside the name that [As] gives, or without one. Cancel and Vote have a
-// reason and a comment of their own as well: Cancel's goes before this one. A reason
-// is at most [workflow.MaxReason] bytes of UTF-8 in one line; calls for another one
-// fail with ErrInvalid. An empty reason is the same as no reason.
+// Because returns a context in which calls of an engine are made for a reason, which they keep beside the name that
+// [As] gives, or without one. Cancel and Vote have a reason and a comment of their own as well: Cancel's goes before
+// this one. A reason is at most 1,024 bytes of UTF-8 in one line; calls for another one fail with ErrInvalid. An empty
+// reason is the same as no reason.
 func Because(ctx context.Context, reason string) context.Context {
 	return withAct(ctx, func(a *claim) { a.Reason, a.reasonErr = reason, checkReason(reason) })
 }
@@ -79,8 +77,8 @@ func normalName(name string) (string, error) {
 	switch i := strings.IndexFunc(name, isInvisible); {
 	case name == "":
 		return "", fmt.Errorf("%w: a name is empty: give it, or call As not at all", ErrInvalid)
-	case len(name) > workflow.MaxName:
-		return "", fmt.Errorf("%w: a name has %d bytes, at most %d", ErrInvalid, len(name), workflow.MaxName)
+	case len(name) > limits.MaxName:
+		return "", fmt.Errorf("%w: a name has %d bytes, at most %d", ErrInvalid, len(name), limits.MaxName)
 	case !utf8.ValidString(name):
 		return "", fmt.Errorf("%w: the name %q is not UTF-8", ErrInvalid, name)
 	case i >= 0:
@@ -88,8 +86,8 @@ func normalName(name string) (string, error) {
 		return "", fmt.Errorf("%w: the name %+q holds %U, which nobody sees: another name would look the same", ErrInvalid, name, r)
 	}
 	name = norm.NFC.String(strings.Join(strings.Fields(name), " "))
-	if len(name) > workflow.MaxName {
-		return "", fmt.Errorf("%w: a name has %d bytes when it is composed, at most %d", ErrInvalid, len(name), workflow.MaxName)
+	if len(name) > limits.MaxName {
+		return "", fmt.Errorf("%w: a name has %d bytes when it is composed, at most %d", ErrInvalid, len(name), limits.MaxName)
 	}
 	return name, nil
 }
@@ -105,8 +103,8 @@ func isInvisible(r rune) bool {
 // checkReason returns an error that says what is wrong with a reason.
 func checkReason(reason string) error {
 	switch i := strings.IndexFunc(reason, breaksLine); {
-	case len(reason) > workflow.MaxReason:
-		return fmt.Errorf("%w: a reason has %d bytes, at most %d", ErrInvalid, len(reason), workflow.MaxReason)
+	case len(reason) > limits.MaxReason:
+		return fmt.Errorf("%w: a reason has %d bytes, at most %d", ErrInvalid, len(reason), limits.MaxReason)
 	case !utf8.ValidString(reason):
 		return fmt.Errorf("%w: the reason %q is not UTF-8", ErrInvalid, reason)
 	case i >= 0:

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
@@ -502,7 +503,7 @@ output: {mapping: {last: state.last}}
 		t.Helper()
 		var limit *workflow.LimitError
 		require.ErrorAs(t, send("more", "c"), &limit)
-		require.Equal(t, &workflow.LimitError{Limit: workflow.LimitSignalBytes, Max: 3000, Got: 3006}, limit)
+		require.Equal(t, &workflow.LimitError{Limit: limits.SignalBytes, Max: 3000, Got: 3006}, limit)
 		require.Equal(t, 413, pawl.HTTPStatus(limit))
 	}
 	refused()

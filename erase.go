@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/purging"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -56,8 +57,8 @@ func (e *Engine) DryRunPurge(ctx context.Context, id workflow.RunID) (PurgePrevi
 // dispatchEpoch returns the epoch of the tasks that are dispatched from now on. It
 // changes with every purge, so that no key of a purged run fits a run that has its id
 // later.
-func (e *Engine) dispatchEpoch() workflow.Epoch {
-	return e.dir.Epoch() + workflow.Epoch(2*e.purges.Load()) // odd, as every epoch is
+func (e *Engine) dispatchEpoch() state.Epoch {
+	return e.dir.Epoch() + state.Epoch(2*e.purges.Load()) // odd, as every epoch is
 }
 
 // A Retention says how long runs are kept that have ended: the runs of a workflow, or the runs that ended in some way. A

@@ -23,7 +23,7 @@ import (
 var (
 	// ErrRunExists: the id of a Start is that of a run with another definition
 	// or input.
-	ErrRunExists = workflow.ErrRunExists
+	ErrRunExists = state.ErrRunExists
 	// ErrRunNotFound: no run has this id.
 	ErrRunNotFound = store.ErrRunNotFound
 	// ErrNotPublished: no definition has this name and version.
@@ -57,30 +57,30 @@ var (
 	// ErrNoSpace: the disk is full. Nothing was changed.
 	ErrNoSpace = store.ErrNoSpace
 	// ErrStale: the key names no attempt that runs. Nothing changed.
-	ErrStale = workflow.ErrStale
+	ErrStale = state.ErrStale
 	// ErrEnded: the run has ended.
-	ErrEnded = workflow.ErrEnded
+	ErrEnded = state.ErrEnded
 	// ErrNotEnded: the run has not ended.
 	ErrNotEnded = store.ErrNotEnded
 	// ErrNotLive: nothing at that token or node waits for this.
-	ErrNotLive = workflow.ErrNotLive
+	ErrNotLive = state.ErrNotLive
 	// ErrAmbiguous: several tokens fit; name one.
-	ErrAmbiguous = workflow.ErrAmbiguous
+	ErrAmbiguous = state.ErrAmbiguous
 	// ErrAlreadyVoted: this person has voted on this approval.
-	ErrAlreadyVoted = workflow.ErrAlreadyVoted
+	ErrAlreadyVoted = state.ErrAlreadyVoted
 	// ErrGroupClosed: the group was closed, its join has fired, or it has ended
 	// otherwise.
-	ErrGroupClosed = workflow.ErrGroupClosed
+	ErrGroupClosed = state.ErrGroupClosed
 	// ErrConflict: the run's definition has another revision than the patch is
 	// for; read it again with Engine.Definition.
-	ErrConflict = workflow.ErrConflict
+	ErrConflict = state.ErrConflict
 	// ErrAgain: a Rerun would do again what has completed; see AgainError.
 	ErrAgain = errors.New("it would do again what has completed, which ForkOptions.Again allows")
 	// ErrSuspended: an internal fault suspended the run; see its Failure.
-	ErrSuspended = workflow.ErrSuspended
+	ErrSuspended = state.ErrSuspended
 	// ErrUnknown: a commit failed, so the message may or may not have been
 	// taken. Sending it again is safe.
-	ErrUnknown = workflow.ErrUnknown
+	ErrUnknown = state.ErrUnknown
 	// ErrBusy: too much waits already; try again later.
 	ErrBusy = actor.ErrBusy
 	// ErrClosed: the engine is closed, or closing.

@@ -67,10 +67,10 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 func (e *Engine) snapshotOf(s *state.State, h *store.Head) Snapshot {
 	out := Snapshot{
 		Outcome: decision.Outcome(s), Workflow: h.Workflow, Version: h.Version, Tenant: h.Tenant, Labels: h.Labels, ForkedFrom: h.ForkedFrom, Revision: s.Revision(), Seq: h.Seq,
-		Alarm: h.Alarm, Input: s.Input, State: s.Section(workflow.SectionState), Live: s.LiveCount(), Signals: s.KeptSignals(),
+		Alarm: h.Alarm, Input: s.Input, State: s.Section(state.SectionState), Live: s.LiveCount(), Signals: s.KeptSignals(),
 	}
 	if !s.Status.Final() {
-		if written := s.Section(workflow.SectionOutput); len(written) > 0 {
+		if written := s.Section(state.SectionOutput); len(written) > 0 {
 			out.OutputSoFar = written
 		}
 		out.Staged, out.Remaining = slices.Clone(s.Artifacts), remainingNodes(s)
@@ -217,7 +217,7 @@ func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[Event, error]) ite
 				number, _ := ev.Data["attempt"].(int64)
 				of, _ := strconv.ParseUint(epoch, 16, 64) // as it was written
 				ev.Data = maps.Clone(ev.Data)
-				ev.Data["key"] = string(e.keyOf(taskkey.Attempt{Run: id, Token: ev.Token, Number: int(number), Epoch: workflow.Epoch(of)}))
+				ev.Data["key"] = string(e.keyOf(taskkey.Attempt{Run: id, Token: ev.Token, Number: int(number), Epoch: state.Epoch(of)}))
 			}
 			if !yield(ev, err) {
 				return
@@ -369,8 +369,8 @@ func viewBranch(s *state.State, g *state.Group, sc workflow.Scope, b state.Branc
 	if items := s.BranchItems(g.ID); sc.Branch < len(items) {
 		view.Item = value.Materialize(items[sc.Branch])
 	}
-	view.State, _ = s.OwnData(sc, workflow.SectionState).(map[string]any)
-	view.Output, _ = s.OwnData(sc, workflow.SectionOutput).(map[string]any)
+	view.State, _ = s.OwnData(sc, state.SectionState).(map[string]any)
+	view.Output, _ = s.OwnData(sc, state.SectionOutput).(map[string]any)
 	return view
 }
 

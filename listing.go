@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/internal/filter"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -150,7 +151,7 @@ func (e *LabelError) Error() string {
 	if e.Key == "" {
 		return fmt.Sprintf("%v: %s", ErrInvalid, e.What)
 	}
-	return fmt.Sprintf("%v: label %+q: %s", ErrInvalid, value.Shorten(e.Key, workflow.MaxLabelKey), e.What)
+	return fmt.Sprintf("%v: label %+q: %s", ErrInvalid, value.Shorten(e.Key, limits.MaxLabelKey), e.What)
 }
 
 // Unwrap returns ErrInvalid.
@@ -160,17 +161,17 @@ func (e *LabelError) Unwrap() error { return ErrInvalid }
 //
 // Keys are looked at in order, so that of several faults the same one is told each time.
 func checkLabels(labels map[string]string) error {
-	if len(labels) > workflow.MaxLabels {
-		return &LabelError{What: fmt.Sprintf("the run has %d labels, at most %d", len(labels), workflow.MaxLabels)}
+	if len(labels) > limits.MaxLabels {
+		return &LabelError{What: fmt.Sprintf("the run has %d labels, at most %d", len(labels), limits.MaxLabels)}
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if key == "" {
 			return &LabelError{What: "the key of a label is empty"}
 		}
-		if what := labelFault("key", key, workflow.MaxLabelKey); what != "" {
+		if what := labelFault("key", key, limits.MaxLabelKey); what != "" {
 			return &LabelError{key, what}
 		}
-		if what := labelFault("value", labels[key], workflow.MaxLabelValue); what != "" {
+		if what := labelFault("value", labels[key], limits.MaxLabelValue); what != "" {
 			return &LabelError{key, what}
 		}
 	}

@@ -112,7 +112,7 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 // returns none to leave the run as it is; it is asked again if somebody else patches the run meanwhile, five times at most.
 type Patch struct {
 	Base int                              `json:"base,omitzero"` // the revision that the patch is for; the next one is that which it makes
-	Ops  []any                            `json:"ops,omitzero"`  // at most workflow.MaxPatch
+	Ops  []any                            `json:"ops,omitzero"`  // at most limits.MaxPatch
 	Of   func(*workflow.Definition) []any `json:"-"`
 }
 
@@ -175,13 +175,13 @@ func (a Patch) patchRun(ctx context.Context, d *deed) error {
 
 // patchPins applies a patch within the bounds of the engine, and returns the
 // definitions of the subworkflows that it adds.
-func (d *deed) patchPins(ctx context.Context, base int, ops []any) (workflow.Pins, error) {
+func (d *deed) patchPins(ctx context.Context, base int, ops []any) (state.Pins, error) {
 	s, err := d.stateOf(ctx)
 	switch {
 	case err != nil:
 		return nil, closedError(err)
 	case s.Status.Final():
-		return nil, workflow.ErrEnded
+		return nil, state.ErrEnded
 	case s.Revision() != base:
 		return nil, fmt.Errorf("%w: it is at %d, the patch is for %d", ErrConflict, s.Revision(), base)
 	}
@@ -193,7 +193,7 @@ func (d *deed) patchPins(ctx context.Context, base int, ops []any) (workflow.Pin
 	if err != nil {
 		return nil, err
 	}
-	var added workflow.Pins
+	var added state.Pins
 	for _, pin := range all {
 		if s.Pins.Of(&workflow.SubworkflowSpec{Name: pin.Name, Version: pin.Version}) == "" {
 			added = append(added, pin)

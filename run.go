@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskqueue"
@@ -463,7 +464,7 @@ func unpinnedResult(t *dispatch.Task, err error) state.Message {
 
 // resultLimits bound what is normalised before the definition's own limits
 // apply.
-var resultLimits = value.Limits{Bytes: workflow.MaxMergedBytes}
+var resultLimits = value.Limits{Bytes: limits.MaxMergedBytes}
 
 // metadataLimits bound the metadata of a result, which no definition limits.
 var metadataLimits = value.Limits{Bytes: workflow.DefaultLimits().PayloadBytes}

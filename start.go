@@ -13,6 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/pawl-run/pawl/internal/faults"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
@@ -40,7 +41,7 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	// A run that exists may be the very one that is to be started, by a caller who did not get
 	// the first answer. A tenant without room may have started it before it was full.
 	switch full := (*TenantFullError)(nil); {
-	case errors.Is(err, workflow.ErrRunExists):
+	case errors.Is(err, state.ErrRunExists):
 		return e.startedBefore(ctx, run, b)
 	case errors.As(err, &full):
 		if before := e.startedBefore(ctx, run, b); !errors.Is(before, ErrRunNotFound) {
@@ -141,8 +142,8 @@ func checkRunID(id workflow.RunID) error {
 	switch {
 	case s == "":
 		return fmt.Errorf("%w: the run id is empty", ErrInvalid)
-	case len(s) > workflow.MaxRunID:
-		return fmt.Errorf("%w: the run id has %d bytes, at most %d", ErrInvalid, len(s), workflow.MaxRunID)
+	case len(s) > limits.MaxRunID:
+		return fmt.Errorf("%w: the run id has %d bytes, at most %d", ErrInvalid, len(s), limits.MaxRunID)
 	case !utf8.ValidString(s):
 		return fmt.Errorf("%w: the run id %q is not UTF-8", ErrInvalid, s)
 	case strings.ContainsRune(s, '/'):
@@ -158,8 +159,8 @@ func checkRunID(id workflow.RunID) error {
 func checkTenant(name string) error {
 	plain := strings.TrimSpace(norm.NFKC.String(name))
 	switch i := strings.IndexFunc(name, isInvisible); {
-	case len(name) > workflow.MaxTenant:
-		return fmt.Errorf("%w: the tenant has %d bytes, at most %d", ErrInvalid, len(name), workflow.MaxTenant)
+	case len(name) > limits.MaxTenant:
+		return fmt.Errorf("%w: the tenant has %d bytes, at most %d", ErrInvalid, len(name), limits.MaxTenant)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("%w: the tenant %q is not UTF-8", ErrInvalid, name)
 	case i >= 0:
@@ -325,12 +326,12 @@ func kindOf(v any) string {
 // published later changes nothing for a run that goes on. It looks breadth first, through all
 // definitions that may be reached, and asks for each name and version once; recursion of
 // definitions ends there.
-func (e *Engine) resolvePins(ctx context.Context, g *workflow.Graph) (workflow.Pins, error) {
-	var pins workflow.Pins
-	asked, seen := map[workflow.Pin]bool{}, map[string]bool{}
+func (e *Engine) resolvePins(ctx context.Context, g *workflow.Graph) (state.Pins, error) {
+	var pins state.Pins
+	asked, seen := map[state.Pin]bool{}, map[string]bool{}
 	for graphs := []*workflow.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
 		for _, c := range childrenOf(graphs[0]) {
-			name := workflow.Pin{Name: c.spec.Name, Version: c.spec.Version}
+			name := state.Pin{Name: c.spec.Name, Version: c.spec.Version}
 			if asked[name] {
 				continue
 			}
@@ -339,7 +340,7 @@ func (e *Engine) resolvePins(ctx context.Context, g *workflow.Graph) (workflow.P
 			if err != nil {
 				return nil, fmt.Errorf("node %q of %s: %w", string(c.node), graphs[0].Definition.Name, closedError(err))
 			}
-			pins = append(pins, workflow.Pin{Name: c.spec.Name, Version: c.spec.Version, Hash: hash})
+			pins = append(pins, state.Pin{Name: c.spec.Name, Version: c.spec.Version, Hash: hash})
 			if seen[hash] {
 				continue
 			}

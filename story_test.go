@@ -275,7 +275,7 @@ func (s *duet) compare() {
 // reader makes messages of commands. A token that runs no attempt has a key of
 // no epoch.
 func (s *duet) reader() story.Reader {
-	return story.Reader{T: s.t, Key: func(id workflow.TokenID) (int, workflow.Epoch) {
+	return story.Reader{T: s.t, Key: func(id workflow.TokenID) (int, state.Epoch) {
 		if t := s.model.Token(id); t != nil && t.Attempt > 0 {
 			return t.Attempt, t.Epoch
 		}

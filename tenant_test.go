@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -61,7 +62,7 @@ func TestTheTenantOfARun(t *testing.T) {
 	require.ErrorIs(t, e.Start(ctx, workflow.Run{ID: "r", Definition: def, Tenant: "other"}, nil), pawl.ErrRunExists)
 	require.NoError(t, e.Start(ctx, workflow.Run{ID: "s", Definition: def, Tenant: "other"}, nil))
 	require.NoError(t, e.Start(ctx, workflow.Run{ID: "t", Definition: def}, nil))
-	for _, bad := range []string{strings.Repeat("x", workflow.MaxTenant+1), "a\xff", "a\nb", "a\u200bb"} {
+	for _, bad := range []string{strings.Repeat("x", limits.MaxTenant+1), "a\xff", "a\nb", "a\u200bb"} {
 		require.ErrorIs(t, e.Start(ctx, workflow.Run{ID: "bad", Definition: def, Tenant: bad}, nil), pawl.ErrInvalid)
 	}
 
@@ -432,7 +433,7 @@ func TestLabels(t *testing.T) {
 func TestLabelsThatAreRefused(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
 	many := map[string]string{}
-	for i := range workflow.MaxLabels + 1 {
+	for i := range limits.MaxLabels + 1 {
 		many[fmt.Sprint(i)] = ""
 	}
 	start := func(labels map[string]string) error {
@@ -445,8 +446,8 @@ func TestLabelsThatAreRefused(t *testing.T) {
 	}{
 		{many, "", "17 labels, at most 16"},
 		{map[string]string{"": "x"}, "", "the key of a label is empty"},
-		{map[string]string{strings.Repeat("k", workflow.MaxLabelKey+1): "x"}, strings.Repeat("k", workflow.MaxLabelKey+1), "the key has 65 bytes, at most 64"},
-		{map[string]string{"b": strings.Repeat("v", workflow.MaxLabelValue+1), "c": "\n"}, "b", "the value has 257 bytes, at most 256"},
+		{map[string]string{strings.Repeat("k", limits.MaxLabelKey+1): "x"}, strings.Repeat("k", limits.MaxLabelKey+1), "the key has 65 bytes, at most 64"},
+		{map[string]string{"b": strings.Repeat("v", limits.MaxLabelValue+1), "c": "\n"}, "b", "the value has 257 bytes, at most 256"},
 		{map[string]string{"k\xff": "x"}, "k\xff", "the key is not UTF-8"},
 		{map[string]string{"k": "\u200b"}, "k", "U+200B"},
 	} {
@@ -458,7 +459,7 @@ func TestLabelsThatAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, tt.says)
 	}
 	delete(many, "0")
-	many[strings.Repeat("k", workflow.MaxLabelKey)] = strings.Repeat("v", workflow.MaxLabelValue)
+	many[strings.Repeat("k", limits.MaxLabelKey)] = strings.Repeat("v", limits.MaxLabelValue)
 	delete(many, "1")
 	require.NoError(t, start(many))
 	require.Equal(t, []workflow.RunID{"r"}, slices.Collect(slices.Values(runsWith(t, e, pawl.RunFilter{Labels: many}))))

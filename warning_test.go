@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -33,7 +34,7 @@ transitions: [{from: a, to: b, condition: input.ok}, {from: c, to: c}]
 // The warnings of a definition are returned by Publish, and reach the log at
 // Publish or at Start, once.
 func TestWarnings(t *testing.T) {
-	codes := []string{workflow.ProblemMayMatchNothing, workflow.ProblemUnreachable, workflow.ProblemEndlessCycle}
+	codes := []string{problem.MayMatchNothing, problem.Unreachable, problem.EndlessCycle}
 	run := workflow.Run{Definition: define(t, careless)}
 	for _, first := range []string{"publish", "start"} {
 		t.Run(first+" first", func(t *testing.T) {
@@ -76,8 +77,8 @@ func TestWarningsOfAStartByName(t *testing.T) {
 	publish(t, e, answered)
 	require.NoError(t, e.Close(t.Context()))
 	for version, codes := range [][]string{
-		1: {workflow.ProblemMayMatchNothing, workflow.ProblemUnreachable, workflow.ProblemEndlessCycle},
-		2: {workflow.ProblemUnreachable, workflow.ProblemEndlessCycle},
+		1: {problem.MayMatchNothing, problem.Unreachable, problem.EndlessCycle},
+		2: {problem.Unreachable, problem.EndlessCycle},
 	} {
 		if version == 0 {
 			continue

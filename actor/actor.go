@@ -59,7 +59,7 @@ type Outbox interface {
 
 // Options bound an actor. Every field but Fault, Metrics and Hook should be set.
 type Options struct {
-	Epoch        workflow.Epoch
+	Epoch        state.Epoch
 	Mailbox      int                                 // messages that wait: 1 to 65,536
 	Batch        int                                 // messages committed together: 1 or more
 	Idle         time.Duration                       // without messages before it passivates
@@ -78,7 +78,7 @@ const maxMailbox = 1 << 16
 var (
 	// ErrUnknown says that a commit failed: the message may or may not have
 	// been taken. Sending it again is safe.
-	ErrUnknown = workflow.ErrUnknown
+	ErrUnknown = state.ErrUnknown
 	// ErrNotTaken is wrapped by what a Commit returns that has certainly written nothing, and never will.
 	ErrNotTaken = errors.New("nothing was committed")
 	// ErrBusy says that the run's mailbox stayed full until the caller gave up.

@@ -448,11 +448,11 @@ func TestAPanicSuspendsTheRun(t *testing.T) {
 		nap := g.Nodes["nap"]
 		delete(g.Nodes, "nap") // what a bug of the planner would do
 		result := state.TaskCompleted{Token: keys[0].Token, Attempt: 1, Epoch: keys[0].Epoch}
-		require.ErrorIs(t, a.Ask(ctx, result), workflow.ErrSuspended)
+		require.ErrorIs(t, a.Ask(ctx, result), state.ErrSuspended)
 		require.Equal(t, workflow.RunSuspended, o.outcome.Status)
 		require.Equal(t, workflow.CodeInternal, o.outcome.Failure.Code)
 		require.Contains(t, o.outcome.Failure.Message, "panicked")
-		require.ErrorIs(t, a.Ask(ctx, result), workflow.ErrSuspended, "until it is resumed")
+		require.ErrorIs(t, a.Ask(ctx, result), state.ErrSuspended, "until it is resumed")
 
 		g.Nodes["nap"] = nap
 		keys = nil
@@ -480,7 +480,7 @@ func TestWhatCannotBeWrittenSuspendsTheRun(t *testing.T) {
 			Failure: workflow.Failure{Code: "odd", Message: "\xff", Permanent: true}, // the engine would have mended it
 		}
 		err := a.Ask(ctx, result)
-		require.ErrorIs(t, err, workflow.ErrSuspended)
+		require.ErrorIs(t, err, state.ErrSuspended)
 		require.ErrorContains(t, err, "UTF-8")
 		require.Equal(t, workflow.RunSuspended, o.outcome.Status)
 		require.NoError(t, a.Ask(ctx, state.Resume{}))
@@ -517,7 +517,7 @@ func TestARunThatGrowsBeyondItsBytes(t *testing.T) {
 		ask, end = life()
 		require.NoError(t, ask(state.Start{}))
 		require.NoError(t, ask(state.Pause{}), "it is taken, and exceeds the limit")
-		require.ErrorIs(t, ask(state.Signal{Name: "e"}), workflow.ErrEnded)
+		require.ErrorIs(t, ask(state.Signal{Name: "e"}), state.ErrEnded)
 		end()
 		require.Equal(t, workflow.RunFailed, o.outcome.Status)
 		require.Equal(t, workflow.CodeLimit, o.outcome.Failure.Code)
@@ -532,7 +532,7 @@ func TestARunThatGrowsBeyondItsBytes(t *testing.T) {
 		require.Equal(t, workflow.RunPaused, o.outcome.Status)
 		delete(fails, 3)
 		ask, end = life()
-		require.ErrorIs(t, ask(state.Resume{}), workflow.ErrEnded)
+		require.ErrorIs(t, ask(state.Resume{}), state.ErrEnded)
 		end()
 		require.Equal(t, workflow.RunFailed, o.outcome.Status)
 	})
@@ -712,7 +712,7 @@ func TestWhatABatchTakesBackIsNotSent(t *testing.T) {
 					o.asked = append(o.asked, fmt.Sprintf("%v, attempt %d", x.Token, x.Attempt))
 				}
 				a := actor.New("r", d, o, options())
-				start := state.Start{Pins: workflow.Pins{{Name: "c", Hash: "h"}}}
+				start := state.Start{Pins: state.Pins{{Name: "c", Hash: "h"}}}
 				for _, m := range []state.Message{start, test.ends, state.Retry{Token: 1}} {
 					go func() { _ = a.Ask(t.Context(), m) }()
 					synctest.Wait() // they wait in this order

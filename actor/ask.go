@@ -40,7 +40,7 @@ func (a *Actor) answerBatch(batch []envelope, err error) {
 }
 
 // Ask delivers m and waits until the answer to it is committed. It may be called only while the outbox would not let
-// the actor leave. An error of planning, such as workflow.ErrStale, says that the run has refused m and is as it was.
+// the actor leave. An error of planning, such as state.ErrStale, says that the run has refused m and is as it was.
 // If ctx ends while m waits for its turn, m is not taken back: it may be committed later, as with ErrUnknown.
 func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 	reply := make(chan error, 1)

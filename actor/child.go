@@ -31,7 +31,7 @@ type Child struct {
 	decision.StartChild
 	ID     workflow.RunID
 	Parent workflow.Parent
-	Pins   workflow.Pins
+	Pins   state.Pins
 	Tenant string // the parent's
 	Paused bool   // as the parent is
 }
@@ -49,7 +49,7 @@ func (a *Actor) sendChild(e decision.StartChild) {
 	}
 	a.hook.Hit("release.child")
 	a.outbox.StartChild(Child{
-		StartChild: e, ID: workflow.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins, Tenant: a.state.Tenant,
+		StartChild: e, ID: state.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins, Tenant: a.state.Tenant,
 		Paused: a.state.Status == workflow.RunPaused,
 	})
 }
@@ -60,7 +60,7 @@ func (a *Actor) sendChild(e decision.StartChild) {
 func (a *Actor) noteUnwanted(t *turn, d decision.Decision) {
 	for _, id := range decision.Withdrawn(a.state, d) {
 		if token := a.state.Token(id); token.Status == workflow.WaitingForChild {
-			t.unwanted = append(t.unwanted, workflow.ChildID(a.ID, id, token.Attempt))
+			t.unwanted = append(t.unwanted, state.ChildID(a.ID, id, token.Attempt))
 			continue
 		}
 		t.withdrawn = append(t.withdrawn, id)

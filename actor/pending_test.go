@@ -56,7 +56,7 @@ func TestAWaitingActorKeepsNoMessages(t *testing.T) {
 	func() {
 		payload := make([]any, 1<<16)
 		runtime.SetFinalizer(&payload[0], func(*any) { close(freed) })
-		require.ErrorIs(t, a.Ask(t.Context(), state.TaskCompleted{Token: 99, Attempt: 1, Output: payload}), workflow.ErrStale)
+		require.ErrorIs(t, a.Ask(t.Context(), state.TaskCompleted{Token: 99, Attempt: 1, Output: payload}), state.ErrStale)
 	}()
 	for range 1000 { // a finalizer runs some time behind the collection
 		runtime.GC()

@@ -297,7 +297,7 @@ func (a *Actor) failBatch(batch []envelope, broken error) error {
 func (a *Actor) quarantineRun(batch []envelope, broken error) error {
 	a.options.Fault(a.ID, broken)
 	err := a.recoverPanic(func() error { return a.suspendRun(firstLine(broken)) })
-	a.answerBatch(batch, errors.Join(workflow.ErrSuspended, errors.New(firstLine(broken))))
+	a.answerBatch(batch, errors.Join(state.ErrSuspended, errors.New(firstLine(broken))))
 	return err
 }
 

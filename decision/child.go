@@ -9,7 +9,7 @@ import (
 )
 
 // StartChild hands the start of a child run to the engine. Its id follows
-// from run, token and attempt, see workflow.ChildID.
+// from run, token and attempt, see state.ChildID.
 //
 // Since the id follows from them, the same start may be sent again and again and there is
 // still one child. Definition is one of the pins of the run, so that a version which was
@@ -43,7 +43,7 @@ func (d StartChild) evolveState(s *state.State) {
 }
 
 func (d StartChild) toldEvents(s *state.State) []Event {
-	child := workflow.ChildID(s.Run, d.Token, d.Attempt)
+	child := state.ChildID(s.Run, d.Token, d.Attempt)
 	data := map[string]any{"run": string(child), "attempt": int64(d.Attempt)}
 	if d.Chosen != "" {
 		data["chosen"] = d.Chosen
@@ -77,7 +77,7 @@ func (d EndChild) evolveState(s *state.State) {
 }
 
 func (d EndChild) toldEvents(s *state.State) []Event {
-	child := workflow.ChildID(s.Run, d.Token, s.Token(d.Token).Attempt)
+	child := state.ChildID(s.Run, d.Token, s.Token(d.Token).Attempt)
 	data := map[string]any{"run": string(child), "status": d.Status.String()}
 	if d.Failure == nil {
 		return []Event{tokenEvent(s, workflow.EventSubworkflowCompleted, d.Token, data)}

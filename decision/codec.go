@@ -8,7 +8,6 @@ import (
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // variants has one zero value of every Decision, under whose type name the journal keeps it.
@@ -40,7 +39,7 @@ var Decisions = codec.New(variants[:]...)
 type Record struct {
 	Seq       int64     // from 1, without gaps
 	At        time.Time // the planner's now
-	Epoch     workflow.Epoch
+	Epoch     state.Epoch
 	Planner   int // version of the planner
 	Message   state.Message
 	Decisions []Decision
@@ -51,7 +50,7 @@ type Record struct {
 type Encoded struct {
 	Seq       int64
 	At        time.Time
-	Epoch     workflow.Epoch
+	Epoch     state.Epoch
 	Planner   int
 	Message   []byte // JSON
 	Decisions []byte // JSON

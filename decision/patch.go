@@ -20,7 +20,7 @@ import (
 type PatchRun struct {
 	Revision   int             `json:"revision"`
 	Definition any             `json:"definition"` // as a value
-	Pins       workflow.Pins   `json:"pins,omitzero"`
+	Pins       state.Pins      `json:"pins,omitzero"`
 	Due        time.Time       `json:"due,omitzero"` // the run times out
 	Steps      []state.Step    `json:"steps,omitzero"`
 	Graph      *workflow.Graph `json:"-"` // of Definition; nil until it is asked for

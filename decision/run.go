@@ -19,7 +19,7 @@ type StartRun struct {
 	At     time.Time         `json:"at"`
 	Due    time.Time         `json:"due,omitzero"`    // the run times out
 	Parent *workflow.Parent  `json:"parent,omitzero"` // of a child run
-	Pins   workflow.Pins     `json:"pins,omitzero"`   // the definitions of subworkflows
+	Pins   state.Pins        `json:"pins,omitzero"`   // the definitions of subworkflows
 	Tenant string            `json:"tenant,omitzero"` // on whose behalf
 	Labels map[string]string `json:"labels,omitzero"` // nil without
 	As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
@@ -33,7 +33,7 @@ func (d StartRun) String() string {
 // evolveState also makes the sections state, output and nodes of the run's own scope, so that
 // whatever is written later finds its parent.
 func (d StartRun) evolveState(s *state.State) {
-	moveRun(s, workflow.MoveStart)
+	moveRun(s, state.MoveStart)
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
 	s.Parent, s.Pins, s.Tenant, s.Labels = d.Parent, d.Pins, d.Tenant, d.Labels
 	s.Run = cmp.Or(d.As, s.Run)
@@ -77,7 +77,7 @@ func (d CompleteRun) String() string {
 // evolveState leaves a completed run with an output and without a failure; of any other end
 // it is the other way round.
 func (d CompleteRun) evolveState(s *state.State) {
-	endRun(s, workflow.MoveComplete, nil, d.At)
+	endRun(s, state.MoveComplete, nil, d.At)
 	s.Output = d.Output
 }
 
@@ -104,7 +104,7 @@ type FailRun struct {
 func (d FailRun) String() string { return newLine("fail-run").addFailure(&d.Failure).String() }
 
 func (d FailRun) evolveState(s *state.State) {
-	endRun(s, workflow.MoveFail, &d.Failure, d.At)
+	endRun(s, state.MoveFail, &d.Failure, d.At)
 }
 
 func (d FailRun) toldEvents(s *state.State) []Event {
@@ -130,7 +130,7 @@ type ExpireRun struct {
 func (d ExpireRun) String() string { return newLine("expire-run").addFailure(&d.Failure).String() }
 
 func (d ExpireRun) evolveState(s *state.State) {
-	endRun(s, workflow.MoveExpire, &d.Failure, d.At)
+	endRun(s, state.MoveExpire, &d.Failure, d.At)
 }
 
 func (d ExpireRun) toldEvents(s *state.State) []Event {
@@ -150,7 +150,7 @@ type CancelRun struct {
 func (d CancelRun) String() string { return newLine("cancel-run").addFailure(&d.Failure).String() }
 
 func (d CancelRun) evolveState(s *state.State) {
-	endRun(s, workflow.MoveCancel, &d.Failure, d.At)
+	endRun(s, state.MoveCancel, &d.Failure, d.At)
 }
 
 func (d CancelRun) toldEvents(s *state.State) []Event {
@@ -170,7 +170,7 @@ type SuspendRun struct {
 func (d SuspendRun) String() string { return newLine("suspend-run").addFailure(&d.Failure).String() }
 
 func (d SuspendRun) evolveState(s *state.State) {
-	moveRun(s, workflow.MoveSuspend)
+	moveRun(s, state.MoveSuspend)
 	s.Failure = &d.Failure
 }
 
@@ -188,7 +188,7 @@ type ResumeRun struct{}
 func (d ResumeRun) String() string { return "resume-run" }
 
 func (ResumeRun) evolveState(s *state.State) {
-	moveRun(s, workflow.MoveResume)
+	moveRun(s, state.MoveResume)
 	s.Failure, s.ParentPauses = nil, false
 }
 
@@ -210,7 +210,7 @@ type PauseRun struct {
 func (d PauseRun) String() string { return newLine("pause-run").addFlag("parent", d.Parent).String() }
 
 func (d PauseRun) evolveState(s *state.State) {
-	moveRun(s, workflow.MovePause)
+	moveRun(s, state.MovePause)
 	s.ParentPauses = d.Parent
 }
 
@@ -237,10 +237,10 @@ func (DeferFailure) toldEvents(*state.State) []Event                 { return ni
 func (DeferFailure) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
 // moveRun changes the status of the run; it panics if the move is not allowed.
-// workflow.RunStatus.Next is the table of moves. A planner that breaks it panics here, which
+// state.RunMove.From is the table of moves. A planner that breaks it panics here, which
 // the actor answers by suspending the run, before anything is committed.
-func moveRun(s *state.State, m workflow.RunMove) {
-	to, err := s.Status.Next(m)
+func moveRun(s *state.State, m state.RunMove) {
+	to, err := m.From(s.Status)
 	if err != nil {
 		panic("decision: " + err.Error())
 	}
@@ -250,7 +250,7 @@ func moveRun(s *state.State, m workflow.RunMove) {
 // endRun ends the run, with a failure or nil, and cancels every live token. The tokens come
 // first, because once the status is final nothing may live. Groups that gather stay as they
 // are: no alarm is set for a run that has ended, so that none of them times out.
-func endRun(s *state.State, m workflow.RunMove, f *workflow.Failure, now time.Time) {
+func endRun(s *state.State, m state.RunMove, f *workflow.Failure, now time.Time) {
 	if s.LiveCount() > 0 {
 		cancelTokens(s, s.LiveTokens())
 	}

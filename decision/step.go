@@ -55,7 +55,7 @@ func (d EndStep) evolveState(s *state.State) {
 	if d.Skipped {
 		x.Phase = state.StepSkipped
 		if n.KeepsEnd {
-			s.SetData(workflow.Scope{}, []string{workflow.SectionNodes, string(d.Node)}, map[string]any{"status": "skipped"})
+			s.SetData(workflow.Scope{}, []string{state.SectionNodes, string(d.Node)}, map[string]any{"status": "skipped"})
 		}
 	}
 	s.PutStep(&x)

@@ -19,7 +19,7 @@ type DispatchTask struct {
 	Token   workflow.TokenID `json:"token"`
 	Task    string           `json:"task"`
 	Attempt int              `json:"attempt"`
-	Epoch   workflow.Epoch   `json:"epoch"`
+	Epoch   state.Epoch      `json:"epoch"`
 	Input   any              `json:"input,omitzero"`
 	Due     time.Time        `json:"due,omitzero"`  // the attempt times out
 	Beat    time.Time        `json:"beat,omitzero"` // the first heartbeat is due
@@ -56,7 +56,7 @@ func (d DispatchTask) appendTold(told []Told, s *state.State) []Told {
 type dispatchData struct {
 	task    string
 	attempt int
-	epoch   workflow.Epoch
+	epoch   state.Epoch
 }
 
 func (d dispatchData) makeData(*Event) map[string]any {

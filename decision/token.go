@@ -315,7 +315,7 @@ func noteEnd(s *state.State, t *state.Token, status workflow.TokenStatus, output
 	if f != nil {
 		v["error"] = FailureValue(f)
 	}
-	s.SetData(t.Scope, []string{workflow.SectionNodes, string(t.Node)}, v)
+	s.SetData(t.Scope, []string{state.SectionNodes, string(t.Node)}, v)
 }
 
 // completeWaiting ends a token that waits at a join. Its node completed when the

@@ -27,7 +27,7 @@ func drawTold(t *rapid.T) Told {
 	case 1:
 		told.later = scopeData{}
 	case 2:
-		told.later = dispatchData{texts.Draw(t, "task"), rapid.IntRange(1, 1000).Draw(t, "attempt"), workflow.Epoch(rapid.Uint64().Draw(t, "epoch"))}
+		told.later = dispatchData{texts.Draw(t, "task"), rapid.IntRange(1, 1000).Draw(t, "attempt"), state.Epoch(rapid.Uint64().Draw(t, "epoch"))}
 	case 3:
 		told.later = siblingData{workflow.TransitionID(texts.Draw(t, "via")), rapid.Bool().Draw(t, "completes")}
 	case 4:

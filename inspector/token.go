@@ -197,7 +197,7 @@ func (v *viewer) viewToken() (any, error) {
 	}
 	// The id of a child follows from its parent, so nothing has to be looked up; a child that was purged is not found by the link.
 	if data.Kind == workflow.KindSubworkflow && t.Attempt > 0 {
-		child := workflow.ChildID(v.id, t.ID, t.Attempt)
+		child := state.ChildID(v.id, t.ID, t.Attempt)
 		data.Child = &runLink{child, v.runLink(child)}
 	}
 	if t.Input != nil {

@@ -167,7 +167,7 @@ func (h *history) waitsForChild(r *runHistory) bool {
 	if !ok {
 		return false
 	}
-	child := workflow.ChildID(r.Run, m.Token, m.Attempt)
+	child := state.ChildID(r.Run, m.Token, m.Attempt)
 	return slices.ContainsFunc(h.runs, func(x *runHistory) bool {
 		return x.Run == child && len(x.left) > 0 && !x.left[0].At.After(r.left[0].At)
 	})

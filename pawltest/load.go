@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/below"
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -59,7 +60,7 @@ func fileReason(err error) string {
 }
 
 // maxFile bounds a file that is read, in bytes.
-const maxFile = workflow.MaxDefinitionBytes
+const maxFile = limits.MaxDefinitionBytes
 
 // readBelow reads a file below the folder that is loaded, or below the current one.
 func readBelow(root, path string) ([]byte, error) { return below.ReadFile(path, maxFile, root, ".") }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // patterns is how many control-flow patterns there are.
@@ -39,7 +39,7 @@ func TestEveryPatternHasScenarios(t *testing.T) {
 		assert.NotEmpty(t, scenarios, found[number])
 		for _, s := range scenarios {
 			for _, p := range s.definition.definition.Check() {
-				assert.NotContains(t, []string{workflow.ProblemMayMatchNothing, workflow.ProblemUnreachable}, p.Code, "%s: %s", found[number], p)
+				assert.NotContains(t, []string{problem.MayMatchNothing, problem.Unreachable}, p.Code, "%s: %s", found[number], p)
 			}
 		}
 	}

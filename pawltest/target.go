@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -85,7 +86,7 @@ func childOf(ctx context.Context, engine *pawl.Engine, parent workflow.RunID, st
 	if of == nil {
 		return "", fmt.Errorf("%w: node %q of run %q has started none", pawl.ErrRunNotFound, step, string(parent))
 	}
-	return workflow.ChildID(parent, of.ID, of.Attempt), nil
+	return state.ChildID(parent, of.ID, of.Attempt), nil
 }
 
 // splitIndex splits NODE:INDEX; without an index that is -1.

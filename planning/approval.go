@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -46,8 +47,8 @@ func (v vars) evalText(program *expr.Program, what, of string) (string, *workflo
 	switch {
 	case !ok:
 		return "", &workflow.Failure{Code: workflow.CodeExpression, Permanent: true, Message: program.Source() + ": " + what + " is a text: use string(...)"}
-	case len(text) > workflow.MaxQuestion:
-		f := limitFailure("messageBytes", workflow.MaxQuestion, "bytes of "+of)
+	case len(text) > limits.MaxQuestion:
+		f := limitFailure("messageBytes", limits.MaxQuestion, "bytes of "+of)
 		return "", &f
 	}
 	return text, nil
@@ -84,14 +85,14 @@ func (p *planner) addVote(m state.Ballot) error {
 			return nil
 		}
 		if v.By == m.By {
-			return fmt.Errorf("%w: %q on token %d at node %q", workflow.ErrAlreadyVoted, m.By, t.ID, string(t.Node))
+			return fmt.Errorf("%w: %q on token %d at node %q", state.ErrAlreadyVoted, m.By, t.ID, string(t.Node))
 		}
 		if v.Approved == m.Approved {
 			same++
 		}
 	}
-	if len(t.Votes) >= workflow.MaxVotes {
-		return &workflow.LimitError{Limit: "votes", Max: workflow.MaxVotes}
+	if len(t.Votes) >= limits.MaxVotes {
+		return &workflow.LimitError{Limit: "votes", Max: limits.MaxVotes}
 	}
 	if err := p.refuseValue(m.Data); err != nil {
 		return err

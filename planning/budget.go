@@ -3,6 +3,7 @@ package planning
 import (
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -10,7 +11,7 @@ import (
 
 // A budget bounds the work of one plan. The plan's expressions are charged to it,
 // and every decision adds to what may be spent: a plan that brings about more may
-// cost more. Checks against schemas have a bound of their own, workflow.MaxSchemaCost.
+// cost more. Checks against schemas have a bound of their own, limits.MaxSchemaCost.
 //
 // A planner and its forks share one. limit is set once, and the first bound that was met is
 // the one told; the planner then decides nothing more, and Step answers with a plan that
@@ -25,7 +26,7 @@ type budget struct {
 // newBudget returns the budget of a plan for a run of a definition, which may lower what
 // expressions cost.
 func newBudget(g *workflow.Graph) *budget {
-	return &budget{allowed: workflow.PlanCosts * int(g.Limits.CELCost)}
+	return &budget{allowed: limits.PlanCosts * int(g.Limits.CELCost)}
 }
 
 // exceedLimit gives the plan up because it would exceed a limit: the run fails. It does not

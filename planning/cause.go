@@ -3,6 +3,7 @@ package planning
 import (
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,7 +31,7 @@ func (p *planner) endFailure(t *state.Token, n *workflow.GraphNode, v vars) (fai
 		if end.Code, f = v.evalText(n.Code, "the code of a failure", "the code of a failure"); f != nil {
 			return nil, f
 		}
-		if problem := workflow.NameProblem(end.Code); problem != "" {
+		if problem := limits.NameFault(end.Code); problem != "" {
 			return nil, &workflow.Failure{Code: workflow.CodeExpression, Permanent: true, Message: fmt.Sprintf("%s: the code %.80q: %s", n.Code.Source(), end.Code, problem)}
 		}
 	}

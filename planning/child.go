@@ -108,7 +108,7 @@ func childFailure(m state.ChildEnded) *workflow.Failure {
 }
 
 // childRepeatedOrStale answers the end of a child for which nothing waits: nil if it was
-// taken before, workflow.ErrStale otherwise.
+// taken before, state.ErrStale otherwise.
 //
 // It is repeatedOrStale for children, which have no epoch: the child outlives the engine that
 // started it. A time-out that may be retried is the node's own, and says nothing of the
@@ -116,7 +116,7 @@ func childFailure(m state.ChildEnded) *workflow.Failure {
 func childRepeatedOrStale(s *state.State, m state.ChildEnded) error {
 	t := s.Token(m.Token)
 	if t == nil || t.Attempt != m.Attempt {
-		return workflow.ErrStale
+		return state.ErrStale
 	}
 	completed := m.Status == workflow.RunCompleted
 	taken := false
@@ -131,7 +131,7 @@ func childRepeatedOrStale(s *state.State, m state.ChildEnded) error {
 	default:
 	}
 	if !taken {
-		return workflow.ErrStale
+		return state.ErrStale
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func childRepeatedOrStale(s *state.State, m state.ChildEnded) error {
 // child of a parent that went on without it is told ErrStale, and is cancelled then.
 func (p *planner) childAsks(m state.ChildAsks) error {
 	if childOf(p.s, m.Token, m.Attempt) == nil {
-		return workflow.ErrStale
+		return state.ErrStale
 	}
 	return nil
 }

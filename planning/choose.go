@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -36,7 +37,7 @@ func (p *planner) evalChoice(n *workflow.GraphNode, v vars) (string, *workflow.F
 	case !slices.Contains(list, name):
 		return "", &workflow.Failure{
 			Code: code, Permanent: true,
-			Message: fmt.Sprintf("%s chooses the %s %q; the node allows %s", n.Choice.Source(), what, value.Shorten(name, maxReading), value.Shorten(strings.Join(list, ", "), workflow.MaxName)),
+			Message: fmt.Sprintf("%s chooses the %s %q; the node allows %s", n.Choice.Source(), what, value.Shorten(name, maxReading), value.Shorten(strings.Join(list, ", "), limits.MaxName)),
 		}
 	}
 	p.addChoice(n, v, name)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -16,7 +17,7 @@ import (
 type attemptKey struct {
 	token   workflow.TokenID
 	attempt int
-	epoch   workflow.Epoch
+	epoch   state.Epoch
 }
 
 // runningAttempt returns the token whose attempt k is with the executor, or nil. Every
@@ -31,7 +32,7 @@ func (p *planner) runningAttempt(k attemptKey) *state.Token {
 }
 
 // repeatedOrStale answers a result whose attempt does not run: nil if this very
-// result was taken before, workflow.ErrStale otherwise.
+// result was taken before, state.ErrStale otherwise.
 //
 // Delivery is at least once: an executor that did not hear the answer sends its result again
 // and must be told that it is done, or it would go on for ever. But one whose attempt timed
@@ -48,7 +49,7 @@ func (p *planner) runningAttempt(k attemptKey) *state.Token {
 func repeatedOrStale(s *state.State, k attemptKey, completes bool) error {
 	t := s.Token(k.token)
 	if t == nil || t.Attempt != k.attempt || t.Epoch != k.epoch || t.Status == workflow.Dispatched {
-		return workflow.ErrStale
+		return state.ErrStale
 	}
 	switch t.Status {
 	case workflow.Completed, workflow.WaitingForSiblings:
@@ -69,7 +70,7 @@ func repeatedOrStale(s *state.State, k attemptKey, completes bool) error {
 		}
 	default:
 	}
-	return workflow.ErrStale
+	return state.ErrStale
 }
 
 // isTimeout reports whether a failure was found by the engine's clock, not told by
@@ -108,8 +109,8 @@ func (p *planner) taskCompleted(m state.TaskCompleted) error {
 		p.failAttempt(t, f, false)
 		return nil
 	}
-	if n := len(p.s.Artifacts) + len(m.Artifacts); n > workflow.MaxArtifacts && len(m.Artifacts) > 0 {
-		f := limitFailure("artifacts", workflow.MaxArtifacts, "artifacts in one run")
+	if n := len(p.s.Artifacts) + len(m.Artifacts); n > limits.MaxArtifacts && len(m.Artifacts) > 0 {
+		f := limitFailure("artifacts", limits.MaxArtifacts, "artifacts in one run")
 		p.failAttempt(t, &f, false)
 		return nil
 	}
@@ -138,7 +139,7 @@ func (p *planner) taskFailed(m state.TaskFailed) error {
 func (p *planner) taskHeartbeat(m state.Heartbeat) error {
 	t := p.runningAttempt(attemptKey{m.Token, m.Attempt, m.Epoch})
 	if t == nil {
-		return workflow.ErrStale
+		return state.ErrStale
 	}
 	p.keepDetails(t, m.Details)
 	if n := p.s.Graph.Node(t.Node); n.Heartbeat > 0 {

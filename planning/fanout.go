@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -138,8 +139,8 @@ func (p *planner) nestedTooDeep(sc workflow.Scope) bool {
 	for ; sc.Group != 0; n++ {
 		sc = p.s.Group(sc.Group).Scope
 	}
-	if n > workflow.MaxNesting {
-		p.exceedLimit("nesting", workflow.MaxNesting, "groups within each other")
+	if n > limits.MaxNesting {
+		p.exceedLimit("nesting", limits.MaxNesting, "groups within each other")
 	}
 	return p.budget.limit != nil
 }
@@ -197,18 +198,18 @@ func (p *planner) startBranches(id workflow.GroupID, result any) {
 // says whether there ever was one: whether the caller came too late or has the name wrong.
 func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.Group, error) {
 	if name == "" {
-		return nil, workflow.ErrNotLive // anonymous groups are nobody's
+		return nil, state.ErrNotLive // anonymous groups are nobody's
 	}
 	var found *state.Group
-	err := fmt.Errorf("%w: there is no group %q", workflow.ErrNotLive, name)
+	err := fmt.Errorf("%w: there is no group %q", state.ErrNotLive, name)
 	for id := p.s.NextGroup - 1; id > 0; id-- {
 		g := p.s.Group(id)
 		switch {
 		case g.Name != name || origin != 0 && g.Origin != origin:
 		case g.Phase != workflow.Gathering, g.Closed:
-			err = fmt.Errorf("%w: %q", workflow.ErrGroupClosed, name)
+			err = fmt.Errorf("%w: %q", state.ErrGroupClosed, name)
 		case found != nil:
-			return nil, fmt.Errorf("%w: there are the groups %q of the tokens %d and %d; name one by its Origin", workflow.ErrAmbiguous, name, g.Origin, found.Origin)
+			return nil, fmt.Errorf("%w: there are the groups %q of the tokens %d and %d; name one by its Origin", state.ErrAmbiguous, name, g.Origin, found.Origin)
 		default:
 			found = g
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -47,12 +48,12 @@ func (p *planner) completeRun() {
 func (p *planner) runOutput() (map[string]any, *workflow.Failure) {
 	g := p.s.Graph
 	if g.StateSchema != nil {
-		if f := p.schemaFailure("state", g.StateSchema, p.s.Section(workflow.SectionState)); f != nil {
+		if f := p.schemaFailure("state", g.StateSchema, p.s.Section(state.SectionState)); f != nil {
 			return nil, f
 		}
 	}
 	if g.Output == nil {
-		out := p.s.Section(workflow.SectionOutput)
+		out := p.s.Section(state.SectionOutput)
 		return out, p.schemaFailure("output", g.OutputSchema, out)
 	}
 	out := make(map[string]any, len(g.Output))

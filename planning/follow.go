@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -138,7 +139,7 @@ func (p *planner) firstArrival(matches []match) *decision.AwaitSiblings {
 func (p *planner) passOn(m *match, v vars) {
 	t := v.token
 	if m.Loop != nil {
-		p.charge(workflow.CountCost * len(t.Counts))
+		p.charge(limits.CountCost * len(t.Counts))
 	}
 	p.createToken(state.Token{
 		Node: m.To, Via: p.viaIfJoined(m.ID, m.To), Parent: t.ID, Scope: v.scope,

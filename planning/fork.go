@@ -20,7 +20,7 @@ import (
 // of the other run sends.
 func (p *planner) forkRun(m state.RunForked) error {
 	if m.Run == m.From.Run && !m.Moved {
-		return workflow.ErrRunExists
+		return state.ErrRunExists
 	}
 	// Time that had passed for the forked run by AsOf has passed for the fork as well, and no
 	// more.
@@ -28,7 +28,7 @@ func (p *planner) forkRun(m state.RunForked) error {
 	p.decide(decision.ForkRun{Run: m.Run, From: m.From, Shift: shift})
 	if p.s.Status == workflow.RunSuspended {
 		if len(m.Results) > 0 {
-			return workflow.ErrSuspended
+			return state.ErrSuspended
 		}
 		p.keepNothing(&m)
 		return nil // what is out is sent when the fork is resumed
@@ -71,7 +71,7 @@ func (p *planner) findGiven(results []workflow.ForkResult) (given []workflow.Tok
 			return nil, fmt.Errorf("a result is given: %w", err)
 		}
 		if seen[t.ID] {
-			return nil, fmt.Errorf("%w: two results are given for token %d at node %q", workflow.ErrAmbiguous, t.ID, string(t.Node))
+			return nil, fmt.Errorf("%w: two results are given for token %d at node %q", state.ErrAmbiguous, t.ID, string(t.Node))
 		}
 		seen[t.ID] = true
 		given = append(given, t.ID)

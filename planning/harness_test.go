@@ -19,7 +19,7 @@ type failer interface {
 }
 
 // epoch0 is the life of the engine in which tests play.
-const epoch0 workflow.Epoch = 7
+const epoch0 state.Epoch = 7
 
 // dawn is when tests begin.
 var dawn = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)

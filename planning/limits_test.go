@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/planning"
@@ -46,7 +47,7 @@ transitions:
 			require.NoError(t, err)
 			require.Len(t, plan.Decisions, 2)
 			require.Contains(t, plan.Decisions[1].String(), c.limit)
-			require.LessOrEqual(t, len(plan.Trace), workflow.MaxNotes)
+			require.LessOrEqual(t, len(plan.Trace), limits.MaxNotes)
 			require.Less(t, time.Since(begin), time.Minute)
 		})
 	}
@@ -67,7 +68,7 @@ nodes: [{id: a, task: work}]
 	}
 	_, err := p.send(state.Start{})
 	require.NoError(t, err)
-	for i := range workflow.MaxSignals {
+	for i := range limits.MaxSignals {
 		name, ttl := "old", time.Minute
 		if i%2 > 0 {
 			name, ttl = "new", 0
@@ -84,8 +85,8 @@ nodes: [{id: a, task: work}]
 	p.now = p.now.Add(time.Millisecond)
 	decided, err := keep("new", 0)
 	require.NoError(t, err)
-	require.Equal(t, workflow.MaxSignals/2+1, decided, "every expired one is lost, and one is kept")
-	require.Equal(t, workflow.MaxSignals/2+1, p.state.KeptSignals())
+	require.Equal(t, limits.MaxSignals/2+1, decided, "every expired one is lost, and one is kept")
+	require.Equal(t, limits.MaxSignals/2+1, p.state.KeptSignals())
 	for k := range p.state.KeptSignalsOf("old", "new") {
 		require.Equal(t, "new", k.Name)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/merge"
@@ -56,9 +57,9 @@ func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arriva
 // the node behind the join takes all of it, it is part of that node's input.
 func (p *planner) mergeLimit(spec *workflow.GroupSpec) int {
 	if spec.MergedIn != "" {
-		return min(p.s.Graph.Limits.PayloadBytes, workflow.MaxMergedBytes)
+		return min(p.s.Graph.Limits.PayloadBytes, limits.MaxMergedBytes)
 	}
-	return workflow.MaxMergedBytes
+	return limits.MaxMergedBytes
 }
 
 // exceedsMerge reports whether the values of the branches that have arrived make a

@@ -12,7 +12,7 @@ import (
 )
 
 // FindToken returns the token that an operator means: by id, or the only one at a node
-// whose status is among those given. Errors: workflow.ErrNotLive, workflow.ErrAmbiguous.
+// whose status is among those given. Errors: state.ErrNotLive, state.ErrAmbiguous.
 //
 // A node is enough where only one token fits, which is the usual case; where several do the
 // caller has to choose, because a guess might act on the wrong branch.
@@ -21,10 +21,10 @@ func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, status
 		return tokenIn(s, id, statuses)
 	}
 	if node == "" {
-		return nil, fmt.Errorf("%w: name a token or a node", workflow.ErrNotLive)
+		return nil, fmt.Errorf("%w: name a token or a node", state.ErrNotLive)
 	}
 	if s.Graph.Nodes[node] == nil {
-		return nil, fmt.Errorf("%w: there is no node %q", workflow.ErrNotLive, string(node))
+		return nil, fmt.Errorf("%w: there is no node %q", state.ErrNotLive, string(node))
 	}
 	var found *state.Token
 	for _, live := range s.LiveTokens() {
@@ -33,12 +33,12 @@ func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, status
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("%w: there are the tokens %d and %d at node %q; name one", workflow.ErrAmbiguous, found.ID, t.ID, string(node))
+			return nil, fmt.Errorf("%w: there are the tokens %d and %d at node %q; name one", state.ErrAmbiguous, found.ID, t.ID, string(node))
 		}
 		found = t
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%w: no token at node %q is %s", workflow.ErrNotLive, string(node), statusList(statuses))
+		return nil, fmt.Errorf("%w: no token at node %q is %s", state.ErrNotLive, string(node), statusList(statuses))
 	}
 	return found, nil
 }
@@ -47,10 +47,10 @@ func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, status
 func tokenIn(s *state.State, id workflow.TokenID, statuses []workflow.TokenStatus) (*state.Token, error) {
 	t := s.Token(id)
 	if t == nil {
-		return nil, fmt.Errorf("%w: there is no token %d", workflow.ErrNotLive, id)
+		return nil, fmt.Errorf("%w: there is no token %d", state.ErrNotLive, id)
 	}
 	if !slices.Contains(statuses, t.Status) {
-		return nil, fmt.Errorf("%w: token %d at node %q is %s, not %s", workflow.ErrNotLive, id, string(t.Node), t.Status, statusList(statuses))
+		return nil, fmt.Errorf("%w: token %d at node %q is %s, not %s", state.ErrNotLive, id, string(t.Node), t.Status, statusList(statuses))
 	}
 	return t, nil
 }

@@ -24,7 +24,7 @@ import (
 // so that a replay under other bounds comes to the same.
 func (p *planner) patchRun(m state.Patch) error {
 	if m.Base != p.s.Revision() {
-		return fmt.Errorf("%w: it is at %d, the patch is for %d", workflow.ErrConflict, p.s.Revision(), m.Base)
+		return fmt.Errorf("%w: it is at %d, the patch is for %d", state.ErrConflict, p.s.Revision(), m.Base)
 	}
 	old := p.s.Graph
 	g, err := Patched(old, m.Ops, workflow.Boundless())

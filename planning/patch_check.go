@@ -17,7 +17,7 @@ import (
 type patchCheck struct {
 	s        *state.State
 	old, new *workflow.Graph
-	pins     workflow.Pins
+	pins     state.Pins
 	steps    []state.Step // of a dag, as they stand then
 }
 
@@ -63,9 +63,9 @@ func (c *patchCheck) checkIdentity() error {
 // pinned so that a child never depends on what was published in the meantime; the caller
 // looks up those that a patch adds, and sends them with it.
 func (c *patchCheck) checkSubworkflows() error {
-	pinned := map[workflow.Pin]bool{}
+	pinned := map[state.Pin]bool{}
 	for _, pin := range c.pins {
-		pinned[workflow.Pin{Name: pin.Name, Version: pin.Version}] = true
+		pinned[state.Pin{Name: pin.Name, Version: pin.Version}] = true
 	}
 	for i := range c.new.Definition.Nodes {
 		n := &c.new.Definition.Nodes[i]
@@ -73,7 +73,7 @@ func (c *patchCheck) checkSubworkflows() error {
 			continue
 		}
 		for _, s := range n.Subworkflow.Choices() {
-			if !pinned[workflow.Pin{Name: s.Name, Version: s.Version}] {
+			if !pinned[state.Pin{Name: s.Name, Version: s.Version}] {
 				return refusePatch(nodePath(n.ID)+"/subworkflow", "the definition %q is not pinned", s.Name)
 			}
 		}

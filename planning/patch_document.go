@@ -9,6 +9,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -25,8 +26,8 @@ import (
 // definition is for patchCheck to say. It is also what a caller asks beforehand, to see the
 // definition that a patch makes.
 func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Graph, error) {
-	if len(ops) > workflow.MaxPatch {
-		return nil, &workflow.LimitError{Limit: "patch", Max: workflow.MaxPatch, Got: int64(len(ops))}
+	if len(ops) > limits.MaxPatch {
+		return nil, &workflow.LimitError{Limit: "patch", Max: limits.MaxPatch, Got: int64(len(ops))}
 	}
 	if err := checkOps(ops); err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func applyOps(doc []byte, ops []any) ([]byte, error) {
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
 	// A few copies of copies would otherwise make a document of any size.
-	options.AccumulatedCopySizeLimit = workflow.MaxDefinitionBytes
+	options.AccumulatedCopySizeLimit = limits.MaxDefinitionBytes
 	options.EscapeHTML = false
 	after, err := patch.ApplyWithOptions(doc, options)
 	if err == nil {

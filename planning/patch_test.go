@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/value"
@@ -192,7 +193,7 @@ func TestPatchedRefuses(t *testing.T) {
 		})
 	}
 	var le *workflow.LimitError
-	_, err := planning.Patched(compile(t, patchable), make([]any, workflow.MaxPatch+1), workflow.Bounds{})
+	_, err := planning.Patched(compile(t, patchable), make([]any, limits.MaxPatch+1), workflow.Bounds{})
 	require.ErrorAs(t, err, &le)
 	require.Equal(t, workflow.LimitError{Limit: "patch", Max: 1000, Got: 1001}, *le)
 }

@@ -33,7 +33,7 @@ func (p *planner) resumeRun(m state.Resume) error {
 	case p.s.Status == workflow.RunRunning && m.Parent, p.s.Status == workflow.RunPaused && m.Parent && !p.s.ParentPauses:
 		return nil
 	case p.s.Status != workflow.RunPaused && p.s.Status != workflow.RunSuspended:
-		return workflow.ErrNotLive
+		return state.ErrNotLive
 	}
 	p.decide(decision.ResumeRun{})
 	// The line is collected first, because beginning takes tokens out of it.

@@ -97,7 +97,7 @@ func (p *player) repeat(m state.Message) {
 	if len(plan.Decisions) > 0 {
 		p.t.Fatalf("%#v again changes:\n%s", m, text(plan))
 	}
-	if err != nil && !errors.Is(err, workflow.ErrStale) {
+	if err != nil && !errors.Is(err, state.ErrStale) {
 		p.t.Fatalf("%#v again: %v", m, err)
 	}
 }
@@ -185,7 +185,7 @@ func playOrder(t *testing.T, g *workflow.Graph, order []int, strategy, remaining
 	quorum := map[string]int{"all": len(order), "any": 1, "{mOfN: 2}": 2, "{mOfN: 4}": 4}[strategy]
 	for i, branch := range order {
 		err := p.complete(workflow.TokenID(2+branch), int64(branch))
-		if late := i >= quorum && remaining == "cancel"; late != errors.Is(err, workflow.ErrStale) || err != nil && !late {
+		if late := i >= quorum && remaining == "cancel"; late != errors.Is(err, state.ErrStale) || err != nil && !late {
 			t.Fatalf("%v: branch %d: %v", order, branch, err)
 		}
 	}

@@ -46,9 +46,9 @@ func (m *raceModel) take(r racer, b int) verdict {
 	_, resumes := msg.(state.Resume)
 	switch {
 	case starts, forks && !m.run.Final():
-		return refusePatch(workflow.ErrRunExists)
+		return refusePatch(state.ErrRunExists)
 	case m.run == workflow.RunSuspended && !cancels && !resumes:
-		return refusePatch(workflow.ErrSuspended)
+		return refusePatch(state.ErrSuspended)
 	case !m.run.Final():
 		return r.does(m, b)
 	}
@@ -60,7 +60,7 @@ func (m *raceModel) take(r racer, b int) verdict {
 	if state.Messages.Kind(msg) == "Heartbeat" || strings.HasPrefix(state.Messages.Kind(msg), "Task") {
 		return r.does(m, b) // of a key: it is stale, or was taken before
 	}
-	return refusePatch(workflow.ErrEnded)
+	return refusePatch(state.ErrEnded)
 }
 
 // arrive ends a branch well.
@@ -127,7 +127,7 @@ func (m *raceModel) completed(b int) verdict {
 	case x.cause == "completed":
 		return ignored
 	}
-	return refusePatch(workflow.ErrStale)
+	return refusePatch(state.ErrStale)
 }
 
 func (m *raceModel) failed(b int) verdict {
@@ -138,7 +138,7 @@ func (m *raceModel) failed(b int) verdict {
 	case x.cause == "failed", (x.kind == "retry" || x.kind == "parked") && x.state == x.kind:
 		return ignored // this attempt has failed before
 	}
-	return refusePatch(workflow.ErrStale)
+	return refusePatch(state.ErrStale)
 }
 
 func (m *raceModel) snoozed(b int) verdict {
@@ -149,7 +149,7 @@ func (m *raceModel) snoozed(b int) verdict {
 	case x.state == "retry" && x.snoozes:
 		return ignored // this attempt has asked before
 	}
-	return refusePatch(workflow.ErrStale)
+	return refusePatch(state.ErrStale)
 }
 
 // alarm lets happen what is due by an instant: tasks that snooze are called again, and
@@ -197,7 +197,7 @@ func (m *raceModel) pause(int) verdict {
 
 func (m *raceModel) resume(int) verdict {
 	if m.run == workflow.RunRunning {
-		return refusePatch(workflow.ErrNotLive)
+		return refusePatch(state.ErrNotLive)
 	}
 	m.run = workflow.RunRunning
 	for _, b := range m.branches {
@@ -211,7 +211,7 @@ func (m *raceModel) resume(int) verdict {
 // addBranch adds one like the first.
 func (m *raceModel) addBranch(int) verdict {
 	if m.phase != "" {
-		return refusePatch(workflow.ErrGroupClosed)
+		return refusePatch(state.ErrGroupClosed)
 	}
 	b := &raceBranch{kind: m.branches[0].kind, late: true}
 	m.branches = append(m.branches, b)
@@ -230,7 +230,7 @@ func (m *raceModel) addBranch(int) verdict {
 // closeGroup fires the join with what has arrived.
 func (m *raceModel) closeGroup(int) verdict {
 	if m.phase != "" {
-		return refusePatch(workflow.ErrGroupClosed)
+		return refusePatch(state.ErrGroupClosed)
 	}
 	m.over("fired")
 	return accepted
@@ -239,7 +239,7 @@ func (m *raceModel) closeGroup(int) verdict {
 // cancelNodes ends the branch, and one that was added as it: they are at one
 // node.
 func (m *raceModel) cancelNodes(b int) verdict {
-	v := refusePatch(workflow.ErrNotLive)
+	v := refusePatch(state.ErrNotLive)
 	for i, x := range m.branches {
 		if (i == b || b == 0 && i > 2) && !x.resolved() {
 			x.state, v = "ended", accepted
@@ -251,7 +251,7 @@ func (m *raceModel) cancelNodes(b int) verdict {
 func (m *raceModel) retry(b int) verdict {
 	x := m.branches[b]
 	if x.state != "retry" && x.state != "parked" {
-		return refusePatch(workflow.ErrNotLive)
+		return refusePatch(state.ErrNotLive)
 	}
 	x.state, x.again = "out", true
 	if m.run == workflow.RunPaused {
@@ -265,5 +265,5 @@ func (m *raceModel) skip(b int) verdict {
 	case "out", "retry", "parked":
 		return m.arrive(b, "skipped")
 	}
-	return refusePatch(workflow.ErrNotLive)
+	return refusePatch(state.ErrNotLive)
 }

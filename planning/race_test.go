@@ -70,7 +70,7 @@ var racers = []racer{
 	{
 		name: "Start", kind: "task",
 		make: func(*state.Token, time.Time) state.Message { return state.Start{} },
-		does: func(*raceModel, int) verdict { return refusePatch(workflow.ErrRunExists) },
+		does: func(*raceModel, int) verdict { return refusePatch(state.ErrRunExists) },
 	},
 	{
 		name: "TaskCompleted", kind: "task",
@@ -100,7 +100,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, b int) verdict {
 			if x := m.branches[b]; x.state != "out" || x.again {
-				return refusePatch(workflow.ErrStale)
+				return refusePatch(state.ErrStale)
 			}
 			return accepted
 		},
@@ -124,7 +124,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, b int) verdict {
 			if m.branches[b].state != "child" {
-				return refusePatch(workflow.ErrStale)
+				return refusePatch(state.ErrStale)
 			}
 			return ignored
 		},
@@ -155,7 +155,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, b int) verdict {
 			if m.branches[b].state != "people" {
-				return refusePatch(workflow.ErrNotLive)
+				return refusePatch(state.ErrNotLive)
 			}
 			return m.arrive(b, "voted")
 		},
@@ -209,7 +209,7 @@ var racers = []racer{
 		},
 		does: func(m *raceModel, _ int) verdict {
 			if m.patched {
-				return refusePatch(workflow.ErrConflict)
+				return refusePatch(state.ErrConflict)
 			}
 			m.patched = true
 			return accepted
@@ -233,7 +233,7 @@ var racers = []racer{
 		make: func(*state.Token, time.Time) state.Message {
 			return state.RunForked{Run: "r", From: workflow.ForkPoint{Run: "r"}}
 		},
-		does: func(*raceModel, int) verdict { return refusePatch(workflow.ErrRunExists) },
+		does: func(*raceModel, int) verdict { return refusePatch(state.ErrRunExists) },
 	},
 	{
 		name: "Retry", kind: "retry",
@@ -296,7 +296,7 @@ func race(t *testing.T, first, second racer, other int, third string) {
 	}
 	join := cmp.Or(first.join, second.join)
 	p := newPlayer(t, raceGraph(t, kinds, join))
-	send(t, p, state.Start{Pins: workflow.Pins{{Name: "kid", Hash: "hash-of-kid"}}})
+	send(t, p, state.Start{Pins: state.Pins{{Name: "kid", Hash: "hash-of-kid"}}})
 	m := &raceModel{run: workflow.RunRunning, timed: join != ""}
 	for i, kind := range kinds {
 		m.branches = append(m.branches, &raceBranch{kind: kind, state: kind})
@@ -388,7 +388,7 @@ func (p *player) answered(t *testing.T, m state.Message, want verdict, what stri
 		require.ErrorIs(t, err, want.err, "%#v of %s", m, what)
 	case want.idle:
 		require.Empty(t, plan.Decisions, "%#v of %s:\n%s", m, what, text(plan))
-		require.True(t, err == nil || errors.Is(err, workflow.ErrStale), "%#v of %s: %v", m, what, err)
+		require.True(t, err == nil || errors.Is(err, state.ErrStale), "%#v of %s: %v", m, what, err)
 	default:
 		require.NoError(t, err, "%#v of %s", m, what)
 	}
@@ -474,4 +474,4 @@ func (p *player) goOn(t *testing.T, what string) {
 }
 
 // output returns what the run has written to its output section.
-func (p *player) output() map[string]any { return p.state.Section(workflow.SectionOutput) }
+func (p *player) output() map[string]any { return p.state.Section(state.SectionOutput) }

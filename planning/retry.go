@@ -48,14 +48,14 @@ func (p *planner) taskSnoozed(m state.TaskSnoozed) error {
 }
 
 // snoozedOrStale answers a snooze of an attempt that does not run: nil if it was taken
-// before, workflow.ErrStale otherwise. A token in a back-off without a failure is one that a
+// before, state.ErrStale otherwise. A token in a back-off without a failure is one that a
 // snooze has put there.
 func snoozedOrStale(s *state.State, m state.TaskSnoozed) error {
 	t := s.Token(m.Token)
 	if t != nil && t.Status == workflow.Retrying && t.Failure == nil && t.Attempt == m.Attempt && t.Epoch == m.Epoch {
 		return nil
 	}
-	return workflow.ErrStale
+	return state.ErrStale
 }
 
 // retriesFailure reports whether a policy retries a failure at all. The executor may say that

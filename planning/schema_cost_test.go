@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -37,14 +38,14 @@ func TestACallersValueThatCostsTooMuchToCheckIsRefused(t *testing.T) {
 	var limit *workflow.LimitError
 	_, err := planning.Step(p.state, state.Start{Input: map[string]any{"v": deepLists(100)}}, dawn)
 	require.ErrorAs(t, err, &limit)
-	require.Equal(t, workflow.LimitSchemaCost, limit.Limit)
+	require.Equal(t, limits.SchemaCost, limit.Limit)
 
 	p = newPlayer(t, compile(t, "name: x\nstart: a\nnodes: [{id: a, task: t, outputSchema: "+nested+"}]\n"))
 	_, err = p.send(state.Start{})
 	require.NoError(t, err)
 	_, err = planning.Step(p.state, state.Skip{Node: "a", Output: deepLists(100)}, dawn)
 	require.ErrorAs(t, err, &limit)
-	require.Equal(t, workflow.LimitSchemaCost, limit.Limit)
+	require.Equal(t, limits.SchemaCost, limit.Limit)
 }
 
 // One message may come to any number of checks: they have one bound together.

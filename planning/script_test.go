@@ -86,7 +86,7 @@ func (s *script) define(t *testing.T, yaml string) string {
 // reader makes messages of commands. A token that runs no attempt has the first
 // one's key.
 func (s *script) reader(t *testing.T) story.Reader {
-	return story.Reader{T: t, Now: func() time.Time { return s.now }, Key: func(id workflow.TokenID) (int, workflow.Epoch) {
+	return story.Reader{T: t, Now: func() time.Time { return s.now }, Key: func(id workflow.TokenID) (int, state.Epoch) {
 		if t := s.state.Token(id); t != nil && t.Attempt > 0 {
 			return t.Attempt, epoch0
 		}

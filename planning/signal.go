@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -108,10 +109,10 @@ func (p *planner) deliverSignal(m state.Signal) error {
 func (p *planner) unkeptSignal(payload any) error {
 	most, bytes := p.s.Graph.Limits.SignalBytes, p.s.KeptSignalBytes()+value.Size(payload)
 	switch {
-	case p.s.KeptSignals() >= workflow.MaxSignals:
-		return &workflow.LimitError{Limit: "signals", Max: workflow.MaxSignals}
+	case p.s.KeptSignals() >= limits.MaxSignals:
+		return &workflow.LimitError{Limit: "signals", Max: limits.MaxSignals}
 	case bytes > most:
-		return &workflow.LimitError{Limit: workflow.LimitSignalBytes, Max: int64(most), Got: int64(bytes)}
+		return &workflow.LimitError{Limit: limits.SignalBytes, Max: int64(most), Got: int64(bytes)}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -33,9 +34,9 @@ func (p *planner) planLike() int { return cmp.Or(p.s.Rules, Version) }
 // is in UTC and whole milliseconds. The state's Epoch is that of the engine
 // that plans.
 //
-// An error refuses the message: nothing changes. It is workflow.ErrStale for a
-// result whose attempt does not run, workflow.ErrEnded, workflow.ErrSuspended,
-// workflow.ErrNotLive or workflow.ErrAmbiguous. A plan without decisions and
+// An error refuses the message: nothing changes. It is state.ErrStale for a
+// result whose attempt does not run, state.ErrEnded, state.ErrSuspended,
+// state.ErrNotLive or state.ErrAmbiguous. A plan without decisions and
 // without error says that the message was taken before.
 //
 // An actor calls it with each message, applies the plan to its own state, commits both and
@@ -86,9 +87,9 @@ func admitMessage(s *state.State, m state.Message) error {
 	switch {
 	case starts != (s.Status == workflow.RunCreated):
 		if starts {
-			return workflow.ErrRunExists
+			return state.ErrRunExists
 		}
-		return workflow.ErrNotLive
+		return state.ErrNotLive
 	case s.Status.Final():
 		return admitEnded(s, m)
 	case s.Status == workflow.RunSuspended:
@@ -96,7 +97,7 @@ func admitMessage(s *state.State, m state.Message) error {
 		case state.Cancel, state.Resume, state.RunForked:
 			return nil
 		default:
-			return workflow.ErrSuspended
+			return state.ErrSuspended
 		}
 	}
 	return nil
@@ -114,12 +115,12 @@ func admitEnded(s *state.State, m state.Message) error {
 	case state.TaskFailed:
 		return repeatedOrStale(s, attemptKey{m.Token, m.Attempt, m.Epoch}, false)
 	case state.TaskSnoozed, state.Heartbeat:
-		return workflow.ErrStale
+		return state.ErrStale
 	default:
 		if repeatsCall(s, m) {
 			return nil
 		}
-		return workflow.ErrEnded
+		return state.ErrEnded
 	}
 }
 
@@ -186,11 +187,11 @@ func (p *planner) decide(d decision.Decision) {
 	if p.hasStopped() {
 		return
 	}
-	if len(p.decisions) >= workflow.MaxPlan {
-		p.exceedLimit("plan", workflow.MaxPlan, "decisions for one message")
+	if len(p.decisions) >= limits.MaxPlan {
+		p.exceedLimit("plan", limits.MaxPlan, "decisions for one message")
 		return
 	}
-	p.budget.allowed += workflow.DecisionCost
+	p.budget.allowed += limits.DecisionCost
 	p.budget.pacer.Spend(10)
 	decision.Evolve(p.s, d)
 	p.decisions = pace.Push(p.decisions, d)
@@ -238,7 +239,7 @@ func (p *planner) addCondition(t *workflow.GraphTransition, v vars, result bool,
 // keepNote adds a note. Beyond a bound, the reasons of one message are not kept. The bounds
 // are for plans of very many conditions, which are made within MaxPlan all the same.
 func (p *planner) keepNote(n decision.Note) {
-	if len(p.trace) >= workflow.MaxNotes || p.noted > workflow.MaxNoteBytes {
+	if len(p.trace) >= limits.MaxNotes || p.noted > limits.MaxNoteBytes {
 		return
 	}
 	p.noted += len(n.String())
@@ -258,7 +259,7 @@ func (p *planner) forkPlanner() *planner {
 // adoptFork makes the decisions of a fork its own. They are writes. The caller takes over the
 // queues of the fork, if there can be entries.
 func (p *planner) adoptFork(q *planner) {
-	p.budget.allowed -= workflow.DecisionCost * len(q.decisions) // they were counted there
+	p.budget.allowed -= limits.DecisionCost * len(q.decisions) // they were counted there
 	for _, d := range q.decisions {
 		p.decide(d)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -35,7 +36,7 @@ var (
 
 // Pay implements expr.Payer. Every evaluation costs something beside its own steps, so that
 // very many trivial ones are bounded too.
-func (v vars) Pay(units int) { v.p.charge(units + workflow.EvaluationCost) }
+func (v vars) Pay(units int) { v.p.charge(units + limits.EvaluationCost) }
 
 // RefusesNegativeZero implements expr.Signer: up to version 2 such a result failed its node.
 func (v vars) RefusesNegativeZero() bool { return v.p.planLike() < 3 }
@@ -51,7 +52,7 @@ func (v vars) Lookup(name string) (any, bool) {
 	switch name {
 	case "input":
 		return s.Input, true
-	case workflow.SectionState, workflow.SectionOutput, workflow.SectionNodes:
+	case state.SectionState, state.SectionOutput, state.SectionNodes:
 		return s.Data(v.scope, name)
 	case "result":
 		return v.result, v.bound

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -107,11 +109,11 @@ func (p *planner) checkWritten(sc workflow.Scope, mapping []workflow.Mapping) *w
 // list at each append would make a list that grows cost time in proportion to its square.
 // Rules for the list as a whole are checked when the run completes.
 func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failure {
-	if path.Segments[0] != workflow.SectionState || p.s.Graph.StateSchema == nil {
+	if path.Segments[0] != state.SectionState || p.s.Graph.StateSchema == nil {
 		return nil
 	}
 	if len(path.Segments) == 1 {
-		whole, _ := p.s.Data(sc, workflow.SectionState)
+		whole, _ := p.s.Data(sc, state.SectionState)
 		return p.schemaFailure("state", p.s.Graph.StateSchema, value.Materialize(whole))
 	}
 	name := path.Segments[1]
@@ -124,7 +126,7 @@ func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failur
 	if schema == nil {
 		return nil
 	}
-	v, _ := p.s.Data(sc, workflow.SectionState, name)
+	v, _ := p.s.Data(sc, state.SectionState, name)
 	return p.schemaFailure(path.String(), schema, value.Materialize(v))
 }
 
@@ -145,7 +147,7 @@ func lastOf(list any) any {
 // Schemas have a bound of their own for each message, since a schema may cost far more than
 // the value that is checked against it is large.
 func (p *planner) checkSchema(schema *workflow.Schema, v any) error {
-	cost, err := schema.CheckWithin(workflow.MaxSchemaCost-p.budget.checks, v)
+	cost, err := schema.CheckWithin(limits.MaxSchemaCost-p.budget.checks, v)
 	p.budget.pacer.Spend(cost)
 	p.budget.checks += cost
 	return err
@@ -160,7 +162,7 @@ func (p *planner) schemaFailure(what string, schema *workflow.Schema, v any) *wo
 	case err == nil:
 		return nil
 	case errors.As(err, &limit):
-		p.exceedLimit(limit.Limit, workflow.MaxSchemaCost, "units for what one message checks against schemas, in the end "+what)
+		p.exceedLimit(limit.Limit, limits.MaxSchemaCost, "units for what one message checks against schemas, in the end "+what)
 		return p.budget.limit
 	}
 	return &workflow.Failure{Code: workflow.CodeSchema, Permanent: true, Message: what + ": " + err.Error()}

@@ -234,7 +234,7 @@ func (s *Stepper) keepState() {
 // A group without a name is never joined, and so gathers for
 // ever: it is left out when nothing lives in it any more.
 func frameOf(s *state.State) *Frame {
-	f := &Frame{Run: s.Run, Status: s.Status, State: s.Section(workflow.SectionState), Output: s.Output, Failure: s.Failure, Alarm: s.Alarm()}
+	f := &Frame{Run: s.Run, Status: s.Status, State: s.Section(state.SectionState), Output: s.Output, Failure: s.Failure, Alarm: s.Alarm()}
 	for _, id := range s.LiveTokens() {
 		t := s.Token(id)
 		f.Tokens = append(f.Tokens, FrameToken{ID: id, Place: placeOf(s, t), Status: t.Status, Attempt: t.Attempt, Due: t.Alarm()})

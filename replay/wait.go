@@ -112,7 +112,7 @@ func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 	case workflow.WaitingForTimer:
 		w.For = "its time"
 	case workflow.WaitingForChild:
-		w.Child = workflow.ChildID(s.Run, t.ID, t.Attempt)
+		w.Child = state.ChildID(s.Run, t.ID, t.Attempt)
 		w.For = fmt.Sprintf("the child run %s", string(w.Child))
 	case workflow.WaitingForLock:
 		w.For = fmt.Sprintf("the lock %s", n.Lock)

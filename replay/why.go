@@ -245,7 +245,7 @@ func (x *Explanation) addFailed(s *state.State) {
 		}
 		f := FailedToken{Token: id, Place: placeOf(s, t), Attempt: t.Attempt, Failure: t.Failure}
 		if n := s.Graph.Node(t.Node); n != nil && n.Kind == workflow.KindSubworkflow {
-			f.Child = workflow.ChildID(s.Run, id, t.Attempt)
+			f.Child = state.ChildID(s.Run, id, t.Attempt)
 		}
 		f.Try = commandsAfter(s, t, f.Child)
 		x.Failed = append(x.Failed, f)

@@ -200,7 +200,7 @@ func (r *repairer) reportRun(m *recovered, row *index.Row, known bool, broken []
 	}
 	what += joinReasons(broken)
 	// A run that has ended cannot be suspended; the report says so.
-	if _, err := m.state.Status.Next(workflow.MoveSuspend); err == nil {
+	if _, err := state.MoveSuspend.From(m.state.Status); err == nil {
 		m.suspendRun(r.to.Epoch(), "repaired: "+what)
 	}
 	do := "it is suspended: Resume lets it go on from there, Cancel ends it"
@@ -228,7 +228,7 @@ const maxCause = 1 << 10
 // that the planner gives it, and so a later replay takes it like any other. Its planner version
 // is that of the record before. Its instant is now, or that of the last record if the clock is
 // behind it: instants in a journal never go back.
-func (m *recovered) suspendRun(epoch workflow.Epoch, cause string) {
+func (m *recovered) suspendRun(epoch state.Epoch, cause string) {
 	// The cause lists all that was damaged, and may be long. A cut in the middle of a character
 	// is mended.
 	if len(cause) > maxCause {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -270,7 +271,7 @@ func (c *checker) checkCycles() {
 		return
 	}
 	for _, p := range c.graph.Warnings {
-		if p.Code == workflow.ProblemEndlessCycle {
+		if p.Code == problem.EndlessCycle {
 			c.addFinding(Finding{Code: EndlessLoop, Node: p.Node, Message: p.Message})
 		}
 	}

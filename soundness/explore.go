@@ -16,7 +16,7 @@ import (
 // epoch is that of the engine that the explored runs seem to have.
 // It never changes: an explored run is never taken over by another process, so that no result
 // can come from an earlier epoch.
-const epoch workflow.Epoch = 1
+const epoch state.Epoch = 1
 
 // dawn is when they begin.
 // It is a fixed instant, because reports must not differ from day to day; each finding's
@@ -46,7 +46,7 @@ type found struct {
 type explorer struct {
 	check    *checker
 	graph    *workflow.Graph
-	pins     workflow.Pins
+	pins     state.Pins
 	states   []*found                       // in the order in which they were found; those from explore's index on wait to be expanded
 	byForm   map[string]int                 // the index of the state of each form, which is what makes two states one
 	plans    int                            // messages for which the planner was asked, those that it refused included
@@ -91,7 +91,7 @@ func newExplorer(c *checker) (*explorer, error) {
 		// are never run: a move says how they end, and any hash will do.
 		for _, s := range d.Nodes[i].Subworkflow.Choices() {
 			if x.pins.Of(&s) == "" {
-				x.pins = append(x.pins, workflow.Pin{Name: s.Name, Version: s.Version, Hash: "pinned"})
+				x.pins = append(x.pins, state.Pin{Name: s.Name, Version: s.Version, Hash: "pinned"})
 			}
 		}
 	}

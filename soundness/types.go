@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -53,7 +54,7 @@ func (c *checker) checkType(n *workflow.GraphNode, t workflow.TransitionID, fiel
 		return
 	}
 	d := c.graph.Definition
-	schemas := map[string]any{"input": d.Input.Schema, workflow.SectionState: d.State.Schema, "result": result}
+	schemas := map[string]any{"input": d.Input.Schema, state.SectionState: d.State.Schema, "result": result}
 	vars := []expr.Map{{}}
 	for _, ref := range p.References() {
 		schema := schemas[ref[0]]

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/workflow"
@@ -247,7 +248,7 @@ func (v *values) findRelevant() {
 		for _, ref := range u.refs() {
 			name := strings.Join(ref[:min(len(ref), 2)], ".")
 			switch ref[0] {
-			case workflow.SectionState, workflow.SectionOutput, workflow.SectionNodes, "input", mergedSection:
+			case state.SectionState, state.SectionOutput, state.SectionNodes, "input", mergedSection:
 			case "result", "payload", "error", "run", "now", "active", "count", "branch":
 				continue
 			default: // item, index, or the name of a foreach
@@ -298,7 +299,7 @@ func (v *values) comesFromInput(ref []string, seen map[string]bool) bool {
 	switch ref[0] {
 	case "run", "now", "active", "count", "branch", "index":
 		return true
-	case "input", workflow.SectionState, workflow.SectionOutput, mergedSection:
+	case "input", state.SectionState, state.SectionOutput, mergedSection:
 	default:
 		return false
 	}
@@ -365,7 +366,7 @@ func (v *values) resultsOf(n *workflow.GraphNode) [][]any {
 		switch {
 		case ref[0] == "result" && u.node == n.ID:
 			return ref[1:], true
-		case ref[0] == workflow.SectionNodes && len(ref) > 2 && ref[1] == string(n.ID) && ref[2] == "output":
+		case ref[0] == state.SectionNodes && len(ref) > 2 && ref[1] == string(n.ID) && ref[2] == "output":
 			return ref[3:], true
 		}
 		return nil, false

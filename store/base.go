@@ -19,7 +19,7 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A base is a copy of the directory as it was after one transaction, in a [blob.Store]: the
@@ -36,7 +36,7 @@ const chunkBytes = 64 << 10
 type manifest struct {
 	Format string         `json:"format"` // manifestFormat
 	At     time.Time      `json:"at"`     // when the copy of pawl.db was complete
-	Epoch  workflow.Epoch `json:"epoch"`
+	Epoch  state.Epoch    `json:"epoch"`
 	Index  []string       `json:"index"`           // hashes of the chunks of pawl.db, in order
 	Files  []manifestFile `json:"files"`           // of runs
 	Blobs  []string       `json:"blobs,omitempty"` // hashes of those that pawl.db refers to

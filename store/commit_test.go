@@ -64,8 +64,8 @@ func TestRunExists(t *testing.T) {
 	d := open(t, t.TempDir())
 	start(t, d, "r1").five(nil)
 	o := start(t, d, "r1")
-	require.ErrorIs(t, o.try(state.Start{}, startRun(nil)), workflow.ErrRunExists)
-	require.ErrorIs(t, o.try(state.Start{}), workflow.ErrRunExists)
+	require.ErrorIs(t, o.try(state.Start{}, startRun(nil)), state.ErrRunExists)
+	require.ErrorIs(t, o.try(state.Start{}), state.ErrRunExists)
 	require.Len(t, all(t, d.History("r1")), 6)
 }
 

@@ -45,7 +45,7 @@ func TestCounts(t *testing.T) {
 	g := defined(t, "other", "")
 	startOf(t, d, "x", g).five(nil)
 	requireCounts(t, d)
-	require.ErrorIs(t, startOf(t, d, "x", g).try(state.Start{}, startRun(nil)), workflow.ErrRunExists)
+	require.ErrorIs(t, startOf(t, d, "x", g).try(state.Start{}, startRun(nil)), state.ErrRunExists)
 	requireCounts(t, d)
 	crash := crashed(t, d.path)
 	require.NoError(t, d.Close())

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // Durability says what a commit survives.
@@ -78,7 +78,7 @@ type Dir struct {
 	owned os.FileInfo // of the lock
 	// lockPath is where the lock file was, whatever the working directory is now.
 	lockPath string
-	epoch    workflow.Epoch
+	epoch    state.Epoch
 	secret   []byte
 	sealer   seal.Sealer
 	markKey  string // of the mark of sealed values, "" without one
@@ -193,7 +193,7 @@ const (
 // Epoch returns the number drawn for this life of the directory.
 //
 // The engine puts it into the state of each run that it loads, and so into the keys of attempts.
-func (d *Dir) Epoch() workflow.Epoch { return d.epoch }
+func (d *Dir) Epoch() state.Epoch { return d.epoch }
 
 // Secret returns 32 bytes that were drawn when the directory was made, and that its copies
 // have. Nothing shows them to anybody; nobody may change what is returned.

@@ -6,11 +6,12 @@ import (
 	"syscall"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // Conditions that callers test with errors.Is. A run id that is taken is
-// [workflow.ErrRunExists].
+// [state.ErrRunExists].
 var (
 	// ErrRunNotFound says that no run has this id.
 	ErrRunNotFound = errors.New("no such run")
@@ -36,7 +37,7 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrUnknown says that a commit failed in a way that leaves open whether it
 	// took place. Load the run again to find out.
-	ErrUnknown = workflow.ErrUnknown
+	ErrUnknown = state.ErrUnknown
 	// ErrFailed says that the disk, or the directory, failed in a way after which
 	// nothing that is held in memory can be trusted. Close the Dir and open the
 	// directory again: every acknowledged commit is there.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // Fence makes everything fail with ErrClosed from now on, as if the process had
@@ -148,7 +148,7 @@ func (d *Dir) checkEpoch(m lockRecord) error {
 			return err
 		}
 	}
-	var found workflow.Epoch
+	var found state.Epoch
 	wrong := ""
 	err := d.probeIndex(func(db *sqlite.Conn) (err error) {
 		if unsealed {

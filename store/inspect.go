@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -244,7 +245,7 @@ func (in *Inspection) copyOut(name string) error {
 // read it.
 func (in *Inspection) inspectCopy(m lockRecord) {
 	if m.epoch != 0 {
-		var found workflow.Epoch
+		var found state.Epoch
 		err := in.dir.readIndex(func(db *sqlite.Conn) (err error) { found, err = index.ReadEpoch(db); return err })
 		if err == nil && found != m.epoch {
 			err = &CorruptError{File: in.dir.pathOf(indexFile), What: fmt.Sprintf("it is of another time: its epoch is %v, not %v", found, m.epoch)}

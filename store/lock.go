@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A LockedError says who has a directory, as far as the system tells: Linux does, others do not.
@@ -151,9 +151,9 @@ func (o *Options) lockWish() lockWish {
 // and the zero epoch stand for what is not known, which is checked and not compared.
 type lockRecord struct {
 	state       closingState
-	epoch       workflow.Epoch // in pawl.db; 0 if it is not known
-	hash        string         // SHA-256 of pawl.db, if it was closed; "" if it is not known
-	fingerprint string         // of the runs in it, likewise
+	epoch       state.Epoch // in pawl.db; 0 if it is not known
+	hash        string      // SHA-256 of pawl.db, if it was closed; "" if it is not known
+	fingerprint string      // of the runs in it, likewise
 }
 
 // A closingState says whether the last engine has closed pawl.db.
@@ -232,7 +232,7 @@ func parseLockRecord(text string) (m lockRecord) {
 	}()
 	var epoch uint64
 	_, _ = fmt.Sscanf(text, "%s %x %s %s\n", &m.state, &epoch, &m.hash, &m.fingerprint) // the last may be missing
-	m.epoch = workflow.Epoch(epoch)
+	m.epoch = state.Epoch(epoch)
 	if len(m.hash) != hex.EncodedLen(sha256.Size) {
 		m.hash = ""
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/index"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A Position is a place in a [Log]: the entry with that number. The zero value is before
@@ -92,13 +92,13 @@ const maxEntry = 768 << 10
 // some kinds.
 type logEntry struct {
 	kind    entryKind
-	at      time.Time      // when it was made
-	epoch   workflow.Epoch // of the life of the directory that it is of
-	before  [32]byte       // sum of the entry before it, as the writer knows it
-	number  int64          // of the first transaction, from 1 in each life; of the last one that a base has; of a remote directory, how often the log was begun anew
-	changes [][]byte       // tapes of transactions, in order
-	base    string         // hash of the manifest of a base
-	damage  error          // why it cannot be read
+	at      time.Time   // when it was made
+	epoch   state.Epoch // of the life of the directory that it is of
+	before  [32]byte    // sum of the entry before it, as the writer knows it
+	number  int64       // of the first transaction, from 1 in each life; of the last one that a base has; of a remote directory, how often the log was begun anew
+	changes [][]byte    // tapes of transactions, in order
+	base    string      // hash of the manifest of a base
+	damage  error       // why it cannot be read
 }
 
 // entryVersion is the first byte of every entry.
@@ -205,7 +205,7 @@ func decodeHeader(data []byte) (e *logEntry, body []byte, err error) {
 		return nil, nil, errBadEntry
 	}
 	e.at, body = time.UnixMilli(at).UTC(), body[size:]
-	e.epoch, body = workflow.Epoch(binary.LittleEndian.Uint64(body)), body[8:]
+	e.epoch, body = state.Epoch(binary.LittleEndian.Uint64(body)), body[8:]
 	body = body[copy(e.before[:], body):]
 	return e, body, nil
 }

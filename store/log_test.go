@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A plainLog has entries, whoever wrote them.
@@ -35,7 +35,7 @@ func TestEntries(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := logEntry{
 			kind: rapid.SampledFrom([]entryKind{entryOpen, entryChanges, entryBase}).Draw(t, "kind"),
-			at:   time.UnixMilli(rapid.Int64Range(-1<<50, 1<<50).Draw(t, "at")).UTC(), epoch: workflow.Epoch(rapid.Uint64().Draw(t, "epoch")),
+			at:   time.UnixMilli(rapid.Int64Range(-1<<50, 1<<50).Draw(t, "at")).UTC(), epoch: state.Epoch(rapid.Uint64().Draw(t, "epoch")),
 		}
 		copy(e.before[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "before"))
 		switch e.kind {

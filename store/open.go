@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.
@@ -226,7 +226,7 @@ func (d *Dir) beginEpoch() error {
 	}
 	var bytes [8]byte
 	_, _ = rand.Read(bytes[:]) // it never fails
-	d.epoch = workflow.Epoch(binary.LittleEndian.Uint64(bytes[:])) | 1
+	d.epoch = state.Epoch(binary.LittleEndian.Uint64(bytes[:])) | 1
 	if err := d.takeRedo(); err != nil {
 		return d.indexError(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -76,7 +77,7 @@ type remote struct {
 
 	place  index.LogPlace // how much of the log is in pawl.db; the lock of the index guards it
 	has    bool           // pawl.db had one when it was opened
-	former workflow.Epoch // of pawl.db then
+	former state.Epoch    // of pawl.db then
 	tail   *logTail       // the last entries
 	anew   *anewRequest   // the log is to be begun anew; nil otherwise
 

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // findLogPlace reads how much of its log is in the directory, and refuses one that has a log and is opened
@@ -186,7 +186,7 @@ func (d *Dir) removePurged(names map[string]bool) {
 type replayer struct {
 	db      *sqlite.Conn
 	place   index.LogPlace                 // how much of the log is in it
-	former  workflow.Epoch                 // of the life in which it was written, of one that no base has yet
+	former  state.Epoch                    // of the life in which it was written, of one that no base has yet
 	removed map[string]bool                // files of runs that are not in the index any more, of what was kept
 	keep    func(e *logEntry, data []byte) // is called with each entry that was executed; may be nil
 

@@ -67,7 +67,7 @@ type Run struct {
 }
 
 // New returns the handle of a run that does not exist yet. Nothing is written
-// before its first Commit, which fails with workflow.ErrRunExists if the id is
+// before its first Commit, which fails with state.ErrRunExists if the id is
 // taken by then. The parts of head that do not change with commits are kept;
 // Run must be set.
 //
@@ -104,7 +104,7 @@ func (d *Dir) newHandle(row index.Row, g *workflow.Graph) *Run {
 // Commit makes records durable, with s as the state after them. Their sequences must go
 // on from the last commit. It blocks until that is done. After any error the handle is
 // dead; with ErrUnknown it may have been done: load the run again. It fails with
-// ErrNoSpace, ErrFenced, ErrClosed, or, at the first commit, with workflow.ErrRunExists.
+// ErrNoSpace, ErrFenced, ErrClosed, or, at the first commit, with state.ErrRunExists.
 //
 // It is the point at which a message counts: before it returns nil no effect of the records may
 // leave the actor and no caller may be told, and after that nothing may take them back. The
@@ -596,7 +596,7 @@ func (r *Run) insertRow(db *sqlite.Conn, last []driver.Value) error {
 		return err
 	}
 	if n == 0 {
-		return &refusal{workflow.ErrRunExists}
+		return &refusal{state.ErrRunExists}
 	}
 	if err := putLabels(db, num, h.Labels); err != nil {
 		return err

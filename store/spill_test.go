@@ -14,7 +14,6 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // large returns a decision whose record takes about n bytes, some of them in the
@@ -138,7 +137,7 @@ func TestPartsOfNothing(t *testing.T) {
 	require.Equal(t, 3, parts)
 
 	again := start(t, d, "r1")
-	require.ErrorIs(t, again.try(state.Start{}, startRun(nil), large(3*partBytes)), workflow.ErrRunExists)
+	require.ErrorIs(t, again.try(state.Start{}, startRun(nil), large(3*partBytes)), state.ErrRunExists)
 	_, records = partsOf(t, d)
 	require.Equal(t, 1, records)
 	o = load(t, d, "r1")

@@ -3,11 +3,13 @@ package workflow
 import (
 	"cmp"
 	"math"
+
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // Bounds say how large a definition may be. The zero value of a field is the
-// default: [MaxNodes], [MaxTransitions], [MaxDefinitionBytes], [MaxExpressionBytes]
-// and [MaxAllSubschemas]. The methods do what the functions of the same names do, which
+// default. The methods do what the functions of the same names do, which
 // have the default bounds.
 //
 // The cost of reading and checking a definition grows with its size: up to about 200 times its bytes of memory
@@ -16,11 +18,11 @@ import (
 // itself. A host that takes definitions from people it does not trust sets lower bounds, and reads their texts with
 // the methods here.
 type Bounds struct {
-	Nodes       int
-	Transitions int // with those that needs is short for
-	Bytes       int // of the definition as text
-	Expressions int // bytes of source of all expressions, each different one once
-	Subschemas  int // of all JSON Schemas together
+	Nodes       int // 10,000 by default
+	Transitions int // with those that needs is short for: 50,000
+	Bytes       int // of the definition as text: 4 MiB
+	Expressions int // bytes of source of all expressions, each different one once: 1 MiB
+	Subschemas  int // of all JSON Schemas together: 50,000
 }
 
 // Boundless are the bounds of definitions that were found valid before. A run that began under wider bounds must
@@ -36,9 +38,9 @@ func (b Bounds) trusts() bool { return b == Boundless() }
 // withDefaults returns the bounds with the default in each field that is 0.
 func (b Bounds) withDefaults() Bounds {
 	return Bounds{
-		Nodes: cmp.Or(b.Nodes, MaxNodes), Transitions: cmp.Or(b.Transitions, MaxTransitions),
-		Bytes: cmp.Or(b.Bytes, MaxDefinitionBytes), Expressions: cmp.Or(b.Expressions, MaxExpressionBytes),
-		Subschemas: cmp.Or(b.Subschemas, MaxAllSubschemas),
+		Nodes: cmp.Or(b.Nodes, limits.MaxNodes), Transitions: cmp.Or(b.Transitions, limits.MaxTransitions),
+		Bytes: cmp.Or(b.Bytes, limits.MaxDefinitionBytes), Expressions: cmp.Or(b.Expressions, limits.MaxExpressionBytes),
+		Subschemas: cmp.Or(b.Subschemas, limits.MaxAllSubschemas),
 	}
 }
 
@@ -50,13 +52,13 @@ func (b Bounds) Compile(d *Definition) (*Graph, error) { return b.compileGraph(d
 func (c *checker) tooLarge(s site) {
 	d := c.def
 	if n, most := len(d.Nodes), c.bounded.Nodes; n > most {
-		c.reportProblem(s, "nodes", ProblemTooLarge, "%d nodes are more than %d", n, most)
+		c.reportProblem(s, "nodes", problem.TooLarge, "%d nodes are more than %d", n, most)
 	}
 	n := len(d.Transitions)
 	for i := range d.Nodes {
 		n += len(d.Nodes[i].Needs)
 	}
 	if most := c.bounded.Transitions; n > most {
-		c.reportProblem(s, "transitions", ProblemTooLarge, "%d transitions are more than %d", n, most)
+		c.reportProblem(s, "transitions", problem.TooLarge, "%d transitions are more than %d", n, most)
 	}
 }

@@ -7,13 +7,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // Bounds can be raised, and lowered; transitions that needs is short for count.
 func TestBounds(t *testing.T) {
 	d := &Definition{Name: "x", Mode: ModeDAG}
-	for i := range MaxNodes + 1 {
+	for i := range limits.MaxNodes + 1 {
 		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("n", i))})
 	}
 	_, err := Compile(d)
@@ -94,7 +96,7 @@ func TestExpressionsAreBoundedTogether(t *testing.T) {
 	var de *DefinitionError
 	require.ErrorAs(t, err, &de)
 	require.Len(t, de.Problems, 1)
-	require.Equal(t, ProblemTooLarge, de.Problems[0].Code)
+	require.Equal(t, problem.TooLarge, de.Problems[0].Code)
 
 	large := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
 	for i := range 2000 {
@@ -105,16 +107,16 @@ func TestExpressionsAreBoundedTogether(t *testing.T) {
 
 // TestChoicesAreBounded lists the most names among which an expression may choose, and one more.
 func TestChoicesAreBounded(t *testing.T) {
-	names := make([]string, MaxChoices+1)
+	names := make([]string, limits.MaxChoices+1)
 	for i := range names {
 		names[i] = fmt.Sprint("tool", i)
 	}
-	d := &Definition{Name: "n", Start: "a", Nodes: []Node{{ID: "a", TaskExpr: "'tool1'", Tasks: names[:MaxChoices]}}}
+	d := &Definition{Name: "n", Start: "a", Nodes: []Node{{ID: "a", TaskExpr: "'tool1'", Tasks: names[:limits.MaxChoices]}}}
 	require.NoError(t, d.Validate())
 	d.Nodes[0].Tasks = names
 	var de *DefinitionError
 	require.ErrorAs(t, d.Validate(), &de)
-	require.Equal(t, ProblemTooLarge, de.Problems[0].Code)
+	require.Equal(t, problem.TooLarge, de.Problems[0].Code)
 	require.Contains(t, de.Problems[0].Message, "257 names are more than 256")
 }
 

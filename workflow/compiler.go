@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/limits"
 )
 
 // variables are those that an expression may use. Which of them are bound depends on the place of the expression.
 // That an expression names one of them is checked when it is compiled; that it is bound at the place of the
 // expression is the checker's business.
 var variables = []string{
-	"input", SectionState, SectionOutput, "result", "error", SectionNodes, "item", "index",
+	"input", "state", "output", "result", "error", "nodes", "item", "index",
 	"branch", "run", "active", "count", "now", "payload",
 }
 
@@ -34,7 +35,7 @@ type compiled struct {
 // be variables are left out. The elements of all foreach are variables of every expression: whether a token is within
 // one is known in a run only.
 func newCompiler(d *Definition) *compiler {
-	limits := d.Limits.withDefaults(DefaultLimits())
+	own := d.Limits.withDefaults(DefaultLimits())
 	// Several foreach may give their elements the same name.
 	names := map[string]bool{}
 	for i := range d.Transitions {
@@ -43,7 +44,7 @@ func newCompiler(d *Definition) *compiler {
 		}
 	}
 	return &compiler{
-		expressions: expr.NewCompiler(expr.Limits{Cost: limits.CELCost, Source: MaxExpression, Depth: limits.JSONDepth}),
+		expressions: expr.NewCompiler(expr.Limits{Cost: own.CELCost, Source: limits.MaxExpression, Depth: own.JSONDepth}),
 		variables:   append(slices.Clone(variables), sortedKeys(names)...),
 		programs:    map[string]compiled{},
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/limits"
 )
 
 // TestNamesOfElements: whatever may name an element is a variable, beside the
@@ -39,6 +41,6 @@ func TestCompilerCompilesOnce(t *testing.T) {
 
 // TestLimitsOfExpressions come from the definition.
 func TestLimitsOfExpressions(t *testing.T) {
-	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{"x": string(make([]byte, MaxExpression+1))}}}}
+	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{"x": string(make([]byte, limits.MaxExpression+1))}}}}
 	require.ErrorContains(t, d.Validate(), "celSource exceeds the limit of 16384")
 }

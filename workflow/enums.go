@@ -242,7 +242,7 @@ type MergeAs string
 
 // How a merged value is kept. The empty value is MergeAsValue.
 const (
-	MergeAsValue MergeAs = "value" // in the data of the run, up to MaxMergedBytes
+	MergeAsValue MergeAs = "value" // in the data of the run, up to limits.MaxMergedBytes
 	MergeAsBlob  MergeAs = "blob"  // a reference to a blob of newline-delimited JSON, a line for each element of the list
 )
 

@@ -216,11 +216,11 @@ func (b *builder) noteReferences() {
 		switch {
 		case ref[0] == "active":
 			g.UsesActive = true
-		case ref[0] == SectionNodes && len(ref) == 1:
+		case ref[0] == "nodes" && len(ref) == 1:
 			for _, n := range g.Nodes {
 				n.KeepsEnd, n.KeepsOutput = true, true
 			}
-		case ref[0] == SectionNodes:
+		case ref[0] == "nodes":
 			n := g.Nodes[NodeID(ref[1])]
 			if n == nil {
 				continue

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // Settings of a group, in groups, are short for the same settings on each transition that synchronizes the group: a
@@ -159,15 +160,15 @@ func (c *checker) checkSettings() {
 	for _, name := range sortedKeys(c.def.settings) {
 		field := "groups." + name
 		if y := c.def.settings[name]; y.SiblingGroup != "" && y.SiblingGroup != name {
-			c.reportProblem(c.atDefinition(), field, ProblemConflict, "these are the settings of the group %q, not of %q", name, y.SiblingGroup)
+			c.reportProblem(c.atDefinition(), field, problem.Conflict, "these are the settings of the group %q, not of %q", name, y.SiblingGroup)
 		}
 		// Settings that nobody uses are a slip of a name.
 		joins := func(t Transition) bool { return t.Synchronization != nil && t.Synchronization.SiblingGroup == name }
 		if !slices.ContainsFunc(c.def.Transitions, joins) {
-			c.reportProblem(c.atDefinition(), field, ProblemUnknownGroup, "no transition synchronizes the group %q", name)
+			c.reportProblem(c.atDefinition(), field, problem.UnknownGroup, "no transition synchronizes the group %q", name)
 		}
 	}
 	for _, x := range c.def.clashes {
-		c.reportProblem(c.atTransition(x.transition), x.field, ProblemDisagreeingJoins, "it differs from what groups.%s says: say it in one place", x.group)
+		c.reportProblem(c.atTransition(x.transition), x.field, problem.DisagreeingJoins, "it differs from what groups.%s says: say it in one place", x.group)
 	}
 }

@@ -1,9 +1,6 @@
 package workflow
 
-import (
-	"fmt"
-	"strconv"
-)
+import "strconv"
 
 // A TokenID identifies a token within its run. Ids are dense from 1 and
 // allocated by the planner in creation order.
@@ -19,13 +16,6 @@ type GroupID int64
 // String returns the text form, g2.
 func (id GroupID) String() string { return "g" + strconv.FormatInt(int64(id), 10) }
 
-// An Epoch names one life of an engine: a random number drawn when its
-// directory is opened. Keys carry it, so that no answer of a lost timeline fits.
-type Epoch uint64
-
-// String returns sixteen hexadecimal digits.
-func (e Epoch) String() string { return fmt.Sprintf("%016x", uint64(e)) }
-
 // A Scope names one branch of one group: where data is visible and what a
 // token belongs to. The zero Scope is the run itself.
 type Scope struct {
@@ -40,12 +30,3 @@ func (s Scope) String() string {
 	}
 	return s.Group.String() + ":" + strconv.Itoa(s.Branch)
 }
-
-// The sections of a run's data. The section nodes holds the latest end of each
-// node that an expression asks for; expressions see it, mappings cannot write
-// it.
-const (
-	SectionState  = "state"
-	SectionOutput = "output"
-	SectionNodes  = "nodes"
-)

@@ -1,5 +1,7 @@
 package workflow
 
+import "github.com/pawl-run/pawl/internal/problem"
+
 // maxLoops bounds the memory that the natural loops of a definition take, in words of 64 bits. That is 16 MiB, such
 // as 13,000 loops in a definition of 10,000 nodes.
 const maxLoops = 2 << 20
@@ -39,7 +41,7 @@ func (c *checker) checkLoops() {
 			continue
 		}
 		if total += words; total > maxLoops {
-			c.reportProblem(c.atTransition(i), "loop", ProblemTooLarge, "the loops up to here are too many for a definition of %d nodes: at most %d", len(c.def.Nodes), maxLoops/words)
+			c.reportProblem(c.atTransition(i), "loop", problem.TooLarge, "the loops up to here are too many for a definition of %d nodes: at most %d", len(c.def.Nodes), maxLoops/words)
 			return
 		}
 	}

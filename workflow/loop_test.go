@@ -6,6 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // TestResets compares the loops that a loop resets with the definition of a
@@ -91,11 +94,11 @@ func TestManyLoops(t *testing.T) {
 	require.False(t, inner.Resets(outer))
 	require.False(t, inner.Resets(inner))
 
-	most := maxLoops / ((MaxNodes + 63) / 64)
-	d := loopChain(MaxNodes, most+1, func(i int) (int, int) { return i % MaxNodes, i % MaxNodes })
+	most := maxLoops / ((limits.MaxNodes + 63) / 64)
+	d := loopChain(limits.MaxNodes, most+1, func(i int) (int, int) { return i % limits.MaxNodes, i % limits.MaxNodes })
 	problems := d.Check()
 	require.Equal(t, 1, len(problems)) //nolint:testifylint // not printed whole
-	require.Equal(t, ProblemTooLarge, problems[0].Code)
+	require.Equal(t, problem.TooLarge, problems[0].Code)
 	d.Transitions = d.Transitions[:len(d.Transitions)-1]
 	require.Empty(t, d.Check())
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -47,7 +48,7 @@ func (b Bounds) ParseYAML(data []byte) (*Definition, error) {
 func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, error)) (*Definition, error) {
 	p := &parser{}
 	if most := b.withDefaults().Bytes; len(data) > most {
-		p.reportProblem(ProblemTooLarge, "%d bytes are more than %d", len(data), most)
+		p.reportProblem(problem.TooLarge, "%d bytes are more than %d", len(data), most)
 		return nil, p.definitionError("")
 	}
 	e, err := read(data)
@@ -77,9 +78,9 @@ func (p *parser) reportSyntax(err error) {
 	if errors.As(err, &at) {
 		p.here = place{line: at.Line, column: at.Column}
 	}
-	code := ProblemSyntax
+	code := problem.Syntax
 	if errors.Is(err, document.ErrTooLarge) {
-		code = ProblemTooLarge
+		code = problem.TooLarge
 	}
 	p.reportProblem(code, "%s", err)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // A field is one field of the format: how it is read into a definition, and how it is written. The tables in
@@ -71,7 +72,7 @@ func oneOfForm[T ~string](to *T, def T, values []T) form {
 				*to = T(e.Text)
 			// All values are named in the problem: there are few of each.
 			default:
-				p.reportProblem(ProblemUnknownValue, "%q is not one of %s", e.Text, joinValues(values))
+				p.reportProblem(problem.UnknownValue, "%q is not one of %s", e.Text, joinValues(values))
 			}
 		},
 		write: func() any {
@@ -116,7 +117,7 @@ func positiveForm[T int | int64 | uint64](to *T, def T) form {
 		read: func(p *parser, e *document.Element) {
 			n, ok := p.readInteger(e)
 			if ok && n < 1 {
-				p.reportProblem(ProblemOutOfRange, "%s is less than 1", e.Describe())
+				p.reportProblem(problem.OutOfRange, "%s is less than 1", e.Describe())
 			}
 			// A number below 0 would become a very large one in an unsigned field.
 			*to = T(max(n, 0))

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/timeout"
 )
 
@@ -153,7 +154,7 @@ func delayForm(s *WaitSpec) form {
 		}
 		// The other field was read before this one.
 		if s.Until != "" {
-			p.reportProblem(ProblemConflict, "only one of for and until")
+			p.reportProblem(problem.Conflict, "only one of for and until")
 		}
 		s.Until = atOnce
 	}
@@ -167,7 +168,7 @@ func untilForm(s *WaitSpec) form {
 	read := c.read
 	c.read = func(p *parser, e *document.Element) {
 		if s.Until != "" {
-			p.reportProblem(ProblemConflict, "only one of for and until")
+			p.reportProblem(problem.Conflict, "only one of for and until")
 		}
 		read(p, e)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -76,7 +77,7 @@ func (p *parser) reportProblem(code, format string, args ...any) {
 // reportType reports that e is not what is needed. It says what there is as well, such as the list [1, 2] where a
 // string is needed.
 func (p *parser) reportType(e *document.Element, what string) {
-	p.reportProblem(ProblemWrongType, "%s where %s is needed", e.Describe(), what)
+	p.reportProblem(problem.WrongType, "%s where %s is needed", e.Describe(), what)
 }
 
 // isKind reports whether e is of the given kind, and a problem if it is not.
@@ -127,7 +128,7 @@ func (p *parser) readFields(e *document.Element, fields []field) {
 			}
 		}
 		// A field that nobody reads would be a wish that is silently not granted.
-		p.reportProblem(ProblemUnknownField, "there is no such field%s", suggestField(key, fields))
+		p.reportProblem(problem.UnknownField, "there is no such field%s", suggestField(key, fields))
 	})
 }
 
@@ -161,9 +162,9 @@ func (p *parser) eachMember(e *document.Element, read func(key string, value *do
 		p.atPlace(place{path, m.Line, m.Column}, func() {
 			switch {
 			case m.Wrong != "":
-				p.reportProblem(ProblemWrongType, "%s as a key: a key is a string", m.Wrong)
+				p.reportProblem(problem.WrongType, "%s as a key: a key is a string", m.Wrong)
 			case seen[m.Key]:
-				p.reportProblem(ProblemDuplicateKey, "the key is there twice")
+				p.reportProblem(problem.DuplicateKey, "the key is there twice")
 			default:
 				seen[m.Key] = true
 				read(m.Key, m.Value)
@@ -188,12 +189,12 @@ func (p *parser) eachItem(e *document.Element, read func(*document.Element)) {
 func (p *parser) readName(e *document.Element) (string, bool) {
 	switch {
 	case e.Kind == document.String && e.Text == "":
-		p.reportProblem(ProblemMissing, "the string is empty: leave the field out or fill it")
+		p.reportProblem(problem.Missing, "the string is empty: leave the field out or fill it")
 	// In quotes it is a text for everybody.
 	case e.Kind == document.String && e.Plain && ambiguous.MatchString(e.Text):
-		p.reportProblem(ProblemWrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.Text, e.Text)
+		p.reportProblem(problem.WrongType, "%s is a boolean for some readers of YAML: write %q, in quotes", e.Text, e.Text)
 	case e.Kind == document.Number || e.Kind == document.Bool:
-		p.reportProblem(ProblemWrongType, "%s where a string is needed: write %q, in quotes", e.Text, e.Text)
+		p.reportProblem(problem.WrongType, "%s where a string is needed: write %q, in quotes", e.Text, e.Text)
 	default:
 		return e.Text, p.isKind(e, document.String)
 	}
@@ -211,7 +212,7 @@ func (p *parser) readExpression(e *document.Element) string {
 		return e.Text
 	case document.String:
 		if e.Text == "" {
-			p.reportProblem(ProblemMissing, "the expression is empty")
+			p.reportProblem(problem.Missing, "the expression is empty")
 		}
 		return e.Text
 	// Every kind is named, so that a new one is not passed over.
@@ -225,12 +226,12 @@ func (p *parser) readExpression(e *document.Element) string {
 func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 	v, err := e.Number()
 	if err != nil {
-		p.reportProblem(ProblemWrongType, "%s", err)
+		p.reportProblem(problem.WrongType, "%s", err)
 		return 0, false
 	}
 	// On a system whose int has 32 bits, a larger number is refused and not cut off.
 	if n, ok = v.(int64); !ok || int64(int(n)) != n {
-		p.reportProblem(ProblemWrongType, "%s is not an integer", e.Describe())
+		p.reportProblem(problem.WrongType, "%s is not an integer", e.Describe())
 		return 0, false
 	}
 	return n, true
@@ -240,7 +241,7 @@ func (p *parser) readInteger(e *document.Element) (n int64, ok bool) {
 func (p *parser) readNumber(e *document.Element) float64 {
 	v, err := e.Number()
 	if err != nil {
-		p.reportProblem(ProblemWrongType, "%s", err)
+		p.reportProblem(problem.WrongType, "%s", err)
 	}
 	switch v := v.(type) {
 	case int64:
@@ -262,11 +263,11 @@ func (p *parser) readDuration(e *document.Element, zero bool) time.Duration {
 	d, err := time.ParseDuration(e.Text)
 	switch {
 	case err != nil:
-		p.reportProblem(ProblemWrongType, "%q is not a duration such as 30s or 1h15m", e.Text)
+		p.reportProblem(problem.WrongType, "%q is not a duration such as 30s or 1h15m", e.Text)
 	case d < 0:
-		p.reportProblem(ProblemOutOfRange, "%s is less than 0", e.Text)
+		p.reportProblem(problem.OutOfRange, "%s is less than 0", e.Text)
 	case d == 0 && !zero:
-		p.reportProblem(ProblemOutOfRange, "%s where a duration above 0 is needed", e.Text)
+		p.reportProblem(problem.OutOfRange, "%s where a duration above 0 is needed", e.Text)
 	}
 	// A refused duration is read as 0.
 	return max(d, 0)
@@ -285,7 +286,7 @@ func (p *parser) readValue(e *document.Element) any {
 	case document.Number:
 		v, err := e.Number()
 		if err != nil {
-			p.reportProblem(ProblemInvalidValue, "%s", err)
+			p.reportProblem(problem.InvalidValue, "%s", err)
 		}
 		return v
 	case document.List:
@@ -299,6 +300,6 @@ func (p *parser) readValue(e *document.Element) any {
 	// Such as .nan in YAML.
 	case document.Invalid:
 	}
-	p.reportProblem(ProblemInvalidValue, "%s", e.Describe())
+	p.reportProblem(problem.InvalidValue, "%s", e.Describe())
 	return nil
 }

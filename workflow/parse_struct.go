@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // partForm is the form of a struct within a struct. The struct is left out if all its fields are. input, state,
@@ -169,13 +170,13 @@ func toleranceForm(to *Tolerance) form {
 			// A field that is there twice counts once, and was reported.
 			switch count, share := e.Member("failures"), e.Member("failureRatio"); {
 			case count != nil && share != nil:
-				p.reportProblem(ProblemConflict, "failures and failureRatio exclude each other")
+				p.reportProblem(problem.Conflict, "failures and failureRatio exclude each other")
 			case count != nil:
 				*to = failures
 			case share != nil:
 				*to = ratio
 			default:
-				p.reportProblem(ProblemMissing, "name failures or failureRatio")
+				p.reportProblem(problem.Missing, "name failures or failureRatio")
 			}
 		},
 		write: func() any {
@@ -219,7 +220,7 @@ func readChoice[T fmt.Stringer](p *parser, e *document.Element, values []T, mOfN
 	// {mOfN: n} is the only object that there may be.
 	case document.Object:
 		if p.readFields(e, []field{{"mOfN", positiveForm(&n, 0)}}); e.Member("mOfN") == nil {
-			p.reportProblem(ProblemMissing, "a quorum is written {mOfN: 2}")
+			p.reportProblem(problem.Missing, "a quorum is written {mOfN: 2}")
 		}
 		return mOfN(n)
 	case document.String:
@@ -227,7 +228,7 @@ func readChoice[T fmt.Stringer](p *parser, e *document.Element, values []T, mOfN
 		if i := slices.Index(words, e.Text); i >= 0 {
 			return values[i]
 		}
-		p.reportProblem(ProblemUnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, joinValues(words))
+		p.reportProblem(problem.UnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, joinValues(words))
 	default:
 		p.reportType(e, joinValues(words)+" or {mOfN: n}")
 	}
@@ -254,7 +255,7 @@ func endForm(to **EndSpec) form {
 				p.reportType(e, "complete or {fail: CODE, message: TEXT}")
 			default:
 				if p.readFields(e, failure(*to)); e.Member("fail") == nil && e.Member("codeExpr") == nil {
-					p.reportProblem(ProblemMissing, "a failure has a code: {fail: CODE}")
+					p.reportProblem(problem.Missing, "a failure has a code: {fail: CODE}")
 				}
 			}
 		},

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
@@ -148,17 +150,17 @@ func TestCompileCompletes(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	_, err := ParseJSON(make([]byte, MaxDefinitionBytes+1))
+	_, err := ParseJSON(make([]byte, limits.MaxDefinitionBytes+1))
 	var e *DefinitionError
 	require.True(t, errors.As(err, &e))
-	require.Equal(t, ProblemTooLarge, e.Problems[0].Code)
+	require.Equal(t, problem.TooLarge, e.Problems[0].Code)
 }
 
 // Too many nodes and too many transitions are told together.
 func TestTooManyOfBoth(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it takes seconds")
-	d := largeDefinition(MaxNodes + 1)
-	d.Transitions = d.Transitions[:MaxTransitions+1]
+	d := largeDefinition(limits.MaxNodes + 1)
+	d.Transitions = d.Transitions[:limits.MaxTransitions+1]
 	var codes []string
 	for _, p := range d.Check() {
 		codes = append(codes, p.Code+" "+p.Field)
@@ -197,7 +199,7 @@ func TestProblemsOfGoDefinitions(t *testing.T) {
 			{ID: "a", Wait: &WaitSpec{Any: []WaitSpec{{Any: []WaitSpec{}}}}, Unmatched: "explode"},
 			{ID: "b", Approval: &ApprovalSpec{Quorum: -1, RejectQuorum: -1, OnTimeout: "maybe"}, Join: JoinMOfN(0)},
 			{ID: "c", Task: "t", Retry: &RetrySpec{MaxAttempts: -1, Jitter: nan, BackoffCoefficient: nan, MaxInterval: -1, Exhausted: "x", NonRetryable: []string{""}}},
-			{ID: NodeID(strings.Repeat("x", MaxName+1)), End: &EndSpec{Message: "m"}},
+			{ID: NodeID(strings.Repeat("x", limits.MaxName+1)), End: &EndSpec{Message: "m"}},
 		},
 		Transitions: []Transition{
 			{From: "a", To: "b", Outcome: "late", SpawnCount: -1, MaxConcurrency: -1, Loop: &Loop{}},

@@ -9,7 +9,7 @@ import (
 // A Problem is one thing that is wrong with a definition. Code is for programs and never changes its meaning; Message
 // is for people and may. Node and Transition are "" of what belongs to the definition itself.
 type Problem struct {
-	Code       string // one of the Problem constants
+	Code       string // one of those in docs/definition.md, such as unknown_field
 	Message    string // what is wrong, and what to do
 	Node       NodeID
 	Transition TransitionID

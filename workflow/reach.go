@@ -1,6 +1,10 @@
 package workflow
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/problem"
+)
 
 // maxReach bounds the memory that reach takes, in words of 64 bits.
 const maxReach = 8 << 20
@@ -166,7 +170,7 @@ func (c *checker) checkReach() {
 			continue
 		}
 		if total += c.graph.countIncoming(n.ID) * words; total > maxReach {
-			c.reportProblem(c.atNode(i), "join", ProblemTooLarge, "the joins: synchronize up to here have too many incoming transitions for a definition of %d nodes", len(c.def.Nodes))
+			c.reportProblem(c.atNode(i), "join", problem.TooLarge, "the joins: synchronize up to here have too many incoming transitions for a definition of %d nodes", len(c.def.Nodes))
 			return
 		}
 	}

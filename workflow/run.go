@@ -23,14 +23,14 @@ type Run struct {
 	Workflow   string      // the name of a published definition
 	Version    int         // with Workflow; 0 is the latest, or the one that the run has already
 
-	// Tenant is on whose behalf the run is performed, at most MaxTenant bytes of UTF-8; "" is
+	// Tenant is on whose behalf the run is performed, at most 255 bytes of UTF-8; "" is
 	// nobody's. Its child runs have it too. Tenants take turns, whatever each has to do, and
 	// the options of an engine bound what one has at once.
 	Tenant string
 
 	// Labels say what the run is about, in words of its caller, such as customer: "7": Runs
-	// and Watch find runs by them. They do not change. There are at most MaxLabels, with keys
-	// of 1 to MaxLabelKey bytes of UTF-8 and values of at most MaxLabelValue. Its child runs have
+	// and Watch find runs by them. They do not change. There are at most 16, with keys
+	// of 1 to 64 bytes of UTF-8 and values of at most 256. Its child runs have
 	// none: they are found by their parent. A Codec leaves them in clear, so they hold no secrets.
 	Labels map[string]string
 }
@@ -49,16 +49,6 @@ type ForkResult struct {
 	Output any     `json:"output,omitzero"`
 }
 
-// The bounds of the labels of a run: how many, and the bytes of a key and of a value.
-const (
-	MaxLabels     = 16
-	MaxLabelKey   = 64
-	MaxLabelValue = 256
-)
-
-// MaxTenant bounds the name of a tenant, in bytes.
-const MaxTenant = 255
-
 // A Parent says whose child a run is. A child has it in its facts, and tells by it whom it belongs to: a run that is
 // found under the id of a child and has another parent is no child of this one.
 type Parent struct {
@@ -67,34 +57,6 @@ type Parent struct {
 	Attempt int     `json:"attempt"`
 	Root    RunID   `json:"root"`  // the first of its ancestors
 	Depth   int     `json:"depth"` // of the child: 1 below a root
-}
-
-// ChildID returns the id of the child that an attempt of a token starts. Callers cannot give such an id, since theirs
-// hold no slash. The attempt is part of it: a node that is tried again starts another child.
-func ChildID(parent RunID, token TokenID, attempt int) RunID {
-	return RunID(fmt.Sprintf("%s/%d.%d", string(parent), int64(token), attempt))
-}
-
-// Pins say which definition each subworkflow node below a root run executes: what its name and version meant when the
-// root started. They are handed down to every child, which can start from them what is below it.
-type Pins []Pin
-
-// A Pin is the definition that a name and version stand for.
-type Pin struct {
-	Name    string `json:"name"`
-	Version int    `json:"version,omitzero"` // 0: the latest
-	Hash    string `json:"hash"`
-}
-
-// Of returns the hash of the definition that s names, "" if it is not pinned. The version is the one that the
-// definition asks for: 0 and the number that it stood for are two pins.
-func (p Pins) Of(s *SubworkflowSpec) string {
-	for _, pin := range p {
-		if pin.Name == s.Name && pin.Version == s.Version {
-			return pin.Hash
-		}
-	}
-	return ""
 }
 
 // A RunStatus is a stage in the life of a run. The text form is part of the format of files and of the API, and the
@@ -139,54 +101,6 @@ func (s RunStatus) MarshalText() ([]byte, error) { return []byte(s.String()), ni
 func (s *RunStatus) UnmarshalText(text []byte) (err error) {
 	*s, err = ParseRunStatus(string(text))
 	return err
-}
-
-// A RunMove is what moves a run from one status to another: the typed events of its state machine. A decision that
-// changes the status names its move, and not the status that it leads to: the table has the last word.
-type RunMove uint8
-
-// The moves of a run.
-const (
-	MoveStart RunMove = iota
-	MovePause
-	MoveSuspend // an internal fault
-	MoveResume  // from a pause, or a fault
-	MoveComplete
-	MoveFail
-	MoveExpire // its time is up
-	MoveCancel
-)
-
-var runMoveNames = [...]string{"start", "pause", "suspend", "resume", "complete", "fail", "expire", "cancel"}
-
-// String returns the text form, e.g. start.
-func (m RunMove) String() string { return runMoveNames[m] }
-
-// runMoves is the run's state machine: where each move leads from each status.
-// Moves that are not listed cannot happen.
-var runMoves = [...]map[RunMove]RunStatus{
-	RunCreated: {MoveStart: RunRunning},
-	RunRunning: {
-		MovePause: RunPaused, MoveSuspend: RunSuspended, MoveComplete: RunCompleted,
-		MoveFail: RunFailed, MoveExpire: RunTimedOut, MoveCancel: RunCancelled,
-	},
-	RunPaused: {
-		MoveResume: RunRunning, MoveSuspend: RunSuspended, MoveComplete: RunCompleted,
-		MoveFail: RunFailed, MoveExpire: RunTimedOut, MoveCancel: RunCancelled,
-	},
-	RunSuspended: {MoveResume: RunRunning, MoveCancel: RunCancelled},
-	RunCompleted: {}, RunFailed: {}, RunTimedOut: {}, RunCancelled: {},
-}
-
-// Next returns where m leads from s, and an error that names both if it cannot
-// happen there.
-func (s RunStatus) Next(m RunMove) (RunStatus, error) {
-	if int(s) < len(runMoves) {
-		if to, ok := runMoves[s][m]; ok {
-			return to, nil
-		}
-	}
-	return s, fmt.Errorf("a run that is %v cannot %v", s, m)
 }
 
 // An Outcome is how a run ended, or how it stands.

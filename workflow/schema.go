@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -37,7 +38,7 @@ func (noLoader) Load(url string) (any, error) {
 
 // CompileSchema compiles a schema given as a value; nil gives nil. The error says what is wrong with it: it is no
 // schema, refers to something else, or is beyond a bound. It has at most some 40,000 values, fewer if they are deep,
-// and [MaxSubschemas] subschemas; at most [MaxAppliedSchemas] of them apply to one value, where each $ref counts as
+// and 5,000 subschemas; at most 10,000 of them apply to one value, where each $ref counts as
 // often as it is followed; nothing in it applies to a value because it applies to that value; its patterns are
 // bounded as those of expressions are; and it has neither $dynamicRef nor $recursiveRef. The bounds are there for
 // definitions of strangers: without them a schema of a few KB can take the memory of the host, or a check hours.
@@ -112,10 +113,10 @@ type SchemaError struct {
 func (e *SchemaError) Error() string { return fmt.Sprintf("at %q: %s", e.Path, e.Message) }
 
 // Check returns a *SchemaError if v, a value of the JSON model, does not fit s, and a
-// *LimitError if the check would cost more than [MaxSchemaCost] or v is deeper than anything
+// *LimitError if the check would cost more than 10 million units or v is deeper than anything
 // in a run.
 func (s *Schema) Check(v any) error {
-	_, err := s.CheckWithin(MaxSchemaCost, v)
+	_, err := s.CheckWithin(limits.MaxSchemaCost, v)
 	return err
 }
 
@@ -132,7 +133,7 @@ func (s *Schema) CheckWithin(most int, v any) (cost int, err error) {
 	case m.tooDeep:
 		return 0, &LimitError{Limit: value.LimitDepth, Max: maxCheckedDepth}
 	case m.left < 0:
-		return most + 1, &LimitError{Limit: LimitSchemaCost, Max: int64(most)}
+		return most + 1, &LimitError{Limit: limits.SchemaCost, Max: int64(most)}
 	}
 	// The library is complete and tells more; it is as good as the finder for what is small, and alone where parts
 	// look at what others have not evaluated.

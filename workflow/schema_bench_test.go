@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/limits"
 )
 
 // BenchmarkSchema is the check of a small input against its schema, and the part of it that the
@@ -29,7 +31,7 @@ func BenchmarkSchema(b *testing.B) {
 	b.Run("meter", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			m := schemaMeter{left: MaxSchemaCost, unevaluated: s.unevaluated, whole: s.whole}
+			m := schemaMeter{left: limits.MaxSchemaCost, unevaluated: s.unevaluated, whole: s.whole}
 			if m.apply(s.compiled, order, 0); m.left < 0 {
 				b.Fatal("it is bounded")
 			}

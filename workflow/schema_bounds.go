@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/limits"
 )
 
 // maxSchemaWeight bounds the weight of a schema: about a second of a processor and 250 MB,
@@ -54,8 +55,8 @@ func checkSize(doc any) error {
 	var size schemaSize
 	size.addValue(doc, 0)
 	switch {
-	case size.subschemas > MaxSubschemas:
-		return fmt.Errorf("%d subschemas are more than %d", size.subschemas, MaxSubschemas)
+	case size.subschemas > limits.MaxSubschemas:
+		return fmt.Errorf("%d subschemas are more than %d", size.subschemas, limits.MaxSubschemas)
 	case size.weight > maxSchemaWeight:
 		return fmt.Errorf("its values weigh more than %d, where each counts 8 and its depth", maxSchemaWeight)
 	}
@@ -146,8 +147,8 @@ func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if sum += n; sum > MaxAppliedSchemas {
-			return 0, fmt.Errorf("at %s: its references apply more than %d schemas to one value", s.Location, MaxAppliedSchemas)
+		if sum += n; sum > limits.MaxAppliedSchemas {
+			return 0, fmt.Errorf("at %s: its references apply more than %d schemas to one value", s.Location, limits.MaxAppliedSchemas)
 		}
 	}
 	p.applied[s] = sum

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -208,7 +209,7 @@ func TestPublishedSchemaFits(t *testing.T) {
 }
 
 func isFromParser(p Problem) bool {
-	return p.Code == ProblemUnknownField || p.Code == ProblemWrongType
+	return p.Code == problem.UnknownField || p.Code == problem.WrongType
 }
 
 // valueOf reads a text as a value, nil if it has none.

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -100,7 +102,7 @@ func TestFewWrongSchemasAreToldOf(t *testing.T) {
 	require.ErrorAs(t, d.Validate(), &invalid)
 	var told []Problem
 	for _, p := range invalid.Problems {
-		if p.Code == ProblemSchema {
+		if p.Code == problem.Schema {
 			told = append(told, p)
 		}
 	}
@@ -119,7 +121,7 @@ func TestSubschemasAreBoundedTogether(t *testing.T) {
 	require.ErrorAs(t, err, &invalid)
 	var told []Problem
 	for _, p := range invalid.Problems {
-		if p.Code == ProblemTooLarge {
+		if p.Code == problem.TooLarge {
 			told = append(told, p)
 		}
 	}
@@ -160,8 +162,8 @@ func TestHostileChecksEndAtTheirCost(t *testing.T) {
 		require.NoError(t, err, name)
 		var limit *LimitError
 		require.ErrorAs(t, s.Check(test.value), &limit, name)
-		assert.Equal(t, LimitSchemaCost, limit.Limit, name)
-		assert.EqualValues(t, MaxSchemaCost, limit.Max, name)
+		assert.Equal(t, limits.SchemaCost, limit.Limit, name)
+		assert.EqualValues(t, limits.MaxSchemaCost, limit.Max, name)
 	}
 	s, err := CompileSchema(twice)
 	require.NoError(t, err)

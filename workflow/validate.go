@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // Validate returns a *DefinitionError with every problem of d that is not a warning, nil without such problems.
@@ -99,11 +101,11 @@ func (c *checker) checkEncoding() {
 	}
 	data, err := c.def.MarshalJSON()
 	if err != nil {
-		c.reportProblem(c.atDefinition(), "", ProblemInvalidValue, "%s", err)
+		c.reportProblem(c.atDefinition(), "", problem.InvalidValue, "%s", err)
 		return
 	}
 	if most := c.bounded.Bytes; len(data) > most {
-		c.reportProblem(c.atDefinition(), "", ProblemTooLarge, "%d bytes as JSON are more than %d", len(data), most)
+		c.reportProblem(c.atDefinition(), "", problem.TooLarge, "%d bytes as JSON are more than %d", len(data), most)
 		return
 	}
 	c.hash, c.json = hashOf(data), string(data)
@@ -169,7 +171,7 @@ func (c *checker) checkIDs() {
 	for i := range c.def.Nodes {
 		id := c.def.Nodes[i].ID
 		if nodes[id] && id != "" {
-			c.reportProblem(c.atNode(i), "id", ProblemDuplicateID, "an earlier node has this id")
+			c.reportProblem(c.atNode(i), "id", problem.DuplicateID, "an earlier node has this id")
 		}
 		nodes[id] = true
 	}
@@ -177,7 +179,7 @@ func (c *checker) checkIDs() {
 	for i := range c.def.Transitions {
 		id := c.def.Transitions[i].ID
 		if transitions[id] {
-			c.reportProblem(c.atTransition(i), "id", ProblemDuplicateID, "an earlier transition has this id")
+			c.reportProblem(c.atTransition(i), "id", problem.DuplicateID, "an earlier transition has this id")
 		}
 		transitions[id] = true
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/limits"
 )
 
 // largeDefinition has n nodes in a chain, with bounded loops, groups, chords
@@ -29,7 +31,7 @@ func largeDefinition(n int) *Definition {
 }
 
 func BenchmarkCheck(b *testing.B) {
-	for _, n := range []int{100, 1_000, MaxNodes} {
+	for _, n := range []int{100, 1_000, limits.MaxNodes} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			d := largeDefinition(n)
 			for b.Loop() {
@@ -40,7 +42,7 @@ func BenchmarkCheck(b *testing.B) {
 }
 
 func BenchmarkCompile(b *testing.B) {
-	for _, n := range []int{100, 1_000, MaxNodes} {
+	for _, n := range []int{100, 1_000, limits.MaxNodes} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			d := largeDefinition(n)
 			for b.Loop() {
@@ -52,7 +54,7 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	data, err := largeDefinition(MaxNodes).MarshalJSON()
+	data, err := largeDefinition(limits.MaxNodes).MarshalJSON()
 	require.NoError(b, err)
 	for name, parse := range map[string]func([]byte) (*Definition, error){"json": ParseJSON, "yaml": ParseYAML} {
 		b.Run(name, func(b *testing.B) {

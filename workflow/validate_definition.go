@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 )
@@ -19,7 +21,7 @@ func (c *checker) checkDefinition() {
 	knownValue(c, s, "mode", d.Mode, modes)
 	// In graph mode a failure that nothing catches fails its branch, or the run, in any case.
 	if d.FailFast != nil && d.Mode != ModeDAG {
-		c.reportProblem(s, "failFast", ProblemInvalidField, "failFast is for mode: dag")
+		c.reportProblem(s, "failFast", problem.InvalidField, "failFast is for mode: dag")
 	}
 	c.checkStart(s)
 	c.checkDuration(s, "timeout", d.Timeout)
@@ -45,16 +47,16 @@ func (c *checker) checkStart(s site) {
 	switch d := c.def; {
 	// All nodes without predecessors start: to name one would have no meaning.
 	case d.Mode == ModeDAG && d.Start != "":
-		c.reportProblem(s, "start", ProblemInvalidField, "with mode: dag every node without predecessors starts")
+		c.reportProblem(s, "start", problem.InvalidField, "with mode: dag every node without predecessors starts")
 	// A dag needs no start and may have no nodes.
 	case d.Mode == ModeDAG:
 	case len(d.Nodes) == 0:
-		c.reportProblem(s, "nodes", ProblemMissing, "there are no nodes")
+		c.reportProblem(s, "nodes", problem.Missing, "there are no nodes")
 	case d.Start == "":
-		c.reportProblem(s, "start", ProblemMissing, "name the first node")
+		c.reportProblem(s, "start", problem.Missing, "name the first node")
 	// A run would have no node to begin at.
 	case !c.graph.hasNode(d.Start):
-		c.reportProblem(s, "start", ProblemDangling, "there is no node %q", string(d.Start))
+		c.reportProblem(s, "start", problem.Dangling, "there is no node %q", string(d.Start))
 	}
 }
 
@@ -71,15 +73,15 @@ func (c *checker) checkBounds(s site) {
 		switch v := l[name].(type) {
 		case int:
 			if most := upper[name].(int); v < 1 || v > most {
-				c.reportProblem(s, field, ProblemOutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
+				c.reportProblem(s, field, problem.OutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
 			}
 		case int64:
 			if most := upper[name].(int64); v < 1 || v > most {
-				c.reportProblem(s, field, ProblemOutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
+				c.reportProblem(s, field, problem.OutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
 			}
 		case uint64:
 			if most := upper[name].(uint64); v > most {
-				c.reportProblem(s, field, ProblemOutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
+				c.reportProblem(s, field, problem.OutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
 			}
 		}
 	}
@@ -91,7 +93,7 @@ func (c *checker) checkInitial(s site) {
 	d := c.def
 	// A Go value may hold what JSON cannot, such as a channel.
 	if _, err := value.Normalize(d.State.Initial, value.Limits{}); err != nil {
-		c.reportProblem(s, "state.initial", ProblemInvalidValue, "%s", err)
+		c.reportProblem(s, "state.initial", problem.InvalidValue, "%s", err)
 		return
 	}
 	// A schema that is true, or none, has no properties to compare with.
@@ -110,18 +112,18 @@ func (c *checker) checkInitial(s site) {
 		if _, ok := properties[name]; !ok {
 			// This much is certain without the schema being compiled: the first write would find it too late.
 			if doc["additionalProperties"] == false && doc["patternProperties"] == nil {
-				c.reportProblem(s, field, ProblemInvalidValue, "state.schema has no such property")
+				c.reportProblem(s, field, problem.InvalidValue, "state.schema has no such property")
 			}
 			continue
 		}
 		// The part is compiled as the graph does it: what is valid here is valid there.
 		compiled, err := source.schemaAt("properties", name)
 		if err != nil {
-			c.reportProblem(s, "state.schema", ProblemSchema, "%s", schemaMessage(err))
+			c.reportProblem(s, "state.schema", problem.Schema, "%s", schemaMessage(err))
 			return
 		}
 		if err := compiled.Check(d.State.Initial[name]); err != nil {
-			c.reportProblem(s, field, ProblemInvalidValue, "it does not fit state.schema: %s", err)
+			c.reportProblem(s, field, problem.InvalidValue, "it does not fit state.schema: %s", err)
 		}
 	}
 }
@@ -140,7 +142,7 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 		return
 	}
 	if _, err := value.Normalize(doc, value.Limits{}); err != nil {
-		c.reportProblem(s, field, ProblemInvalidValue, "%s", err)
+		c.reportProblem(s, field, problem.InvalidValue, "%s", err)
 		return
 	}
 	// After so many wrong ones, or so much of them, no further schema is compiled.
@@ -153,10 +155,10 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 	}
 	// The eleventh wrong one is not told of itself, but that there are more.
 	if c.wrongSchemas++; c.wrongSchemas > maxWrongSchemas {
-		c.reportProblem(s, field, ProblemSchema, "up to here more than %d schemas are wrong: those behind are not looked at", maxWrongSchemas)
+		c.reportProblem(s, field, problem.Schema, "up to here more than %d schemas are wrong: those behind are not looked at", maxWrongSchemas)
 		return
 	}
-	c.reportProblem(s, field, ProblemSchema, "%s", schemaMessage(err))
+	c.reportProblem(s, field, problem.Schema, "%s", schemaMessage(err))
 }
 
 // tooManySubschemas reports whether the schemas up to this one have more subschemas than the bounds allow, and
@@ -169,7 +171,7 @@ func (c *checker) tooManySubschemas(s site, field string, doc any) bool {
 	// A schema that stands at several nodes counts each time, since it is compiled each time.
 	c.subschemas += size.subschemas
 	if before <= most && c.subschemas > most {
-		c.reportProblem(s, field, ProblemTooLarge, "up to here the schemas have more than %d subschemas", most)
+		c.reportProblem(s, field, problem.TooLarge, "up to here the schemas have more than %d subschemas", most)
 	}
 	return c.subschemas > most
 }
@@ -188,7 +190,7 @@ func schemaMessage(err error) string {
 // checkName checks an id, a name or a code that must be there.
 func (c *checker) checkName(s site, field, name string) {
 	if name == "" {
-		c.reportProblem(s, field, ProblemMissing, "it is missing")
+		c.reportProblem(s, field, problem.Missing, "it is missing")
 		return
 	}
 	c.checkOptionalName(s, field, name)
@@ -200,8 +202,8 @@ func (c *checker) checkOptionalName(s site, field, name string) {
 	if name == "" {
 		return
 	}
-	if problem := nameProblem(name); problem != "" {
-		c.reportProblem(s, field, ProblemInvalidName, "%.40q cannot be used: %s", name, problem)
+	if fault := limits.NameFault(name); fault != "" {
+		c.reportProblem(s, field, problem.InvalidName, "%.40q cannot be used: %s", name, fault)
 	}
 }
 
@@ -215,7 +217,7 @@ func (c *checker) checkNames(s site, field string, names []string) {
 // checkAtLeast checks a number that has a smallest value.
 func (c *checker) checkAtLeast(s site, field string, n, least int) {
 	if n < least {
-		c.reportProblem(s, field, ProblemOutOfRange, "%d is less than %d", n, least)
+		c.reportProblem(s, field, problem.OutOfRange, "%d is less than %d", n, least)
 	}
 }
 
@@ -223,10 +225,10 @@ func (c *checker) checkAtLeast(s site, field string, n, least int) {
 // duration, Go values can.
 func (c *checker) checkDuration(s site, field string, d time.Duration) {
 	if d < 0 {
-		c.reportProblem(s, field, ProblemOutOfRange, "%s is less than 0", d)
+		c.reportProblem(s, field, problem.OutOfRange, "%s is less than 0", d)
 	}
 	if d > timeout.MaxWait && !c.bounded.trusts() {
-		c.reportProblem(s, field, ProblemOutOfRange, "%s is more than %s, 200 years", d, timeout.MaxWait)
+		c.reportProblem(s, field, problem.OutOfRange, "%s is more than %s, 200 years", d, timeout.MaxWait)
 	}
 }
 
@@ -237,7 +239,7 @@ func (c *checker) checkInstant(s site, field, source string) {
 		return
 	}
 	if at, err := program.EvalTime(expr.Map{}); err == nil && at.After(timeout.Literal) {
-		c.reportProblem(s, field, ProblemOutOfRange, "%s is after %s, the last instant that a definition may name; for something that never comes, wait for an event",
+		c.reportProblem(s, field, problem.OutOfRange, "%s is after %s, the last instant that a definition may name; for something that never comes, wait for an event",
 			at.Format(time.RFC3339), timeout.Literal.Format(time.RFC3339))
 	}
 }
@@ -248,9 +250,9 @@ func (c *checker) checkRange(s site, field string, x, least, most float64) {
 	case x >= least && x <= most:
 	// There is no upper bound to speak of.
 	case most == math.MaxFloat64:
-		c.reportProblem(s, field, ProblemOutOfRange, "%v is not a number of at least %v", x, least)
+		c.reportProblem(s, field, problem.OutOfRange, "%v is not a number of at least %v", x, least)
 	default:
-		c.reportProblem(s, field, ProblemOutOfRange, "%v is not in %v..%v", x, least, most)
+		c.reportProblem(s, field, problem.OutOfRange, "%v is not in %v..%v", x, least, most)
 	}
 }
 
@@ -258,6 +260,6 @@ func (c *checker) checkRange(s site, field string, x, least, most float64) {
 // finds those of Go values.
 func knownValue[T ~string](c *checker, s site, field string, v T, values []T) {
 	if v != "" && !slices.Contains(values, v) {
-		c.reportProblem(s, field, ProblemUnknownValue, "%.40q is not one of %s", string(v), joinValues(values))
+		c.reportProblem(s, field, problem.UnknownValue, "%.40q is not one of %s", string(v), joinValues(values))
 	}
 }

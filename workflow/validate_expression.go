@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -66,7 +67,7 @@ func (c *checker) tooMuchSource(s site, field, source string) bool {
 	most, before := c.bounded.Expressions, c.source
 	c.source += len(source)
 	if before <= most && c.source > most {
-		c.reportProblem(s, field, ProblemTooLarge, "up to here the expressions have more than %d bytes", most)
+		c.reportProblem(s, field, problem.TooLarge, "up to here the expressions have more than %d bytes", most)
 	}
 	return c.source > most
 }
@@ -74,7 +75,7 @@ func (c *checker) tooMuchSource(s site, field, source string) bool {
 // checkExpression checks an expression that must be there.
 func (c *checker) checkExpression(s site, field, source string, at expressionPlace) {
 	if source == "" {
-		c.reportProblem(s, field, ProblemMissing, "the expression is empty")
+		c.reportProblem(s, field, problem.Missing, "the expression is empty")
 		return
 	}
 	// This comes before it is compiled: an expression of the largest size takes long.
@@ -92,7 +93,7 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 	for _, ref := range program.References() {
 		if why := c.unboundVariable(s, ref[0], at); why != "" && ref[0] != reported {
 			reported = ref[0]
-			c.reportProblem(s, field, ProblemUnboundVariable, "%s has no value here: %s", ref[0], why)
+			c.reportProblem(s, field, problem.UnboundVariable, "%s has no value here: %s", ref[0], why)
 		}
 		c.checkReference(s, field, ref)
 	}
@@ -103,11 +104,11 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 func expressionProblem(err error) (code, message string) {
 	var e *expr.Error
 	if !errors.As(err, &e) {
-		return ProblemExpression, err.Error()
+		return problem.Expression, err.Error()
 	}
-	code, message = ProblemExpression, e.Message
+	code, message = problem.Expression, e.Message
 	if e.Code == expr.CodeUnknownVariable {
-		code = ProblemUnknownVariable
+		code = problem.UnknownVariable
 	}
 	// Errors that concern the whole expression have no place.
 	if e.Line > 0 {
@@ -179,14 +180,14 @@ func (c *checker) checkReference(s site, field string, ref []string) {
 		return
 	}
 	switch variable, key := ref[0], ref[1]; variable {
-	case SectionNodes, "active":
+	case "nodes", "active":
 		if !c.graph.hasNode(NodeID(key)) {
-			c.reportWarning(s, field, ProblemUnknownReference, "there is no node %q for %s", key, variable)
+			c.reportWarning(s, field, problem.UnknownReference, "there is no node %q for %s", key, variable)
 		}
 	// 0 is what count has for every loop that was not taken, and nothing for any other transition.
 	case "count":
 		if !c.graph.loops[TransitionID(key)] {
-			c.reportWarning(s, field, ProblemUnknownReference, "there is no transition %q with a loop for count", key)
+			c.reportWarning(s, field, problem.UnknownReference, "there is no transition %q with a loop for count", key)
 		}
 	}
 }
@@ -195,21 +196,21 @@ func (c *checker) checkReference(s site, field string, ref []string) {
 // nodes is the engine's.
 func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 	if text == "" {
-		c.reportProblem(s, field, ProblemMissing, "name where to write, such as state.total")
+		c.reportProblem(s, field, problem.Missing, "name where to write, such as state.total")
 		return value.Path{}, false
 	}
 	path, err := value.ParsePath(text)
 	if err != nil {
-		c.reportProblem(s, field, ProblemInvalidPath, "%q is not a path: %s", text, err)
+		c.reportProblem(s, field, problem.InvalidPath, "%q is not a path: %s", text, err)
 		return path, false
 	}
 	// ParsePath has given it at least one segment.
 	switch section := path.Segments[0]; {
-	case section != SectionState && section != SectionOutput:
-		c.reportProblem(s, field, ProblemInvalidPath, "%q is neither in state nor in output", text)
+	case section != "state" && section != "output":
+		c.reportProblem(s, field, problem.InvalidPath, "%q is neither in state nor in output", text)
 	// A section is an object: state.log[] is a target, state[] is not.
 	case len(path.Segments) == 1 && path.Append:
-		c.reportProblem(s, field, ProblemInvalidPath, "%s is not a list", section)
+		c.reportProblem(s, field, problem.InvalidPath, "%s is not a list", section)
 	default:
 		return path, true
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // An adjacency is the graph of a definition by the indices of its nodes. Edges that lead from or to a node that does
@@ -108,7 +110,7 @@ func (c *checker) checkReachable() {
 	for i := range g.nodes {
 		// If several nodes have one id, edges lead to the first only, and the others have a problem already.
 		if first, ok := g.index[g.nodes[i].ID]; ok && first == i && !seen[i] {
-			c.reportWarning(c.atNode(i), "", ProblemUnreachable, "no path leads here from the start %q", string(c.def.Start))
+			c.reportWarning(c.atNode(i), "", problem.Unreachable, "no path leads here from the start %q", string(c.def.Start))
 		}
 	}
 }
@@ -132,10 +134,10 @@ func (c *checker) checkCycles() {
 		site := c.atNode(cycle[0])
 		switch {
 		case dag:
-			c.reportProblem(site, "", ProblemCycle, "a cycle: %s", c.graph.pathOf(cycle))
+			c.reportProblem(site, "", problem.Cycle, "a cycle: %s", c.graph.pathOf(cycle))
 		// One node with a way out is enough, since all others of the component lead to it.
 		case !slices.ContainsFunc(nodes, func(n int) bool { return c.graph.mayLeave(n, components) }):
-			c.reportWarning(site, "", ProblemEndlessCycle, "a cycle without a bounded loop or an exit: %s", c.graph.pathOf(cycle))
+			c.reportWarning(site, "", problem.EndlessCycle, "a cycle without a bounded loop or an exit: %s", c.graph.pathOf(cycle))
 		}
 	}
 }

@@ -3,6 +3,8 @@ package workflow
 import (
 	"reflect"
 	"slices"
+
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // A siblings is a sibling group with the indices of the transitions that spawn its branches, and of those that join
@@ -20,10 +22,10 @@ func (c *checker) checkGroups() {
 	for _, s := range c.collectSiblings() {
 		switch {
 		case len(s.joins) == 0:
-			c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "nobody joins the group %q; without siblingGroup its branches are on their own", s.name)
+			c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", problem.UnjoinableGroup, "nobody joins the group %q; without siblingGroup its branches are on their own", s.name)
 		case len(s.spawners) == 0:
 			for _, i := range s.joins {
-				c.reportProblem(c.atTransition(i), "synchronization.siblingGroup", ProblemUnknownGroup, "nobody spawns the group %q", s.name)
+				c.reportProblem(c.atTransition(i), "synchronization.siblingGroup", problem.UnknownGroup, "nobody spawns the group %q", s.name)
 			}
 		default:
 			joined = append(joined, s)
@@ -67,7 +69,7 @@ func (c *checker) checkRegions(groups []*siblings) {
 				inBranch := slices.ContainsFunc(named, func(id NodeID) bool { return id == t.To || joins[id] })
 				if inBranch && !told[n] && c.def.Nodes[n].ID != to && !slices.Contains(named, to) {
 					told[n] = true
-					c.reportWarning(c.atNode(n), "cancels", ProblemHalfRegion, "the branches of %q that have arrived wait at %q, to which their join leads: they stay, and the join fires with them, unless %q is named as well",
+					c.reportWarning(c.atNode(n), "cancels", problem.HalfRegion, "the branches of %q that have arrived wait at %q, to which their join leads: they stay, and the join fires with them, unless %q is named as well",
 						s.name, string(to), string(to))
 				}
 			}
@@ -100,7 +102,7 @@ func (c *checker) checkUncounted(groups []*siblings) {
 			}
 			// There is a way from the join back to the fan-out.
 			if all.of[c.graph.index[t.From]] == all.of[c.graph.index[to]] {
-				c.reportWarning(c.atTransition(i), "loop", ProblemEndlessCycle, "this bound does not count across the join of %q: put the loop on the synchronizing transition, or on the way back", s.name)
+				c.reportWarning(c.atTransition(i), "loop", problem.EndlessCycle, "this bound does not count across the join of %q: put the loop on the synchronizing transition, or on the way back", s.name)
 			}
 		}
 	}
@@ -146,7 +148,7 @@ func (c *checker) checkAgreement(s *siblings) {
 	for _, i := range s.joins[1:] {
 		other := agreedFields(&c.def.Transitions[i])
 		for _, field := range differingFields(first, other) {
-			c.reportProblem(c.atTransition(i), field, ProblemDisagreeingJoins, "it differs from the join %q of the same group %q",
+			c.reportProblem(c.atTransition(i), field, problem.DisagreeingJoins, "it differs from the join %q of the same group %q",
 				string(c.def.Transitions[s.joins[0]].ID), s.name)
 		}
 	}
@@ -230,7 +232,7 @@ func (c *checker) checkQuorum(s *siblings) {
 			most = max(most, n)
 		}
 		if most < quorum {
-			c.reportProblem(c.atTransition(s.joins[0]), "synchronization.strategy", ProblemQuorum,
+			c.reportProblem(c.atTransition(s.joins[0]), "synchronization.strategy", problem.Quorum,
 				"it waits for %d branches of the group %q, but node %q makes at most %d", quorum, s.name, string(id), most)
 			return
 		}
@@ -285,5 +287,5 @@ func (c *checker) checkJoins(s *siblings, reaches func(node int) bool) {
 			return
 		}
 	}
-	c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", ProblemUnjoinableGroup, "no path leads from the branches of the group %q to its join", s.name)
+	c.reportWarning(c.atTransition(s.spawners[0]), "siblingGroup", problem.UnjoinableGroup, "no path leads from the branches of the group %q to its join", s.name)
 }

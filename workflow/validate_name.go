@@ -6,33 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/limits"
 )
-
-// MaxName bounds names, ids and codes of a definition, in bytes. It is the bound of a run's id too, so that a name
-// fits wherever an id does.
-const MaxName = 255
-
-// NameProblem says what is wrong with a name, an id or a code that a run has made; "" is nothing.
-func NameProblem(s string) string { return nameProblem(s) }
-
-// nameProblem says what is wrong with a name, an id or a code; "" is nothing. Names come into paths of events, URLs
-// and lists that people read. Everything else is free, spaces within a name too.
-func nameProblem(s string) string {
-	switch {
-	case len(s) > MaxName:
-		return fmt.Sprintf("%d bytes are more than %d", len(s), MaxName)
-	case !utf8.ValidString(s):
-		return "it is not UTF-8"
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return "it has control characters"
-	// A blank at an end cannot be seen where the name is shown.
-	case strings.TrimSpace(s) != s || s == "":
-		return "it is blank at an end"
-	}
-	return ""
-}
 
 // reserved are words that CEL keeps for itself, and the names of its types, which a variable would hide. A foreach
 // that named its element so would make expressions that cannot be parsed, or that mean something else than they say.
@@ -42,14 +18,14 @@ var reserved = strings.Fields(`
 	bool bytes double dyn int list map null_type optional optional_type string type uint
 	base64 cel google lists math optional sets strings`)
 
-// variableProblem says why s cannot name the element of a foreach; "" is nothing. It is stricter than nameProblem,
+// variableProblem says why s cannot name the element of a foreach; "" is nothing. It is stricter than [limits.NameFault],
 // since the name becomes part of the language.
 func variableProblem(s string) string {
 	switch {
 	case s == "":
 		return "it is empty"
-	case len(s) > MaxName:
-		return fmt.Sprintf("%d bytes are more than %d", len(s), MaxName)
+	case len(s) > limits.MaxName:
+		return fmt.Sprintf("%d bytes are more than %d", len(s), limits.MaxName)
 	case !isIdentifier(s):
 		return "it is not an identifier: letters of ASCII, digits and _, not a digit first"
 	// CEL has names of its own that begin with two underscores.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -25,7 +27,7 @@ func (c *checker) checkNode(s site, n *Node) {
 	c.checkReferences(s, "needs", n.Needs)
 	// In graph mode a node does not wait for those before it, unless it has a join.
 	if len(n.Needs) > 0 && c.def.Mode != ModeDAG {
-		c.reportProblem(s, "needs", ProblemInvalidField, "needs is for mode: dag; write transitions")
+		c.reportProblem(s, "needs", problem.InvalidField, "needs is for mode: dag; write transitions")
 	}
 	// Fields of the input may have any name.
 	for _, name := range sortedKeys(n.Input) {
@@ -46,11 +48,11 @@ func (c *checker) checkKinds(s site, n *Node) {
 	}
 	// The second one is reported: whoever has added it sees it.
 	if len(kinds) > 1 {
-		c.reportProblem(s, kinds[1], ProblemConflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
+		c.reportProblem(s, kinds[1], problem.Conflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
 	}
 	c.checkOptionalName(s, "task", n.Task)
 	if n.Task != "" && n.TaskExpr != "" {
-		c.reportProblem(s, "taskExpr", ProblemConflict, "only one of task and taskExpr")
+		c.reportProblem(s, "taskExpr", problem.Conflict, "only one of task and taskExpr")
 	}
 	c.checkChoice(s, choice{expr: "taskExpr", source: n.TaskExpr, list: "tasks", names: n.Tasks})
 	// Whether a definition of that name is published is not known here: it is looked up when a root run starts.
@@ -59,7 +61,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		case w.NameExpr == "":
 			c.checkName(s, "subworkflow.name", w.Name)
 		case w.Name != "":
-			c.reportProblem(s, "subworkflow.nameExpr", ProblemConflict, "only one of name and nameExpr")
+			c.reportProblem(s, "subworkflow.nameExpr", problem.Conflict, "only one of name and nameExpr")
 		}
 		c.checkChoice(s, choice{expr: "subworkflow.nameExpr", source: w.NameExpr, list: "subworkflow.names", names: w.Names})
 		c.checkAtLeast(s, "subworkflow.version", w.Version, 0)
@@ -84,13 +86,13 @@ func (c *checker) checkKinds(s site, n *Node) {
 func (c *checker) checkEnd(s site, e *EndSpec) {
 	c.checkOptionalName(s, "end.fail", e.Fail)
 	if !e.Fails() && e.Message+e.MessageExpr != "" {
-		c.reportProblem(s, "end.message", ProblemInvalidField, "a message is for end: {fail: CODE}")
+		c.reportProblem(s, "end.message", problem.InvalidField, "a message is for end: {fail: CODE}")
 	}
 	if e.Fail != "" && e.CodeExpr != "" {
-		c.reportProblem(s, "end.codeExpr", ProblemConflict, "only one of fail and codeExpr")
+		c.reportProblem(s, "end.codeExpr", problem.Conflict, "only one of fail and codeExpr")
 	}
 	if e.Message != "" && e.MessageExpr != "" {
-		c.reportProblem(s, "end.messageExpr", ProblemConflict, "only one of message and messageExpr")
+		c.reportProblem(s, "end.messageExpr", problem.Conflict, "only one of message and messageExpr")
 	}
 	c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words; say codeExpr for an expression")
 	c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words; say messageExpr for an expression")
@@ -115,11 +117,11 @@ func (c *checker) checkChoice(s site, of choice) {
 	// list that nothing chooses from.
 	switch {
 	case of.source != "" && len(of.names) == 0:
-		c.reportProblem(s, of.list, ProblemMissing, "list what %s may choose", of.expr)
-	case len(of.names) > MaxChoices:
-		c.reportProblem(s, of.list, ProblemTooLarge, "%d names are more than %d", len(of.names), MaxChoices)
+		c.reportProblem(s, of.list, problem.Missing, "list what %s may choose", of.expr)
+	case len(of.names) > limits.MaxChoices:
+		c.reportProblem(s, of.list, problem.TooLarge, "%d names are more than %d", len(of.names), limits.MaxChoices)
 	case of.source == "" && len(of.names) > 0:
-		c.reportProblem(s, of.list, ProblemInvalidField, "it lists what %s may choose: there is none", of.expr)
+		c.reportProblem(s, of.list, problem.InvalidField, "it lists what %s may choose: there is none", of.expr)
 	}
 }
 
@@ -131,14 +133,14 @@ var fieldOfVariable = regexp.MustCompile(`^(input|state|output|result|error|item
 // that take a text look alike in YAML.
 func (c *checker) checkLiteral(s site, field, text, meaning string) {
 	if fieldOfVariable.MatchString(text) {
-		c.reportWarning(s, field, ProblemLiteralText, "%q is literal text here, not an expression: %s", text, meaning)
+		c.reportWarning(s, field, problem.LiteralText, "%q is literal text here, not an expression: %s", text, meaning)
 	}
 }
 
 // checkMessage checks what the people of an approval are asked.
 func (c *checker) checkMessage(s site, a *ApprovalSpec) {
 	if a.Message != "" && a.MessageExpr != "" {
-		c.reportProblem(s, "approval.messageExpr", ProblemConflict, "only one of message and messageExpr")
+		c.reportProblem(s, "approval.messageExpr", problem.Conflict, "only one of message and messageExpr")
 	}
 	c.checkLiteral(s, "approval.message", a.Message, "people are asked these very words; say messageExpr for an expression")
 	c.checkOptionalExpression(s, "approval.messageExpr", a.MessageExpr, placeMapping)
@@ -151,7 +153,7 @@ func (c *checker) checkWait(s site, w *WaitSpec) {
 		field := fmt.Sprintf("wait.any[%d]", i)
 		// The items of the inner list are not looked at: they belong into the outer list.
 		if w.Any[i].Any != nil {
-			c.reportProblem(s, field+".any", ProblemInvalidField, "any within any: name what it waits for in one list")
+			c.reportProblem(s, field+".any", problem.InvalidField, "any within any: name what it waits for in one list")
 			continue
 		}
 		c.checkEvent(s, field, &w.Any[i])
@@ -169,18 +171,18 @@ func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 	}
 	switch {
 	case count == 0:
-		c.reportProblem(s, field, ProblemMissing, "name one of for, until, event and any")
+		c.reportProblem(s, field, problem.Missing, "name one of for, until, event and any")
 	case count > 1:
-		c.reportProblem(s, field, ProblemConflict, "only one of for, until, event and any: any takes a list of them")
+		c.reportProblem(s, field, problem.Conflict, "only one of for, until, event and any: any takes a list of them")
 	}
 	if w.Any != nil && len(w.Any) == 0 {
-		c.reportProblem(s, field+".any", ProblemMissing, "the list is empty")
+		c.reportProblem(s, field+".any", problem.Missing, "the list is empty")
 	}
 	c.checkDuration(s, field+".for", w.For)
 	c.checkOptionalName(s, field+".event", w.Event)
 	// A timer has no payload that could match.
 	if w.Match != "" && w.Event == "" {
-		c.reportProblem(s, field+".match", ProblemInvalidField, "match is for an event")
+		c.reportProblem(s, field+".match", problem.InvalidField, "match is for an event")
 	}
 	c.checkOptionalExpression(s, field+".until", w.Until, placeUntil)
 	c.checkInstant(s, field+".until", w.Until)
@@ -194,11 +196,11 @@ func (c *checker) checkTask(s site, n *Node) {
 	c.checkDuration(s, "heartbeat", n.Heartbeat)
 	kind := n.Kind()
 	if n.Timeout > 0 && (kind == KindGateway || kind == KindEnd) {
-		c.reportProblem(s, "timeout", ProblemInvalidField, "a node of kind %s takes no time", kind)
+		c.reportProblem(s, "timeout", problem.InvalidField, "a node of kind %s takes no time", kind)
 	}
 	// Nobody sends heartbeats for a node that no handler performs.
 	if n.Heartbeat > 0 && kind != KindTask {
-		c.reportProblem(s, "heartbeat", ProblemInvalidField, "only a task has a heartbeat, not a node of kind %s", kind)
+		c.reportProblem(s, "heartbeat", problem.InvalidField, "only a task has a heartbeat, not a node of kind %s", kind)
 	}
 }
 
@@ -211,9 +213,9 @@ func (c *checker) checkRetry(s site, n *Node) {
 	// A policy that can never be used is probably meant for another node.
 	switch kind := n.Kind(); {
 	case kind == KindGateway || kind == KindEnd:
-		c.reportProblem(s, "retry", ProblemInvalidField, "a node of kind %s makes no attempts", kind)
+		c.reportProblem(s, "retry", problem.InvalidField, "a node of kind %s makes no attempts", kind)
 	case kind == KindWait && n.Timeout == 0:
-		c.reportProblem(s, "retry", ProblemInvalidField, "a wait without a timeout cannot fail by itself")
+		c.reportProblem(s, "retry", problem.InvalidField, "a wait without a timeout cannot fail by itself")
 	}
 	c.checkAtLeast(s, "retry.maxAttempts", r.MaxAttempts, 0)
 	c.checkDuration(s, "retry.initialInterval", r.InitialInterval)
@@ -234,16 +236,16 @@ func (c *checker) checkRetry(s site, n *Node) {
 func (c *checker) checkJoin(s site, n *Node) {
 	switch dag := c.def.Mode == ModeDAG; {
 	case dag && n.Join == JoinSynchronize:
-		c.reportProblem(s, "join", ProblemInvalidField, "join: synchronize is for mode: graph")
+		c.reportProblem(s, "join", problem.InvalidField, "join: synchronize is for mode: graph")
 	case !dag && (n.Join == JoinAny || n.Join.kind == joinMOfN):
-		c.reportProblem(s, "join", ProblemInvalidField, "join: any and mOfN are for mode: dag; without a join every token goes on by itself")
+		c.reportProblem(s, "join", problem.InvalidField, "join: any and mOfN are for mode: dag; without a join every token goes on by itself")
 	// The other joins have no number that could be wrong.
 	case n.Join.kind != joinMOfN:
 	case n.Join.n < 1:
-		c.reportProblem(s, "join", ProblemOutOfRange, "mOfN %d is less than 1", n.Join.n)
+		c.reportProblem(s, "join", problem.OutOfRange, "mOfN %d is less than 1", n.Join.n)
 	// The node would be skipped in every run.
 	case n.Join.n > c.graph.countIncoming(n.ID):
-		c.reportProblem(s, "join", ProblemQuorum, "it waits for %d transitions, but only %d lead here", n.Join.n, c.graph.countIncoming(n.ID))
+		c.reportProblem(s, "join", problem.Quorum, "it waits for %d transitions, but only %d lead here", n.Join.n, c.graph.countIncoming(n.ID))
 	}
 }
 
@@ -251,7 +253,7 @@ func (c *checker) checkJoin(s site, n *Node) {
 func (c *checker) checkReferences(s site, field string, ids []NodeID) {
 	for i, id := range ids {
 		if !c.graph.hasNode(id) {
-			c.reportProblem(s, fmt.Sprintf("%s[%d]", field, i), ProblemDangling, "there is no node %q", string(id))
+			c.reportProblem(s, fmt.Sprintf("%s[%d]", field, i), problem.Dangling, "there is no node %q", string(id))
 		}
 	}
 }
@@ -290,7 +292,7 @@ func (c *checker) checkOverlapping(s site, targets []target) {
 			way = way[:len(way)-1]
 		}
 		if len(way) > 0 && value.Overlaps(way[len(way)-1].path, t.path) {
-			c.reportProblem(s, t.field, ProblemOverlappingPaths, "it touches the same place as %s", way[len(way)-1].path)
+			c.reportProblem(s, t.field, problem.OverlappingPaths, "it touches the same place as %s", way[len(way)-1].path)
 		}
 		way = append(way, t)
 	}

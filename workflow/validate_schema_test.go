@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
@@ -43,7 +44,7 @@ func TestSchemaThatGoCannotSay(t *testing.T) {
 // that only a check which is not linear fails.
 func TestCheckOfTheLargestDefinition(t *testing.T) {
 	harness.MeasuresTime(t)
-	d := largeDefinition(MaxNodes)
+	d := largeDefinition(limits.MaxNodes)
 	start := time.Now()
 	_, err := Boundless().Compile(d) // its names alone are more than the default of bytes
 	require.NoError(t, err)

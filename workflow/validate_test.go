@@ -61,10 +61,10 @@ func invalidOf(d *Definition) bool {
 	return false
 }
 
-// problemCodes reads the constants of problem_code.go.
+// problemCodes reads the constants of package problem.
 func problemCodes(t *testing.T) []string {
 	var codes []string
-	for _, m := range regexp.MustCompile(`(?m)^\tProblem\w+ += "(\w+)"`).FindAllStringSubmatch(readFile(t, "problem_code.go"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t\w+ += "(\w+)"`).FindAllStringSubmatch(readFile(t, filepath.Join("..", "internal", "problem", "problem.go")), -1) {
 		codes = append(codes, m[1])
 	}
 	require.NotEmpty(t, codes)

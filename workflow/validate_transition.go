@@ -3,6 +3,7 @@ package workflow
 import (
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/merge"
 )
@@ -16,7 +17,7 @@ func (c *checker) checkTransition(s site, t *Transition) {
 	c.checkOptionalExpression(s, "condition", t.Condition, placeTransition)
 	// A bound of 0 would be a transition that is never taken.
 	if t.Loop != nil && (t.Loop.MaxIterations < 1 || t.Loop.MaxIterations > c.limits.Loop) {
-		c.reportProblem(s, "loop.maxIterations", ProblemOutOfRange, "%d is not in 1..%d, the limit of loops", t.Loop.MaxIterations, c.limits.Loop)
+		c.reportProblem(s, "loop.maxIterations", problem.OutOfRange, "%d is not in 1..%d, the limit of loops", t.Loop.MaxIterations, c.limits.Loop)
 	}
 	// Without it the transition is no fan-in, and there is nothing to check.
 	if t.Synchronization != nil {
@@ -42,14 +43,14 @@ func (c *checker) checkEnds(s site, t *Transition) {
 	}{{"from", t.From}, {"to", t.To}} {
 		switch {
 		case end.id == "":
-			c.reportProblem(s, end.field, ProblemMissing, "it is missing")
+			c.reportProblem(s, end.field, problem.Missing, "it is missing")
 		case !c.graph.hasNode(end.id):
-			c.reportProblem(s, end.field, ProblemDangling, "there is no node %q", string(end.id))
+			c.reportProblem(s, end.field, problem.Dangling, "there is no node %q", string(end.id))
 		}
 	}
 	// The run has ended when its token would leave.
 	if from := c.graph.nodeOf(t.From); from != nil && from.End != nil {
-		c.reportProblem(s, "from", ProblemInvalidField, "node %q ends the run: nothing leaves it", string(t.From))
+		c.reportProblem(s, "from", problem.InvalidField, "node %q ends the run: nothing leaves it", string(t.From))
 	}
 }
 
@@ -59,7 +60,7 @@ func (c *checker) checkOutcome(s site, t *Transition) {
 	c.checkNames(s, "errors", t.Errors)
 	// A transition that is taken with success has no error whose code could fit.
 	if len(t.Errors) > 0 && t.Outcome != OnError && t.Outcome != OnAlways {
-		c.reportProblem(s, "errors", ProblemInvalidField, "errors is for outcome: error or always")
+		c.reportProblem(s, "errors", problem.InvalidField, "errors is for outcome: error or always")
 	}
 }
 
@@ -68,31 +69,31 @@ func (c *checker) checkFanOut(s site, t *Transition) {
 	c.checkOptionalName(s, "siblingGroup", t.SiblingGroup)
 	// More branches could never live together.
 	if t.SpawnCount < 0 || t.SpawnCount > c.limits.LiveTokens {
-		c.reportProblem(s, "spawnCount", ProblemOutOfRange, "%d is not in 1..%d, the limit of live tokens", t.SpawnCount, c.limits.LiveTokens)
+		c.reportProblem(s, "spawnCount", problem.OutOfRange, "%d is not in 1..%d, the limit of live tokens", t.SpawnCount, c.limits.LiveTokens)
 	}
 	if t.SpawnCount != 0 && t.Foreach != nil {
-		c.reportProblem(s, "spawnCount", ProblemConflict, "spawnCount and foreach exclude each other")
+		c.reportProblem(s, "spawnCount", problem.Conflict, "spawnCount and foreach exclude each other")
 	}
 	if f := t.Foreach; f != nil {
 		c.checkExpression(s, "foreach.collection", f.Collection, placeTransition)
-		if problem := variableProblem(f.As); f.As != "" && problem != "" {
-			c.reportProblem(s, "foreach.as", ProblemInvalidName, "%.40q cannot name an element: %s", f.As, problem)
+		if fault := variableProblem(f.As); f.As != "" && fault != "" {
+			c.reportProblem(s, "foreach.as", problem.InvalidName, "%.40q cannot name an element: %s", f.As, fault)
 		}
 	}
 	c.checkAtLeast(s, "maxConcurrency", t.MaxConcurrency, 0)
 	fans := t.SpawnCount != 0 || t.Foreach != nil || t.SiblingGroup != ""
 	// One token needs no bound.
 	if t.MaxConcurrency != 0 && !fans {
-		c.reportProblem(s, "maxConcurrency", ProblemInvalidField, "it bounds branches, and this transition makes none")
+		c.reportProblem(s, "maxConcurrency", problem.InvalidField, "it bounds branches, and this transition makes none")
 	}
 	// AddBranch and CloseGroup name the group.
 	if t.Open && t.SiblingGroup == "" {
-		c.reportProblem(s, "open", ProblemInvalidField, "only a group with a siblingGroup can be open")
+		c.reportProblem(s, "open", problem.InvalidField, "only a group with a siblingGroup can be open")
 	}
 	// A token that arrives and branches that begin on the same edge would have no node between them at which to
 	// stand.
 	if fans && t.Synchronization != nil {
-		c.reportProblem(s, "synchronization", ProblemConflict, "a transition ends branches or makes them, not both: put a node between")
+		c.reportProblem(s, "synchronization", problem.Conflict, "a transition ends branches or makes them, not both: put a node between")
 	}
 }
 
@@ -103,7 +104,7 @@ func (c *checker) checkSynchronization(s site, t *Transition) {
 	c.checkName(s, field+"siblingGroup", y.SiblingGroup)
 	// A join that waits for nobody would fire before anybody has come.
 	if !y.Strategy.IsAll() && y.Strategy.Quorum() < 1 {
-		c.reportProblem(s, field+"strategy", ProblemOutOfRange, "mOfN %d is less than 1", y.Strategy.Quorum())
+		c.reportProblem(s, field+"strategy", problem.OutOfRange, "mOfN %d is less than 1", y.Strategy.Quorum())
 	}
 	knownValue(c, s, field+"remaining", y.Remaining, remainings)
 	knownValue(c, s, field+"onTimeout", y.OnTimeout, joinTimeouts)
@@ -135,13 +136,13 @@ func (c *checker) checkMerge(s site, t *Transition) {
 		c.checkOptionalExpression(s, field+"source", m.Source, placeTransition)
 		// A default would decide silently whether lists are flattened.
 		if m.Strategy == "" {
-			c.reportProblem(s, field+"strategy", ProblemMissing, "name one of %s", joinValues(mergeStrategies))
+			c.reportProblem(s, field+"strategy", problem.Missing, "name one of %s", joinValues(mergeStrategies))
 		}
 		knownValue(c, s, field+"strategy", m.Strategy, mergeStrategies)
 		knownValue(c, s, field+"as", m.As, mergeForms)
 		// A blob is written line by line.
 		if m.As == MergeAsBlob && !makesList(m.Strategy) {
-			c.reportProblem(s, field+"as", ProblemConflict, "a blob has a line for each element of a list, but %s makes none: use append or collect", m.Strategy)
+			c.reportProblem(s, field+"as", problem.Conflict, "a blob has a line for each element of a list, but %s makes none: use append or collect", m.Strategy)
 		}
 		if m.Target == "" {
 			c.checkUntargeted(s, field+"target", t)
@@ -154,7 +155,7 @@ func (c *checker) checkMerge(s site, t *Transition) {
 	}
 	path, ok := c.parsePath(s, "synchronization.errors", y.Errors)
 	if ok && len(paths) > 0 && value.Overlaps(path, paths[0]) {
-		c.reportProblem(s, "synchronization.errors", ProblemOverlappingPaths, "it touches the same place as merge.target")
+		c.reportProblem(s, "synchronization.errors", problem.OverlappingPaths, "it touches the same place as merge.target")
 	}
 }
 
@@ -167,9 +168,9 @@ func (c *checker) checkUntargeted(s site, field string, t *Transition) {
 	}
 	switch kind := n.Kind(); {
 	case n.Join != JoinNone:
-		c.reportProblem(s, field, ProblemMissing, "node %q has a join of its own and does not see the merged value as result: name where to write it, such as state.total", string(n.ID))
+		c.reportProblem(s, field, problem.Missing, "node %q has a join of its own and does not see the merged value as result: name where to write it, such as state.total", string(n.ID))
 	case kind == KindGateway || kind == KindEnd:
-		c.reportProblem(s, field, ProblemMissing, "node %q is a node of kind %s and does not see the merged value as result: name where to write it, such as state.total", string(n.ID), kind)
+		c.reportProblem(s, field, problem.Missing, "node %q is a node of kind %s and does not see the merged value as result: name where to write it, such as state.total", string(n.ID), kind)
 	}
 }
 
@@ -189,7 +190,7 @@ func (c *checker) checkDAGTransition(s site, t *Transition) {
 			continue
 		}
 		if f.write() != nil {
-			c.reportProblem(s, f.name, ProblemInvalidField, "with mode: dag a transition has condition and outcome only")
+			c.reportProblem(s, f.name, problem.InvalidField, "with mode: dag a transition has condition and outcome only")
 		}
 	}
 }

@@ -3,6 +3,8 @@ package workflow
 import (
 	"regexp"
 	"strings"
+
+	"github.com/pawl-run/pawl/internal/problem"
 )
 
 // checkUnmatched warns of nodes whose success may match no transition without the definition saying what is to happen
@@ -15,7 +17,7 @@ func (c *checker) checkUnmatched() {
 	for i := range c.graph.nodes {
 		n := &c.graph.nodes[i]
 		if n.Unmatched == "" && c.graph.index[n.ID] == i && c.graph.mayMatchNothing(i) {
-			c.reportWarning(c.atNode(i), "", ProblemMayMatchNothing,
+			c.reportWarning(c.atNode(i), "", problem.MayMatchNothing,
 				"every transition that leaves it has a condition: if none holds, the token ends here and nothing fails. "+
 					"Add one without a condition and with a higher priority, or say unmatched: fail (or end, if that is meant)")
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -271,7 +272,7 @@ func (p *progress) isBlocked(s pawl.Snapshot) bool {
 		case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
 		case workflow.WaitingForApproval, workflow.WaitingForEvent, workflow.WaitingForOperator, workflow.WaitingForSiblings, workflow.WaitingForJoin, workflow.WaitingForLock:
 		case workflow.WaitingForChild:
-			child, err := p.inspect(workflow.ChildID(s.Run, t.ID, t.Attempt))
+			child, err := p.inspect(state.ChildID(s.Run, t.ID, t.Attempt))
 			if err != nil || !p.isBlocked(child) {
 				return false
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -222,7 +223,7 @@ func readDefinition(path string) (*workflow.Definition, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(file, workflow.MaxDefinitionBytes+1))
+	data, err := io.ReadAll(io.LimitReader(file, limits.MaxDefinitionBytes+1))
 	if err != nil {
 		return nil, err
 	}

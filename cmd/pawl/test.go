@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/below"
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/soundness"
@@ -218,7 +220,7 @@ func (c *checkCommand) runCommand(ctx context.Context, con *console) error {
 // finding and no error; only a file that is no definition is one.
 func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport, error) {
 	r := &fileReport{File: path}
-	data, err := below.ReadFile(path, workflow.MaxDefinitionBytes, filepath.Dir(path), ".")
+	data, err := below.ReadFile(path, limits.MaxDefinitionBytes, filepath.Dir(path), ".")
 	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
 		err = pe.Err // which names the file from another folder
 	}
@@ -249,7 +251,7 @@ func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport,
 
 func (r *fileReport) addProblems(problems []workflow.Problem) {
 	for _, p := range problems {
-		if p.Code == workflow.ProblemEndlessCycle {
+		if p.Code == problem.EndlessCycle {
 			continue // a finding says it
 		}
 		r.report = append(r.report, p)

@@ -54,7 +54,7 @@ func admit(tenant string, text []byte, offered pawl.Handlers) (*workflow.Definit
 func checkNode(n *workflow.Node, offered pawl.Handlers) []workflow.Problem {
 	var problems []workflow.Problem
 	refuse := func(field, format string, args ...any) {
-		problems = append(problems, workflow.Problem{Code: workflow.ProblemUnknownValue, Node: n.ID, Field: field, Message: fmt.Sprintf(format, args...)})
+		problems = append(problems, workflow.Problem{Code: "unknown_value", Node: n.ID, Field: field, Message: fmt.Sprintf(format, args...)})
 	}
 	if n.Kind() == workflow.KindTask {
 		for _, task := range n.TaskTypes() {

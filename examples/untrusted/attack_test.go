@@ -61,18 +61,18 @@ func refusedTexts() map[string]struct {
 	}
 	type refusal = struct{ text, want string }
 	return map[string]refusal{
-		"YAML tags":          {"%TAG ! tag:" + strings.Repeat("x", 25_000) + "\n---\n" + strings.Repeat("- !y z\n", 4_000), workflow.ProblemSyntax},
-		"YAML aliases":       {laughs, workflow.ProblemSyntax},
-		"a large text":       {`{"name": "` + strings.Repeat("x", 8<<20) + `"}`, workflow.ProblemTooLarge},
-		"a deep text":        {`{"state": {"initial": ` + strings.Repeat("[", 30_000), workflow.ProblemTooLarge},
-		"many expressions":   {js(nodes(object{"id": "a", "task": "transform", "input": many})), workflow.ProblemTooLarge},
-		"a doubling schema":  {js(taking(doubling(40))), workflow.ProblemSchema},
-		"a pattern":          {js(taking(object{"pattern": strings.Repeat("a?", 900)})), workflow.ProblemSchema},
-		"a large expression": {js(nodes(object{"id": "a", "output": object{"output.x": strings.Repeat("1+", 20_000) + "1"}})), workflow.ProblemTooLarge},
-		"a task of the host": {js(nodes(object{"id": "a", "task": "shell"})), workflow.ProblemUnknownValue},
-		"a child run":        {js(nodes(object{"id": "a", "subworkflow": object{"name": "bob.x", "version": 1}})), workflow.ProblemUnknownValue},
-		"endless retries":    {js(nodes(object{"id": "a", "task": "fetch", "retry": object{"maxAttempts": 1_000_000}})), workflow.ProblemUnknownValue},
-		"a million loops":    {`{"name": "x", "start": "a", "nodes": [{"id": "a"}], "transitions": [{"from": "a", "to": "a", "loop": {"maxIterations": 1000000}}]}`, workflow.ProblemOutOfRange},
+		"YAML tags":          {"%TAG ! tag:" + strings.Repeat("x", 25_000) + "\n---\n" + strings.Repeat("- !y z\n", 4_000), "syntax"},
+		"YAML aliases":       {laughs, "syntax"},
+		"a large text":       {`{"name": "` + strings.Repeat("x", 8<<20) + `"}`, "too_large"},
+		"a deep text":        {`{"state": {"initial": ` + strings.Repeat("[", 30_000), "too_large"},
+		"many expressions":   {js(nodes(object{"id": "a", "task": "transform", "input": many})), "too_large"},
+		"a doubling schema":  {js(taking(doubling(40))), "schema"},
+		"a pattern":          {js(taking(object{"pattern": strings.Repeat("a?", 900)})), "schema"},
+		"a large expression": {js(nodes(object{"id": "a", "output": object{"output.x": strings.Repeat("1+", 20_000) + "1"}})), "too_large"},
+		"a task of the host": {js(nodes(object{"id": "a", "task": "shell"})), "unknown_value"},
+		"a child run":        {js(nodes(object{"id": "a", "subworkflow": object{"name": "bob.x", "version": 1}})), "unknown_value"},
+		"endless retries":    {js(nodes(object{"id": "a", "task": "fetch", "retry": object{"maxAttempts": 1_000_000}})), "unknown_value"},
+		"a million loops":    {`{"name": "x", "start": "a", "nodes": [{"id": "a"}], "transitions": [{"from": "a", "to": "a", "loop": {"maxIterations": 1000000}}]}`, "out_of_range"},
 	}
 }
 
@@ -212,7 +212,7 @@ func TestInputsAndSignalsAreBounded(t *testing.T) {
 	}{
 		"a large input":            {object{}, object{"x": strings.Repeat("x", 70_000)}, "payloadBytes"},
 		"a deep input":             {object{}, object{"x": list{list{list{list{list{list{list{list{deep}}}}}}}}}, "jsonDepth"},
-		"an input that is checked": {doubling, object{"x": deep}, workflow.LimitSchemaCost},
+		"an input that is checked": {doubling, object{"x": deep}, "schemaCost"},
 	} {
 		s.withstand(name, func(t *testing.T) {
 			_, err := s.start(t.Context(), "eve", []byte(js(taking(attack.schema))), attack.input)

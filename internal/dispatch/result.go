@@ -108,7 +108,7 @@ func (r *answeredResults) takeAnswer() (a answeredResult, ok bool) {
 func (d *Dispatcher) finishAnswered() {
 	var finished []*Task
 	for a, ok := d.results.takeAnswer(); ok; a, ok = d.results.takeAnswer() {
-		if a.err != nil && !errors.Is(a.err, workflow.ErrStale) && !errors.Is(a.err, workflow.ErrEnded) {
+		if a.err != nil && !errors.Is(a.err, state.ErrStale) && !errors.Is(a.err, state.ErrEnded) {
 			go d.deliverAgain(a)
 			continue
 		}

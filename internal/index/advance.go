@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // An Advance is a commit that adds records to the log of a run and moves the run's row on, and
@@ -99,7 +99,7 @@ func readEntryOf(r *sqlite.ValueReader) *runfile.Entry {
 		r.Bad = true
 		return e
 	}
-	e.Epoch, r.Rest = workflow.Epoch(binary.LittleEndian.Uint64(r.Rest)), r.Rest[8:]
+	e.Epoch, r.Rest = state.Epoch(binary.LittleEndian.Uint64(r.Rest)), r.Rest[8:]
 	e.Planner = int(r.ReadVarint())
 	for _, text := range []*[]byte{&e.Message, &e.Decisions, &e.Packed} {
 		*text = bytes.Clone(r.ReadBytes())

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // MaxSeq is the largest sequence that fits a key of the log.
@@ -59,7 +59,7 @@ func ReadLog(db *sqlite.Conn, num, after int64) (out []*runfile.Entry, damage, e
 // the row is damaged; whether the checksum fits is for the caller to find out.
 func readEntry(r *sqlite.Row) (*runfile.Entry, error) {
 	e := &runfile.Entry{Encoded: decision.Encoded{
-		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: workflow.Epoch(r.Int64(2)),
+		Seq: r.Int64(0), At: time.UnixMilli(r.Int64(1)).UTC(), Epoch: state.Epoch(r.Int64(2)),
 		Planner: r.Int(3), Message: r.Bytes(5), Decisions: r.Bytes(6),
 	}}
 	if !r.Null(4) {

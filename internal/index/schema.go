@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -51,8 +52,8 @@ const (
 )
 
 // ReadEpoch returns the epoch of the engine that opened a pawl.db last, 0 if none has.
-func ReadEpoch(db *sqlite.Conn) (epoch workflow.Epoch, err error) {
-	err = db.Each(getEpoch, func(r *sqlite.Row) error { epoch = workflow.Epoch(r.Int64(0)); return nil })
+func ReadEpoch(db *sqlite.Conn) (epoch state.Epoch, err error) {
+	err = db.Each(getEpoch, func(r *sqlite.Row) error { epoch = state.Epoch(r.Int64(0)); return nil })
 	return epoch, err
 }
 

@@ -10,12 +10,14 @@ const module = "github.com/pawl-run/pawl"
 // new one needs a place. A pattern ending in /* stands for the packages of one
 // folder, * alone for all packages but those for tests.
 var layers = map[string][]string{
-	"merge":          {},
-	"timeout":        {},
-	"internal/pace":  {},
-	"internal/value": {"internal/pace"},
-	"internal/codec": {"internal/pace", "internal/value"},
-	"internal/expr":  {"internal/pace", "internal/value"},
+	"merge":            {},
+	"timeout":          {},
+	"internal/pace":    {},
+	"internal/value":   {"internal/pace"},
+	"internal/codec":   {"internal/pace", "internal/value"},
+	"internal/limits":  {},
+	"internal/problem": {},
+	"internal/expr":    {"internal/pace", "internal/value"},
 
 	"internal/document": {"internal/value"},
 	"internal/layout":   {},
@@ -42,7 +44,7 @@ var layers = map[string][]string{
 	"internal/seal":              {},
 	"internal/sqlite":            {},
 	"internal/filter":            slices.Concat(vocabulary, []string{"workflow"}),
-	"internal/taskkey":           {"internal/value", "workflow"},
+	"internal/taskkey":           slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"internal/socket":            {},
 	"internal/strict":            {},
 	"internal/loopback":          {},
@@ -117,7 +119,7 @@ const forTests = "internal/testing"
 // vocabulary is what package workflow is built on, decided what is below the
 // packages that deal with decisions.
 var (
-	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec", "internal/pace"}
+	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec", "internal/limits", "internal/pace", "internal/problem"}
 	decided    = slices.Concat(vocabulary, []string{"workflow", "internal/state", "decision"})
 )
 
@@ -128,6 +130,8 @@ var pure = map[string][]string{
 	"timeout":           {},
 	"internal/pace":     {},
 	"internal/value":    {},
+	"internal/limits":   {},
+	"internal/problem":  {},
 	"internal/codec":    {},
 	"internal/document": {"go.yaml.in/yaml/v3"},
 	"internal/expr":     {"cel.dev/cel-go", "cel.dev/expr", "google.golang.org/protobuf"},

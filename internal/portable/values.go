@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/pace"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // maxReferred bounds the values of one export where each counts as often as a record refers to it: as much as one run may
@@ -47,7 +47,7 @@ func (vs *values) decode(r *record, version int) (decision.Record, error) {
 		}
 	}
 	e := decision.Encoded{
-		Seq: r.Seq, At: time.UnixMilli(r.At).UTC(), Epoch: workflow.Epoch(r.Epoch), Planner: r.Planner, Message: r.Message, Decisions: r.Decisions, Values: &codec.Values{},
+		Seq: r.Seq, At: time.UnixMilli(r.At).UTC(), Epoch: state.Epoch(r.Epoch), Planner: r.Planner, Message: r.Message, Decisions: r.Decisions, Values: &codec.Values{},
 	}
 	out, err := e.Decode(vs.lookup)
 	if err != nil || version < sharedVersion {

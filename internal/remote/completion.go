@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -96,7 +97,7 @@ func (m *Completion) setOutput(output any) error {
 			m.Artifacts = append(m.Artifacts, ArtifactMessage{a.Name, a.Blob})
 		}
 	}
-	v, err := value.Normalize(output, value.Limits{Bytes: workflow.MaxMergedBytes})
+	v, err := value.Normalize(output, value.Limits{Bytes: limits.MaxMergedBytes})
 	if err != nil {
 		return fmt.Errorf("the result is not JSON: %w", err)
 	}

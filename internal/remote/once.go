@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -111,7 +112,7 @@ func (call OnceCaller) makeEffect(ctx context.Context, q OnceMessage, f func(con
 	if err != nil {
 		return nil, err
 	}
-	v, err := value.Normalize(out, value.Limits{Bytes: workflow.MaxMergedBytes})
+	v, err := value.Normalize(out, value.Limits{Bytes: limits.MaxMergedBytes})
 	if err != nil {
 		return nil, fmt.Errorf("%w: the outcome under the key %q is not JSON: %w", pawl.ErrInvalid, q.Once, err)
 	}

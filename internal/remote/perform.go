@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -50,7 +51,7 @@ func plainResult(output any, cause error) (any, error) {
 	if !ok {
 		result.Output = output
 	}
-	plain, err := value.Normalize(result.Output, value.Limits{Bytes: workflow.MaxMergedBytes})
+	plain, err := value.Normalize(result.Output, value.Limits{Bytes: limits.MaxMergedBytes})
 	if err != nil {
 		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the result is not JSON: %v", err)}
 	}

@@ -101,7 +101,7 @@ func (c *Messenger) refuseChild(d *actor.Child, err error) error {
 		code = workflow.CodeSchema
 	case errors.As(err, &limit), errors.Is(err, store.ErrNoRoom):
 		code = workflow.CodeLimit
-	case isRunDamage(err), errors.Is(err, store.ErrVersion), errors.Is(err, workflow.ErrSuspended):
+	case isRunDamage(err), errors.Is(err, store.ErrVersion), errors.Is(err, state.ErrSuspended):
 		code = workflow.CodeInternal
 	default:
 		return err
@@ -158,7 +158,7 @@ func (c *Messenger) askParent(child workflow.RunID, p workflow.Parent) error {
 		return c.cancelChild(child)
 	}
 	err := c.o.Runs.Ask(p.Run, state.ChildAsks{Token: p.Token, Attempt: p.Attempt})
-	if errors.Is(err, workflow.ErrStale) || errors.Is(err, workflow.ErrEnded) || errors.Is(err, store.ErrRunNotFound) {
+	if errors.Is(err, state.ErrStale) || errors.Is(err, state.ErrEnded) || errors.Is(err, store.ErrRunNotFound) {
 		return c.cancelChild(child)
 	}
 	return ignoreFinal(err)
@@ -167,7 +167,7 @@ func (c *Messenger) askParent(child workflow.RunID, p workflow.Parent) error {
 // ignoreFinal returns nil in place of an error that another try would only repeat: the
 // run does not want the message, or a later Resume or repair has it sent again.
 func ignoreFinal(err error) error {
-	for _, final := range []error{workflow.ErrStale, workflow.ErrEnded, workflow.ErrNotLive, store.ErrRunNotFound, workflow.ErrSuspended, store.ErrCorrupt, store.ErrVersion} {
+	for _, final := range []error{state.ErrStale, state.ErrEnded, state.ErrNotLive, store.ErrRunNotFound, state.ErrSuspended, store.ErrCorrupt, store.ErrVersion} {
 		if errors.Is(err, final) {
 			return nil
 		}

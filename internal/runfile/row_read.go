@@ -61,13 +61,13 @@ func (r *rowReader) countsAt(i int) state.Counts {
 
 // epochAt returns the epoch in column i, 0 for NULL. It is a text: an epoch has 64 bits without a sign, an INTEGER of
 // SQLite has a sign.
-func (r *rowReader) epochAt(i int) workflow.Epoch {
+func (r *rowReader) epochAt(i int) state.Epoch {
 	if r.Null(i) {
 		return 0
 	}
 	n, err := strconv.ParseUint(r.Text(i), 16, 64)
 	r.keepError(err)
-	return workflow.Epoch(n)
+	return state.Epoch(n)
 }
 
 // scopeAt returns the scope in columns i and i+1: a group and a branch of it.

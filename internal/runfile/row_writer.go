@@ -94,14 +94,14 @@ func (w *rowWriter) putBool(b bool) {
 }
 
 // putHex puts an epoch as sixteen hexadecimal digits.
-func (w *rowWriter) putHex(e workflow.Epoch) {
+func (w *rowWriter) putHex(e state.Epoch) {
 	start := len(w.made)
 	w.made = value.AppendHex(w.made, uint64(e))
 	w.putMade(start)
 }
 
 // putEpoch is putHex, and NULL for none: of a token that has never been dispatched.
-func (w *rowWriter) putEpoch(e workflow.Epoch) {
+func (w *rowWriter) putEpoch(e state.Epoch) {
 	if e == 0 {
 		w.putNull()
 		return

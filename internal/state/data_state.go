@@ -10,6 +10,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// The sections of a run's data. The section nodes holds the latest end of each
+// node that an expression asks for; expressions see it, mappings cannot write
+// it.
+const (
+	SectionState  = "state"
+	SectionOutput = "output"
+	SectionNodes  = "nodes"
+)
+
 // InitData sets the sections of the run's own scope at its start. The section input is not among them: it is a fact,
 // and nobody writes to it.
 func (s *State) InitData() {
@@ -17,9 +26,9 @@ func (s *State) InitData() {
 	if initial == nil {
 		initial = map[string]any{}
 	}
-	s.SetData(workflow.Scope{}, []string{workflow.SectionState}, initial)
-	s.SetData(workflow.Scope{}, []string{workflow.SectionOutput}, map[string]any{})
-	s.SetData(workflow.Scope{}, []string{workflow.SectionNodes}, map[string]any{})
+	s.SetData(workflow.Scope{}, []string{SectionState}, initial)
+	s.SetData(workflow.Scope{}, []string{SectionOutput}, map[string]any{})
+	s.SetData(workflow.Scope{}, []string{SectionNodes}, map[string]any{})
 }
 
 // Data returns what scope sc sees at path, whose first element is a section:

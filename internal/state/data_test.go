@@ -88,7 +88,7 @@ func drawWrite(t *rapid.T) dataWrite {
 
 func (m dataModel) applyWrite(s *State, sc workflow.Scope, w dataWrite) {
 	m[sc] = append(slices.Clip(m[sc]), w)
-	path := append([]string{workflow.SectionState}, w.path...)
+	path := append([]string{SectionState}, w.path...)
 	if w.element {
 		s.AppendData(sc, path, w.value)
 		return
@@ -98,10 +98,10 @@ func (m dataModel) applyWrite(s *State, sc workflow.Scope, w dataWrite) {
 
 func (m dataModel) requireSame(t *rapid.T, s *State) {
 	for _, sc := range dataScopes {
-		seen, ok := s.Data(sc, workflow.SectionState)
+		seen, ok := s.Data(sc, SectionState)
 		require.True(t, ok)
 		require.Equal(t, m.visibleData(sc), value.Materialize(seen), "%v", sc)
-		missing, ok := s.Data(sc, workflow.SectionState, "a", "nothing", "there")
+		missing, ok := s.Data(sc, SectionState, "a", "nothing", "there")
 		require.False(t, ok, "%v", missing)
 	}
 }
@@ -147,12 +147,12 @@ func TestDataScopes(t *testing.T) {
 func TestListTail(t *testing.T) {
 	s := dataState(t)
 	inner := workflow.Scope{Group: 2}
-	s.SetData(workflow.Scope{}, []string{workflow.SectionState, "l"}, []any{"a", "b"})
-	s.AppendData(workflow.Scope{}, []string{workflow.SectionState, "l"}, "c")
-	s.AppendData(inner, []string{workflow.SectionState, "l"}, "d")
+	s.SetData(workflow.Scope{}, []string{SectionState, "l"}, []any{"a", "b"})
+	s.AppendData(workflow.Scope{}, []string{SectionState, "l"}, "c")
+	s.AppendData(inner, []string{SectionState, "l"}, "d")
 	over := s.Overlay()
-	over.AppendData(inner, []string{workflow.SectionState, "l"}, "e")
-	v, _ := over.Data(inner, workflow.SectionState, "l")
+	over.AppendData(inner, []string{SectionState, "l"}, "e")
+	v, _ := over.Data(inner, SectionState, "l")
 	list := v.(value.List)
 	var got []any
 	for i := range list.Len() {
@@ -160,10 +160,10 @@ func TestListTail(t *testing.T) {
 	}
 	require.Equal(t, []any{"a", "b", "c", "d", "e"}, got)
 	require.Panics(t, func() { list.At(5) })
-	object, _ := s.Data(inner, workflow.SectionState)
+	object, _ := s.Data(inner, SectionState)
 	require.Equal(t, []string{"l"}, object.(value.Object).Keys())
 	require.Equal(t, 1, object.(value.Object).Len())
-	require.Equal(t, map[string]any{"l": []any{"a", "b", "c"}}, s.Section(workflow.SectionState))
+	require.Equal(t, map[string]any{"l": []any{"a", "b", "c"}}, s.Section(SectionState))
 }
 
 // A set that another set replaces costs no row; elements stay in their order
@@ -171,7 +171,7 @@ func TestListTail(t *testing.T) {
 func TestTakeChangesSupersedes(t *testing.T) {
 	s := dataState(t)
 	s.TakeChanges()
-	n, l := []string{workflow.SectionState, "n"}, []string{workflow.SectionState, "l"}
+	n, l := []string{SectionState, "n"}, []string{SectionState, "l"}
 	for i := range 3 {
 		s.SetData(workflow.Scope{}, n, int64(i))
 	}

@@ -22,7 +22,7 @@ type (
 	Start struct {
 		Input  map[string]any    `json:"input,omitzero"`
 		Parent *workflow.Parent  `json:"parent,omitzero"` // of a child run
-		Pins   workflow.Pins     `json:"pins,omitzero"`   // the definitions of subworkflows
+		Pins   Pins              `json:"pins,omitzero"`   // the definitions of subworkflows
 		Tenant string            `json:"tenant,omitzero"` // on whose behalf
 		Labels map[string]string `json:"labels,omitzero"` // nil without
 		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
@@ -34,7 +34,7 @@ type (
 	TaskCompleted struct {
 		Token     workflow.TokenID    `json:"token"`
 		Attempt   int                 `json:"attempt"`
-		Epoch     workflow.Epoch      `json:"epoch"`
+		Epoch     Epoch               `json:"epoch"`
 		Output    any                 `json:"output,omitzero"`
 		Metadata  map[string]any      `json:"metadata,omitzero"`  // kept on the event
 		Artifacts []workflow.Artifact `json:"artifacts,omitzero"` // names and blobs
@@ -47,7 +47,7 @@ type (
 	TaskFailed struct {
 		Token      workflow.TokenID `json:"token"`
 		Attempt    int              `json:"attempt"`
-		Epoch      workflow.Epoch   `json:"epoch"`
+		Epoch      Epoch            `json:"epoch"`
 		Failure    workflow.Failure `json:"failure"`
 		RetryAfter time.Duration    `json:"retryAfter,omitzero"` // in place of the policy's delay
 		Details    any              `json:"details,omitzero"`    // of its last heartbeat, if they were not told before
@@ -60,7 +60,7 @@ type (
 	TaskSnoozed struct {
 		Token   workflow.TokenID `json:"token"`
 		Attempt int              `json:"attempt"`
-		Epoch   workflow.Epoch   `json:"epoch"`
+		Epoch   Epoch            `json:"epoch"`
 		After   time.Duration    `json:"after"`
 		Details any              `json:"details,omitzero"` // of its last heartbeat, if they were not told before
 		Began   int64            `json:"began,omitzero"`   // as in TaskCompleted
@@ -70,7 +70,7 @@ type (
 	Heartbeat struct {
 		Token   workflow.TokenID `json:"token"`
 		Attempt int              `json:"attempt"`
-		Epoch   workflow.Epoch   `json:"epoch"`
+		Epoch   Epoch            `json:"epoch"`
 		Details any              `json:"details,omitzero"` // how far it is, for the next attempt; nil leaves them
 	}
 	// AlarmFired reports that the instant for which the run's alarm was armed has come. Everything due by max(now,
@@ -164,10 +164,10 @@ type (
 	}
 	// Patch changes the definition of the run.
 	Patch struct {
-		Base int           `json:"base"`          // the revision that the operations are for
-		Ops  []any         `json:"ops"`           // of a JSON patch, RFC 6902
-		Pins workflow.Pins `json:"pins,omitzero"` // the definitions of subworkflows that it adds
-		Act  Act           `json:"act,omitzero"`
+		Base int   `json:"base"`          // the revision that the operations are for
+		Ops  []any `json:"ops"`           // of a JSON patch, RFC 6902
+		Pins Pins  `json:"pins,omitzero"` // the definitions of subworkflows that it adds
+		Act  Act   `json:"act,omitzero"`
 	}
 	// RunForked makes a fork of the run, whose records it has up to this one.
 	RunForked struct {

@@ -20,7 +20,7 @@ type Facts struct {
 	Failure   *workflow.Failure  `json:"failure,omitzero"` // of any other end, or why it is suspended
 
 	Parent       *workflow.Parent   `json:"parent,omitzero"`       // of a child run
-	Pins         workflow.Pins      `json:"pins,omitzero"`         // the definitions of subworkflows
+	Pins         Pins               `json:"pins,omitzero"`         // the definitions of subworkflows
 	Tenant       string             `json:"tenant,omitzero"`       // on whose behalf it runs; "" without
 	Labels       map[string]string  `json:"labels,omitzero"`       // nil without
 	ForkedFrom   workflow.ForkPoint `json:"forkedFrom,omitzero"`   // zero of a run that was started
@@ -62,7 +62,7 @@ type Facts struct {
 type State struct {
 	Facts
 	Graph *workflow.Graph // the run's definition, compiled; shared by all its runs
-	Epoch workflow.Epoch  // of the engine that plans now; not part of the run's state
+	Epoch Epoch           // of the engine that plans now; not part of the run's state
 	Rules int             // the version of the planner as which it plans; 0: the newest; likewise
 
 	// base and tokens to signals are looked up through the overlays: what an overlay does not hold itself, it finds

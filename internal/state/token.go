@@ -44,7 +44,7 @@ type Token struct {
 	// While it is at a node.
 	Attempt int               `json:"attempt,omitzero"` // counts from 1
 	Base    int               `json:"base,omitzero"`    // attempts that an operator's Retry has forgiven
-	Epoch   workflow.Epoch    `json:"epoch,omitzero"`   // of the dispatch of this attempt
+	Epoch   Epoch             `json:"epoch,omitzero"`   // of the dispatch of this attempt
 	Due     time.Time         `json:"due,omitzero"`     // its attempt times out, its retry or timer is due
 	Beat    time.Time         `json:"beat,omitzero"`    // its next heartbeat is due
 	Input   any               `json:"input,omitzero"`   // of its task, the same in every attempt
@@ -342,3 +342,10 @@ func (s *State) TakeListings() []workflow.TokenID {
 	s.listings = nil
 	return out
 }
+
+// An Epoch names one life of an engine: a random number drawn when its
+// directory is opened. Keys carry it, so that no answer of a lost timeline fits.
+type Epoch uint64
+
+// String returns sixteen hexadecimal digits.
+func (e Epoch) String() string { return fmt.Sprintf("%016x", uint64(e)) }

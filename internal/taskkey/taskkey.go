@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -29,7 +30,7 @@ type Attempt struct {
 	Run    workflow.RunID
 	Token  workflow.TokenID
 	Number int // from 1
-	Epoch  workflow.Epoch
+	Epoch  state.Epoch
 }
 
 // macBytes is how much of a MAC is in a key: 128 bits.
@@ -113,7 +114,7 @@ func parseName(named string) (a Attempt, ok bool) {
 	token, err1 := strconv.ParseInt(parts[0], 10, 64)
 	number, err2 := strconv.Atoi(parts[1])
 	epoch, err3 := strconv.ParseUint(parts[2], 16, 64)
-	a = Attempt{workflow.RunID(run), workflow.TokenID(token), number, workflow.Epoch(epoch)}
+	a = Attempt{workflow.RunID(run), workflow.TokenID(token), number, state.Epoch(epoch)}
 	return a, err1 == nil && err2 == nil && err3 == nil && a.Name() == named
 }
 

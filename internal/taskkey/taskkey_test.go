@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -16,7 +17,7 @@ func TestAKeySaysWhatItWasMadeOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := Attempt{
 			workflow.RunID(rapid.StringN(1, 20, -1).Draw(t, "run")), workflow.TokenID(rapid.Int64().Draw(t, "token")),
-			rapid.Int().Draw(t, "attempt"), workflow.Epoch(rapid.Uint64().Draw(t, "epoch")),
+			rapid.Int().Draw(t, "attempt"), state.Epoch(rapid.Uint64().Draw(t, "epoch")),
 		}
 		got, err := signer.Parse(signer.Key(a))
 		require.NoError(t, err)
@@ -98,7 +99,7 @@ func BenchmarkParse(b *testing.B) {
 
 // An epoch is written in a key as it is written elsewhere.
 func TestANameHasTheEpoch(t *testing.T) {
-	for _, epoch := range []workflow.Epoch{0, 1, 0x9f86d081884c7d65} {
+	for _, epoch := range []state.Epoch{0, 1, 0x9f86d081884c7d65} {
 		require.Equal(t, "order-1#3.2."+epoch.String(), Attempt{"order-1", 3, 2, epoch}.Name())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -105,7 +106,7 @@ func (hub *Hub[C]) Remove(r *Reader[C]) {
 // told to list the runs.
 func (hub *Hub[C]) TellCommit(run *store.Run, records []decision.Record, err error) {
 	all := hub.all.Load()
-	if all == nil || len(records) == 0 || err != nil && !errors.Is(err, workflow.ErrUnknown) {
+	if all == nil || len(records) == 0 || err != nil && !errors.Is(err, state.ErrUnknown) {
 		return
 	}
 	if err != nil {

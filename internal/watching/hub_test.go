@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -62,7 +63,7 @@ func TestChangesThatWait(t *testing.T) {
 	isLost()
 	put(0, 6)
 	hub.TellCommit(nil, make([]decision.Record, 1), store.ErrNoSpace) // nothing was committed
-	hub.TellCommit(nil, make([]decision.Record, 1), workflow.ErrUnknown)
+	hub.TellCommit(nil, make([]decision.Record, 1), state.ErrUnknown)
 	isLost()
 	put(0, 6)
 	hub.Close()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -156,10 +157,10 @@ func bounds() []bound {
 		e("limits: {jsonDepth: 5}", made.at(5)),
 		depths, e("limits: {subworkflowDepth: 3}", depths.at(3)),
 		children, e("limits: {descendants: 5}", children.at(5)),
-		{name: "merged value", most: workflow.MaxMergedBytes, code: workflow.CodeLimit, says: "limit mergedBytes", yaml: merging, gives: merged},
-		{name: "fan-outs inside each other", most: workflow.MaxNesting, code: workflow.CodeLimit, says: "limit nesting: more than 256", yaml: nesting, input: count, fatal: true},
-		{name: "artifacts", most: workflow.MaxArtifacts, code: workflow.CodeLimit, says: "limit artifacts", yaml: giving, gives: handOver},
-		{name: "decisions of one message", most: workflow.MaxPlan, code: workflow.CodeLimit, says: "limit plan: more than 500000", yaml: spinning, input: decisions, fatal: true, slow: true},
+		{name: "merged value", most: limits.MaxMergedBytes, code: workflow.CodeLimit, says: "limit mergedBytes", yaml: merging, gives: merged},
+		{name: "fan-outs inside each other", most: limits.MaxNesting, code: workflow.CodeLimit, says: "limit nesting: more than 256", yaml: nesting, input: count, fatal: true},
+		{name: "artifacts", most: limits.MaxArtifacts, code: workflow.CodeLimit, says: "limit artifacts", yaml: giving, gives: handOver},
+		{name: "decisions of one message", most: limits.MaxPlan, code: workflow.CodeLimit, says: "limit plan: more than 500000", yaml: spinning, input: decisions, fatal: true, slow: true},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -45,7 +46,7 @@ func hostile() []string {
 
 // allowed says which ids a caller may give.
 func allowed(id string) bool {
-	return id != "" && len(id) <= workflow.MaxRunID && utf8.ValidString(id) && !regexp.MustCompile(`[/\x00-\x1f\x7f-\x{9f}]`).MatchString(id)
+	return id != "" && len(id) <= limits.MaxRunID && utf8.ValidString(id) && !regexp.MustCompile(`[/\x00-\x1f\x7f-\x{9f}]`).MatchString(id)
 }
 
 // paths lists everything below a directory, but what SQLite keeps beside a

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -147,8 +148,8 @@ func TestCountsBeyondALimit(t *testing.T) {
 		giver         string
 		most, there   int // those that are there at the beginning
 	}{
-		{"", "signals", "signal", workflow.MaxSignals, 0}, // left out of a quick run: it takes long
-		{"", "votes", "vote", workflow.MaxVotes, 0},
+		{"", "signals", "signal", limits.MaxSignals, 0}, // left out of a quick run: it takes long
+		{"", "votes", "vote", limits.MaxVotes, 0},
 		{"limits: {signalBytes: 21}", "signalBytes", "signal", 5, 0}, // of null
 		{"limits: {foreach: 5}", "foreach", "branch", 5, 1},
 		{"limits: {liveTokens: 7}", "liveTokens", "branch", 7, 3},
@@ -179,7 +180,7 @@ func TestPatchesBeyondALimit(t *testing.T) {
 	w, c := open(t), tally{}
 	id := w.begin(define(t, waiting, ""), nil)
 	w.settled(id)
-	for i, n := range []int{workflow.MaxPatch - 1, workflow.MaxPatch, workflow.MaxPatch + 1, harness.Figure(20_000, 100_000, 100_000)} {
+	for i, n := range []int{limits.MaxPatch - 1, limits.MaxPatch, limits.MaxPatch + 1, harness.Figure(20_000, 100_000, 100_000)} {
 		c.tried++
 		ops := make([]any, n)
 		for k := range ops {
@@ -187,8 +188,8 @@ func TestPatchesBeyondALimit(t *testing.T) {
 		}
 		before := w.digest(id)
 		_, err := w.Patch(t.Context(), id, pawl.Patch{Base: min(i, 2) + 1, Ops: ops})
-		c.judge(t, err, n > workflow.MaxPatch, fmt.Sprint(n, " operations"), "patch", workflow.MaxPatch)
-		require.Equal(t, n > workflow.MaxPatch, before == w.digest(id))
+		c.judge(t, err, n > limits.MaxPatch, fmt.Sprint(n, " operations"), "patch", limits.MaxPatch)
+		require.Equal(t, n > limits.MaxPatch, before == w.digest(id))
 	}
 	c.report(t, "operations of a patch")
 }
@@ -198,7 +199,7 @@ func TestIDsBeyondALimit(t *testing.T) {
 	w, d := open(t), define(t, "{name: x, start: a, nodes: [{id: a}]}")
 	for n := 254; n <= 257; n++ {
 		err := w.Start(t.Context(), workflow.Run{ID: workflow.RunID(strings.Repeat("i", n)), Definition: d}, nil)
-		require.Equal(t, n > workflow.MaxRunID, errors.Is(err, pawl.ErrInvalid), n)
+		require.Equal(t, n > limits.MaxRunID, errors.Is(err, pawl.ErrInvalid), n)
 	}
 }
 
@@ -210,21 +211,21 @@ func TestDefinitionsBeyondALimit(t *testing.T) {
 		most int
 		make func(n int) *workflow.Definition
 	}{
-		"nodes": {workflow.MaxNodes, func(n int) *workflow.Definition {
+		"nodes": {limits.MaxNodes, func(n int) *workflow.Definition {
 			d := &workflow.Definition{Name: "x", Mode: workflow.ModeDAG}
 			for i := range n {
 				d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("n", i))})
 			}
 			return d
 		}},
-		"transitions": {workflow.MaxTransitions, func(n int) *workflow.Definition {
+		"transitions": {limits.MaxTransitions, func(n int) *workflow.Definition {
 			d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}, {ID: "b"}}}
 			for range n {
 				d.Transitions = append(d.Transitions, workflow.Transition{From: "a", To: "b"})
 			}
 			return d
 		}},
-		"bytes": {workflow.MaxDefinitionBytes, func(n int) *workflow.Definition {
+		"bytes": {limits.MaxDefinitionBytes, func(n int) *workflow.Definition {
 			d := &workflow.Definition{Name: "x", Version: n, Start: "a", Nodes: []workflow.Node{{ID: "a"}}}
 			d.State.Initial = map[string]any{"s": ""}
 			raw, err := d.MarshalJSON()
@@ -232,7 +233,7 @@ func TestDefinitionsBeyondALimit(t *testing.T) {
 			d.State.Initial["s"] = strings.Repeat("x", n-len(raw))
 			return d
 		}},
-		"source": {workflow.MaxExpression, func(n int) *workflow.Definition {
+		"source": {limits.MaxExpression, func(n int) *workflow.Definition {
 			return &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a", Output: map[string]string{"state.s": "'" + strings.Repeat("x", n-2) + "'"}}}}
 		}},
 		"loop": {workflow.DefaultLimits().Loop, func(n int) *workflow.Definition {

@@ -25,7 +25,7 @@ var holes = []bug{
 	},
 	{
 		"$ref doubles a schema without bound", "workflow/schema_bounds.go",
-		"if sum += n; sum > MaxAppliedSchemas {", "if sum += n; sum < 0 {",
+		"if sum += n; sum > limits.MaxAppliedSchemas {", "if sum += n; sum < 0 {",
 		"./workflow", "TestHostileSchemasAreRefused",
 	},
 	{

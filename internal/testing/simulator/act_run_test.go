@@ -226,7 +226,7 @@ func (w *world) drawForge(r *rand.Rand) *act {
 }
 
 // otherLife returns the epoch of a life that never was.
-func otherLife(e workflow.Epoch) workflow.Epoch { return e + 1<<40 }
+func otherLife(e state.Epoch) state.Epoch { return e + 1<<40 }
 
 func (w *world) drawHeartbeat(r *rand.Rand) *act {
 	_, t := w.token(r, func(t *state.Token) bool { return t.Status == workflow.Dispatched && !t.Beat.IsZero() })
@@ -254,6 +254,6 @@ func resultOf(key pawl.Key) (m state.TaskCompleted) {
 	if _, err := fmt.Sscanf(string(key[len(runOf(key))+1:]), "%d.%d.%x", &m.Token, &m.Attempt, &epoch); err != nil {
 		panic(err)
 	}
-	m.Epoch = workflow.Epoch(epoch)
+	m.Epoch = state.Epoch(epoch)
 	return m
 }

@@ -140,7 +140,7 @@ func stateText(s *state.State) string {
 	for _, g := range rows.Groups {
 		fmt.Fprintf(&b, "%+v\n", groupView(g))
 	}
-	fmt.Fprintf(&b, "%v\n", s.Section(workflow.SectionState))
+	fmt.Fprintf(&b, "%v\n", s.Section(state.SectionState))
 	return b.String()
 }
 

@@ -165,7 +165,7 @@ func (m *model) receives(r decision.Record) error {
 	case state.TaskFailed:
 		return m.result(x.Token, x.Attempt, x.Epoch)
 	case state.ChildEnded:
-		child := workflow.ChildID(m.id, x.Token, x.Attempt)
+		child := state.ChildID(m.id, x.Token, x.Attempt)
 		if m.ended[child] || m.children[child] == "" {
 			return fmt.Errorf("the end of %s was taken before, or nobody wanted it", child)
 		}
@@ -184,7 +184,7 @@ func (m *model) receives(r decision.Record) error {
 }
 
 // result checks that a result is the first of an attempt that is out.
-func (m *model) result(token workflow.TokenID, attempt int, epoch workflow.Epoch) error {
+func (m *model) result(token workflow.TokenID, attempt int, epoch state.Epoch) error {
 	key := keyOf(m.id, token, attempt, epoch)
 	if m.results[key] {
 		return fmt.Errorf("a second result of %s", key)
@@ -213,7 +213,7 @@ func (m *model) decides(r decision.Record, d decision.Decision) error {
 		m.out[key] = r.Seq
 		return m.attempt(x.Token, x.Attempt)
 	case decision.StartChild:
-		child := workflow.ChildID(m.id, x.Token, x.Attempt)
+		child := state.ChildID(m.id, x.Token, x.Attempt)
 		if m.children[child] != "" {
 			return fmt.Errorf("the child %s is wanted twice", child)
 		}
@@ -249,7 +249,7 @@ func (m *model) decided(g workflow.GroupID) error {
 
 // keyOf is the name of an attempt: its key without the MAC, which the models cannot
 // make. Every key that the executor is given is looked up by it.
-func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) pawl.Key {
+func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch state.Epoch) pawl.Key {
 	return pawl.Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}.Name())
 }
 

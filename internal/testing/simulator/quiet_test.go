@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -55,7 +56,7 @@ func (w *world) fostered(m *model) error {
 		return nil // it begins when its parent goes on
 	}
 	for _, t := range m.tokens(in(workflow.WaitingForChild)) {
-		child := w.models[workflow.ChildID(m.id, t.ID, t.Attempt)]
+		child := w.models[state.ChildID(m.id, t.ID, t.Attempt)]
 		if child == nil || !child.live() {
 			return fmt.Errorf("%v waits for a child that is not there, or is over", t.ID)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/state"
 )
 
 // A trial is what a simulation says of an act, just before it is done.
@@ -73,7 +73,7 @@ func (w *world) foretold(m *model, r decision.Record) error {
 
 // inEpoch returns decisions as an actor of an epoch makes them: one that began before a purge
 // keeps its own, where a simulation has that of now.
-func inEpoch(ds []decision.Decision, e workflow.Epoch) []decision.Decision {
+func inEpoch(ds []decision.Decision, e state.Epoch) []decision.Decision {
 	out := slices.Clone(ds)
 	for i, d := range out {
 		if t, ok := d.(decision.DispatchTask); ok {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
@@ -54,7 +55,7 @@ type world struct {
 	purging  map[workflow.RunID]bool            // roots that may be gone
 	former   map[pawl.Key]bool                  // of runs that are gone
 	keys     map[pawl.Key]pawl.Key              // of the calls that were admitted, by name; with mu
-	epochs   map[workflow.Epoch]string
+	epochs   map[state.Epoch]string
 	calls    []*call // admitted, not answered
 	pending  []pawl.Key
 	past     []pawl.Key // that were answered, or are over
@@ -100,7 +101,7 @@ func newWorld(p play, folder string) *world {
 	w := &world{
 		play: p, ctx: context.Background(), began: time.Now(), folder: folder,
 		graphs: map[string]*workflow.Graph{}, models: map[workflow.RunID]*model{}, asked: map[workflow.RunID]*workflow.Graph{},
-		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, keys: map[pawl.Key]pawl.Key{}, given: map[pawl.Key]pawl.Key{}, epochs: map[workflow.Epoch]string{}, over: map[workflow.RunID]bool{},
+		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, keys: map[pawl.Key]pawl.Key{}, given: map[pawl.Key]pawl.Key{}, epochs: map[state.Epoch]string{}, over: map[workflow.RunID]bool{},
 		trace: fnv.New64a(), tally: newTally(),
 	}
 	steps, runs := 40+r.IntN(200), 1+r.IntN(4)

@@ -21,7 +21,7 @@ type Reader struct {
 	T *testing.T
 	// Key returns the attempt of a token that runs, and the epoch of its
 	// dispatch: what a result carries that names no other.
-	Key func(workflow.TokenID) (attempt int, epoch workflow.Epoch)
+	Key func(workflow.TokenID) (attempt int, epoch state.Epoch)
 	// Now returns the instant of the story.
 	Now func() time.Time
 }
@@ -56,7 +56,7 @@ func (r Reader) startMessage(d *datadriven.TestData) state.Message {
 	m := state.Start{}
 	m.Input, _ = r.readJSON(d).(map[string]any)
 	if pin := r.readText(d, "pin"); pin != "" {
-		m.Pins = workflow.Pins{{Name: pin, Hash: "hash-of-" + pin}}
+		m.Pins = state.Pins{{Name: pin, Hash: "hash-of-" + pin}}
 	}
 	if depth := r.readNumber(d, "depth", 0); depth > 0 {
 		m.Parent = &workflow.Parent{Run: "p", Token: 1, Attempt: 1, Root: "p", Depth: depth}

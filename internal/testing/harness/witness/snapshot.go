@@ -231,7 +231,7 @@ func resultOf(run workflow.RunID, m state.Message) (pawl.Key, bool) {
 
 // keyOf is the name of an attempt: its key without the MAC. Hosts take keys as they
 // are; the tests find every attempt by its name.
-func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch workflow.Epoch) pawl.Key {
+func keyOf(run workflow.RunID, token workflow.TokenID, attempt int, epoch state.Epoch) pawl.Key {
 	return pawl.Key(taskkey.Attempt{Run: run, Token: token, Number: attempt, Epoch: epoch}.Name())
 }
 

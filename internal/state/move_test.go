@@ -1,32 +1,34 @@
-package workflow
+package state
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // The run's state machine, as SEMANTICS has it: from everything that goes on a
 // run may end; the end is final; only a run that is held is resumed.
 func TestRunMoves(t *testing.T) {
 	const last = MoveCancel
-	for s := RunCreated; s <= RunCancelled; s++ {
+	for s := workflow.RunCreated; s <= workflow.RunCancelled; s++ {
 		for m := MoveStart; m <= last; m++ {
-			to, err := s.Next(m)
-			goesOn := s == RunRunning || s == RunPaused
-			held := s == RunPaused || s == RunSuspended
+			to, err := m.From(s)
+			goesOn := s == workflow.RunRunning || s == workflow.RunPaused
+			held := s == workflow.RunPaused || s == workflow.RunSuspended
 			want := false
 			switch m {
 			case MoveStart:
-				want = s == RunCreated
+				want = s == workflow.RunCreated
 			case MovePause:
-				want = s == RunRunning
+				want = s == workflow.RunRunning
 			case MoveSuspend, MoveComplete, MoveFail, MoveExpire:
 				want = goesOn
 			case MoveResume:
 				want = held
 			case MoveCancel:
-				want = goesOn || s == RunSuspended
+				want = goesOn || s == workflow.RunSuspended
 			}
 			require.Equal(t, want, err == nil, "%v %v", s, m)
 			if err != nil {
@@ -36,7 +38,7 @@ func TestRunMoves(t *testing.T) {
 			}
 		}
 		for m := MoveStart; s.Final() && m <= last; m++ {
-			_, err := s.Next(m)
+			_, err := m.From(s)
 			require.Error(t, err)
 		}
 	}
