@@ -129,11 +129,11 @@ func invalidWhere(err error) error {
 }
 
 // fitsWhere reports whether a change is of a run for which a condition holds.
-func (c *RunChange) fitsWhere(w *filter.Where) (bool, error) {
+func (e *Engine) fitsWhere(c *RunChange, w *filter.Where) (bool, error) {
 	if w == nil || c.Lost {
 		return true, nil
 	}
-	fits, err := w.Fits(&filter.Run{
+	fits, err := e.dir.FitsRun(w, &filter.Run{
 		ID: c.Run, Workflow: c.Workflow, Version: c.Version, Status: c.Status, Labels: c.Labels, StartedAt: c.StartedAt, EndedAt: c.EndedAt,
 		Parent: c.Parent, ForkedFrom: c.ForkedFrom.Run, Tenant: c.Tenant, Seq: c.Seq, Code: c.Code,
 	})

@@ -110,7 +110,7 @@ func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, 
 			}
 			fits := false
 			if err == nil {
-				fits, err = c.fitsWhere(where)
+				fits, err = e.fitsWhere(c, where)
 			}
 			if err != nil {
 				yield(RunChange{}, err)

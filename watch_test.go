@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -433,4 +434,24 @@ func TestHTTPStatus(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A watch gives others their turn after each change for which its condition was evaluated, as a list does for each run.
+func TestConditionsOfWatchesStepBack(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	next, stop := watching(t, t.Context(), e, pawl.WatchFilter{Where: `seq < 0 || run.endsWith("last")`})
+	defer stop()
+	def := define(t, "name: a\nstart: a\nnodes: [{id: a}]")
+	const runs = 100
+	for i := range runs {
+		_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: def}, nil)
+		require.NoError(t, err)
+	}
+	_, err := e.Run(t.Context(), workflow.Run{ID: "last", Definition: def}, nil)
+	require.NoError(t, err)
+	var c pawl.RunChange
+	turns := harness.CountTurns(func() { c, err = next() })
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunID("last"), c.Run)
+	require.GreaterOrEqual(t, turns, int64(runs*9/10))
 }

@@ -585,16 +585,22 @@ type listCondition struct {
 }
 
 // evaluate reports whether a condition holds for a run, and adds to spent what that came to.
-//
-// However many lists there are, one condition is evaluated at a time, for at most some 1 ms, and then others have their turn: so the
-// conditions of any number of callers leave the other processors to the runs.
 func (d *Dir) evaluate(w *filter.Where, h *Head, spent *effort) (bool, error) {
 	seen := FilterRun(h)
+	fits, err := d.FitsRun(w, &seen)
+	spent.spend(seen.Cost)
+	return fits, err
+}
+
+// FitsRun reports whether the condition of a list or a watch holds for a run.
+//
+// However many lists and watches there are, one condition is evaluated at a time, for at most some 1 ms, and then others have their
+// turn: so the conditions of any number of callers leave the other processors to the runs.
+func (d *Dir) FitsRun(w *filter.Where, r *filter.Run) (bool, error) {
 	d.evaluating.Lock()
-	fits, err := w.Fits(&seen)
+	fits, err := w.Fits(r)
 	d.evaluating.Unlock()
 	runtime.Gosched()
-	spent.spend(seen.Cost)
 	return fits, err
 }
 
