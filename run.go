@@ -449,7 +449,7 @@ func taskResult(t *dispatch.Task, output any, err error) state.Message {
 	if err != nil {
 		return t.Failed(workflow.Failure{Code: workflow.CodeInvalidResult, Message: err.Error(), Permanent: true})
 	}
-	m.Token, m.Attempt, m.Epoch = t.Token, t.Attempt, t.Epoch
+	m.Token, m.Attempt, m.Epoch, m.Began = t.Token, t.Attempt, t.Epoch, t.BeganMilli()
 	return m
 }
 

@@ -121,7 +121,7 @@ func addBegan(m state.Message, t *Told) {
 		return
 	}
 	if t.later != nil {
-		t.later = beganData{t.later, began}
+		t.began = began.UnixMilli()
 		return
 	}
 	data := maps.Clone(t.event.Data) // it may belong to the decision

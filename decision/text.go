@@ -133,4 +133,24 @@ func joinNames[T ~string](xs []T) string {
 }
 
 // timeText is the text of an instant, in events too.
-func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func timeText(t time.Time) string { return t.UTC().Format(timeLayout) }
+
+// appendTime appends what timeText returns of a time in UTC, without reading the layout for the years that have four digits.
+func appendTime(text []byte, t time.Time) []byte {
+	year, month, day := t.Date()
+	if year < 1000 || year > 9999 {
+		return t.AppendFormat(text, timeLayout)
+	}
+	hour, minute, second := t.Clock()
+	two := func(n int, behind byte) { text = append(text, '0'+byte(n/10), '0'+byte(n%10), behind) }
+	text = append(strconv.AppendInt(text, int64(year), 10), '-')
+	two(int(month), '-')
+	two(day, 'T')
+	two(hour, ':')
+	two(minute, ':')
+	two(second, '.')
+	ms := t.Nanosecond() / 1_000_000
+	return append(text, '0'+byte(ms/100), '0'+byte(ms/10%10), '0'+byte(ms%10), 'Z')
+}
+
+const timeLayout = "2006-01-02T15:04:05.000Z"

@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +16,7 @@ type Told struct {
 	event  Event
 	branch int       // of the group of the event, if that has one
 	later  laterData // makes the data; nil if the event has them
+	began  int64     // of the end of an attempt whose data are made later: as state.BeganOf has it, in milliseconds; 0 if nobody knows
 }
 
 // A laterData makes the data of an event. It is immutable.
@@ -50,6 +50,9 @@ func (t *Told) Bare() *Event { return &t.event }
 // AppendText appends the data as JSON, and reports whether there are any. It makes no map of them.
 func (t *Told) AppendText(text []byte) (out []byte, some bool) {
 	if t.later != nil {
+		if t.began != 0 {
+			return t.appendBegan(text), true
+		}
 		out = t.later.appendText(text, &t.event, t.branch)
 		return out, len(out) > len(text)
 	}
@@ -57,6 +60,19 @@ func (t *Told) AppendText(text []byte) (out []byte, some bool) {
 		return text, false
 	}
 	return value.Append(text, t.event.Data), true
+}
+
+// appendBegan appends the data of the end of an attempt, of which somebody has told when it began. No name of the other data is
+// before that field's.
+func (t *Told) appendBegan(text []byte) []byte {
+	text = append(appendName(append(text, '{'), beganAt), '"')
+	text = append(appendTime(text, time.UnixMilli(t.began).UTC()), '"')
+	from := len(text)
+	if text = t.later.appendText(text, &t.event, t.branch); len(text) == from {
+		return append(text, '}')
+	}
+	text[from] = ','
+	return text
 }
 
 // Event returns the event with its data. Each call makes them anew.
@@ -70,6 +86,12 @@ func (t *Told) Event() Event {
 			e.Data = map[string]any{}
 		}
 		e.Data["branch"] = int64(t.branch)
+	}
+	if t.began != 0 {
+		if e.Data == nil {
+			e.Data = map[string]any{}
+		}
+		e.Data[beganAt] = timeText(time.UnixMilli(t.began))
 	}
 	return e
 }
@@ -124,32 +146,6 @@ func (noData) appendText(text []byte, e *Event, branch int) []byte {
 		return text
 	}
 	return append(appendField(append(text, '{'), "branch", int64(branch)), '}')
-}
-
-// beganData are those of the end of an attempt: other data, and when somebody began to perform it. No name of the others
-// is before that field's.
-type beganData struct {
-	others laterData
-	at     time.Time
-}
-
-func (d beganData) makeData(e *Event) map[string]any {
-	data := d.others.makeData(e)
-	if data == nil {
-		data = map[string]any{}
-	}
-	data[beganAt] = timeText(d.at)
-	return data
-}
-
-func (d beganData) appendText(text []byte, e *Event, branch int) []byte {
-	var buffer [64]byte
-	began := appendTextField(buffer[:0], beganAt, timeText(d.at))
-	from := len(text)
-	if text = d.others.appendText(text, e, branch); len(text) == from {
-		return append(append(append(text, '{'), began...), '}')
-	}
-	return slices.Insert(text, from+1, append(began, ',')...)
 }
 
 // appendField appends a field whose value is an integer.

@@ -3,7 +3,6 @@ package decision
 import (
 	"bytes"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -31,9 +30,9 @@ func drawTold(t *rapid.T) Told {
 	case 3:
 		told.later = siblingData{workflow.TransitionID(texts.Draw(t, "via")), rapid.Bool().Draw(t, "completes")}
 	case 4:
-		told.later = beganData{noData{}, time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "began"), 0)}
+		told.later, told.began = noData{}, rapid.Int64Range(-1<<47, 1<<49).Draw(t, "began")
 	case 5:
-		told.later = beganData{siblingData{workflow.TransitionID(texts.Draw(t, "via")), true}, time.Unix(0, 0)}
+		told.later, told.began = siblingData{workflow.TransitionID(texts.Draw(t, "via")), true}, 1
 	case 6:
 		if rapid.Bool().Draw(t, "some") {
 			told.event.Data = map[string]any{"b": int64(1), "a": "x"}

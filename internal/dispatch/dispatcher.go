@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
@@ -105,7 +106,8 @@ type outKey struct {
 }
 
 // A Task is an attempt that the dispatcher holds: queued, running,
-// returned and not yet delivered, or pending elsewhere.
+// returned and not yet delivered, or pending elsewhere. There may be as many as a run has branches, and Go's collector looks at a
+// header above 512 bytes: what few tasks have is apart.
 type Task struct {
 	actor.Dispatch
 	entry     taskqueue.Entry[*Task]
@@ -114,20 +116,37 @@ type Task struct {
 	outdated  bool  // there is a newer attempt, or was
 	withdrawn bool
 	pending   bool            // the handler said that the result comes later
+	delivers  bool            // it has a result, which waits to be delivered
+	refused   bool            // the run did not take it
+	pooled    bool            // it is given to workers, who say when one has it
 	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
 	pins      []string        // blobs that it has put
 	unpin     func()          // lets the blobs of its result go; nil if there are none
-	delivers  bool            // it has a result, which waits to be delivered
-	refused   bool            // the run did not take it
 	again     *actor.Dispatch // the same attempt, sent again meanwhile
-	pulse     pulse
-	begun     time.Time // when the executor, or a worker, got it
-	worker    string    // who performs it, if somebody has said so
-	pooled    bool      // it is given to workers, who say when one has it
-	queued    time.Time // when it came
-	performed time.Time // when somebody began to perform it; zero if nobody has
-	meter     attemptMeter
+	pulse     *pulse          // nil before its first heartbeat
+	worker    string          // who performs it, if somebody has said so
+	begun     instant         // when the executor, or a worker, got it
+	queued    instant         // when it came
+	performed atomic.Int64    // the instant at which somebody began to perform it; 0 if nobody has. A task that runs may ask without the lock
+	meter     *attemptMeter   // nil without metrics
+}
+
+// An instant is a time of a task, in microseconds since the Unix epoch; 0 stands for no time. It has no pointer, as a time.Time has.
+type instant int64
+
+func instantOf(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return instant(t.UnixMicro())
+}
+
+func (i instant) time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(i))
 }
 
 // AttemptOf returns what names an attempt.
@@ -142,7 +161,19 @@ func (t *Task) Name() taskkey.Attempt { return AttemptOf(&t.Dispatch) }
 func (t *Task) Order() int64 { return t.entry.Order }
 
 // Times returns when the dispatcher got the attempt, and when somebody began to perform it; zero if nobody has.
-func (t *Task) Times() (queued, performed time.Time) { return t.queued, t.performed }
+func (t *Task) Times() (queued, performed time.Time) { return t.queued.time(), t.began() }
+
+// BeganMilli returns what a result says of when somebody began to perform the attempt: milliseconds since the Unix epoch, 0 if
+// nobody has. The dispatcher copies all other messages to add it.
+func (t *Task) BeganMilli() int64 {
+	if at := t.began(); !at.IsZero() {
+		return at.UnixMilli()
+	}
+	return 0
+}
+
+// began returns when somebody began to perform the attempt; zero if nobody has.
+func (t *Task) began() time.Time { return instant(t.performed.Load()).time() }
 
 // heldAttempt returns an attempt, if it is held; nil if not. The caller holds the lock.
 func (d *Dispatcher) heldAttempt(a taskkey.Attempt) *Task {
@@ -221,7 +252,7 @@ func (d *Dispatcher) Dispatch(a actor.Dispatch) {
 // queueTask queues an attempt that is not held. The caller holds the lock.
 func (d *Dispatcher) queueTask(a actor.Dispatch) {
 	d.order++
-	t := &Task{Dispatch: a, queued: d.o.Hook.Now()}
+	t := &Task{Dispatch: a, queued: instantOf(d.o.Hook.Now())}
 	t.entry = taskqueue.Entry[*Task]{
 		Item: t, Type: a.Task, Tenant: a.Tenant, Run: string(a.Run), Priority: a.Node.Priority, Order: d.order,
 		Bound: d.o.TenantLimit(a.Tenant).Concurrency,
@@ -287,7 +318,8 @@ func (d *Dispatcher) beginNext() *Task {
 	d.running++
 	d.group.Add(1)
 	t.ctx, t.cancel = context.WithCancelCause(d.ctx)
-	t.begun, t.performed = now, d.o.Hook.Now()
+	t.begun = instantOf(now)
+	t.performed.Store(int64(instantOf(d.o.Hook.Now())))
 	d.stands.countStand(t)
 	return t
 }
@@ -377,7 +409,7 @@ func (d *Dispatcher) taskReturned(t *Task) (performed time.Time) {
 	d.stands.countStand(t)
 	d.fillSlots()
 	d.queue.ResultReturned(&t.entry)
-	performed = t.performed
+	performed = t.began()
 	d.mu.Unlock()
 	if count {
 		d.stands.metrics.TaskBegan(t.Task, t.Tenant, waited)

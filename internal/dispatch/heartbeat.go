@@ -22,10 +22,26 @@ type pulse struct {
 	timer   *time.Timer
 }
 
+// keepPulse returns the pulse of an attempt, which has one from its first heartbeat on.
+func (t *Task) keepPulse() *pulse {
+	if t.pulse == nil {
+		t.pulse = new(pulse)
+	}
+	return t.pulse
+}
+
 func (p *pulse) stopTimer() {
-	if p.timer != nil {
+	if p != nil && p.timer != nil {
 		p.timer.Stop()
 	}
+}
+
+// waiting returns the details that wait; nil if none do.
+func (p *pulse) waiting() any {
+	if p == nil {
+		return nil
+	}
+	return p.details
 }
 
 // isOver reports whether nobody has anything to tell of an attempt any more: it is not
@@ -50,7 +66,7 @@ func (d *Dispatcher) MergeHeartbeat(a taskkey.Attempt, details any) (merged bool
 	if t == nil || t.isOver() || d.stopped {
 		return false, details
 	}
-	p := &t.pulse
+	p := t.keepPulse()
 	if details == nil {
 		details = p.details
 	}
@@ -75,20 +91,21 @@ func (d *Dispatcher) HeartbeatSent(a taskkey.Attempt, details any, err error) {
 	if t == nil {
 		return
 	}
-	t.pulse.sending = false
+	p := t.keepPulse()
+	p.sending = false
 	if err == nil {
 		return
 	}
-	t.pulse.last = time.Time{}
-	if t.pulse.details == nil {
-		t.pulse.details = details
+	p.last = time.Time{}
+	if p.details == nil {
+		p.details = details
 	}
 }
 
 // sendMerged sends what the merged heartbeats of an attempt come to.
 func (d *Dispatcher) sendMerged(t *Task) {
 	d.mu.Lock()
-	p := &t.pulse
+	p := t.pulse
 	if !t.held || t.isOver() || d.stopped || !p.waits {
 		d.mu.Unlock()
 		return
@@ -121,7 +138,7 @@ func (t *Task) heartbeat(details any) state.Message {
 // the lock; StopAndWait waits until they are sent.
 func (d *Dispatcher) flushHeartbeats() {
 	for t := range d.allHeld {
-		if t.pulse.details == nil || t.isOver() {
+		if t.pulse.waiting() == nil || t.isOver() {
 			continue
 		}
 		m := t.heartbeat(t.pulse.takeMerged())
@@ -150,7 +167,7 @@ func (d *Dispatcher) detailsOf(a taskkey.Attempt, known any) any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.heldAttempt(a); t != nil {
-		return t.pulse.details
+		return t.pulse.waiting()
 	}
 	return known
 }

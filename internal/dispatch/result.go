@@ -16,15 +16,19 @@ func WithBegan(m state.Message, at time.Time) state.Message {
 	if at.IsZero() {
 		return m
 	}
+	began := at.UnixMilli()
+	if done, ok := m.(state.TaskCompleted); ok && done.Began == began {
+		return m // it says so already
+	}
 	switch m := m.(type) {
 	case state.TaskCompleted:
-		m.Began = at.UnixMilli()
+		m.Began = began
 		return m
 	case state.TaskFailed:
-		m.Began = at.UnixMilli()
+		m.Began = began
 		return m
 	case state.TaskSnoozed:
-		m.Began = at.UnixMilli()
+		m.Began = began
 		return m
 	default:
 		return m
@@ -36,7 +40,7 @@ func (d *Dispatcher) PerformedSince(a taskkey.Attempt) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.heldAttempt(a); t != nil {
-		return t.performed
+		return t.began()
 	}
 	return time.Time{}
 }

@@ -19,7 +19,7 @@ const (
 	standEnd
 )
 
-// An attemptMeter is what metrics know of an attempt. It stays zero without metrics.
+// An attemptMeter is what metrics know of an attempt. Without metrics an attempt has none.
 type attemptMeter struct {
 	counted stand
 	ended   bool       // metrics have counted its end
@@ -104,7 +104,7 @@ func (s *stands) typeOf(kind string) *typeStands {
 // noteCame notes that an attempt begins to wait.
 func (s *stands) noteCame(t *Task) {
 	if s.metrics != nil {
-		t.meter.since = time.Now()
+		t.meter = &attemptMeter{since: time.Now()}
 		s.countStand(t)
 	}
 }
@@ -116,9 +116,9 @@ func (s *stands) noteReturned(t *Task) (waited time.Duration, count bool) {
 		return 0, false
 	}
 	if !t.pending {
-		t.meter.returned, t.meter.worked = true, time.Since(t.begun)
+		t.meter.returned, t.meter.worked = true, t.workedSoFar()
 	}
-	return t.begun.Sub(t.meter.since), true
+	return t.waited(), true
 }
 
 // noteWorker notes that a worker has an attempt from now on, or has it no more, and returns how long the attempt had waited
@@ -129,12 +129,12 @@ func (s *stands) noteWorker(t *Task, before string) (waited time.Duration, count
 	}
 	defer s.countStand(t)
 	if before != "" && t.worker == "" {
-		t.meter.since = t.begun
+		t.meter.since = t.begun.time()
 		if !t.meter.ended {
 			s.metrics.WorkerLost(t.Task, t.Tenant)
 		}
 	}
-	return t.begun.Sub(t.meter.since), before == "" && t.worker != ""
+	return t.waited(), before == "" && t.worker != ""
 }
 
 // Stands returns how the attempts of each type stand.
@@ -182,8 +182,14 @@ func (t *Task) endMeter() (worked time.Duration, first bool) {
 	switch {
 	case t.meter.returned:
 		return t.meter.worked, true
-	case t.performed.IsZero(): // nobody has
+	case t.began().IsZero(): // nobody has
 		return 0, true
 	}
-	return time.Since(t.begun), true
+	return t.workedSoFar(), true
 }
+
+// waited returns how long the attempt had waited when it was begun, and workedSoFar how long ago that was: not less than 0,
+// though instants are of the wall clock.
+func (t *Task) waited() time.Duration { return max(t.begun.time().Sub(t.meter.since), 0) }
+
+func (t *Task) workedSoFar() time.Duration { return max(time.Since(t.begun.time()), 0) }
