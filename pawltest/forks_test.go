@@ -20,7 +20,7 @@ import (
 
 // Every run that a scenario leaves can be forked as of every record after which it had not
 // ended, decades later: the forks are sound, and they replay. A quick run forks those of every
-// sixteenth scenario.
+// sixteenth scenario, others each day.
 func TestForksOfScenarios(t *testing.T) {
 	if harness.Raced {
 		t.Skip("it drives one engine from one goroutine, which takes a minute with the race detector")
@@ -29,8 +29,9 @@ func TestForksOfScenarios(t *testing.T) {
 	for _, folder := range folders(t) {
 		scenarios, err := Load(folder)
 		require.NoError(t, err)
-		for i := 0; i < len(scenarios); i += harness.Figure(16, 4, 1) {
-			s := scenarios[i]
+		list := harness.Today(t, 16, scenarios)
+		for i := 0; i < len(list); i += harness.Figure(1, 4, 1) {
+			s := list[i]
 			r := Play(t, s, Options{inspect: func(folder string) error {
 				n, err := forkAll(t.Context(), folder)
 				made += n
@@ -39,7 +40,7 @@ func TestForksOfScenarios(t *testing.T) {
 			require.True(t, r.Passed, "%s:%d: %v", s.File, s.Line, r)
 		}
 	}
-	require.Greater(t, made, 30)
+	require.Positive(t, made)
 	t.Logf("%d forks", made)
 }
 

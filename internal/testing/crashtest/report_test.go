@@ -14,16 +14,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // report prints what the trials came to. A failpoint at which nothing was killed
-// fails the suite.
+// fails the suite; in a quick run it may have its turn another day.
 func (s *suite) report() {
 	s.logTotal()
 	points := failpoints(s.t)
 	for _, point := range points {
 		s.t.Logf("| %s | %d | %d |", point, s.hits(point), s.kills[point])
-		if s.kills[point] == 0 && *only == "" {
+		if s.kills[point] == 0 && *only == "" && harness.CurrentLevel() > harness.Quick {
 			s.t.Errorf("no process was killed at failpoint %s", point)
 		}
 	}

@@ -186,6 +186,7 @@ func TestTornRedoLog(t *testing.T) {
 			}
 		}
 	}
+	list = harness.Today(t, 3, list)
 	for range harness.Figure(60, 400, 10_000) {
 		list = append(list, func(rng *rand.Rand) (redoLayout, cut) {
 			l := s.layouts[rng.IntN(len(s.layouts))]

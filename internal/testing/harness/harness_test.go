@@ -94,6 +94,22 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// Each case has its day in a quick run; the other levels have all of them.
+func TestToday(t *testing.T) {
+	defer func(was func() int) { today = was }(today)
+	cases, seen := []string{"a", "b", "c", "d", "e"}, map[string]int{}
+	t.Setenv(levelVariable, "quick")
+	for day := range 3 {
+		today = func() int { return 20_000 + day }
+		for _, c := range Today(t, 3, cases) {
+			seen[c]++
+		}
+	}
+	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, seen)
+	t.Setenv(levelVariable, "release")
+	require.Equal(t, cases, Today(t, 3, cases))
+}
+
 // A test that needs a level is skipped below it.
 func TestRequireLevel(t *testing.T) {
 	t.Setenv(levelVariable, "quick")

@@ -3,7 +3,10 @@ package harness
 import (
 	"fmt"
 	"os"
+	"strconv"
+	"sync"
 	"testing"
+	"time"
 )
 
 // levelVariable is the variable of the environment that says how much the tests do.
@@ -15,7 +18,7 @@ type Level int
 
 // The levels. Each does what the one before it does, and more of it.
 const (
-	Quick   Level = iota // every kind of fault and every scenario once: the default
+	Quick   Level = iota // every kind of fault and every scenario, those that take long in turn, day by day: the default
 	Gate                 // samples that a change must pass, and times that are measured
 	Release              // everything there is to try: hours
 )
@@ -51,6 +54,32 @@ func parseLevel(name string) (Level, error) {
 
 // Figure returns which of three figures the current level asks for.
 func Figure[T any](quick, gate, release T) T { return [...]T{quick, gate, release}[CurrentLevel()] }
+
+// dayVariable is the variable of the environment that names a day, to repeat what failed on it.
+const dayVariable = "PAWL_DAY"
+
+// today is the number of the day, in UTC, since 1970.
+var today = sync.OnceValue(func() int {
+	if day, err := strconv.Atoi(os.Getenv(dayVariable)); err == nil && day >= 0 {
+		return day
+	}
+	return int(time.Now().Unix() / (24 * 60 * 60))
+})
+
+// Today returns one case in n at the level Quick, other ones each day, so that n days try all of them; above Quick, all cases.
+// The log of a test that fails says how its day is repeated.
+func Today[T any](t testing.TB, n int, cases []T) []T {
+	t.Helper()
+	if CurrentLevel() > Quick || n <= 1 {
+		return cases
+	}
+	t.Logf("%d cases, one in %d of them: %s=%d repeats that", len(cases), n, dayVariable, today())
+	var out []T
+	for i := today() % n; i < len(cases); i += n {
+		out = append(out, cases[i])
+	}
+	return out
+}
 
 // RequireLevel skips a test below a level, and says that it does and why.
 func RequireLevel(t testing.TB, l Level, why string) {
