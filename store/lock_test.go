@@ -33,8 +33,8 @@ func TestOpenWaitsForTheLock(t *testing.T) {
 		}
 		ctx, stop := context.WithCancelCause(t.Context())
 		enough := errors.New("enough")
-		time.AfterFunc(time.Hour, func() { stop(enough) })
-		_, err = OpenContext(ctx, path, Options{LockWait: 2 * time.Hour})
+		time.AfterFunc(time.Minute, func() { stop(enough) })
+		_, err = OpenContext(ctx, path, Options{LockWait: 2 * time.Minute})
 		require.ErrorIs(t, err, enough)
 		require.ErrorIs(t, err, ErrLocked)
 		require.Equal(t, before, harness.Contents(t, path), "who waits in vain changes nothing")
