@@ -1,4 +1,4 @@
-package workflow
+package workflow_test
 
 import (
 	"fmt"
@@ -10,32 +10,33 @@ import (
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // Bounds can be raised, and lowered; transitions that needs is short for count.
 func TestBounds(t *testing.T) {
-	d := &Definition{Name: "x", Mode: ModeDAG}
+	d := &workflow.Definition{Name: "x", Mode: workflow.ModeDAG}
 	for i := range limits.MaxNodes + 1 {
-		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("n", i))})
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("n", i))})
 	}
-	_, err := Compile(d)
+	_, err := workflow.Compile(d)
 	require.ErrorContains(t, err, "10001 nodes are more than 10000")
-	_, err = Bounds{Nodes: len(d.Nodes)}.Compile(d)
+	_, err = workflow.Bounds{Nodes: len(d.Nodes)}.Compile(d)
 	require.NoError(t, err)
 
-	small := &Definition{Name: "x", Mode: ModeDAG, Nodes: []Node{{ID: "a"}, {ID: "b", Needs: []NodeID{"a"}}, {ID: "c", Needs: []NodeID{"a", "b"}}}}
-	_, err = Bounds{Transitions: 2}.Compile(small)
+	small := &workflow.Definition{Name: "x", Mode: workflow.ModeDAG, Nodes: []workflow.Node{{ID: "a"}, {ID: "b", Needs: []workflow.NodeID{"a"}}, {ID: "c", Needs: []workflow.NodeID{"a", "b"}}}}
+	_, err = workflow.Bounds{Transitions: 2}.Compile(small)
 	require.ErrorContains(t, err, "3 transitions are more than 2")
-	_, err = Bounds{Bytes: 20}.Compile(small)
+	_, err = workflow.Bounds{Bytes: 20}.Compile(small)
 	require.ErrorContains(t, err, "too_large")
-	_, err = Bounds{Bytes: 20}.ParseYAML([]byte("name: x\nmode: dag\nnodes: []\n"))
+	_, err = workflow.Bounds{Bytes: 20}.ParseYAML([]byte("name: x\nmode: dag\nnodes: []\n"))
 	require.ErrorContains(t, err, "too_large")
 }
 
 // The graph has the transitions that needs stands for; the definition does not.
 func TestNeeds(t *testing.T) {
-	d := &Definition{Name: "x", Mode: ModeDAG, Nodes: []Node{{ID: "a"}, {ID: "b", Needs: []NodeID{"a", "a"}}}}
-	g, err := Compile(d)
+	d := &workflow.Definition{Name: "x", Mode: workflow.ModeDAG, Nodes: []workflow.Node{{ID: "a"}, {ID: "b", Needs: []workflow.NodeID{"a", "a"}}}}
+	g, err := workflow.Compile(d)
 	require.NoError(t, err)
 	require.NotNil(t, g.Transition("a->b"))
 	require.Len(t, g.Node("b").Incoming, 2)
@@ -45,9 +46,9 @@ func TestNeeds(t *testing.T) {
 	require.Equal(t, hash, g.Hash)
 	data, err := g.Definition.MarshalJSON()
 	require.NoError(t, err)
-	again, err := Boundless().ParseJSON(data)
+	again, err := workflow.Boundless().ParseJSON(data)
 	require.NoError(t, err)
-	other, err := Boundless().Compile(again)
+	other, err := workflow.Boundless().Compile(again)
 	require.NoError(t, err)
 	require.Equal(t, g.Hash, other.Hash)
 }
@@ -57,19 +58,19 @@ func TestNeeds(t *testing.T) {
 func TestLargeDefinition(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it takes seconds")
 	n := harness.Figure(0, 20_000, 100_000)
-	d := &Definition{Name: "x", Mode: ModeDAG}
+	d := &workflow.Definition{Name: "x", Mode: workflow.ModeDAG}
 	for i := range n {
-		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("n", i)), Task: "t"})
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("n", i)), Task: "t"})
 		for k := 1; k <= 5 && i > 0; k++ {
-			d.Transitions = append(d.Transitions, Transition{From: d.Nodes[max(i-k*k*k, 0)].ID, To: d.Nodes[i].ID})
+			d.Transitions = append(d.Transitions, workflow.Transition{From: d.Nodes[max(i-k*k*k, 0)].ID, To: d.Nodes[i].ID})
 		}
 	}
-	d.Transitions = append(d.Transitions, make([]Transition, 5)...)
+	d.Transitions = append(d.Transitions, make([]workflow.Transition, 5)...)
 	for i := range 5 {
-		d.Transitions[len(d.Transitions)-5+i] = Transition{From: "n0", To: d.Nodes[n-1-i].ID}
+		d.Transitions[len(d.Transitions)-5+i] = workflow.Transition{From: "n0", To: d.Nodes[n-1-i].ID}
 	}
 	require.Len(t, d.Transitions, 5*n)
-	b := Bounds{Nodes: n, Transitions: 5 * n, Bytes: 128 << 20}
+	b := workflow.Bounds{Nodes: n, Transitions: 5 * n, Bytes: 128 << 20}
 	g, err := b.Compile(d)
 	require.NoError(t, err)
 	require.Len(t, g.Transitions, 5*n)
@@ -84,21 +85,21 @@ func TestLargeDefinition(t *testing.T) {
 
 // Expressions beyond the bound are not compiled, however many there are.
 func TestExpressionsAreBoundedTogether(t *testing.T) {
-	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
+	d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
 	for i := range 40 {
 		d.Nodes[0].Input[fmt.Sprintf("f%02d", i)] = fmt.Sprintf("input.a + %d", i)
 	}
 	d.Nodes[0].Input["same"] = "input.a + 7"
-	_, err := Bounds{Expressions: 12 * 40}.Compile(d)
+	_, err := workflow.Bounds{Expressions: 12 * 40}.Compile(d)
 	require.NoError(t, err)
-	b := Bounds{Expressions: 100}
+	b := workflow.Bounds{Expressions: 100}
 	_, err = b.Compile(d)
-	var de *DefinitionError
+	var de *workflow.DefinitionError
 	require.ErrorAs(t, err, &de)
 	require.Len(t, de.Problems, 1)
 	require.Equal(t, problem.TooLarge, de.Problems[0].Code)
 
-	large := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
+	large := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "t", Input: map[string]string{}}}}
 	for i := range 2000 {
 		large.Nodes[0].Input[fmt.Sprint("f", i)] = "'" + strings.Repeat("x", 600) + fmt.Sprint(i) + "'"
 	}
@@ -111,10 +112,10 @@ func TestChoicesAreBounded(t *testing.T) {
 	for i := range names {
 		names[i] = fmt.Sprint("tool", i)
 	}
-	d := &Definition{Name: "n", Start: "a", Nodes: []Node{{ID: "a", TaskExpr: "'tool1'", Tasks: names[:limits.MaxChoices]}}}
+	d := &workflow.Definition{Name: "n", Start: "a", Nodes: []workflow.Node{{ID: "a", TaskExpr: "'tool1'", Tasks: names[:limits.MaxChoices]}}}
 	require.NoError(t, d.Validate())
 	d.Nodes[0].Tasks = names
-	var de *DefinitionError
+	var de *workflow.DefinitionError
 	require.ErrorAs(t, d.Validate(), &de)
 	require.Equal(t, problem.TooLarge, de.Problems[0].Code)
 	require.Contains(t, de.Problems[0].Message, "257 names are more than 256")
@@ -122,9 +123,9 @@ func TestChoicesAreBounded(t *testing.T) {
 
 // A definition that was valid before there was a bound of its waits is still read.
 func TestLongWaitsOfBefore(t *testing.T) {
-	d, err := ParseYAML([]byte("name: d\nstart: a\ntimeout: 2000000h\nnodes: [{id: a, wait: {until: \"timestamp('9999-12-31T00:00:00Z')\"}}]\n"))
+	d, err := workflow.ParseYAML([]byte("name: d\nstart: a\ntimeout: 2000000h\nnodes: [{id: a, wait: {until: \"timestamp('9999-12-31T00:00:00Z')\"}}]\n"))
 	require.NoError(t, err)
 	require.Error(t, d.Validate())
-	_, err = Boundless().Compile(d)
+	_, err = workflow.Boundless().Compile(d)
 	require.NoError(t, err)
 }

@@ -1,9 +1,11 @@
-package workflow
+package workflow_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A compiled definition spells out what it left to the defaults; its own text
@@ -22,20 +24,20 @@ transitions:
   - {from: a, to: b, spawnCount: 2, siblingGroup: h, priority: 1}
   - {id: any, from: b, to: ok, synchronization: {siblingGroup: h, strategy: any}}
 `
-	d, err := ParseYAML([]byte(text))
+	d, err := workflow.ParseYAML([]byte(text))
 	require.NoError(t, err)
 	hash, err := d.Hash()
 	require.NoError(t, err)
-	g, err := Compile(d)
+	g, err := workflow.Compile(d)
 	require.NoError(t, err)
 
 	sync := g.Groups["g"].Sync
-	require.Equal(t, RemainingCancel, sync.Remaining)
-	require.Equal(t, TimeoutFail, sync.OnTimeout)
-	require.Equal(t, ShortfallFail, sync.OnShortfall)
-	require.Equal(t, TolerateFailures(0), sync.Tolerate, "all tolerates none")
+	require.Equal(t, workflow.RemainingCancel, sync.Remaining)
+	require.Equal(t, workflow.TimeoutFail, sync.OnTimeout)
+	require.Equal(t, workflow.ShortfallFail, sync.OnShortfall)
+	require.Equal(t, workflow.TolerateFailures(0), sync.Tolerate, "all tolerates none")
 	require.Zero(t, g.Groups["h"].Sync.Tolerate, "a quorum is decided by its shortfall")
-	require.Equal(t, ApprovalSpec{Message: "m", Quorum: 1, RejectQuorum: 1, OnTimeout: ApprovalFail}, *g.Node("ok").Approval)
+	require.Equal(t, workflow.ApprovalSpec{Message: "m", Quorum: 1, RejectQuorum: 1, OnTimeout: workflow.ApprovalFail}, *g.Node("ok").Approval)
 	require.Equal(t, 1, g.Node("b").Retry.MaxAttempts)
 	require.True(t, g.FailFast)
 

@@ -1,9 +1,11 @@
-package workflow
+package workflow_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 const saidOnce = `
@@ -33,26 +35,26 @@ transitions:
 // Settings that are said once per group are the same definition as settings that are
 // said on each of its transitions.
 func TestSettingsOfAGroup(t *testing.T) {
-	once, err := ParseYAML([]byte(saidOnce))
+	once, err := workflow.ParseYAML([]byte(saidOnce))
 	require.NoError(t, err)
-	each, err := ParseYAML([]byte(saidEachTime))
+	each, err := workflow.ParseYAML([]byte(saidEachTime))
 	require.NoError(t, err)
 	require.Empty(t, once.Check())
-	require.Equal(t, hashOfDefinition(t, each), hashOfDefinition(t, once))
+	require.Equal(t, workflow.HashOfDefinition(t, each), workflow.HashOfDefinition(t, once))
 
-	g, err := Compile(once)
+	g, err := workflow.Compile(once)
 	require.NoError(t, err)
-	require.Equal(t, hashOfDefinition(t, each), g.Hash)
+	require.Equal(t, workflow.HashOfDefinition(t, each), g.Hash)
 	require.Nil(t, g.Definition.Groups)
 	require.Empty(t, g.Definition.Check())
-	require.Equal(t, MOfN(2), g.Groups["g"].Sync.Strategy)
+	require.Equal(t, workflow.MOfN(2), g.Groups["g"].Sync.Strategy)
 	require.Len(t, once.Groups, 1, "the caller's definition is not modified")
 	require.Nil(t, once.Transitions[3].Synchronization.Merge)
 
 	data, err := once.MarshalJSON()
 	require.NoError(t, err)
-	again, err := ParseJSON(data)
+	again, err := workflow.ParseJSON(data)
 	require.NoError(t, err)
 	require.Equal(t, once.Groups, again.Groups)
-	require.Equal(t, hashOfDefinition(t, each), hashOfDefinition(t, again))
+	require.Equal(t, workflow.HashOfDefinition(t, each), workflow.HashOfDefinition(t, again))
 }

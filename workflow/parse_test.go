@@ -1,9 +1,8 @@
-package workflow
+package workflow_test
 
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,23 +12,18 @@ import (
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/workflow"
 )
-
-func readFile(t testing.TB, path string) string {
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(data)
-}
 
 // TestGoodDefinitions: what is in testdata/good is sound, and is the same after
 // a round trip.
 func TestGoodDefinitions(t *testing.T) {
-	for file, text := range goodDefinitions(t) {
+	for file, text := range workflow.GoodDefinitions(t) {
 		t.Run(file, func(t *testing.T) {
-			d, err := Parse([]byte(text))
+			d, err := workflow.Parse([]byte(text))
 			require.NoError(t, err)
 			require.Empty(t, d.Check())
-			requireRoundTrip(t, d)
+			workflow.RequireRoundTrip(t, d)
 			if strings.HasSuffix(file, ".json") {
 				requireSame(t, d, text)
 			}
@@ -37,45 +31,24 @@ func TestGoodDefinitions(t *testing.T) {
 	}
 }
 
-// requireRoundTrip writes d and reads it again, as JSON and as the YAML that
-// JSON is.
-func requireRoundTrip(t require.TestingT, d *Definition) {
-	data, err := d.MarshalJSON()
-	require.NoError(t, err)
-	for _, parse := range []func([]byte) (*Definition, error){ParseJSON, ParseYAML} {
-		again, err := parse(data)
-		require.NoError(t, err, "%s", data)
-		twice, err := again.MarshalJSON()
-		require.NoError(t, err)
-		require.Equal(t, string(data), string(twice))
-		require.Equal(t, hashOfDefinition(t, d), hashOfDefinition(t, again))
-	}
-}
-
-func hashOfDefinition(t require.TestingT, d *Definition) string {
-	hash, err := d.Hash()
-	require.NoError(t, err)
-	return hash
-}
-
 // requireSame: the definition that a text says has the hash of d.
-func requireSame(t *testing.T, d *Definition, text string) {
-	again, err := Parse([]byte(text))
+func requireSame(t *testing.T, d *workflow.Definition, text string) {
+	again, err := workflow.Parse([]byte(text))
 	require.NoError(t, err)
-	require.Equal(t, hashOfDefinition(t, d), hashOfDefinition(t, again))
+	require.Equal(t, workflow.HashOfDefinition(t, d), workflow.HashOfDefinition(t, again))
 }
 
 func TestSameInBothFormats(t *testing.T) {
-	j, err := ParseJSON([]byte(readFile(t, "testdata/good/minimal.json")))
+	j, err := workflow.ParseJSON([]byte(workflow.ReadFile(t, "testdata/good/minimal.json")))
 	require.NoError(t, err)
-	y, err := ParseYAML([]byte(readFile(t, "testdata/good/minimal.yaml")))
+	y, err := workflow.ParseYAML([]byte(workflow.ReadFile(t, "testdata/good/minimal.yaml")))
 	require.NoError(t, err)
-	require.Equal(t, hashOfDefinition(t, j), hashOfDefinition(t, y))
+	require.Equal(t, workflow.HashOfDefinition(t, j), workflow.HashOfDefinition(t, y))
 }
 
 // TestDefaultsDoNotChangeTheHash: written out or not, and in any order.
 func TestDefaultsDoNotChangeTheHash(t *testing.T) {
-	short, err := ParseYAML([]byte(`
+	short, err := workflow.ParseYAML([]byte(`
 name: x
 start: a
 nodes:
@@ -84,7 +57,7 @@ nodes:
 transitions: [{from: a, to: b, foreach: {collection: input.x}, siblingGroup: g}, {from: b, to: a, synchronization: {siblingGroup: g}}]
 `))
 	require.NoError(t, err)
-	long, err := ParseYAML([]byte(`
+	long, err := workflow.ParseYAML([]byte(`
 transitions:
   - {to: b, from: a, id: a->b, priority: 0, outcome: success, open: false, foreach: {collection: input.x}, siblingGroup: g, errors: []}
   - {from: b, to: a, id: b->a, synchronization: {siblingGroup: g, strategy: all, remaining: cancel, onTimeout: fail, onShortfall: fail, timeout: 0s}}
@@ -101,57 +74,57 @@ limits: {}
 timeout: 0s
 `))
 	require.NoError(t, err)
-	require.Equal(t, hashOfDefinition(t, short), hashOfDefinition(t, long))
+	require.Equal(t, workflow.HashOfDefinition(t, short), workflow.HashOfDefinition(t, long))
 	other := *short
 	other.Version = 2
-	require.NotEqual(t, hashOfDefinition(t, short), hashOfDefinition(t, &other))
+	require.NotEqual(t, workflow.HashOfDefinition(t, short), workflow.HashOfDefinition(t, &other))
 }
 
 // TestEmptyOutputMapping differs from none, which returns the output section.
 func TestEmptyOutputMapping(t *testing.T) {
-	d := Definition{Name: "x", Output: OutputSpec{Mapping: map[string]string{}}}
+	d := workflow.Definition{Name: "x", Output: workflow.OutputSpec{Mapping: map[string]string{}}}
 	data, err := json.Marshal(&d)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"name": "x", "output": {"mapping": {}}}`, string(data))
-	var again Definition
+	var again workflow.Definition
 	require.NoError(t, json.Unmarshal(data, &again))
 	require.NotNil(t, again.Output.Mapping)
 }
 
 func TestDefaultTransitionIDs(t *testing.T) {
-	d := &Definition{Transitions: []Transition{
+	d := &workflow.Definition{Transitions: []workflow.Transition{
 		{From: "a", To: "b"}, {From: "a", To: "b"}, {ID: "a->b#3", From: "b", To: "a"}, {From: "a", To: "b"}, {ID: "b->a", From: "a", To: "b"}, {From: "b", To: "a"},
 	}}
-	var ids []TransitionID
-	for _, tr := range d.completed().Transitions {
+	var ids []workflow.TransitionID
+	for _, tr := range d.Completed().Transitions {
 		ids = append(ids, tr.ID)
 	}
-	require.Equal(t, []TransitionID{"a->b", "a->b#2", "a->b#3", "a->b#4", "b->a", "b->a#2"}, ids)
+	require.Equal(t, []workflow.TransitionID{"a->b", "a->b#2", "a->b#3", "a->b#4", "b->a", "b->a#2"}, ids)
 	require.Empty(t, d.Transitions[0].ID, "the caller's definition is not modified")
 }
 
 func TestCompileCompletes(t *testing.T) {
-	d, err := Parse([]byte(readFile(t, "testdata/good/quotes.yaml")))
+	d, err := workflow.Parse([]byte(workflow.ReadFile(t, "testdata/good/quotes.yaml")))
 	require.NoError(t, err)
 	before, err := d.MarshalJSON()
 	require.NoError(t, err)
-	g, err := Compile(d)
+	g, err := workflow.Compile(d)
 	require.NoError(t, err)
-	require.Equal(t, hashOfDefinition(t, d), g.Hash)
+	require.Equal(t, workflow.HashOfDefinition(t, d), g.Hash)
 	require.NotNil(t, g.Transition("plan->quote"))
 	require.NotNil(t, g.Transition("again"))
 	require.Equal(t, 10, g.Limits.Loop)
 	after, err := d.MarshalJSON()
 	require.NoError(t, err)
 	require.Equal(t, before, after, "the caller's definition is not modified")
-	minimal, err := Compile(&Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}}})
+	minimal, err := workflow.Compile(&workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}}})
 	require.NoError(t, err)
 	require.Equal(t, 1, minimal.Definition.Version)
 }
 
 func TestTooLarge(t *testing.T) {
-	_, err := ParseJSON(make([]byte, limits.MaxDefinitionBytes+1))
-	var e *DefinitionError
+	_, err := workflow.ParseJSON(make([]byte, limits.MaxDefinitionBytes+1))
+	var e *workflow.DefinitionError
 	require.True(t, errors.As(err, &e))
 	require.Equal(t, problem.TooLarge, e.Problems[0].Code)
 }
@@ -175,10 +148,10 @@ func TestDeepText(t *testing.T) {
 	nested := func(n int) []byte {
 		return []byte(`{"name": "x", "state": {"initial": {"a": ` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}}}`)
 	}
-	for _, parse := range []func([]byte) (*Definition, error){ParseJSON, ParseYAML} {
+	for _, parse := range []func([]byte) (*workflow.Definition, error){workflow.ParseJSON, workflow.ParseYAML} {
 		d, err := parse(nested(125))
 		require.NoError(t, err)
-		requireRoundTrip(t, d)
+		workflow.RequireRoundTrip(t, d)
 		_, err = parse(nested(126))
 		require.ErrorContains(t, err, "nested more than 128 deep")
 		_, err = parse(nested(1_000_000))
@@ -191,23 +164,23 @@ func TestProblemsOfGoDefinitions(t *testing.T) {
 	nan /= nan
 	loop := []any{nil}
 	loop[0] = loop
-	d := &Definition{
-		Name: "x\xff", Version: -1, Mode: "tree", Start: "a", Timeout: -1, Limits: Limits{Tokens: -1},
-		Input: InputSpec{Schema: map[string]any{"type": make(chan int)}},
-		State: StateSpec{Initial: map[string]any{"x": loop}},
-		Nodes: []Node{
-			{ID: "a", Wait: &WaitSpec{Any: []WaitSpec{{Any: []WaitSpec{}}}}, Unmatched: "explode"},
-			{ID: "b", Approval: &ApprovalSpec{Quorum: -1, RejectQuorum: -1, OnTimeout: "maybe"}, Join: JoinMOfN(0)},
-			{ID: "c", Task: "t", Retry: &RetrySpec{MaxAttempts: -1, Jitter: nan, BackoffCoefficient: nan, MaxInterval: -1, Exhausted: "x", NonRetryable: []string{""}}},
-			{ID: NodeID(strings.Repeat("x", limits.MaxName+1)), End: &EndSpec{Message: "m"}},
+	d := &workflow.Definition{
+		Name: "x\xff", Version: -1, Mode: "tree", Start: "a", Timeout: -1, Limits: workflow.Limits{Tokens: -1},
+		Input: workflow.InputSpec{Schema: map[string]any{"type": make(chan int)}},
+		State: workflow.StateSpec{Initial: map[string]any{"x": loop}},
+		Nodes: []workflow.Node{
+			{ID: "a", Wait: &workflow.WaitSpec{Any: []workflow.WaitSpec{{Any: []workflow.WaitSpec{}}}}, Unmatched: "explode"},
+			{ID: "b", Approval: &workflow.ApprovalSpec{Quorum: -1, RejectQuorum: -1, OnTimeout: "maybe"}, Join: workflow.JoinMOfN(0)},
+			{ID: "c", Task: "t", Retry: &workflow.RetrySpec{MaxAttempts: -1, Jitter: nan, BackoffCoefficient: nan, MaxInterval: -1, Exhausted: "x", NonRetryable: []string{""}}},
+			{ID: workflow.NodeID(strings.Repeat("x", limits.MaxName+1)), End: &workflow.EndSpec{Message: "m"}},
 		},
-		Transitions: []Transition{
-			{From: "a", To: "b", Outcome: "late", SpawnCount: -1, MaxConcurrency: -1, Loop: &Loop{}},
-			{From: "a", To: "c", Synchronization: &Synchronization{
-				SiblingGroup: "g", Strategy: MOfN(0), Remaining: "x", OnTimeout: "x", OnShortfall: "x", Timeout: -1,
-				Tolerate: TolerateFailures(-1), Merge: &Merge{Target: "state.x", Strategy: "x"},
+		Transitions: []workflow.Transition{
+			{From: "a", To: "b", Outcome: "late", SpawnCount: -1, MaxConcurrency: -1, Loop: &workflow.Loop{}},
+			{From: "a", To: "c", Synchronization: &workflow.Synchronization{
+				SiblingGroup: "g", Strategy: workflow.MOfN(0), Remaining: "x", OnTimeout: "x", OnShortfall: "x", Timeout: -1,
+				Tolerate: workflow.TolerateFailures(-1), Merge: &workflow.Merge{Target: "state.x", Strategy: "x"},
 			}},
-			{From: "b", To: "c", Synchronization: &Synchronization{SiblingGroup: "h", Tolerate: TolerateRatio(nan)}},
+			{From: "b", To: "c", Synchronization: &workflow.Synchronization{SiblingGroup: "h", Tolerate: workflow.TolerateRatio(nan)}},
 		},
 	}
 	var found []string
@@ -235,46 +208,46 @@ func TestProblemsOfGoDefinitions(t *testing.T) {
 }
 
 func TestSchemaOfGoNumbers(t *testing.T) {
-	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}},
-		Input: InputSpec{Schema: map[string]any{"minimum": 1, "required": []string{"a"}, "multipleOf": float32(0.5)}}}
-	g, err := Compile(d)
+	d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}},
+		Input: workflow.InputSpec{Schema: map[string]any{"minimum": 1, "required": []string{"a"}, "multipleOf": float32(0.5)}}}
+	g, err := workflow.Compile(d)
 	require.NoError(t, err)
 	require.Error(t, g.InputSchema.Check(int64(0)))
 	require.NoError(t, g.InputSchema.Check(1.5))
-	requireRoundTrip(t, d)
+	workflow.RequireRoundTrip(t, d)
 }
 
 func TestTextThatIsNotUTF8(t *testing.T) {
-	for _, parse := range []func([]byte) (*Definition, error){ParseJSON, ParseYAML} {
+	for _, parse := range []func([]byte) (*workflow.Definition, error){workflow.ParseJSON, workflow.ParseYAML} {
 		_, err := parse([]byte("{\"name\": \"x\",\n \"start\": \"\xff\"}"))
 		require.ErrorContains(t, err, "line ")
 	}
-	_, err := ParseJSON([]byte("{\"name\": \"x\",\n \"start\": \"\xff\"}"))
+	_, err := workflow.ParseJSON([]byte("{\"name\": \"x\",\n \"start\": \"\xff\"}"))
 	require.ErrorContains(t, err, "line 2:12: the text is not UTF-8")
 }
 
 // TestColumnsAreCodePoints in both formats.
 func TestColumnsAreCodePoints(t *testing.T) {
 	const text = `{"name": "日本", "é": 1}`
-	_, j := ParseJSON([]byte(text))
-	_, y := ParseYAML([]byte(text))
+	_, j := workflow.ParseJSON([]byte(text))
+	_, y := workflow.ParseYAML([]byte(text))
 	require.ErrorContains(t, j, "line 1:16: é: there is no such field")
 	require.Equal(t, j.Error(), y.Error())
 }
 
 func TestUnmarshalJSONRefuses(t *testing.T) {
-	d := Definition{Name: "before"}
+	d := workflow.Definition{Name: "before"}
 	require.Error(t, json.Unmarshal([]byte(`{"nam": "x"}`), &d))
 	require.Equal(t, "before", d.Name)
 }
 
 func TestLongErrorsAreCut(t *testing.T) {
-	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}}}
-	for range 2 * maxListed {
-		d.Transitions = append(d.Transitions, Transition{From: "a", To: "b"})
+	d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}}}
+	for range 2 * workflow.MaxListed {
+		d.Transitions = append(d.Transitions, workflow.Transition{From: "a", To: "b"})
 	}
-	var e *DefinitionError
+	var e *workflow.DefinitionError
 	require.True(t, errors.As(d.Validate(), &e))
-	require.Len(t, e.Problems, 2*maxListed)
+	require.Len(t, e.Problems, 2*workflow.MaxListed)
 	require.Contains(t, e.Error(), "and 100 more")
 }

@@ -1,4 +1,4 @@
-package workflow
+package workflow_test
 
 import (
 	"fmt"
@@ -7,19 +7,21 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
-func compileYAML(t *testing.T, text string) *Graph {
+func compileYAML(t *testing.T, text string) *workflow.Graph {
 	t.Helper()
-	d, err := ParseYAML([]byte(text))
+	d, err := workflow.ParseYAML([]byte(text))
 	require.NoError(t, err)
-	g, err := Compile(d)
+	g, err := workflow.Compile(d)
 	require.NoError(t, err)
 	return g
 }
 
 // reachers lists the nodes from which incoming transition i of j can be taken.
-func reachers(g *Graph, i int, enclosing ...string) string {
+func reachers(g *workflow.Graph, i int, enclosing ...string) string {
 	var out []string
 	set := g.ReachWithin(g.Node("j"), i, enclosing)
 	for id, n := range g.Nodes {
@@ -69,21 +71,21 @@ transitions:
 // BenchmarkReachWithin is what a plan costs more if a token waits at a synchronizing
 // join in a branch, in a definition of the largest size.
 func BenchmarkReachWithin(b *testing.B) {
-	d := &Definition{Name: "large", Start: "s", Nodes: []Node{{ID: "s"}, {ID: "j", Join: JoinSynchronize}, {ID: "z"}}}
-	last := NodeID("s")
+	d := &workflow.Definition{Name: "large", Start: "s", Nodes: []workflow.Node{{ID: "s"}, {ID: "j", Join: workflow.JoinSynchronize}, {ID: "z"}}}
+	last := workflow.NodeID("s")
 	for i := range 9_990 {
-		id := NodeID(fmt.Sprint("n", i))
-		d.Nodes = append(d.Nodes, Node{ID: id})
-		t := Transition{From: last, To: id}
+		id := workflow.NodeID(fmt.Sprint("n", i))
+		d.Nodes = append(d.Nodes, workflow.Node{ID: id})
+		t := workflow.Transition{From: last, To: id}
 		if i == 0 {
 			t.SpawnCount, t.SiblingGroup = 2, "g"
 		}
 		d.Transitions = append(d.Transitions, t)
 		last = id
 	}
-	d.Transitions = append(d.Transitions, Transition{From: last, To: "j"},
-		Transition{From: "j", To: "z", Synchronization: &Synchronization{SiblingGroup: "g"}})
-	g, err := Compile(d)
+	d.Transitions = append(d.Transitions, workflow.Transition{From: last, To: "j"},
+		workflow.Transition{From: "j", To: "z", Synchronization: &workflow.Synchronization{SiblingGroup: "g"}})
+	g, err := workflow.Compile(d)
 	require.NoError(b, err)
 	for b.Loop() {
 		g.ReachWithin(g.Node("j"), 0, []string{"g"})

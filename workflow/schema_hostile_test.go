@@ -1,4 +1,4 @@
-package workflow
+package workflow_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // doubling returns a schema in which each of n levels applies the one below it twice, in the
@@ -75,10 +76,10 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 		"patterns":              {map[string]any{"patternProperties": patterns}, "more than 65536 bytes"},
 	}
 	for name, test := range tests {
-		_, err := CompileSchema(test.schema)
+		_, err := workflow.CompileSchema(test.schema)
 		require.Error(t, err, name)
 		assert.Contains(t, err.Error(), test.want, name)
-		d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a", Task: "t", OutputSchema: test.schema}}}
+		d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "t", OutputSchema: test.schema}}}
 		require.Error(t, d.Validate(), name)
 	}
 }
@@ -93,14 +94,14 @@ func nested(schema map[string]any, n int) any {
 
 // To find each place of a schema wrong may take a second: a definition has many schemas.
 func TestFewWrongSchemasAreToldOf(t *testing.T) {
-	d := &Definition{Name: "x", Start: "a"}
+	d := &workflow.Definition{Name: "x", Start: "a"}
 	for i := range 1000 {
-		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("a", i)), Task: "t", OutputSchema: map[string]any{"allOf": []any{int64(i)}}})
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("a", i)), Task: "t", OutputSchema: map[string]any{"allOf": []any{int64(i)}}})
 	}
 	d.Start = "a0"
-	var invalid *DefinitionError
+	var invalid *workflow.DefinitionError
 	require.ErrorAs(t, d.Validate(), &invalid)
-	var told []Problem
+	var told []workflow.Problem
 	for _, p := range invalid.Problems {
 		if p.Code == problem.Schema {
 			told = append(told, p)
@@ -112,14 +113,14 @@ func TestFewWrongSchemasAreToldOf(t *testing.T) {
 
 // A subschema of three bytes takes a thousand for as long as the definition is remembered.
 func TestSubschemasAreBoundedTogether(t *testing.T) {
-	d := &Definition{Name: "x", Start: "a0"}
+	d := &workflow.Definition{Name: "x", Start: "a0"}
 	for i := range 30 {
-		d.Nodes = append(d.Nodes, Node{ID: NodeID(fmt.Sprint("a", i)), Task: "t", OutputSchema: map[string]any{"anyOf": repeated(map[string]any{}, 100)}})
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("a", i)), Task: "t", OutputSchema: map[string]any{"anyOf": repeated(map[string]any{}, 100)}})
 	}
-	_, err := Bounds{Subschemas: 1_500}.Compile(d)
-	var invalid *DefinitionError
+	_, err := workflow.Bounds{Subschemas: 1_500}.Compile(d)
+	var invalid *workflow.DefinitionError
 	require.ErrorAs(t, err, &invalid)
-	var told []Problem
+	var told []workflow.Problem
 	for _, p := range invalid.Problems {
 		if p.Code == problem.TooLarge {
 			told = append(told, p)
@@ -127,9 +128,9 @@ func TestSubschemasAreBoundedTogether(t *testing.T) {
 	}
 	require.Len(t, told, 1)
 	assert.Contains(t, told[0].Message, "up to here the schemas have more than 1500 subschemas")
-	assert.Equal(t, NodeID("a14"), told[0].Node)
+	assert.Equal(t, workflow.NodeID("a14"), told[0].Node)
 
-	_, err = Compile(d)
+	_, err = workflow.Compile(d)
 	require.NotContains(t, fmt.Sprint(err), "subschemas")
 }
 
@@ -158,17 +159,17 @@ func TestHostileChecksEndAtTheirCost(t *testing.T) {
 		"unevaluated":       {map[string]any{"unevaluatedProperties": false, "allOf": repeated(map[string]any{"title": "x"}, 4900)}, many(5000)},
 	}
 	for name, test := range tests {
-		s, err := CompileSchema(test.schema)
+		s, err := workflow.CompileSchema(test.schema)
 		require.NoError(t, err, name)
-		var limit *LimitError
+		var limit *workflow.LimitError
 		require.ErrorAs(t, s.Check(test.value), &limit, name)
 		assert.Equal(t, limits.SchemaCost, limit.Limit, name)
 		assert.EqualValues(t, limits.MaxSchemaCost, limit.Max, name)
 	}
-	s, err := CompileSchema(twice)
+	s, err := workflow.CompileSchema(twice)
 	require.NoError(t, err)
 	require.NoError(t, s.Check(deepList(500)))
-	var limit *LimitError
+	var limit *workflow.LimitError
 	require.ErrorAs(t, s.Check(deepList(5000)), &limit)
 	assert.Equal(t, value.LimitDepth, limit.Limit)
 }
@@ -222,7 +223,7 @@ func TestOrdinaryChecksAreWithinTheirCost(t *testing.T) {
 		"a long text": {map[string]any{"type": "string", "pattern": "^[a-z]*$"}, strings.Repeat("a", 1<<20)},
 	}
 	for name, test := range tests {
-		s, err := CompileSchema(test.schema)
+		s, err := workflow.CompileSchema(test.schema)
 		require.NoError(t, err, name)
 		require.NoError(t, s.Check(test.value), name)
 	}
@@ -251,11 +252,11 @@ func TestSchemaErrorsQuoteNoValue(t *testing.T) {
 		if inner, ok := test.schema.(map[string]any); ok && inner["$schema"] != nil {
 			doc["$schema"] = inner["$schema"]
 		}
-		s, err := CompileSchema(doc)
+		s, err := workflow.CompileSchema(doc)
 		require.NoError(t, err)
 		assert.EqualError(t, s.Check(map[string]any{"a/b": test.value}), test.want)
 	}
-	s, err := CompileSchema(map[string]any{"additionalProperties": map[string]any{"type": "string"}})
+	s, err := workflow.CompileSchema(map[string]any{"additionalProperties": map[string]any{"type": "string"}})
 	require.NoError(t, err)
 	for range 20 { // whatever the order of the map is
 		require.EqualError(t, s.Check(map[string]any{"c": int64(1), "a": int64(1), "b": int64(1)}), `at "/a": got number, want string`)

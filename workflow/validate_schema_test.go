@@ -1,4 +1,4 @@
-package workflow
+package workflow_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // TestSchemaOfOddProperties: the parts of state.schema are found whatever the
@@ -19,8 +20,8 @@ func TestSchemaOfOddProperties(t *testing.T) {
 	for i, name := range names {
 		properties[name] = map[string]any{"type": "array", "items": map[string]any{"const": int64(i)}}
 	}
-	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}}, State: StateSpec{Schema: map[string]any{"properties": properties}}}
-	g, err := Compile(d)
+	d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}}, State: workflow.StateSpec{Schema: map[string]any{"properties": properties}}}
+	g, err := workflow.Compile(d)
 	require.NoError(t, err)
 	for i, name := range names {
 		require.NoError(t, g.Property(name).Check([]any{int64(i)}), "%q", name)
@@ -33,7 +34,7 @@ func TestSchemaOfOddProperties(t *testing.T) {
 }
 
 func TestSchemaThatGoCannotSay(t *testing.T) {
-	d := &Definition{Name: "x", Start: "a", Nodes: []Node{{ID: "a"}}, State: StateSpec{
+	d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}}, State: workflow.StateSpec{
 		Schema:  map[string]any{"properties": map[string]any{"a": func() {}}},
 		Initial: map[string]any{"a": int64(1)},
 	}}
@@ -46,7 +47,7 @@ func TestCheckOfTheLargestDefinition(t *testing.T) {
 	harness.MeasuresTime(t)
 	d := largeDefinition(limits.MaxNodes)
 	start := time.Now()
-	_, err := Boundless().Compile(d) // its names alone are more than the default of bytes
+	_, err := workflow.Boundless().Compile(d) // its names alone are more than the default of bytes
 	require.NoError(t, err)
 	require.Less(t, time.Since(start), time.Minute)
 }
@@ -63,17 +64,17 @@ func TestCheckOfHostileDefinitions(t *testing.T) {
 	for i := range n / 20 {
 		properties[fmt.Sprintf("p%d", i)] = map[string]any{"type": "integer"}
 	}
-	d := &Definition{
-		Name: "x", Start: "a", State: StateSpec{Schema: map[string]any{"properties": properties}, Initial: initial},
-		Nodes: []Node{{ID: "a", Task: "t", Output: output}, {ID: "b", Task: "t"}},
+	d := &workflow.Definition{
+		Name: "x", Start: "a", State: workflow.StateSpec{Schema: map[string]any{"properties": properties}, Initial: initial},
+		Nodes: []workflow.Node{{ID: "a", Task: "t", Output: output}, {ID: "b", Task: "t"}},
 	}
 	for i := range n {
 		d.Transitions = append(d.Transitions,
-			Transition{From: "a", To: "b", SiblingGroup: fmt.Sprintf("g%d", i)},
-			Transition{From: "b", To: "b", Priority: i, Condition: "result", Synchronization: &Synchronization{SiblingGroup: fmt.Sprintf("g%d", i)}})
+			workflow.Transition{From: "a", To: "b", SiblingGroup: fmt.Sprintf("g%d", i)},
+			workflow.Transition{From: "b", To: "b", Priority: i, Condition: "result", Synchronization: &workflow.Synchronization{SiblingGroup: fmt.Sprintf("g%d", i)}})
 	}
 	start := time.Now()
-	_, err := Bounds{Bytes: 8 << 20}.Compile(d)
+	_, err := workflow.Bounds{Bytes: 8 << 20}.Compile(d)
 	require.NoError(t, err)
 	require.Less(t, time.Since(start), time.Minute)
 }

@@ -1,7 +1,6 @@
-package workflow
+package workflow_test
 
 import (
-	"errors"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // TestBadDefinitions plays testdata/bad: each case is a definition, and below
@@ -19,7 +20,7 @@ func TestBadDefinitions(t *testing.T) {
 	cases := 0
 	datadriven.Walk(t, "testdata/bad", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			problems := problemsOf(t, d.Cmd, d.Input)
+			problems := workflow.ProblemsOf(t, d.Cmd, d.Input)
 			cases++
 			var b strings.Builder
 			for _, p := range problems {
@@ -39,46 +40,12 @@ func TestBadDefinitions(t *testing.T) {
 	}
 }
 
-func problemsOf(t *testing.T, format, text string) []Problem {
-	parse := map[string]func([]byte) (*Definition, error){"json": ParseJSON, "yaml": ParseYAML}[format]
-	require.NotNil(t, parse, "unknown command %s", format)
-	d, err := parse([]byte(text))
-	if err == nil {
-		require.Equal(t, invalidOf(d), d.Validate() != nil)
-		return d.Check()
-	}
-	var e *DefinitionError
-	require.True(t, errors.As(err, &e))
-	return e.Problems
-}
-
-func invalidOf(d *Definition) bool {
-	for _, p := range d.Check() {
-		if !p.Warning {
-			return true
-		}
-	}
-	return false
-}
-
 // problemCodes reads the constants of package problem.
 func problemCodes(t *testing.T) []string {
 	var codes []string
-	for _, m := range regexp.MustCompile(`(?m)^\t\w+ += "(\w+)"`).FindAllStringSubmatch(readFile(t, filepath.Join("..", "internal", "problem", "problem.go")), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t\w+ += "(\w+)"`).FindAllStringSubmatch(workflow.ReadFile(t, filepath.Join("..", "internal", "problem", "problem.go")), -1) {
 		codes = append(codes, m[1])
 	}
 	require.NotEmpty(t, codes)
 	return codes
-}
-
-// goodDefinitions returns the texts of testdata/good by file name.
-func goodDefinitions(t testing.TB) map[string]string {
-	files, err := filepath.Glob("testdata/good/*")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	texts := map[string]string{}
-	for _, f := range files {
-		texts[f] = readFile(t, f)
-	}
-	return texts
 }
