@@ -368,7 +368,7 @@ func childrenOf(g *workflow.Graph) (out []childSpec) {
 		if n.Subworkflow == nil {
 			continue
 		}
-		for _, s := range n.Subworkflow.Choices() {
+		for _, s := range state.Pinned(n.Subworkflow) {
 			out = append(out, childSpec{n.ID, s})
 		}
 	}

@@ -419,8 +419,8 @@ func (q *query) labels() map[string]string {
 
 func (q *query) runStatuses() (out []workflow.RunStatus) {
 	for _, text := range q.values["status"] {
-		s, err := workflow.ParseRunStatus(text)
-		if err != nil {
+		var s workflow.RunStatus
+		if s.UnmarshalText([]byte(text)) != nil {
 			q.refuseText("status", text, "a status of runs")
 		}
 		out = append(out, s)
@@ -430,8 +430,8 @@ func (q *query) runStatuses() (out []workflow.RunStatus) {
 
 func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
 	for _, text := range q.values["status"] {
-		s, err := workflow.ParseTokenStatus(text)
-		if err != nil {
+		var s workflow.TokenStatus
+		if s.UnmarshalText([]byte(text)) != nil {
 			q.refuseText("status", text, "a status of tokens")
 		}
 		out = append(out, s)

@@ -160,8 +160,8 @@ func readRunFilter(q url.Values) (f pawl.RunFilter, err error) {
 		Workflow: q.Get("workflow"), Prefix: q.Get("prefix"), Tenant: q.Get("tenant"), Roots: q.Get("roots") != "", Where: strings.TrimSpace(q.Get("where")),
 	}
 	for _, text := range q["status"] {
-		status, err := workflow.ParseRunStatus(text)
-		if err != nil {
+		var status workflow.RunStatus
+		if err := status.UnmarshalText([]byte(text)); err != nil {
 			return f, fmt.Errorf("%w: %w", errNoPage, err)
 		}
 		f.Status = append(f.Status, status)

@@ -23,7 +23,7 @@ import (
 // endFailure returns with what the run fails at an end node, nil where it completes there; or
 // why an expression has no value.
 func (p *planner) endFailure(t *state.Token, n *workflow.GraphNode, v vars) (failure, f *workflow.Failure) {
-	if !n.End.Fails() {
+	if n.End.Fail == "" && n.End.CodeExpr == "" {
 		return nil, nil
 	}
 	end := &workflow.Failure{Code: n.End.Fail, Message: n.End.Message, Permanent: true, Node: n.ID, Token: t.ID}

@@ -30,7 +30,7 @@ func (p *planner) startChild(t *state.Token, chosen string, input map[string]any
 		p.failAttempt(t, &f, false)
 		return
 	}
-	spec := n.Subworkflow.Chosen(chosen)
+	spec := state.Chosen(n.Subworkflow, chosen)
 	hash := p.s.Pins.Of(&spec)
 	if hash == "" {
 		which := "any version"

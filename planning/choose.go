@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -29,7 +30,7 @@ func (p *planner) evalChoice(n *workflow.GraphNode, v vars) (string, *workflow.F
 	if n.Subworkflow != nil {
 		what, code = "name of a definition", codeUnknownSubworkflow
 	}
-	list := n.Choices()
+	list := state.ChoicesOf(n.Node)
 	name, ok := x.(string)
 	switch {
 	case !ok:

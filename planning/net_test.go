@@ -222,12 +222,12 @@ func (b *net) fan(depth int) (in, out workflow.NodeID) {
 // sync draws how a group is joined.
 func (b *net) sync(group string) *workflow.Synchronization {
 	s := &workflow.Synchronization{SiblingGroup: group}
-	s.Strategy = of(b, "strategy", append(workflow.All.Values(), workflow.All, workflow.MOfN(1))...)
-	s.Remaining = of(b, "remaining", workflow.RemainingCancel.Values()...)
-	s.OnShortfall = of(b, "shortfall", workflow.ShortfallFail.Values()...)
+	s.Strategy = of(b, "strategy", append(workflow.Values[workflow.Strategy](), workflow.All, workflow.MOfN(1))...)
+	s.Remaining = of(b, "remaining", workflow.Values[workflow.Remaining]()...)
+	s.OnShortfall = of(b, "shortfall", workflow.Values[workflow.Shortfall]()...)
 	if b.one("timeout", 3) {
 		s.Timeout = 2 * time.Second
-		s.OnTimeout = of(b, "on timeout", workflow.TimeoutFail.Values()...)
+		s.OnTimeout = of(b, "on timeout", workflow.Values[workflow.JoinTimeout]()...)
 	}
 	switch b.upTo("tolerate", 4) {
 	case 1:

@@ -72,7 +72,7 @@ func (c *patchCheck) checkSubworkflows() error {
 		if n.Subworkflow == nil {
 			continue
 		}
-		for _, s := range n.Subworkflow.Choices() {
+		for _, s := range state.Pinned(n.Subworkflow) {
 			if !pinned[state.Pin{Name: s.Name, Version: s.Version}] {
 				return refusePatch(nodePath(n.ID)+"/subworkflow", "the definition %q is not pinned", s.Name)
 			}

@@ -265,7 +265,7 @@ func (c *Coverage) coverageOf(g *workflow.Graph) *DefinitionCoverage {
 	for i := range g.Definition.Nodes {
 		n := g.Node(g.Definition.Nodes[i].ID)
 		d.nodes[n.ID] = &NodeCoverage{Node: n.ID}
-		for _, name := range n.Choices() {
+		for _, name := range state.ChoicesOf(n.Node) {
 			d.nodes[n.ID].Choices = append(d.nodes[n.ID].Choices, ChoiceCoverage{Name: name})
 		}
 		if n.Join == workflow.JoinAll || n.Join == workflow.JoinSynchronize {

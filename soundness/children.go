@@ -86,7 +86,7 @@ func (s *script) writeStands(b *strings.Builder, g *workflow.Graph) bool {
 		if spec == nil {
 			continue
 		}
-		for _, choice := range spec.Choices() {
+		for _, choice := range state.Pinned(spec) {
 			own := max(g.Definition.Version, 1)
 			if choice.Name == g.Definition.Name && choice.Version == 0 {
 				choice.Version = own + 1 // the latest

@@ -89,7 +89,7 @@ func newExplorer(c *checker) (*explorer, error) {
 		}
 		// The planner wants a pin for each child definition that a node may choose. Children
 		// are never run: a move says how they end, and any hash will do.
-		for _, s := range d.Nodes[i].Subworkflow.Choices() {
+		for _, s := range state.Pinned(d.Nodes[i].Subworkflow) {
 			if x.pins.Of(&s) == "" {
 				x.pins = append(x.pins, state.Pin{Name: s.Name, Version: s.Version, Hash: "pinned"})
 			}

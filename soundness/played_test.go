@@ -17,8 +17,8 @@ import (
 
 // drawKind draws what a node is.
 func drawKind(t *rapid.T) string {
-	answered := fmt.Sprintf(", approval: {message: ok, onTimeout: %s}, timeout: 1m", drawValue[workflow.ApprovalTimeout](t))
-	tried := fmt.Sprintf(", task: t, unmatched: %s, retry: {maxAttempts: 2, exhausted: %s}", drawValue[workflow.Unmatched](t), drawValue[workflow.Exhausted](t))
+	answered := fmt.Sprintf(", approval: {message: ok, onTimeout: %s}, timeout: 1m", drawValue(t, workflow.Values[workflow.ApprovalTimeout]()))
+	tried := fmt.Sprintf(", task: t, unmatched: %s, retry: {maxAttempts: 2, exhausted: %s}", drawValue(t, workflow.Values[workflow.Unmatched]()), drawValue(t, workflow.Values[workflow.Exhausted]()))
 	return rapid.SampledFrom([]string{
 		answered, tried, ", wait: {any: [{event: e}, {for: 2s}]}",
 		"", ", task: t", ", task: t, output: {state.a: result}", ", task: t, output: {state.ok: result.ok}", ", wait: {for: 1s}", ", approval: {message: ok}", ", wait: {event: e}",
@@ -37,7 +37,7 @@ func drawDefinition(t *rapid.T) string {
 	for i := range n {
 		kind := drawKind(t)
 		if i > 0 && rapid.IntRange(0, 2).Draw(t, "join") == 0 {
-			kind += ", join: " + rapid.SampledFrom(workflow.JoinNone.Values()).Draw(t, "how").String()
+			kind += ", join: " + rapid.SampledFrom(workflow.Values[workflow.Join]()).Draw(t, "how").String()
 		}
 		if i == n-1 && rapid.Bool().Draw(t, "ends") {
 			kind = ", end: complete"
@@ -61,7 +61,7 @@ func drawDefinition(t *rapid.T) string {
 
 func drawCondition(t *rapid.T) string {
 	return rapid.SampledFrom([]string{
-		"", "", "", `, condition: "has(state.ok) && state.ok == true"`, `, condition: "has(state.a) && has(state.a.n) && state.a.n > 1"`, ", outcome: " + string(drawValue[workflow.On](t)),
+		"", "", "", `, condition: "has(state.ok) && state.ok == true"`, `, condition: "has(state.a) && has(state.a.n) && state.a.n > 1"`, ", outcome: " + string(drawValue(t, workflow.Values[workflow.On]())),
 	}).Draw(t, "when")
 }
 
@@ -73,12 +73,12 @@ func definitionOf(nodes, transitions []string) string {
 func drawGroup(t *rapid.T) string {
 	nodes := []string{"  - {id: n0}", "  - {id: n1" + drawKind(t) + "}", "  - {id: n2" + drawKind(t) + "}", "  - {id: n3, join: all}", "  - {id: n4, end: complete}"}
 	branches := rapid.SampledFrom([]string{`, foreach: {collection: "[1, 2]"}`, ", spawnCount: 2", ""}).Draw(t, "branches")
-	strategy := rapid.SampledFrom(append(workflow.All.Values(), workflow.MOfN(3))).Draw(t, "strategy").String()
+	strategy := rapid.SampledFrom(append(workflow.Values[workflow.Strategy](), workflow.MOfN(3))).Draw(t, "strategy").String()
 	if strategy == workflow.MOfN(3).String() {
 		strategy = "{mOfN: 3}"
 	}
 	sync := fmt.Sprintf("{siblingGroup: g, strategy: %s, remaining: %s, timeout: 1m, onTimeout: %s, onShortfall: %s%s, merge: {target: state.all, strategy: %s, as: value}}",
-		strategy, drawValue[workflow.Remaining](t), drawValue[workflow.JoinTimeout](t), drawValue[workflow.Shortfall](t),
+		strategy, drawValue(t, workflow.Values[workflow.Remaining]()), drawValue(t, workflow.Values[workflow.JoinTimeout]()), drawValue(t, workflow.Values[workflow.Shortfall]()),
 		rapid.SampledFrom([]string{"", "", ", tolerate: {failures: 1}", ", tolerate: {failureRatio: 0.5}"}).Draw(t, "tolerate"), rapid.SampledFrom(merge.All()).Draw(t, "merge"))
 	return definitionOf(nodes, []string{
 		"  - {from: n0, to: n1, siblingGroup: g" + branches + "}",
@@ -90,12 +90,8 @@ func drawGroup(t *rapid.T) string {
 }
 
 // drawValue draws a value of an enumeration.
-func drawValue[T interface {
-	~string
-	Values() []T
-}](t *rapid.T) T {
-	var none T
-	return rapid.SampledFrom(none.Values()).Draw(t, "value")
+func drawValue[T any](t *rapid.T, values []T) T {
+	return rapid.SampledFrom(values).Draw(t, "value")
 }
 
 // definitionsDrawn returns those of known seeds, so that a test is the same each time.

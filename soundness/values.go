@@ -192,7 +192,7 @@ func (v *values) addNodeUses(n *workflow.GraphNode) {
 		}
 		v.add(mapping)
 	}
-	v.add(use{program: n.Choice, control: true, names: n.Choices()})
+	v.add(use{program: n.Choice, control: true, names: state.ChoicesOf(n.Node)})
 	for _, w := range n.Waits {
 		v.add(use{program: w.Until, control: true})
 		v.add(use{program: w.Match, control: true})
@@ -205,7 +205,7 @@ func (v *values) addNodeUses(n *workflow.GraphNode) {
 		for _, m := range to.Input {
 			v.add(use{program: m.Program, node: n.ID, joined: joined})
 		}
-		v.add(use{program: to.Choice, control: true, names: to.Choices(), node: n.ID, joined: joined})
+		v.add(use{program: to.Choice, control: true, names: state.ChoicesOf(to.Node), node: n.ID, joined: joined})
 		for _, w := range to.Waits {
 			v.add(use{program: w.Until, control: true, node: n.ID, joined: joined})
 			v.add(use{program: w.Match, control: true, node: n.ID, joined: joined})

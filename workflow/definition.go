@@ -1,10 +1,6 @@
 package workflow
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 type (
 	// A NodeID names a node within its definition.
@@ -125,9 +121,6 @@ const (
 
 var kinds = []Kind{KindGateway, KindTask, KindSubworkflow, KindApproval, KindWait, KindEnd}
 
-// Values returns the kinds of node.
-func (Kind) Values() []Kind { return slices.Clone(kinds) }
-
 // Kind returns the kind of n. For a node with several, which is invalid, it returns the first in the order of the
 // fields. Kind looks at the fields each time: a definition in Go need not say twice what a node is.
 func (n *Node) Kind() Kind {
@@ -155,15 +148,6 @@ func (n *Node) TaskTypes() []string {
 	return n.Tasks
 }
 
-// Choices returns the task types or the names of subworkflows among which an expression of n
-// chooses; none if n names one itself.
-func (n *Node) Choices() []string {
-	if n.Subworkflow != nil {
-		return n.Subworkflow.Names
-	}
-	return n.Tasks
-}
-
 // choiceSource returns the expression that chooses a task type or a subworkflow; "" if none
 // does.
 func (n *Node) choiceSource() string {
@@ -181,25 +165,6 @@ type SubworkflowSpec struct {
 	NameExpr string   // in place of Name: expression of one of Names, evaluated as the node is entered
 	Names    []string // with NameExpr: the names that it may choose
 	Version  int      // 0: the latest published when the root run started
-}
-
-// Chosen returns the definition of a literal name, which the expression of s has chosen; that of s itself, if it has
-// none. The result has no expression any more, as pins have it.
-func (s *SubworkflowSpec) Chosen(name string) SubworkflowSpec {
-	return SubworkflowSpec{Name: cmp.Or(name, s.Name), Version: s.Version}
-}
-
-// Choices returns the definitions that s may name, by their literal names. All of them are pinned, since which of
-// them a run comes to is known too late.
-func (s *SubworkflowSpec) Choices() []SubworkflowSpec {
-	if s.Name != "" {
-		return []SubworkflowSpec{s.Chosen("")}
-	}
-	out := make([]SubworkflowSpec, len(s.Names))
-	for i, name := range s.Names {
-		out[i] = s.Chosen(name)
-	}
-	return out
 }
 
 // An ApprovalSpec says whose consent a node waits for. Each person has one vote. As soon as Quorum have approved or
@@ -233,8 +198,8 @@ type EndSpec struct {
 	MessageExpr string // in place of Message: expression of a text
 }
 
-// Fails reports whether the run fails at the node.
-func (s *EndSpec) Fails() bool { return s.Fail != "" || s.CodeExpr != "" }
+// fails reports whether the run fails at the node.
+func (s *EndSpec) fails() bool { return s.Fail != "" || s.CodeExpr != "" }
 
 // A RetrySpec is a durable retry policy: exponential backoff, as in Temporal and gRPC. A retry is a further attempt
 // of the same token, with the same input. The delay is a function of the run, the token and the attempt: a replay

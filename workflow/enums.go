@@ -11,6 +11,22 @@ import (
 // of the tests read this list; tests compare the JSON Schema and docs/definition.md with it. Problems name the values in
 // the order of the list.
 
+// enumerations are the lists of values of the types that have one.
+var enumerations = []any{
+	modes, outcomes, remainings, joinTimeouts, shortfalls, approvalTimeouts, exhaustedValues, unmatchedValues, strategies, mergeForms, joins, kinds,
+}
+
+// Values returns the values of an enumeration of the format, in the order of the documentation; of a Strategy and a Join
+// those without a number, and of a Join only those that wait.
+func Values[T Mode | On | Remaining | JoinTimeout | Shortfall | ApprovalTimeout | Exhausted | Unmatched | Strategy | MergeAs | Join | Kind]() []T {
+	for _, list := range enumerations {
+		if values, ok := list.([]T); ok {
+			return slices.Clone(values)
+		}
+	}
+	panic(fmt.Sprintf("workflow: %T has no list", *new(T)))
+}
+
 // A Mode says how a definition is scheduled. In a dag, what is scheduled follows from which transitions are resolved,
 // and data flows through the variable nodes; there are no fan-outs, loops and joins of groups.
 type Mode string
@@ -22,9 +38,6 @@ const (
 )
 
 var modes = []Mode{ModeGraph, ModeDAG}
-
-// Values returns the modes, in the order of the documentation.
-func (Mode) Values() []Mode { return slices.Clone(modes) }
 
 // On says with which end of its node a transition is taken. A failure that no transition catches fails the branch or,
 // outside any group, the run.
@@ -38,9 +51,6 @@ const (
 )
 
 var outcomes = []On{OnSuccess, OnError, OnAlways}
-
-// Values returns the outcomes of a transition, in the order of the documentation.
-func (On) Values() []On { return slices.Clone(outcomes) }
 
 // Remaining says what becomes of branches that still run when their join fires. With cancel they end, and so do their
 // tasks and child runs. With ignore they run on, and the run is not complete before they have ended, but nothing that
@@ -57,9 +67,6 @@ const (
 
 var remainings = []Remaining{RemainingCancel, RemainingIgnore, RemainingBlock}
 
-// Values returns what stragglers may come to, in the order of the documentation.
-func (Remaining) Values() []Remaining { return slices.Clone(remainings) }
-
 // A JoinTimeout says what happens when a join has waited too long. With fail, the group fails with join_timeout at
 // the node that fanned out, where a transition may catch it. Otherwise the join fires with the branches that have
 // arrived.
@@ -72,9 +79,6 @@ const (
 )
 
 var joinTimeouts = []JoinTimeout{TimeoutFail, TimeoutProceed}
-
-// Values returns the policies of a join timeout, in the order of the documentation.
-func (JoinTimeout) Values() []JoinTimeout { return slices.Clone(joinTimeouts) }
 
 // A Shortfall says what happens when a quorum can no longer be met. A quorum is lost when too many branches have
 // failed or ended elsewhere: with fail, the group fails with join_shortfall; with proceed, the join fires with what
@@ -89,9 +93,6 @@ const (
 
 var shortfalls = []Shortfall{ShortfallFail, ShortfallProceed}
 
-// Values returns the policies of a shortfall, in the order of the documentation.
-func (Shortfall) Values() []Shortfall { return slices.Clone(shortfalls) }
-
 // An ApprovalTimeout says what an approval becomes when nobody has decided. With fail the node fails with
 // approval_timeout; the others are decisions, whose output names the timeout as their cause.
 type ApprovalTimeout string
@@ -105,9 +106,6 @@ const (
 
 var approvalTimeouts = []ApprovalTimeout{ApprovalFail, ApprovalApprove, ApprovalReject}
 
-// Values returns the outcomes of an approval's timeout, in the order of the documentation.
-func (ApprovalTimeout) Values() []ApprovalTimeout { return slices.Clone(approvalTimeouts) }
-
 // Exhausted says what happens to a task whose attempts are used up. A parked task is a token that lives: the run goes
 // on around it and does not end. An expression or a schema that fails is not parked.
 type Exhausted string
@@ -119,9 +117,6 @@ const (
 )
 
 var exhaustedValues = []Exhausted{ExhaustedFail, ExhaustedPark}
-
-// Values returns what an exhausted task may do, in the order of the documentation.
-func (Exhausted) Values() []Exhausted { return slices.Clone(exhaustedValues) }
 
 // An InFlight says what becomes in a fork of the tasks and child runs that were out in the run that is forked. The
 // run that is forked still has them, so that the fork must not take their results for its own.
@@ -156,9 +151,6 @@ const (
 
 var unmatchedValues = []Unmatched{UnmatchedEnd, UnmatchedFail}
 
-// Values returns what an unmatched token may do, in the order of the documentation.
-func (Unmatched) Values() []Unmatched { return slices.Clone(unmatchedValues) }
-
 // A Strategy says how many branches of a group a join waits for: an AND-join, a discriminator or an m-out-of-n join
 // (WCP-3, 9, 30). The zero Strategy is All. It can be compared with ==. any and mOfN 1 mean the same and are written
 // differently, which any keeps.
@@ -176,14 +168,11 @@ var (
 
 var strategies = []Strategy{All, Any}
 
-// Values returns the strategies without a number.
-func (Strategy) Values() []Strategy { return slices.Clone(strategies) }
-
 // MOfN returns the strategy that waits for n branches; n must be at least 1.
 func MOfN(n int) Strategy { return Strategy{some: true, n: n} }
 
-// IsAll reports whether s waits for every branch.
-func (s Strategy) IsAll() bool { return !s.some }
+// isAll reports whether s waits for every branch.
+func (s Strategy) isAll() bool { return !s.some }
 
 // Quorum returns how many branches s waits for, 0 for all of them. A quorum counts branches that have arrived, not
 // tokens.
@@ -248,9 +237,6 @@ const (
 
 var mergeForms = []MergeAs{MergeAsValue, MergeAsBlob}
 
-// Values returns how a merged value may be kept, in the order of the documentation.
-func (MergeAs) Values() []MergeAs { return slices.Clone(mergeForms) }
-
 var mergeStrategies = textsOf(merge.All())
 
 // textsOf returns the texts of values.
@@ -288,11 +274,8 @@ var (
 	JoinAny         = Join{kind: joinAny}
 )
 
+// A dag has JoinAll and JoinAny, a graph JoinAll and JoinSynchronize.
 var joins = []Join{JoinAll, JoinAny, JoinSynchronize}
-
-// Values returns the joins that wait and have no number: JoinAll and JoinAny of a dag, JoinAll and JoinSynchronize of a
-// graph.
-func (Join) Values() []Join { return slices.Clone(joins) }
 
 // JoinMOfN returns the dag join that runs its node after n live transitions. Later live transitions are absorbed: a
 // node of a dag runs once.

@@ -20,7 +20,7 @@ func (y *Synchronization) withDefaults() *Synchronization {
 		m.As = cmp.Or(m.As, MergeAsValue)
 		out.Merge = &m
 	}
-	if y.Tolerate == (Tolerance{}) && y.Strategy.IsAll() {
+	if y.Tolerate == (Tolerance{}) && y.Strategy.isAll() {
 		out.Tolerate = TolerateFailures(0)
 	}
 	return &out

@@ -28,13 +28,13 @@ func (d drawer) fill(v reflect.Value) {
 	}
 	switch to := v.Addr().Interface().(type) {
 	case *Strategy:
-		*to = rapid.SampledFrom(append(All.Values(), MOfN(1), MOfN(3))).Draw(d.t, "strategy")
+		*to = rapid.SampledFrom(append(Values[Strategy](), MOfN(1), MOfN(3))).Draw(d.t, "strategy")
 		return
 	case *Tolerance:
 		*to = rapid.SampledFrom([]Tolerance{{}, TolerateFailures(0), TolerateFailures(2), TolerateRatio(0), TolerateRatio(0.25)}).Draw(d.t, "tolerance")
 		return
 	case *Join:
-		*to = rapid.SampledFrom(append(JoinNone.Values(), JoinNone, JoinMOfN(2))).Draw(d.t, "join")
+		*to = rapid.SampledFrom(append(Values[Join](), JoinNone, JoinMOfN(2))).Draw(d.t, "join")
 		return
 	case *EndSpec:
 		if d.chance() {

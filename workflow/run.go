@@ -84,23 +84,19 @@ func (s RunStatus) String() string { return runStatusNames[s] }
 // under another id.
 func (s RunStatus) Final() bool { return s >= RunCompleted }
 
-// ParseRunStatus is the inverse of String.
-func ParseRunStatus(text string) (RunStatus, error) {
-	for i, name := range runStatusNames {
-		if name == text {
-			return RunStatus(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown run status %q", text)
-}
-
 // MarshalText returns the text form.
 func (s RunStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText sets s to the status of a text form.
-func (s *RunStatus) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseRunStatus(string(text))
-	return err
+// UnmarshalText sets s to the status of a text form. It fails for any other text, which may have been stored or sent by
+// others.
+func (s *RunStatus) UnmarshalText(text []byte) error {
+	for i, name := range runStatusNames {
+		if name == string(text) {
+			*s = RunStatus(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown run status %q", string(text))
 }
 
 // An Outcome is how a run ended, or how it stands.

@@ -38,23 +38,19 @@ func (s TokenStatus) String() string { return tokenStatusNames[s] }
 // a result that comes for it is stale.
 func (s TokenStatus) Terminal() bool { return s >= Completed }
 
-// ParseTokenStatus is the inverse of String. It is for what was stored or sent by others, which may have anything.
-func ParseTokenStatus(text string) (TokenStatus, error) {
-	for i, name := range tokenStatusNames {
-		if name == text {
-			return TokenStatus(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown token status %q", text)
-}
-
 // MarshalText returns the text form.
 func (s TokenStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText sets s to the status of a text form.
-func (s *TokenStatus) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseTokenStatus(string(text))
-	return err
+// UnmarshalText sets s to the status of a text form. It fails for any other text, which may have been stored or sent by
+// others.
+func (s *TokenStatus) UnmarshalText(text []byte) error {
+	for i, name := range tokenStatusNames {
+		if name == string(text) {
+			*s = TokenStatus(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown token status %q", string(text))
 }
 
 // A Phase is a stage in the life of a group. A group that gathers can still decide. Each of the others is the
@@ -74,21 +70,17 @@ var phaseNames = [...]string{"gathering", "fired", "failed", "abandoned"}
 // String returns the text form: gathering, fired, failed or abandoned.
 func (p Phase) String() string { return phaseNames[p] }
 
-// ParsePhase is the inverse of String.
-func ParsePhase(text string) (Phase, error) {
-	for i, name := range phaseNames {
-		if name == text {
-			return Phase(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown group phase %q", text)
-}
-
 // MarshalText returns the text form.
 func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText sets p to the phase of a text form.
-func (p *Phase) UnmarshalText(text []byte) (err error) {
-	*p, err = ParsePhase(string(text))
-	return err
+// UnmarshalText sets p to the phase of a text form. It fails for any other text, which may have been stored or sent by
+// others.
+func (p *Phase) UnmarshalText(text []byte) error {
+	for i, name := range phaseNames {
+		if name == string(text) {
+			*p = Phase(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown group phase %q", string(text))
 }

@@ -85,7 +85,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 // one that fails with what is there.
 func (c *checker) checkEnd(s site, e *EndSpec) {
 	c.checkOptionalName(s, "end.fail", e.Fail)
-	if !e.Fails() && e.Message+e.MessageExpr != "" {
+	if !e.fails() && e.Message+e.MessageExpr != "" {
 		c.reportProblem(s, "end.message", problem.InvalidField, "a message is for end: {fail: CODE}")
 	}
 	if e.Fail != "" && e.CodeExpr != "" {

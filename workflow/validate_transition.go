@@ -103,7 +103,7 @@ func (c *checker) checkSynchronization(s site, t *Transition) {
 	const field = "synchronization."
 	c.checkName(s, field+"siblingGroup", y.SiblingGroup)
 	// A join that waits for nobody would fire before anybody has come.
-	if !y.Strategy.IsAll() && y.Strategy.Quorum() < 1 {
+	if !y.Strategy.isAll() && y.Strategy.Quorum() < 1 {
 		c.reportProblem(s, field+"strategy", problem.OutOfRange, "mOfN %d is less than 1", y.Strategy.Quorum())
 	}
 	knownValue(c, s, field+"remaining", y.Remaining, remainings)

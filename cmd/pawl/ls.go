@@ -45,8 +45,8 @@ func (f *filterFlag) isEmpty() bool {
 func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
 	out := pawl.RunFilter{Workflow: f.Workflow, Tenant: f.Tenant, Prefix: f.Prefix, Roots: f.Roots, Where: f.Where, Labels: f.Label}
 	for _, text := range f.Status {
-		s, err := workflow.ParseRunStatus(text)
-		if err != nil {
+		var s workflow.RunStatus
+		if err := s.UnmarshalText([]byte(text)); err != nil {
 			return out, fmt.Errorf("--status: %w", err)
 		}
 		out.Status = append(out.Status, s)
@@ -406,8 +406,8 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 		f.Status = nil
 	}
 	for _, text := range c.Status {
-		s, err := workflow.ParseTokenStatus(text)
-		if err != nil {
+		var s workflow.TokenStatus
+		if err := s.UnmarshalText([]byte(text)); err != nil {
 			return fmt.Errorf("--status: %w", err)
 		}
 		f.Status = append(f.Status, s)

@@ -220,9 +220,7 @@ func actByPage(s *surfaces, x *actCase, id workflow.RunID, dry bool) answer {
 			out.is = strings.Contains(out.refusal, x.refused.Error())
 		}
 		if m := pageWouldBe.FindStringSubmatch(page); m != nil {
-			var err error
-			out.status, err = workflow.ParseRunStatus(strings.TrimSpace(m[1]))
-			require.NoError(s.t, err)
+			require.NoError(s.t, out.status.UnmarshalText([]byte(strings.TrimSpace(m[1]))))
 		}
 		return out
 	}
@@ -249,9 +247,7 @@ func actByCommand(s *surfaces, x *actCase, id workflow.RunID, dry bool) answer {
 	} else if dry {
 		m := wouldBe.FindStringSubmatch(text)
 		require.NotNil(s.t, m, text)
-		var err error
-		out.status, err = workflow.ParseRunStatus(m[1])
-		require.NoError(s.t, err)
+		require.NoError(s.t, out.status.UnmarshalText([]byte(m[1])))
 	}
 	return out
 }

@@ -217,7 +217,7 @@ func fanText(t *workflow.GraphTransition) string {
 // For a join of two branches of the group quotes it is "2 of quotes". The number counts branches, not tokens.
 func joinText(g *workflow.GroupSpec) string {
 	switch s := g.Sync.Strategy; {
-	case s.IsAll():
+	case s == workflow.All:
 		return "all of " + g.Name
 	case s == workflow.Any:
 		return "first of " + g.Name

@@ -71,8 +71,8 @@ func Narrow[T ~string](bound *T, text T, none *bool) {
 func (b *Bounds) narrowStatus(e *expr.Equality) *Error {
 	var wanted []workflow.RunStatus
 	for _, text := range e.Texts {
-		status, err := workflow.ParseRunStatus(text)
-		if err != nil {
+		var status workflow.RunStatus
+		if status.UnmarshalText([]byte(text)) != nil {
 			return &Error{Line: e.Line, Column: e.Column, Message: fmt.Sprintf("no status is called %.40q: there are %s", text, strings.Join(statusNames(), ", "))}
 		}
 		wanted = append(wanted, status)

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// checkEnumerations demands that the list of an enumeration has each constant of its type. Such a list is what a method
-// Values of the type returns, or the function All of its package, in their only statement: return slices.Clone(list).
+// checkEnumerations demands that the list of an enumeration has each constant of its type. Such a list is one of those
+// that the variable enumerations of a package names, or what a method Values of the type returns, or the function All of
+// its package, in their only statement: return slices.Clone(list).
 func checkEnumerations(t *tree) {
 	for _, p := range t.packages {
 		for name, list := range enumerations(p) {
@@ -28,6 +29,11 @@ func enumerations(p *pkg) map[string]string {
 	out := map[string]string{}
 	for _, f := range p.files {
 		for _, decl := range f.Decls {
+			for _, e := range elements(decl, "enumerations") {
+				if list, ok := e.(*ast.Ident); ok {
+					out[elementOf(p, list.Name)] = list.Name
+				}
+			}
 			d, ok := decl.(*ast.FuncDecl)
 			if !ok || d.Body == nil || d.Name.Name != "Values" && d.Name.Name != "All" {
 				continue
@@ -57,6 +63,30 @@ func cloned(d *ast.FuncDecl) (name, list *ast.Ident) {
 	}
 	list, _ = call.Args[0].(*ast.Ident)
 	return name, list
+}
+
+// elementOf returns the name of the type of the elements of the list that a package variable is.
+func elementOf(p *pkg, list string) string {
+	for _, f := range p.files {
+		for _, decl := range f.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok || gen.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				s := spec.(*ast.ValueSpec)
+				if len(s.Names) != 1 || s.Names[0].Name != list || len(s.Values) != 1 {
+					continue
+				}
+				if lit, ok := s.Values[0].(*ast.CompositeLit); ok {
+					if array, ok := lit.Type.(*ast.ArrayType); ok {
+						return typeName(array.Elt).Name
+					}
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // namesIn returns the identifiers in the list that a package variable is.

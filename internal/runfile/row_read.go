@@ -85,9 +85,7 @@ func (r *rowReader) scanToken() *state.Token {
 		Order: r.Int64(17), Holds: r.Text(18), Held: r.Int64(19) == 1, Votes: r.votesAt(20),
 		Memory: r.memoryAt(21),
 	}
-	var err error
-	t.Status, err = workflow.ParseTokenStatus(r.Text(2))
-	r.keepError(err)
+	r.keepError(t.Status.UnmarshalText([]byte(r.Text(2))))
 	return t
 }
 
@@ -100,9 +98,7 @@ func (r *rowReader) scanGroup() *state.Group {
 		Failed: r.Int(14), Due: column.TimeAt(r.Row, 15), Counts: r.countsAt(17), Result: r.valueAt(18), Caught: r.failureAt(19),
 		Unstarted: r.Int(21), Closed: r.Int64(22) == 1,
 	}
-	var err error
-	g.Phase, err = workflow.ParsePhase(r.Text(6))
-	r.keepError(err)
+	r.keepError(g.Phase.UnmarshalText([]byte(r.Text(6))))
 	if !r.Null(16) {
 		r.keepError(json.Unmarshal([]byte(r.Text(16)), &g.Spawns))
 	}

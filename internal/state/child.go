@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -32,4 +33,32 @@ func (p Pins) Of(s *workflow.SubworkflowSpec) string {
 		}
 	}
 	return ""
+}
+
+// ChoicesOf returns the task types or the names of subworkflows among which an expression of n
+// chooses; none if n names one itself.
+func ChoicesOf(n *workflow.Node) []string {
+	if n.Subworkflow != nil {
+		return n.Subworkflow.Names
+	}
+	return n.Tasks
+}
+
+// Chosen returns the definition of a literal name, which the expression of s has chosen; that of s itself, if it has
+// none. The result has no expression any more, as pins have it.
+func Chosen(s *workflow.SubworkflowSpec, name string) workflow.SubworkflowSpec {
+	return workflow.SubworkflowSpec{Name: cmp.Or(name, s.Name), Version: s.Version}
+}
+
+// Pinned returns the definitions that s may name, by their literal names. All of them are pinned, since which of
+// them a run comes to is known too late.
+func Pinned(s *workflow.SubworkflowSpec) []workflow.SubworkflowSpec {
+	if s.Name != "" {
+		return []workflow.SubworkflowSpec{Chosen(s, "")}
+	}
+	out := make([]workflow.SubworkflowSpec, len(s.Names))
+	for i, name := range s.Names {
+		out[i] = Chosen(s, name)
+	}
+	return out
 }

@@ -110,7 +110,7 @@ func (t *Token) TaskAt(n *workflow.GraphNode) string { return cmp.Or(t.ChosenAt(
 
 // SubworkflowAt returns which definition the child of t executes, which has begun at n.
 func (t *Token) SubworkflowAt(n *workflow.GraphNode) workflow.SubworkflowSpec {
-	return n.Subworkflow.Chosen(t.ChosenAt(n))
+	return Chosen(n.Subworkflow, t.ChosenAt(n))
 }
 
 // A Vote is what one person has said to an approval.

@@ -30,9 +30,9 @@ func (g *generator) one(n int) bool { return g.r.IntN(n) == 0 }
 func of[T any](r *rand.Rand, xs ...T) T { return xs[r.IntN(len(xs))] }
 
 // valueOf draws a value of an enumeration, or none, which is its default.
-func valueOf[T interface{ Values() []T }](r *rand.Rand) T {
+func valueOf[T any](r *rand.Rand, values []T) T {
 	var none T
-	return of(r, append(none.Values(), none)...)
+	return of(r, append(values, none)...)
 }
 
 // drawFamily draws the definitions of one root run: the last is its own, those
@@ -159,7 +159,7 @@ func (g *generator) leaf() workflow.NodeID {
 		if g.one(3) {
 			n.Approval.Message, n.Approval.MessageExpr = "", of(g.r, "'go on with ' + run.id + '?'", "state.x")
 		}
-		n.Approval.OnTimeout = valueOf[workflow.ApprovalTimeout](g.r)
+		n.Approval.OnTimeout = valueOf(g.r, workflow.Values[workflow.ApprovalTimeout]())
 		g.timed(&n)
 	case 7, 8:
 		if len(g.children) > 0 {
@@ -192,7 +192,7 @@ func (g *generator) task(n *workflow.Node) {
 	if len(g.def.Nodes)%4 == 3 { // an expression chooses
 		n.Task, n.TaskExpr, n.Tasks = "", "has(state.x) ? 'work' : 'wo' + 'rk'", []string{"work"}
 	}
-	n.Priority, n.Unmatched = g.r.IntN(3), valueOf[workflow.Unmatched](g.r)
+	n.Priority, n.Unmatched = g.r.IntN(3), valueOf(g.r, workflow.Values[workflow.Unmatched]())
 	if g.one(10) {
 		n.OutputSchema = map[string]any{"type": "integer"}
 	}
@@ -207,7 +207,7 @@ func (g *generator) task(n *workflow.Node) {
 		if g.one(3) {
 			n.Retry.InitialInterval, n.Retry.BackoffCoefficient, n.Retry.MaxInterval = 500*time.Millisecond, 1.5, time.Second
 		}
-		n.Retry.Exhausted = valueOf[workflow.Exhausted](g.r)
+		n.Retry.Exhausted = valueOf(g.r, workflow.Values[workflow.Exhausted]())
 	}
 	if g.one(3) {
 		n.Input = map[string]string{"state": "state", "before": "has(nodes.n0)", "active": "active.n0"}
@@ -381,12 +381,12 @@ func (g *generator) fan(depth int) (in, out workflow.NodeID) {
 // sync draws how a group is joined.
 func (g *generator) sync(group string) *workflow.Synchronization {
 	s := &workflow.Synchronization{SiblingGroup: group}
-	s.Strategy = of(g.r, append(workflow.All.Values(), workflow.All, workflow.MOfN(1), workflow.MOfN(2))...)
-	s.Remaining = valueOf[workflow.Remaining](g.r)
-	s.OnShortfall = valueOf[workflow.Shortfall](g.r)
+	s.Strategy = of(g.r, append(workflow.Values[workflow.Strategy](), workflow.All, workflow.MOfN(1), workflow.MOfN(2))...)
+	s.Remaining = valueOf(g.r, workflow.Values[workflow.Remaining]())
+	s.OnShortfall = valueOf(g.r, workflow.Values[workflow.Shortfall]())
 	if g.one(3) {
 		s.Timeout = time.Duration(g.upTo(6)) * time.Second
-		s.OnTimeout = valueOf[workflow.JoinTimeout](g.r)
+		s.OnTimeout = valueOf(g.r, workflow.Values[workflow.JoinTimeout]())
 	}
 	switch g.r.IntN(4) {
 	case 0:

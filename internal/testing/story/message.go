@@ -99,8 +99,7 @@ func (r Reader) childMessage(d *datadriven.TestData) state.Message {
 		m.Output, _ = r.readJSON(d).(map[string]any)
 		return m
 	}
-	var err error
-	if m.Status, err = workflow.ParseRunStatus(status); err != nil {
+	if err := m.Status.UnmarshalText([]byte(status)); err != nil {
 		r.T.Fatalf("%s: %v", d.Pos, err)
 	}
 	f := r.readFailure(d)

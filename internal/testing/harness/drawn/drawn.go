@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/merge"
@@ -46,22 +47,58 @@ func Missing(defs []*workflow.Definition, except map[string]string) []string {
 	return out
 }
 
-// Values returns the texts of the values of an enumerated type: those of its method Values, and mOfN for a type that has
-// quorums; nil for another type.
-func Values(goType reflect.Type) []string {
-	method, ok := goType.MethodByName("Values")
-	if !ok {
-		return nil
-	}
-	values := method.Func.Call([]reflect.Value{reflect.Zero(goType)})[0]
-	var out []string
-	for i := range values.Len() {
-		out = append(out, fmt.Sprint(values.Index(i)))
+// lists returns the texts of the values of the enumerated types of the format.
+var lists = sync.OnceValue(func() map[reflect.Type][]string {
+	out := map[reflect.Type][]string{}
+	list(out, workflow.Values[workflow.Mode]())
+	list(out, workflow.Values[workflow.On]())
+	list(out, workflow.Values[workflow.Remaining]())
+	list(out, workflow.Values[workflow.JoinTimeout]())
+	list(out, workflow.Values[workflow.Shortfall]())
+	list(out, workflow.Values[workflow.ApprovalTimeout]())
+	list(out, workflow.Values[workflow.Exhausted]())
+	list(out, workflow.Values[workflow.Unmatched]())
+	list(out, workflow.Values[workflow.Strategy]())
+	list(out, workflow.Values[workflow.MergeAs]())
+	list(out, workflow.Values[workflow.Join]())
+	list(out, workflow.Values[workflow.Kind]())
+	return out
+})
+
+func list[T any](to map[reflect.Type][]string, values []T) {
+	goType := reflect.TypeFor[T]()
+	for _, v := range values {
+		to[goType] = append(to[goType], fmt.Sprint(v))
 	}
 	if _, ok := goType.MethodByName("Quorum"); ok {
-		out = append(out, "mOfN")
+		to[goType] = append(to[goType], "mOfN")
 	}
-	return out
+}
+
+// Values returns the texts of the values of an enumerated type, with mOfN for a type that has quorums; nil for another
+// type. It panics for a type of the format that is a text, or has no field, and no list here.
+func Values(goType reflect.Type) []string {
+	values := lists()[goType]
+	if values == nil && goType.PkgPath() == reflect.TypeFor[workflow.Definition]().PkgPath() {
+		switch {
+		case slices.Contains(free, goType):
+		case goType.Kind() == reflect.String, goType.Kind() == reflect.Struct && !hasField(goType):
+			panic(fmt.Sprintf("drawn: %s has no list of its values", goType))
+		}
+	}
+	return values
+}
+
+// free are the types of the format that are no structs with fields and have no list of values.
+var free = []reflect.Type{reflect.TypeFor[workflow.NodeID](), reflect.TypeFor[workflow.TransitionID](), reflect.TypeFor[workflow.Tolerance]()}
+
+func hasField(goType reflect.Type) bool {
+	for i := range goType.NumField() {
+		if goType.Field(i).IsExported() {
+			return true
+		}
+	}
+	return false
 }
 
 // A tally is a set of fields and values.

@@ -16,3 +16,16 @@ var modes = []Mode{ModeGraph}
 
 // Values returns the modes.
 func (Mode) Values() []Mode { return slices.Clone(modes) }
+
+// An On has two values.
+type On string
+
+// The outcomes.
+const (
+	OnSuccess On = "success"
+	OnError   On = "error"
+)
+
+var outcomes = []On{OnError}
+
+var enumerations = []any{outcomes}
