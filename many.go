@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -237,9 +238,9 @@ func (r *Report) addResult(at Target, changed bool, err error) error {
 		if len(r.Targets) < maxTargets {
 			r.Targets = append(r.Targets, at)
 		}
-	case err == nil, errors.Is(err, ErrEnded), errors.Is(err, ErrRunNotFound), at.Token != 0 && errors.Is(err, ErrNotLive):
+	case err == nil, refusal.Of(err).Gone, at.Token != 0 && errors.Is(err, ErrNotLive):
 		r.Left++ // somebody else was first
-	case concernsAll(err):
+	case refusal.ConcernsAll(err):
 		return err
 	case r.Applied && len(r.Refused) < MaxRefusals:
 		r.Refused = append(r.Refused, Refusal{at.Run, at.Token, err, err.Error()})
@@ -257,14 +258,4 @@ func unendedOf(wanted []workflow.RunStatus) (out []workflow.RunStatus) {
 		}
 	}
 	return out
-}
-
-// concernsAll reports whether an error says something of the engine or of the caller, not of one run alone.
-func concernsAll(err error) bool {
-	for _, of := range []error{ErrInvalid, ErrClosed, ErrNoSpace, ErrFailed, ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote} {
-		if errors.Is(err, of) {
-			return true
-		}
-	}
-	return false
 }

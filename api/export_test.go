@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/refusal"
 )
 
 // A Documented is a type of a body, by the name of its schema.
@@ -46,11 +47,9 @@ func RouteParams() map[string][]string {
 
 // Codes returns the codes of errors.
 func Codes() []string {
-	out := []string{
-		codeInvalid, codeUnauthorized, codeForbidden, codeNotFound, codeMethod, codeNotAccepted, codeTooLarge, codeTooFast, codeTimeout, codeInternal,
-	}
-	for _, c := range codes {
-		out = append(out, c.code)
+	out := []string{codeUnauthorized, codeForbidden, codeNotFound, codeMethod, codeNotAccepted}
+	for _, r := range refusal.Rows() {
+		out = append(out, r.Code)
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -17,7 +16,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -131,19 +130,15 @@ type errorReply struct {
 }
 
 // writeError answers with an error. Nothing may have been written before: a serve function that has
-// begun its answer tells the error in it and returns nil. With 503 it says to come back in a
-// second, as what is busy or closing usually passes.
+// begun its answer tells the error in it and returns nil. Where nothing was done it says
+// after how many seconds to come back.
 func writeError(w http.ResponseWriter, err error) {
 	e := errorOf(err)
 	text, _ := encodeJSON(errorReply{e, e.batch}) // texts and numbers
-	switch {
-	case e.Code == "busy": // to be repeated by programs; of others it is not known what has been done
-		w.Header().Set("Retry-After", crowd.RetryAfter)
-	case e.Code == codeTooFast:
-		if fast := (*crowd.TooFastError)(nil); errors.As(err, &fast) {
-			w.Header().Set("Retry-After", strconv.FormatInt(fast.Seconds, 10))
-		}
-	case e.Status == http.StatusUnauthorized:
+	if again := refusal.RetryAfter(err); again != "" {
+		w.Header().Set("Retry-After", again)
+	}
+	if e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
 	}
 	writeBody(w, e.Status, typeJSON, text)

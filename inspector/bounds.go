@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -106,11 +106,11 @@ func (p *page) simulate(ctx context.Context, id workflow.RunID) (*pawl.Simulatio
 // busyStatus returns the status of a request that was refused as there are too many, and after how many seconds it may come again; 0 of
 // another error.
 func busyStatus(err error) (status int, again string) {
-	if fast := (*crowd.TooFastError)(nil); errors.As(err, &fast) {
-		return http.StatusTooManyRequests, strconv.FormatInt(fast.Seconds, 10)
-	}
-	if errors.As(err, new(*crowd.BusyError)) || errors.Is(err, errCrowded) || errors.Is(err, pawl.ErrBusy) {
+	if errors.Is(err, errCrowded) {
 		return http.StatusServiceUnavailable, crowd.RetryAfter
+	}
+	if again = refusal.RetryAfter(err); again != "" {
+		return pawl.HTTPStatus(err), again
 	}
 	return 0, ""
 }

@@ -50,7 +50,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
-	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/testhook"
 )
 
@@ -185,14 +185,14 @@ func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 // status is not reused for something else.
 const (
 	exitDone        = 0
-	exitNo          = 1   // the answer is no
-	exitUnusable    = 2   // a file, a directory or the command line cannot be read
-	exitNotFound    = 3   // there is no such file, directory, run or definition
-	exitNoEngine    = 4   // none has it open, it cannot be asked, or it is not allowed
-	exitRefused     = 5   // the engine does not do it as things stand
-	exitUnknown     = 6   // it may have been done, or not
-	exitTimeout     = 124 // as of timeout(1)
-	exitInterrupted = 130 // as of shells
+	exitNo          = 1                    // the answer is no
+	exitUnusable    = refusal.ExitUnusable // a file, a directory or the command line cannot be read
+	exitNotFound    = refusal.ExitNotFound // there is no such file, directory, run or definition
+	exitNoEngine    = refusal.ExitNoEngine // none has it open, it cannot be asked, or it is not allowed
+	exitRefused     = refusal.ExitRefused
+	exitUnknown     = refusal.ExitUnknown
+	exitTimeout     = refusal.ExitTimeout
+	exitInterrupted = refusal.ExitInterrupted
 )
 
 // statusTexts says what the exit statuses mean, as the help prints it.
@@ -214,26 +214,16 @@ var statusTexts = []struct {
 // errNo says that the answer, which is written already, is no.
 var errNo = errors.New("no")
 
-// The errors that have an exit status of their own; the first that fits counts. All others are
-// exitUnusable. The order decides where an error wraps two: an unknown outcome that came of an
-// interrupt is unknown, as that is what somebody must look after.
+// The errors of this command that have an exit status of their own; the first that fits counts. Errors of engines have theirs in the
+// table of package refusal.
 var statuses = []struct {
 	status int
 	errs   []error
 }{
-	{exitUnknown, []error{pawl.ErrUnknown}},
 	{exitNo, []error{errNo}},
-	{exitInterrupted, []error{context.Canceled}},
-	{exitNoEngine, []error{
-		pawl.ErrLocked, pawl.ErrFenced, pawl.ErrFailed, pawl.ErrNoSpace, pawl.ErrClosed, pawl.ErrMaintenance, pawl.ErrRemote, pawl.ErrOtherLog, api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages,
-		&api.Error{Code: "timeout"}, &api.Error{Code: "internal"},
-	}},
-	{exitTimeout, []error{context.DeadlineExceeded}},
-	{exitNotFound, []error{fs.ErrNotExist, pawl.ErrRunNotFound, pawl.ErrNotPublished, pawl.ErrNoBase, blob.ErrMissing}},
-	{exitRefused, []error{
-		pawl.ErrRunExists, pawl.ErrPublished, pawl.ErrStale, pawl.ErrEnded, pawl.ErrNotEnded, pawl.ErrNotLive, pawl.ErrAmbiguous,
-		errExhibit, errRefusedAct, pawl.ErrAlreadyVoted, pawl.ErrGroupClosed, pawl.ErrConflict, pawl.ErrSuspended, pawl.ErrBusy, pawl.ErrFollowed, pawl.ErrAgain,
-	}},
+	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
+	{exitNotFound, []error{fs.ErrNotExist}},
+	{exitRefused, []error{errExhibit, errRefusedAct}},
 }
 
 // hints say what may help, by the first error that fits. They name commands, which the texts of the
@@ -252,17 +242,24 @@ var hints = []struct {
 }
 
 // statusOf returns the exit status that err stands for. nil is exitDone. errors.Is sees through
-// api.Error by its code, so a refusal by an engine of another process has the same status.
+// api.Error by its code, so a refusal by an engine of another process has the same status. An unknown outcome that came of an
+// interrupt, or of anything else, is unknown, as that is what somebody must look after.
 func statusOf(err error) int {
 	if err == nil {
 		return exitDone
+	}
+	switch {
+	case errors.Is(err, pawl.ErrUnknown):
+		return exitUnknown
+	case errors.Is(err, context.Canceled) && !errors.As(err, new(*api.Error)): // an engine that closes says what is cancelled
+		return exitInterrupted
 	}
 	for _, s := range statuses {
 		if slices.ContainsFunc(s.errs, func(target error) bool { return errors.Is(err, target) }) {
 			return s.status
 		}
 	}
-	return exitUnusable
+	return refusal.Of(err).Exit
 }
 
 var versionVerb = verb{

@@ -27,7 +27,7 @@ func TestExitStatuses(t *testing.T) {
 		exitDone:        {nil},
 		exitUnusable:    {errors.New("a flag"), pawl.ErrInvalid, pawl.ErrCorrupt, pawl.ErrVersion, &api.Error{Code: "too_large"}},
 		exitNotFound:    {fs.ErrNotExist, pawl.ErrRunNotFound, &api.Error{Code: "blob_missing"}},
-		exitNoEngine:    {api.ErrNoEngine, pawl.ErrMaintenance, pawl.ErrRemote, pawl.ErrOtherLog, &api.Error{Code: "remote"}, pawl.ErrClosed, explainLoss(io.ErrUnexpectedEOF), &api.Error{Code: "timeout"}, &api.Error{Code: "internal"}},
+		exitNoEngine:    {api.ErrNoEngine, pawl.ErrMaintenance, pawl.ErrRemote, pawl.ErrOtherLog, &api.Error{Code: "remote"}, pawl.ErrClosed, explainLoss(io.ErrUnexpectedEOF), &api.Error{Code: "timeout"}, &api.Error{Code: "internal"}, &api.Error{Code: "closed"}},
 		exitRefused:     {pawl.ErrEnded, pawl.ErrBusy, &api.Error{Code: "conflict"}},
 		exitUnknown:     {pawl.ErrUnknown, broken, &api.Error{Code: "unknown_outcome"}, errors.Join(pawl.ErrUnknown, context.Canceled), errors.Join(pawl.ErrUnknown, context.DeadlineExceeded)},
 		exitTimeout:     {context.DeadlineExceeded},

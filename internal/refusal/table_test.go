@@ -1,0 +1,127 @@
+package refusal_test
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/refusal"
+)
+
+// ofHandlers are the errors that handlers return to the engine: none of its methods fails with them.
+var ofHandlers = []string{"ErrPending", "SnoozeError", "TaskError"}
+
+// wrapping are the errors that stand for that which they wrap, and the one of Close, which no surface answers with.
+var wrapping = []string{"ForkError", "LeftBehindError"}
+
+// conditions are the exported errors of package pawl. The test fails if one is missing here.
+var conditions = map[string]error{
+	"ErrRunExists": pawl.ErrRunExists, "ErrRunNotFound": pawl.ErrRunNotFound, "ErrNotPublished": pawl.ErrNotPublished, "ErrPublished": pawl.ErrPublished,
+	"ErrLocked": pawl.ErrLocked, "ErrForeign": pawl.ErrForeign, "ErrFenced": pawl.ErrFenced, "ErrCorrupt": pawl.ErrCorrupt, "ErrVersion": pawl.ErrVersion,
+	"ErrFailed": pawl.ErrFailed, "ErrFollowed": pawl.ErrFollowed, "ErrNoBase": pawl.ErrNoBase, "ErrNoSpace": pawl.ErrNoSpace, "ErrStale": pawl.ErrStale,
+	"ErrEnded": pawl.ErrEnded, "ErrNotEnded": pawl.ErrNotEnded, "ErrNotLive": pawl.ErrNotLive, "ErrAmbiguous": pawl.ErrAmbiguous,
+	"ErrAlreadyVoted": pawl.ErrAlreadyVoted, "ErrGroupClosed": pawl.ErrGroupClosed, "ErrConflict": pawl.ErrConflict, "ErrAgain": pawl.ErrAgain,
+	"ErrSuspended": pawl.ErrSuspended, "ErrUnknown": pawl.ErrUnknown, "ErrBusy": pawl.ErrBusy, "ErrClosed": pawl.ErrClosed,
+	"ErrMaintenance": pawl.ErrMaintenance, "ErrInvalid": pawl.ErrInvalid, "ErrRemote": pawl.ErrRemote, "ErrOtherLog": pawl.ErrOtherLog,
+	"ErrSealed": pawl.ErrSealed, "ErrGivesUp": pawl.ErrGivesUp, "ErrNothingLost": pawl.ErrNothingLost,
+	"CorruptError": &pawl.CorruptError{}, "LockedError": &pawl.LockedError{}, "AgainError": &pawl.AgainError{}, "WhereError": fmt.Errorf("%w: %w", pawl.ErrInvalid, &pawl.WhereError{}),
+	"EffortError": &pawl.EffortError{}, "LabelError": &pawl.LabelError{}, "TenantBusyError": &pawl.TenantBusyError{}, "TenantFullError": &pawl.TenantFullError{},
+	"SealedError": &pawl.SealedError{}, "ImportError": &pawl.ImportError{},
+}
+
+// The table has a row for every error that package pawl exports.
+func TestEveryErrorHasARow(t *testing.T) {
+	files, err := filepath.Glob("../../*.go")
+	require.NoError(t, err)
+	var names []string
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range f.Decls {
+			g, _ := d.(*ast.GenDecl)
+			if g == nil {
+				continue
+			}
+			for _, spec := range g.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() && strings.HasSuffix(s.Name.Name, "Error") {
+						names = append(names, s.Name.Name)
+					}
+				case *ast.ValueSpec:
+					for _, n := range s.Names {
+						if strings.HasPrefix(n.Name, "Err") {
+							names = append(names, n.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, len(names), 30)
+	for _, name := range names {
+		if slices.Contains(ofHandlers, name) || slices.Contains(wrapping, name) {
+			continue
+		}
+		require.Contains(t, conditions, name, "put the error into this test, and a row into the table")
+		err := conditions[name]
+		require.True(t, refusal.Knows(err), "%s has no row", name)
+		wrapped := fmt.Errorf("run %q: %w", "r", err)
+		require.Equal(t, refusal.Of(err).Code, refusal.Of(wrapped).Code)
+		require.Equal(t, refusal.Of(err).Status, pawl.HTTPStatus(wrapped), name)
+		if !strings.HasSuffix(name, "Error") {
+			code, ok := refusal.CodeOf(err)
+			require.True(t, ok && code == refusal.Of(err).Code, "%s is found by another row than its own", name)
+		}
+	}
+	require.False(t, refusal.Knows(errors.New("something else")))
+	require.Equal(t, 500, pawl.HTTPStatus(errors.New("something else")))
+	require.Equal(t, 200, pawl.HTTPStatus(nil))
+}
+
+// Errors of one code are answered with one status.
+func TestOneStatusForEachCode(t *testing.T) {
+	seen := map[string]int{}
+	for name, err := range conditions {
+		row := refusal.Of(err)
+		if status, ok := seen[row.Code]; ok {
+			require.Equal(t, status, row.Status, "%s: %v", name, reflect.TypeOf(err))
+		}
+		seen[row.Code] = row.Status
+	}
+}
+
+// docs/api.md has the table: a line for each HTTP status, exit status, and whether an error ends what is done to many.
+func TestTableOfThePage(t *testing.T) {
+	codes := map[string][]string{}
+	for _, r := range refusal.Rows() {
+		all := ""
+		if r.All {
+			all = " yes"
+		}
+		line := fmt.Sprintf("| %d | %d |%s |", r.Status, r.Exit, all)
+		codes[line] = append(codes[line], "`"+r.Code+"`")
+	}
+	var want strings.Builder
+	for _, line := range slices.Sorted(maps.Keys(codes)) {
+		fmt.Fprintf(&want, "%s %s |\n", line, strings.Join(codes[line], ", "))
+	}
+	page, err := os.ReadFile("../../docs/api.md")
+	require.NoError(t, err)
+	require.True(t, strings.Contains(string(page), want.String()), "docs/api.md says otherwise than the table of errors:\n%s", &want)
+}
