@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
 	"math"
+	"os"
+	"path"
 	"slices"
 	"time"
 
@@ -28,6 +31,7 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 	if err := d.PurgeAll(run, func(workflow.RunID) string { return keys }); err != nil {
 		return err
 	}
+	d.DropUnusedDefinitions()
 	if run[0].Err != nil {
 		return fmt.Errorf("purge: %w", run[0].Err)
 	}
@@ -35,10 +39,9 @@ func (d *Dir) Purge(id workflow.RunID, keys string) error {
 }
 
 // PurgeAll erases runs that have ended, and were found by Families: their rows, their records and their files, and the
-// outcomes that are kept under keys that begin with what keys says of a run, unless that is "". A definition goes too, if no
-// other run has it and it is not published; that may wait for later purges, or for Close. The logs, and pages of pawl.db that
+// outcomes that are kept under keys that begin with what keys says of a run, unless that is "". The logs, and pages of pawl.db that
 // became free, keep what is erased for eraseAfter and as long as it takes to erase it, or until Close. PurgeAll waits for
-// flushes of the runs.
+// flushes of the runs. DropUnusedDefinitions is to be called behind the last of several calls.
 //
 // A run that stays has an Err behind it, ErrNotEnded also if it is not there any more, and so has one whose file could not be
 // removed. An error of the call says that all stay, or that nobody knows.
@@ -71,9 +74,6 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 		return fmt.Errorf("purge: %w", err)
 	}
 	d.dropSpills(p.spills)
-	if err := d.collectDefinitions(false); err != nil {
-		d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
-	}
 	if err := d.syncLog(); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
@@ -85,10 +85,38 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 	return nil
 }
 
-// removeRunFiles removes whatever files a purged run may have.
+// DropUnusedDefinitions deletes definitions that purged runs had, if no other run has them and no name is published with them. It
+// asks once for all runs that were purged since the last call, in a transaction of its own; that may wait for later calls, or for
+// Close. A failure is logged: a definition that stays is in nobody's way.
+func (d *Dir) DropUnusedDefinitions() {
+	if err := d.collectDefinitions(false); err != nil {
+		d.options.Logger.Warn("unused definitions are not deleted yet", "file", d.pathOf(indexFile), "error", err)
+	}
+}
+
+// removeRunFiles removes whatever files a purged run may have, or leaves that to the backup that is under way. It opens their
+// folder once: by their whole names each file would take the folders above it anew.
 func (d *Dir) removeRunFiles(r *index.Row) error {
-	for _, s := range []index.Slot{1, 2} {
-		if err := d.removeRunFile(index.FileName(r.Run, r.Nonce, s)); err != nil {
+	hash := index.FileHash(r.Run)
+	names := [...]string{index.FileNameOf(hash, r.Nonce, 1), index.FileNameOf(hash, r.Nonce, 2)}
+	var folder *os.Root
+	for _, name := range names {
+		if d.flusher.holdBack(name, "") {
+			continue
+		}
+		var err error
+		if folder == nil {
+			if folder, err = d.root.OpenRoot(path.Dir(name)); errors.Is(err, fs.ErrNotExist) {
+				return nil // no run of such a hash has had a file
+			}
+			if err == nil {
+				defer folder.Close() //nolint:errcheck // nothing was written
+			}
+		}
+		if err == nil {
+			err = folder.Remove(path.Base(name))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("purge run %q: %w", string(r.Run), err)
 		}
 	}

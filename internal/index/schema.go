@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	_ "embed" // the schema
 	_ "embed" // the table
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"path"
 	"slices"
 	"sync/atomic"
 
@@ -144,6 +144,10 @@ func FileHash(id workflow.RunID) [16]byte {
 
 // FileNameOf is FileName for the hash of an id.
 func FileNameOf(hash [16]byte, nonce uint64, s Slot) string {
-	text := hex.EncodeToString(hash[:])
-	return path.Join(RunsDir, text[:2], fmt.Sprintf("%s-%016x%c.db", text, nonce, " ab"[s]))
+	var buffer [len(RunsDir) + len("/00/") + 32 + len("-0000000000000000a.db")]byte
+	out := append(append(buffer[:0], RunsDir...), '/')
+	out = append(hex.AppendEncode(out, hash[:1]), '/')
+	out = append(hex.AppendEncode(out, hash[:]), '-')
+	out = hex.AppendEncode(out, binary.BigEndian.AppendUint64(nil, nonce))
+	return string(append(append(out, " ab"[s]), ".db"...))
 }

@@ -21,6 +21,7 @@ import (
 type Directory interface {
 	Families(ctx context.Context, roots []workflow.RunID) ([]store.Family, error)
 	PurgeAll(runs []store.Member, onceKeyOf func(workflow.RunID) string) error
+	DropUnusedDefinitions()
 	Ended(newest bool) iter.Seq2[store.EndedRun, error]
 }
 
@@ -68,6 +69,7 @@ func (p *Purger) Purge(ctx context.Context, act state.Act, id workflow.RunID) er
 	if err := all.purgeFamilies(ctx, []*doomed{&d}); err != nil {
 		return err
 	}
+	p.o.Dir.DropUnusedDefinitions()
 	return d.err
 }
 
@@ -110,6 +112,11 @@ func ruleOf(rules []Rule, run *store.EndedRun) *Rule {
 
 // PurgeEnded purges runs that have ended as the first rule says that covers them, and returns how many without a parent those were.
 func (p *Purger) PurgeEnded(ctx context.Context, act state.Act, rules []Rule) (n int, err error) {
+	defer func() {
+		if n > 0 {
+			p.o.Dir.DropUnusedDefinitions() // once for all of them
+		}
+	}()
 	now := time.Now()
 	last, count := time.Time{}, false
 	for i := range rules {
