@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -396,6 +397,23 @@ func TestFeedOutlivesItsEngine(t *testing.T) {
 			got := l.eventsOf(t, "r1")
 			require.Equal(t, want["r1"], got[:len(want["r1"])], "those of the run that was purged come first")
 			require.EqualValues(t, 1, got[len(want["r1"])].Seq, "then those of the run that has its id now")
+		}
+	})
+}
+
+// The log of an engine without a feed says that events wait and nobody publishes them. One for maintenance, as the command pawl opens it,
+// publishes nothing anyway, and says nothing.
+func TestEventsThatNobodyPublishes(t *testing.T) {
+	dir, l := filepath.Join(t.TempDir(), "data"), &listener{fail: away}
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
+		runFed(t, e, "r", 1)
+		require.NoError(t, e.Close(t.Context()))
+		for maintenance, want := range map[bool]int{false: 1, true: 0} {
+			var log strings.Builder
+			e = open(t, dir, pawl.Options{Executor: twice, Maintenance: maintenance, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			require.NoError(t, e.Close(t.Context()))
+			require.Equal(t, want, strings.Count(log.String(), "nobody publishes them"), "maintenance %v: %s", maintenance, &log)
 		}
 	})
 }
