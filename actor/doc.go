@@ -13,6 +13,12 @@
 // time. A message that is delivered while the actor has something else to do
 // waits in the mailbox, and nobody has to wait with it.
 //
+// In a chain of tasks nearly all turns are therefore had by the goroutine that
+// performs the tasks. A turn of the actor's own goroutine would be the same, but
+// each step would wake two goroutines, and with them threads: a chain alone
+// takes 16 to 23 % less processor time so and makes more steps a second, 64
+// chains at a time take 2 to 6 % less (bench/NOTES.md).
+//
 // The package defines the two interfaces that it needs: [Store], the durable
 // side of one run, and [Outbox], which carries effects away and never blocks.
 package actor
