@@ -13,13 +13,23 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/folderlog"
 )
 
 // A BackupInfo says what is in a backup, and what of the original was damaged.
-type BackupInfo = store.BackupInfo
+type BackupInfo struct {
+	Path  string
+	Runs  int   // in the index
+	Files int   // of runs; a run has none before it was flushed first
+	Blobs int   // that the index refers to, if the directory keeps them
+	Bytes int64 // of all of it
+	// Damaged says what could not be copied because it is damaged or missing
+	// where it was copied from: errors.As finds a *CorruptError or *blob.Error in each, or it is ErrVersion. The backup is like the original there, and whole otherwise.
+	Damaged []error
+}
 
 // Backup makes a copy of the engine directory in a new directory, while the
 // engine goes on: everything as it is at one moment, between two commits. Open it
@@ -60,7 +70,7 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	if errors.Is(err, store.ErrNotEmpty) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return info, closedError(err)
+	return BackupInfo(info), closedError(err)
 }
 
 // FollowOptions say where [Engine.Follow] keeps a copy of the engine directory.
@@ -83,16 +93,38 @@ type FollowOptions struct {
 
 // A Log keeps the changes of an engine directory outside of it. Package store/folderlog has one in
 // a folder.
-type Log = store.Log
+type Log = commitlog.Log
 
 // A FollowReport says how far a copy of the engine directory is.
-type FollowReport = store.FollowReport
+type FollowReport struct {
+	Position commitlog.Position `json:"position"` // the place of the last entry in the log
+	At       time.Time          `json:"at"`       // the copy has everything up to this moment
+	Waiting  int                `json:"waiting"`  // transactions that the log has not got yet
+	Base     time.Time          `json:"base"`     // when the last base was made; zero: never
+	Err      error              `json:"-"`        // why the last attempt to write to the copy failed; it is repeated
+}
 
 // RestoreOptions say what [Restore] makes a directory of.
-type RestoreOptions = store.RestoreOptions
+type RestoreOptions struct {
+	Log   Log        // that Follow wrote
+	Bases blob.Store // likewise
+	At    time.Time  // as of when; zero: the last moment there is
+	Codec Codec      // of the directory's blobs; nil without one
+}
 
 // A RestoreInfo says what was restored.
-type RestoreInfo = store.RestoreInfo
+type RestoreInfo struct {
+	Position commitlog.Position `json:"position"` // of the last entry that is in it
+	At       time.Time          `json:"at"`       // as of when the directory is
+	Base     time.Time          `json:"base"`     // when the base was made
+	Runs     int                `json:"runs"`
+	Files    int                `json:"files"` // of runs
+	Blobs    int                `json:"blobs"`
+	Changes  int                `json:"changes"` // transactions that came after the base
+	// Damaged names the files, rows and blobs that the restored directory lacks: those that were
+	// damaged in the original when the base was made, and those whose copies are damaged now.
+	Damaged []string `json:"damaged,omitempty"`
+}
 
 // Follow keeps a copy of the engine directory up to date, outside of it, until ctx ends or
 // the engine is closed: a continuous backup, from which [Restore] makes a directory as of any
@@ -120,7 +152,10 @@ func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
 	}
 	of := store.FollowOptions{
 		Log: o.Log, Bases: o.Bases, HoldBlobs: e.blobs.Freeze,
-		Interval: o.Interval, Rebase: o.Rebase, Keep: o.Keep, Report: o.Report,
+		Interval: o.Interval, Rebase: o.Rebase, Keep: o.Keep,
+	}
+	if o.Report != nil {
+		of.Report = func(r store.FollowReport) { o.Report(FollowReport(r)) }
 	}
 	if own := e.blobs.Own(); own != nil {
 		of.Blobs = own
@@ -140,11 +175,11 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 	if ctx == nil || into == "" || o.Log == nil || o.Bases == nil {
 		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a directory, a log and a store of bases", ErrInvalid)
 	}
-	info, err := store.Restore(ctx, into, o)
+	info, err := store.Restore(ctx, into, store.RestoreOptions{Log: o.Log, Bases: o.Bases, At: o.At, Codec: o.Codec})
 	if errors.Is(err, store.ErrNotEmpty) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return info, err
+	return RestoreInfo(info), err
 }
 
 // The folders of what [Engine.FollowFolder] keeps.
@@ -200,7 +235,8 @@ func RestoreFolder(ctx context.Context, folder, into string, at time.Time, c Cod
 		if !at.IsZero() {
 			return RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", ErrInvalid, folder)
 		}
-		return store.RestoreBackup(ctx, folder, into, c)
+		info, err := store.RestoreBackup(ctx, folder, into, c)
+		return RestoreInfo(info), err
 	}
 	for _, name := range []string{followedLog, followedBases} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
@@ -231,10 +267,36 @@ func RestoreFolder(ctx context.Context, folder, into string, at time.Time, c Cod
 // While the Log does not answer, calls that change something wait, and those that look at the directory do, at most until their contexts are done; the work
 // that they have begun goes on. Three calls wait on: Publish, which has no context, and Import and Once while they commit. The engine tries again until it is
 // certain whether the Log has what was to be appended. If Close comes first it waits for 10 s.
-type RemoteOptions = store.RemoteOptions
+type RemoteOptions struct {
+	Log    Log           // gets each transaction before it counts
+	Bases  blob.Store    // gets complete copies of the directory, from time to time
+	Rebase time.Duration // after how long there is a new base, if anything has changed; 0 is an hour
+	Detach bool          // without Log: a directory that had one goes on alone, with what it has; its log is of no use to it any more
+	Keep   time.Duration // for how long one can go back; 0: the log has what the last two bases need
+	// StandBy, unless it is nil, has the opening wait until it is closed: meanwhile the directory is kept as the log has it,
+	// whoever commits there, so that taking the log needs little more.
+	StandBy <-chan struct{}
+	// Report, which may be nil and must not block, is called when an entry was kept after failures, when a base
+	// was kept, and when something failed; while the directory stands by, also whenever it has been brought to the end of its log, or the log
+	// has no directory yet.
+	Report func(RemoteReport)
+}
+
+// ofStore returns the options as the store takes them.
+func (o *RemoteOptions) ofStore() store.RemoteOptions {
+	out := store.RemoteOptions{Log: o.Log, Bases: o.Bases, Rebase: o.Rebase, Detach: o.Detach, Keep: o.Keep, StandBy: o.StandBy}
+	if o.Report != nil {
+		out.Report = func(r store.RemoteReport) { o.Report(RemoteReport(r)) }
+	}
+	return out
+}
 
 // A RemoteReport says how an engine stands with its Log.
-type RemoteReport = store.RemoteReport
+type RemoteReport struct {
+	Position commitlog.Position `json:"position"` // of the last entry of the log
+	Base     time.Time          `json:"base"`     // when the last base was made in this life of the directory; zero: none yet
+	Err      error              `json:"-"`        // why commits, or a base, wait just now
+}
 
 // Errors of engines whose commits are kept in a Log.
 var (
@@ -301,7 +363,21 @@ type RecoverOptions struct {
 }
 
 // A RecoverReport says how a directory and its log stand to each other.
-type RecoverReport = store.RecoverReport
+type RecoverReport struct {
+	Directory  commitlog.Position `json:"directory"`        // the last entry of the log that the directory has
+	Log        commitlog.Position `json:"log"`              // the last entry that can be read; zero: it is empty
+	Common     uint64             `json:"common"`           // number of the last entry of the log that the directory is known to have; 0: none
+	GivenUp    int                `json:"givenUp"`          // entries behind that which hold commits, or cannot be read; a gap counts as one
+	Since      time.Time          `json:"since,omitzero"`   // when the first of those was made that can be read
+	Until      time.Time          `json:"until,omitzero"`   // the last one
+	Lacks      uint64             `json:"lacks"`            // entries that the directory has and the log lacks at its end
+	Damage     string             `json:"damage,omitempty"` // what is wrong with the log; "" if every entry can be read
+	Generation uint64             `json:"generation"`       // of the directory; after it was begun anew, the new one
+	Begun      bool               `json:"begun"`            // it was begun anew
+}
+
+// String says the same in lines for people.
+func (r RecoverReport) String() string { return store.RecoverReport(r).String() }
 
 // Errors of Recover.
 var (
@@ -326,6 +402,7 @@ func Recover(ctx context.Context, path string, o RecoverOptions) (RecoverReport,
 	if ctx == nil || path == "" || o.Log == nil || o.Bases == nil {
 		return RecoverReport{}, fmt.Errorf("%w: to recover a log takes a context, a directory, a log and a store of bases", ErrInvalid)
 	}
-	of := store.Options{Durability: ProcessCrash, Logger: o.Logger, Codec: o.Codec, Hook: testhook.From(ctx)}
-	return store.RecoverLog(ctx, path, of, store.RecoverOptions{Log: o.Log, Bases: o.Bases, Begin: o.Begin, GiveUp: o.GiveUp})
+	of := store.Options{Durability: store.ProcessCrash, Logger: o.Logger, Codec: o.Codec, Hook: testhook.From(ctx)}
+	report, err := store.RecoverLog(ctx, path, of, store.RecoverOptions{Log: o.Log, Bases: o.Bases, Begin: o.Begin, GiveUp: o.GiveUp})
+	return RecoverReport(report), err
 }

@@ -38,9 +38,13 @@
 //
 // # Stability
 //
-// The API is this package with workflow, blob, handler, worker, api and pawltest. The
-// packages actor, decision, planning, store, rescue, merge and timeout are open to read,
-// and may change; the state that planners plan on is internal.
+// The API is this package with workflow, blob, commitlog, handler, worker, api and pawltest:
+// their signatures name no type of other packages of pawl, but where TestFace in internal/lint
+// lists one. Promised as well are aesgcm, inspector, and Open of store/folderlog.
+//
+// All other packages are open to read, and may change: actor, cluster, decision, merge,
+// planning, replay, rescue, soundness, store, timeout, and the modules below nats. The state that
+// planners plan on is internal.
 //
 // # Glossary
 //

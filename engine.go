@@ -31,12 +31,12 @@ import (
 )
 
 // Durability says what an acknowledged call survives.
-type Durability = store.Durability
+type Durability uint8
 
 // The durabilities. The zero value is PowerLoss.
 const (
-	PowerLoss    = store.PowerLoss    // the loss of power: every commit is synced
-	ProcessCrash = store.ProcessCrash // the death of the process, not of the machine
+	PowerLoss    Durability = iota // the loss of power: every commit is synced
+	ProcessCrash                   // the death of the process, not of the machine
 )
 
 // Options configure an engine. The zero value of every field but Executor
@@ -280,14 +280,14 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 // openStore opens the directory of an engine.
 func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook) (*store.Dir, error) {
 	of := store.Options{
-		Durability: o.Durability, Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, LogAway: o.Maintenance, Hook: hook,
+		Durability: store.Durability(o.Durability), Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, LogAway: o.Maintenance, Hook: hook,
 		LockWait: o.LockWait, GivesWay: o.Maintenance,
 	}
 	if o.Remote.Log != nil {
 		if err := checkApart(ctx, o.Remote.Bases, o.Blobs); err != nil {
 			return nil, fmt.Errorf("open engine directory %q: %w", path, err)
 		}
-		return store.OpenRemote(ctx, path, of, o.Remote)
+		return store.OpenRemote(ctx, path, of, o.Remote.ofStore())
 	}
 	return store.OpenContext(ctx, path, of)
 }

@@ -95,10 +95,30 @@ var (
 
 // A CorruptError says what is damaged and where: errors.As finds it in errors that are
 // ErrCorrupt.
-type CorruptError = store.CorruptError
+type CorruptError struct {
+	Run  workflow.RunID // "" if all runs are concerned
+	File string
+	What string
+	Err  error // the cause, if there is one
+}
+
+// Error names the run, the file and what is wrong.
+func (e *CorruptError) Error() string { return (*store.CorruptError)(e).Error() }
+
+// Unwrap returns ErrCorrupt and the cause.
+func (e *CorruptError) Unwrap() []error { return []error{ErrCorrupt, e.Err} }
 
 // A LockedError says who has a directory: errors.As finds it in errors that are ErrLocked.
-type LockedError = store.LockedError
+type LockedError struct {
+	Process int    // that has the directory; 0 if it is not known, as on other systems than Linux
+	Command string // what it is, such as "pawl ls", if it is the command pawl and no engine of a program
+}
+
+// Error names the holder, and what to do about it.
+func (e *LockedError) Error() string { return (*store.LockedError)(e).Error() }
+
+// Unwrap returns ErrLocked.
+func (e *LockedError) Unwrap() error { return ErrLocked }
 
 // A LeftBehindError says that Close has left handlers behind, which have not returned
 // although their contexts have ended; the context of Close gives them the time to. All else is closed, and

@@ -133,7 +133,25 @@ func summaryOf(h *store.Head) RunSummary {
 
 // A RunFilter selects runs, and says in which order they are listed and how many. The
 // zero value selects all, oldest first.
-type RunFilter = store.RunFilter
+type RunFilter struct {
+	Workflow   string               // name of the definition; "" is any
+	Parent     workflow.RunID       // whose children; "" is any
+	Tenant     string               // on whose behalf; "" is any
+	ForkedFrom workflow.RunID       // whose forks; "" is any
+	Labels     map[string]string    // all of these; nil is any
+	Roots      bool                 // only runs without a parent
+	Prefix     string               // of the id
+	Status     []workflow.RunStatus // any of these; none is any
+	Since      time.Time            // started at this instant or later; zero is no bound
+	Until      time.Time            // started before this instant; zero is no bound
+	EndedSince time.Time            // ended at this instant or later; zero is no bound
+	EndedUntil time.Time            // ended before this instant; zero is no bound
+	Where      string               // a condition in CEL on what Runs tells of a run, such as status == "failed"; "" is any
+	Newest     bool                 // those that were started last come first
+	After      workflow.RunID       // those that come after this run in the order of the list; "" is from the first
+	Limit      int                  // at most so many runs; 0 is all
+	Effort     time.Duration        // of a processor, about, that looking at runs may take; 0 is no bound. Then the list ends with an *EffortError
+}
 
 // Runs lists runs in the order in which they came into the directory, by their start or
 // by Repair, from the index, page by page: it looks at some 250 runs at a time, and
@@ -145,7 +163,7 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
 	}
 	return func(yield func(RunSummary, error) bool) {
-		for h, err := range e.dir.HeadsUntil(ctx, f) {
+		for h, err := range e.dir.HeadsUntil(ctx, store.RunFilter(f)) {
 			if damage := (*CorruptError)(nil); errors.As(err, &damage) && damage.Run != "" {
 				if !yield(RunSummary{Outcome: workflow.Outcome{Run: damage.Run}, Trouble: damage.Error()}, nil) {
 					return
@@ -180,7 +198,11 @@ func (e *Engine) Summary(ctx context.Context, id workflow.RunID) (RunSummary, er
 }
 
 // A RunCount says how many runs of a workflow have a status.
-type RunCount = store.RunCount
+type RunCount struct {
+	Workflow string             `json:"workflow"` // name of the definition
+	Status   workflow.RunStatus `json:"status"`
+	Runs     int64              `json:"runs"` // at least 1
+}
 
 // Counts returns how many runs there are, by workflow and status, sorted by both; a status
 // that no run of a workflow has is left out. It looks at no run: counters change with the
@@ -193,7 +215,14 @@ func (e *Engine) Counts(ctx context.Context) ([]RunCount, error) {
 		return nil, err
 	}
 	counts, err := e.dir.Counts(ctx)
-	return counts, closedError(err)
+	if err != nil {
+		return nil, closedError(err)
+	}
+	out := make([]RunCount, len(counts))
+	for i, c := range counts {
+		out[i] = RunCount(c)
+	}
+	return out, nil
 }
 
 // EventsOptions say which events of a run to list, or which records.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/internal/filter"
@@ -19,10 +20,31 @@ import (
 
 // An Approval is one that waits for people, in whichever run: what Approvals
 // lists. Vote on it by Run and Token.
-type Approval = store.Approval
+type Approval struct {
+	Run      workflow.RunID   `json:"run"`
+	Workflow string           `json:"workflow"` // name of the run's definition
+	Token    workflow.TokenID `json:"token"`
+	Node     workflow.NodeID  `json:"node"`
+	Message  string           `json:"message"`          // what people are asked
+	Input    any              `json:"input,omitzero"`   // of the node, a value of the JSON model; nil if it has none
+	Approved int              `json:"approved"`         // votes so far
+	Rejected int              `json:"rejected"`         // votes so far
+	Due      time.Time        `json:"due,omitzero"`     // it times out; zero if never
+	Trouble  string           `json:"trouble,omitzero"` // why nothing more can be said of it: its row is damaged
+}
 
 // An ApprovalFilter selects approvals. The zero value selects all.
-type ApprovalFilter = store.ApprovalFilter
+type ApprovalFilter struct {
+	Run      workflow.RunID
+	Workflow string // name of the run's definition
+	Node     workflow.NodeID
+	Where    string // a condition on the run, as RunFilter.Where has it
+
+	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
+	AfterToken workflow.TokenID // of the run After
+	Limit      int              // at most so many; 0 is all
+	Effort     time.Duration    // as RunFilter has it, of the condition
+}
 
 // Approvals lists the open approvals of all runs that fit the filter, from the index, page by page,
 // oldest run first. An error ends the list; that of a condition is a *WhereError, and ErrRunNotFound
@@ -31,16 +53,39 @@ func (e *Engine) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Appr
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.Approvals(ctx, f))
+	return listUntilDone(ctx, e.dir.Approvals(ctx, store.ApprovalFilter(f)), func(a store.Approval) Approval { return Approval(a) })
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
 // operator, in whichever run: what DeadLetters lists. Retry or Skip it by Run and
 // Token.
-type DeadLetter = store.DeadLetter
+type DeadLetter struct {
+	Run      workflow.RunID   `json:"run"`
+	Workflow string           `json:"workflow"` // name of the run's definition
+	Token    workflow.TokenID `json:"token"`
+	Node     workflow.NodeID  `json:"node"`
+	Task     string           `json:"task"`             // its type
+	Attempts int              `json:"attempts"`         // made so far
+	Failure  workflow.Failure `json:"failure"`          // of the last attempt
+	Input    any              `json:"input,omitzero"`   // of the task, a value of the JSON model
+	At       time.Time        `json:"at"`               // since when it waits
+	Trouble  string           `json:"trouble,omitzero"` // why nothing more can be said of it: its row is damaged
+}
 
 // A DeadLetterFilter selects dead letters. The zero value selects all.
-type DeadLetterFilter = store.DeadLetterFilter
+type DeadLetterFilter struct {
+	Run      workflow.RunID
+	Workflow string // name of the run's definition
+	Node     workflow.NodeID
+	Task     string // its type
+	Code     string // of the last failure
+	Where    string // a condition on the run, as RunFilter.Where has it
+
+	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
+	AfterToken workflow.TokenID // of the run After
+	Limit      int              // at most so many; 0 is all
+	Effort     time.Duration    // as RunFilter has it, of the condition
+}
 
 // DeadLetters lists the tasks of all runs that wait for an operator (their node
 // says exhausted: park), from the index, page by page, oldest run first. An error
@@ -50,7 +95,7 @@ func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.DeadLetters(ctx, f))
+	return listUntilDone(ctx, e.dir.DeadLetters(ctx, store.DeadLetterFilter(f)), func(l store.DeadLetter) DeadLetter { return DeadLetter(l) })
 }
 
 // IncidentFilter selects, of the runs that fit a filter, those that go on and have an incident: the join of a node
@@ -71,9 +116,9 @@ func IncidentFilter(f RunFilter) RunFilter {
 	return f
 }
 
-// listUntilDone yields a list of the store with the errors of this package, and ends it
+// listUntilDone yields a list of the store with the types and errors of this package, and ends it
 // when ctx is done.
-func listUntilDone[T any](ctx context.Context, list iter.Seq2[T, error]) iter.Seq2[T, error] {
+func listUntilDone[S, T any](ctx context.Context, list iter.Seq2[S, error], convert func(S) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range list {
 			if err == nil {
@@ -84,20 +129,38 @@ func listUntilDone[T any](ctx context.Context, list iter.Seq2[T, error]) iter.Se
 				yield(none, invalidWhere(closedError(err)))
 				return
 			}
-			if !yield(x, nil) {
+			if !yield(convert(x), nil) {
 				return
 			}
 		}
 	}
 }
 
+// asIs converts nothing.
+func asIs[T any](x T) T { return x }
+
 // A WhereError says why a condition on runs, as in RunFilter.Where, cannot be compiled, or
 // evaluated for a run. It comes with ErrInvalid.
-type WhereError = store.WhereError
+type WhereError struct {
+	Line    int            // of the condition, from 1; 0 if there is no place
+	Column  int            // in code points, from 1
+	Message string         // what is wrong
+	Run     workflow.RunID // the run for which it is; "" if it is for every run
+}
+
+// Error returns the message, with the place and the run.
+func (e *WhereError) Error() string { return (*store.WhereError)(e).Error() }
 
 // An EffortError ends a list that has come to the Effort of its filter, such as RunFilter.Effort: there may be more, and a
 // list with the same filter whose After is the Run of the error, and its AfterToken the Token, goes on there.
-type EffortError = store.EffortError
+type EffortError struct {
+	Most  time.Duration    // of a processor: the Effort
+	Run   workflow.RunID   // the last one that was looked at
+	Token workflow.TokenID // likewise, of a list of tokens
+}
+
+// Error says how far the list came.
+func (e *EffortError) Error() string { return (*store.EffortError)(e).Error() }
 
 // CheckWhere returns the error with which a list or a watch with this condition would begin, a
 // *WhereError and ErrInvalid; nil for one that compiles. "" is no condition.

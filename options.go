@@ -187,7 +187,17 @@ type Codec interface {
 // A SealedError says that a value was stored with a Codec and cannot be read. Its KeyID is that of the
 // key that it needs, its Place says what it is and to which run it belongs, and its Err is what the
 // codec says, nil if there is no codec. Nothing is lost: with the key it can be read again.
-type SealedError = store.SealedError
+type SealedError struct {
+	KeyID string // of the key that it needs
+	Place string // the name of the value, and of its run
+	Err   error  // why the codec cannot read it; nil if there is no codec
+}
+
+// Error names the key, the value and the cause.
+func (e *SealedError) Error() string { return (*store.SealedError)(e).Error() }
+
+// Unwrap returns ErrSealed and the cause.
+func (e *SealedError) Unwrap() []error { return []error{ErrSealed, e.Err} }
 
 // ErrSealed says that a value was stored with a Codec and cannot be read: Options.Codec
 // is not set, lacks the key, or gets other bytes than it made. It is always a *SealedError.

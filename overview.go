@@ -387,7 +387,7 @@ func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (*replay.Reco
 	if err != nil {
 		return nil, closedError(err)
 	}
-	return replay.New(id, g, listUntilDone(ctx, e.dir.HistoryUntil(ctx, id, 0))), nil
+	return replay.New(id, g, listUntilDone(ctx, e.dir.HistoryUntil(ctx, id, 0), asIs)), nil
 }
 
 // OpenRecording returns what replay.Find opens of a name: the file of a run, an export, an archive, or a run of another

@@ -17,7 +17,11 @@ import (
 )
 
 // A PublishedDefinition names a definition that is published: what Definitions lists.
-type PublishedDefinition = store.Published
+type PublishedDefinition struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+	Hash    string `json:"hash"` // of its content
+}
 
 // A DefinitionFilter chooses published definitions. The zero value chooses all.
 type DefinitionFilter struct {
@@ -30,7 +34,7 @@ func (e *Engine) Definitions(ctx context.Context, f DefinitionFilter) iter.Seq2[
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(PublishedDefinition, error) bool) { yield(PublishedDefinition{}, err) }
 	}
-	return listUntilDone(ctx, e.dir.AllPublished(ctx, f.Workflow))
+	return listUntilDone(ctx, e.dir.AllPublished(ctx, f.Workflow), func(p store.Published) PublishedDefinition { return PublishedDefinition(p) })
 }
 
 // Published returns a published definition, the caller's own; version 0 is the latest. Errors:

@@ -26,14 +26,11 @@ var ErrNotEmpty = errors.New("there is something already")
 
 // A BackupInfo says what is in a backup.
 type BackupInfo struct {
-	Path  string
-	Runs  int   // in the index
-	Files int   // of runs; a run has none before it was flushed first
-	Blobs int   // that the index refers to, if the directory keeps them
-	Bytes int64 // of all of it
-	// Damaged says what could not be copied because it is damaged or missing
-	// where it was copied from: of type *CorruptError, *VersionError or
-	// *blob.Error. The backup is like the original there, and whole otherwise.
+	Path    string
+	Runs    int
+	Files   int
+	Blobs   int
+	Bytes   int64
 	Damaged []error
 }
 

@@ -14,9 +14,9 @@ import (
 
 // A RunCount says how many runs of a workflow have a status.
 type RunCount struct {
-	Workflow string             `json:"workflow"` // name of the definition
-	Status   workflow.RunStatus `json:"status"`
-	Runs     int64              `json:"runs"` // at least 1
+	Workflow string
+	Status   workflow.RunStatus
+	Runs     int64
 }
 
 // getIncidents finds the runs that go on by the index over statuses, and looks at a row of each.

@@ -234,9 +234,9 @@ func (d *Dir) Published(ctx context.Context, name string, version int) (hash str
 
 // A Published names a definition that is published.
 type Published struct {
-	Name    string `json:"name"`
-	Version int    `json:"version"`
-	Hash    string `json:"hash"` // of its content
+	Name    string
+	Version int
+	Hash    string
 }
 
 const getPublishedAfter = `SELECT name, version, hash, crc FROM published WHERE (name, version) > (?1, ?2) ORDER BY name, version LIMIT 256`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/pawl-run/pawl/internal/shown"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -72,6 +73,9 @@ func (e *CorruptError) Error() string {
 	}
 	return text
 }
+
+// As gives errors.As this error as the type with the same fields that package pawl shows.
+func (e *CorruptError) As(target any) bool { return shown.As(e, target) }
 
 // Is reports whether target is ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }

@@ -28,11 +28,11 @@ type FollowOptions struct {
 
 // A FollowReport says how far a copy of the directory is.
 type FollowReport struct {
-	Position Position  `json:"position"` // the place of the last entry in the log
-	At       time.Time `json:"at"`       // the copy has everything up to this moment
-	Waiting  int       `json:"waiting"`  // transactions that the log has not got yet
-	Base     time.Time `json:"base"`     // when the last base was made; zero: never
-	Err      error     `json:"-"`        // why the last attempt to write to the copy failed; it is repeated
+	Position Position
+	At       time.Time
+	Waiting  int
+	Base     time.Time
+	Err      error
 }
 
 // ErrFollowed says that the directory has a follower already.

@@ -30,31 +30,31 @@ type listing struct {
 
 // An Approval is one that waits for people.
 type Approval struct {
-	Run      workflow.RunID   `json:"run"`
-	Workflow string           `json:"workflow"` // name of the run's definition
-	Token    workflow.TokenID `json:"token"`
-	Node     workflow.NodeID  `json:"node"`
-	Message  string           `json:"message"`          // what people are asked
-	Input    any              `json:"input,omitzero"`   // of the node, a value of the JSON model; nil if it has none
-	Approved int              `json:"approved"`         // votes so far
-	Rejected int              `json:"rejected"`         // votes so far
-	Due      time.Time        `json:"due,omitzero"`     // it times out; zero if never
-	Trouble  string           `json:"trouble,omitzero"` // why nothing more can be said of it: its row is damaged
+	Run      workflow.RunID
+	Workflow string
+	Token    workflow.TokenID
+	Node     workflow.NodeID
+	Message  string
+	Input    any
+	Approved int
+	Rejected int
+	Due      time.Time
+	Trouble  string
 }
 
 // A DeadLetter is a task that has used up its attempts and waits for an
 // operator.
 type DeadLetter struct {
-	Run      workflow.RunID   `json:"run"`
-	Workflow string           `json:"workflow"` // name of the run's definition
-	Token    workflow.TokenID `json:"token"`
-	Node     workflow.NodeID  `json:"node"`
-	Task     string           `json:"task"`             // its type
-	Attempts int              `json:"attempts"`         // made so far
-	Failure  workflow.Failure `json:"failure"`          // of the last attempt
-	Input    any              `json:"input,omitzero"`   // of the task, a value of the JSON model
-	At       time.Time        `json:"at"`               // since when it waits
-	Trouble  string           `json:"trouble,omitzero"` // why nothing more can be said of it: its row is damaged
+	Run      workflow.RunID
+	Workflow string
+	Token    workflow.TokenID
+	Node     workflow.NodeID
+	Task     string
+	Attempts int
+	Failure  workflow.Failure
+	Input    any
+	At       time.Time
+	Trouble  string
 }
 
 // A DeadLetterFilter selects dead letters. The zero value of a field is any. After is the place that
@@ -62,30 +62,30 @@ type DeadLetter struct {
 // was given to a new one, dead letters of runs before that one are passed over.
 type DeadLetterFilter struct {
 	Run      workflow.RunID
-	Workflow string // name of the run's definition
+	Workflow string
 	Node     workflow.NodeID
-	Task     string // its type
-	Code     string // of the last failure
-	Where    string // a condition on the run, as RunFilter.Where has it
+	Task     string
+	Code     string
+	Where    string
 
-	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
-	AfterToken workflow.TokenID // of the run After
-	Limit      int              // at most so many; 0 is all
-	Effort     time.Duration    // as RunFilter has it, of the condition
+	After      workflow.RunID
+	AfterToken workflow.TokenID
+	Limit      int
+	Effort     time.Duration
 }
 
 // An ApprovalFilter selects approvals. The zero value of a field is any. After is as that of a
 // DeadLetterFilter.
 type ApprovalFilter struct {
 	Run      workflow.RunID
-	Workflow string // name of the run's definition
+	Workflow string
 	Node     workflow.NodeID
-	Where    string // a condition on the run, as RunFilter.Where has it
+	Where    string
 
-	After      workflow.RunID   // those that come after AfterToken of this run; "" is from the first
-	AfterToken workflow.TokenID // of the run After
-	Limit      int              // at most so many; 0 is all
-	Effort     time.Duration    // as RunFilter has it, of the condition
+	After      workflow.RunID
+	AfterToken workflow.TokenID
+	Limit      int
+	Effort     time.Duration
 }
 
 // Both lists have a row for each token that waits, which comes and goes with the commit that

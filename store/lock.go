@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/shown"
 	"github.com/pawl-run/pawl/internal/state"
 )
 
@@ -33,6 +34,9 @@ func (e *LockedError) Error() string {
 	}
 	return ErrLocked.Error() + ": close that one"
 }
+
+// As gives errors.As this error as the type with the same fields that package pawl shows.
+func (e *LockedError) As(target any) bool { return shown.As(e, target) }
 
 // Is reports that it is ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }

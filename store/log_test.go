@@ -23,7 +23,7 @@ func (l plainLog) Drop(context.Context, Position) error                         
 func (l plainLog) Read(_ context.Context, after Position) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for i, data := range l {
-			if seq := uint64(i) + 1; seq > after.Seq && !yield(Entry{seq, data}, nil) { //nolint:gosec // an index
+			if seq := uint64(i) + 1; seq > after.Seq && !yield(Entry{Seq: seq, Data: data}, nil) { //nolint:gosec // an index
 				return
 			}
 		}

@@ -29,25 +29,20 @@ import (
 
 // RemoteOptions say where the commits of a directory are kept.
 type RemoteOptions struct {
-	Log    Log           // gets each transaction before it counts
-	Bases  blob.Store    // gets complete copies of the directory, from time to time
-	Rebase time.Duration // after how long there is a new base, if anything has changed; 0 is an hour
-	Detach bool          // without Log: a directory that had one goes on alone, with what it has; its log is of no use to it any more
-	Keep   time.Duration // for how long one can go back; 0: the log has what the last two bases need
-	// StandBy, unless it is nil, has the opening wait until it is closed: meanwhile the directory is kept as the log has it,
-	// whoever commits there, so that taking the log needs little more.
+	Log     Log
+	Bases   blob.Store
+	Rebase  time.Duration
+	Detach  bool
+	Keep    time.Duration
 	StandBy <-chan struct{}
-	// Report, which may be nil and must not block, is called when an entry was kept after failures, when a base
-	// was kept, and when something failed; while the directory stands by, also whenever it has been brought to the end of its log, or the log
-	// has no directory yet.
-	Report func(RemoteReport)
+	Report  func(RemoteReport)
 }
 
 // A RemoteReport says how a remote directory stands with its log.
 type RemoteReport struct {
-	Position Position  `json:"position"` // of the last entry of the log
-	Base     time.Time `json:"base"`     // when the last base was made in this life of the directory; zero: none yet
-	Err      error     `json:"-"`        // why commits, or a base, wait just now
+	Position Position
+	Base     time.Time
+	Err      error
 }
 
 // Conditions of remote directories.
@@ -432,7 +427,7 @@ func (d *Dir) standBy() error {
 		if d.checkpointIfLong(); d.dead != nil {
 			return d.dead
 		}
-		r.advance(Position{r.place.Seq, r.place.Sum})
+		r.advance(Position{Seq: r.place.Seq, Sum: r.place.Sum})
 		r.tell(err)
 		if r.replayed >= d.hook.StandByBytes(standByBytes) {
 			return errGrown

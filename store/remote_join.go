@@ -212,7 +212,7 @@ type replayer struct {
 func (c *replayer) replayLog(ctx context.Context, log Log, until time.Time) error {
 	c.next, c.bytes = c.place, -1
 	first := true
-	for entry, err := range log.Read(ctx, Position{c.place.Seq, c.place.Sum}) {
+	for entry, err := range log.Read(ctx, Position{Seq: c.place.Seq, Sum: c.place.Sum}) {
 		if err == nil {
 			err = c.replayEntry(entry, until)
 		}
@@ -430,7 +430,7 @@ func (d *Dir) surveyLog() (*logSurvey, error) {
 		return nil, err
 	}
 	s := &logSurvey{}
-	s.report.Directory, s.report.Generation = Position{r.place.Seq, r.place.Sum}, r.place.Generation
+	s.report.Directory, s.report.Generation = Position{Seq: r.place.Seq, Sum: r.place.Sum}, r.place.Generation
 	for after, missing := (Position{}), 0; ; missing++ {
 		was := s.report.Log.Seq
 		err := s.readSome(r, after, known)

@@ -232,16 +232,16 @@ type RecoverOptions struct {
 
 // A RecoverReport says how a directory and its log stand to each other.
 type RecoverReport struct {
-	Directory  Position  `json:"directory"`        // the last entry of the log that the directory has
-	Log        Position  `json:"log"`              // the last entry that can be read; zero: it is empty
-	Common     uint64    `json:"common"`           // number of the last entry of the log that the directory is known to have; 0: none
-	GivenUp    int       `json:"givenUp"`          // entries behind that which hold commits, or cannot be read; a gap counts as one
-	Since      time.Time `json:"since,omitzero"`   // when the first of those was made that can be read
-	Until      time.Time `json:"until,omitzero"`   // the last one
-	Lacks      uint64    `json:"lacks"`            // entries that the directory has and the log lacks at its end
-	Damage     string    `json:"damage,omitempty"` // what is wrong with the log; "" if every entry can be read
-	Generation uint64    `json:"generation"`       // of the directory; after it was begun anew, the new one
-	Begun      bool      `json:"begun"`            // it was begun anew
+	Directory  Position
+	Log        Position
+	Common     uint64
+	GivenUp    int
+	Since      time.Time
+	Until      time.Time
+	Lacks      uint64
+	Damage     string
+	Generation uint64
+	Begun      bool
 }
 
 // String says the same in lines for people.

@@ -24,24 +24,22 @@ var errNoPlace = errors.New("the context, the log or the store of bases is nil")
 
 // RestoreOptions say what to restore.
 type RestoreOptions struct {
-	Log   Log        // that Follow wrote
-	Bases blob.Store // likewise
-	At    time.Time  // as of when; zero: the last moment there is
-	Codec Codec      // of the directory's blobs; nil without one
+	Log   Log
+	Bases blob.Store
+	At    time.Time
+	Codec Codec
 }
 
 // A RestoreInfo says what was restored.
 type RestoreInfo struct {
-	Position Position  `json:"position"` // of the last entry that is in it
-	At       time.Time `json:"at"`       // as of when the directory is
-	Base     time.Time `json:"base"`     // when the base was made
-	Runs     int       `json:"runs"`
-	Files    int       `json:"files"` // of runs
-	Blobs    int       `json:"blobs"`
-	Changes  int       `json:"changes"` // transactions that came after the base
-	// Damaged names the files, rows and blobs that the restored directory lacks: those that were
-	// damaged in the original when the base was made, and those whose copies are damaged now.
-	Damaged []string `json:"damaged,omitempty"`
+	Position Position
+	At       time.Time
+	Base     time.Time
+	Runs     int
+	Files    int
+	Blobs    int
+	Changes  int
+	Damaged  []string
 }
 
 // Restore makes an engine directory of what [Dir.Follow] has kept, as of a moment, in a new
@@ -229,7 +227,7 @@ func (r *restorer) replayAll(ctx context.Context, db *sqlite.Conn) error {
 	if err := c.replayLog(ctx, r.o.Log, r.o.At); err != nil && !errors.Is(err, errAnew) {
 		return err
 	}
-	r.info.Position, r.info.Changes = Position{c.place.Seq, c.place.Sum}, c.count
+	r.info.Position, r.info.Changes = Position{Seq: c.place.Seq, Sum: c.place.Sum}, c.count
 	if c.at.After(r.info.At) {
 		r.info.At = c.at
 	}

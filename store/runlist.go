@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/filter"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/shown"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,23 +31,23 @@ import (
 // was started under its id, this is the place of the new one: what was started in between is passed
 // over without an error. Where ids come again, begin anew after a purge.
 type RunFilter struct {
-	Workflow   string               // name of the definition; "" is any
-	Parent     workflow.RunID       // whose children; "" is any
-	Tenant     string               // on whose behalf; "" is any
-	ForkedFrom workflow.RunID       // whose forks; "" is any
-	Labels     map[string]string    // all of these; nil is any
-	Roots      bool                 // only runs without a parent
-	Prefix     string               // of the id
-	Status     []workflow.RunStatus // any of these; none is any
-	Since      time.Time            // started at this instant or later; zero is no bound
-	Until      time.Time            // started before this instant; zero is no bound
-	EndedSince time.Time            // ended at this instant or later; zero is no bound
-	EndedUntil time.Time            // ended before this instant; zero is no bound
-	Where      string               // a condition in CEL on what Runs tells of a run, such as status == "failed"; "" is any
-	Newest     bool                 // those that were started last come first
-	After      workflow.RunID       // those that come after this run in the order of the list; "" is from the first
-	Limit      int                  // at most so many runs; 0 is all
-	Effort     time.Duration        // of a processor, about, that looking at runs may take; 0 is no bound. Then the list ends with an *EffortError
+	Workflow   string
+	Parent     workflow.RunID
+	Tenant     string
+	ForkedFrom workflow.RunID
+	Labels     map[string]string
+	Roots      bool
+	Prefix     string
+	Status     []workflow.RunStatus
+	Since      time.Time
+	Until      time.Time
+	EndedSince time.Time
+	EndedUntil time.Time
+	Where      string
+	Newest     bool
+	After      workflow.RunID
+	Limit      int
+	Effort     time.Duration
 }
 
 // statusMask returns the statuses as bits.
@@ -639,3 +640,6 @@ type EffortError struct {
 func (e *EffortError) Error() string {
 	return fmt.Sprintf("the list has taken %v of a processor, as much as it may: it goes on after run %q", e.Most, string(e.Run))
 }
+
+// As gives errors.As this error as the type with the same fields that package pawl shows.
+func (e *EffortError) As(target any) bool { return shown.As(e, target) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/shown"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -135,6 +136,9 @@ func (e *Error) Error() string {
 	}
 	return text + ": " + e.Message
 }
+
+// As gives errors.As this error as the type with the same fields that package pawl shows.
+func (e *Error) As(target any) bool { return shown.As(e, target) }
 
 // errorOf returns an error of package expr as one of a condition.
 func errorOf(err error, id workflow.RunID) *Error {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/pawl-run/pawl/internal/shown"
 )
 
 // A Codec stands between values and the disk: it encrypts them, or compresses them, or
@@ -52,6 +54,9 @@ func (e *Error) Error() string {
 	}
 	return text + ": " + e.Err.Error()
 }
+
+// As gives errors.As this error as the type with the same fields that package pawl shows.
+func (e *Error) As(target any) bool { return shown.As(e, target) }
 
 // Is reports whether target is ErrSealed.
 func (e *Error) Is(target error) bool { return target == ErrSealed }
