@@ -135,7 +135,7 @@ func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 
 // Once is Engine.Once for a handler. With an empty key it is the task's
 // EffectKey: f succeeds once over all attempts of the task, and Purge of the run
-// forgets the outcome. It keeps what it promises in every process: see worker.Client.Once.
+// forgets the outcome. It keeps what it promises in every process; package worker says what a lost lease does.
 func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
 	return t.askedServices().Once(ctx, t, key, f)
 }

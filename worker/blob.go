@@ -22,11 +22,11 @@ import (
 // nothing is kept from holding its connection for ever all the same.
 const blobTime = time.Hour
 
-// Put is pawl.Task.Put over HTTP. The worker must hold the task.
+// putBlob is pawl.Task.Put over HTTP. The worker must hold the task.
 //
 // The blob goes to the pool in the body of one request, is not kept in memory at either end by this
 // package, and is not sent again after a failure: the reader may have been read.
-func (c *Client) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
+func (c *Client) putBlob(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
 	query := url.Values{"worker": {c.ID}, "key": {string(t.Key)}, "type": {mediaType}}
 	response, err := c.sendRequest(ctx, http.MethodPost, "blobs?"+query.Encode(), r)
 	if err != nil {
@@ -40,9 +40,9 @@ func (c *Client) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType st
 	return ref, nil
 }
 
-// Open is pawl.Task.Open over HTTP. A connection that breaks fails the reading: the
+// openBlob is pawl.Task.Open over HTTP. A connection that breaks fails the reading: the
 // length is known beforehand.
-func (c *Client) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
+func (c *Client) openBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 	query := url.Values{"hash": {ref.Hash}}
 	response, err := c.sendRequest(ctx, http.MethodGet, "blobs?"+query.Encode(), nil)
 	if err != nil {

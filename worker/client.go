@@ -16,8 +16,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Client is a worker in another process than the engine. Run is all that most
-// need; the other methods are the protocol's calls, one each. URL and ID must be
+// A Client is a worker in another process than the engine. URL and ID must be
 // set. Its methods may be called from any goroutine.
 //
 // It has no state of its own, and its fields should not change while it is used. A clientLoop has the
@@ -50,53 +49,48 @@ const callTimeout = 40 * time.Second
 // The worker keeps what it holds: the pool gives back what the next poll does not name.
 func (c *Client) Register(ctx context.Context, types ...string) (lease time.Duration, err error) {
 	var a registerReply
-	q := registerRequest{Version: Version, Worker: c.ID, Types: types, Capacity: max(c.Capacity, 1)}
+	q := registerRequest{Version: version, Worker: c.ID, Types: types, Capacity: max(c.Capacity, 1)}
 	if err := c.callPool(ctx, "register", q, &a); err != nil {
 		return 0, err
 	}
 	return time.ParseDuration(a.Lease)
 }
 
-// Polled is the answer to a poll.
-type Polled struct {
+// polled is the answer to a poll.
+type polled struct {
 	Tasks    []pawl.Task
 	Drop     []pawl.Key // of those that the worker holds: no longer wanted
 	Draining bool       // there will be no more: finish what you hold, and leave
 }
 
-// Poll asks for tasks, as many as the capacity leaves, and waits for one if none
+// pollPool asks for tasks, as many as the capacity leaves, and waits for one if none
 // is queued. holding has the tasks that the worker works on: their leases are
 // renewed, and other tasks that it holds are given to it again.
 //
 // To call it with less in holding than the worker works on has tasks delivered twice; with more,
 // leases are renewed that nobody needs. The tasks get services that call this pool: Heartbeat, Put,
 // Open and Once.
-func (c *Client) Poll(ctx context.Context, wait time.Duration, holding ...pawl.Key) (Polled, error) {
+func (c *Client) pollPool(ctx context.Context, wait time.Duration, holding ...pawl.Key) (polled, error) {
 	var a pollReply
-	q := pollRequest{Version: Version, Worker: c.ID, Wait: wait.String(), Holding: holding}
+	q := pollRequest{Version: version, Worker: c.ID, Wait: wait.String(), Holding: holding}
 	if err := c.callPool(ctx, "poll", q, &a); err != nil {
-		return Polled{}, err
+		return polled{}, err
 	}
-	polled := Polled{Drop: a.Drop, Draining: a.Draining}
+	out := polled{Drop: a.Drop, Draining: a.Draining}
 	for _, m := range a.Tasks {
 		t, err := m.ToTask()
 		if err != nil {
-			return Polled{}, err
+			return polled{}, err
 		}
-		polled.Tasks = append(polled.Tasks, t.WithServices(remoteServices{c}))
+		out.Tasks = append(out.Tasks, t.WithServices(remoteServices{c}))
 	}
-	return polled, nil
+	return out, nil
 }
 
-// Heartbeat renews the leases on keys, and returns those that are not wanted from
+// sendHeartbeat renews the leases on keys, with details of the first one, and returns those that are not wanted from
 // this worker any more.
-func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.Key, err error) {
-	return c.sendHeartbeat(ctx, keys, nil)
-}
-
-// sendHeartbeat is Heartbeat with details of the first key.
 func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any) (drop []pawl.Key, err error) {
-	q := heartbeatRequest{Version: Version, Worker: c.ID, Keys: keys}
+	q := heartbeatRequest{Version: version, Worker: c.ID, Keys: keys}
 	text, err := remote.EncodeDetails(details)
 	if err != nil {
 		return nil, err
@@ -109,7 +103,7 @@ func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any
 	return a.Drop, err
 }
 
-// Complete delivers what a handler returned for a task: an output, which may be a
+// complete delivers what a handler returned for a task: an output, which may be a
 // pawl.Result, or an error. It returns when that is committed, or has been
 // before; ErrStale and ErrNotHolder say that it was not wanted. A result that the
 // pool does not take, since it is too large, say, fails the task with the code
@@ -117,8 +111,8 @@ func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any
 //
 // A caller repeats it after an error that is not final, with the same arguments: the pool answers a
 // result that it has taken before like the first one. So a lost answer does no harm.
-func (c *Client) Complete(ctx context.Context, t pawl.Task, output any, cause error) error {
-	q := completeRequest{Version: Version, Worker: c.ID, Completion: remote.NewCompletion(t, output, cause)}
+func (c *Client) complete(ctx context.Context, t pawl.Task, output any, cause error) error {
+	q := completeRequest{Version: version, Worker: c.ID, Completion: remote.NewCompletion(t, output, cause)}
 	err := c.callPool(ctx, "complete", q, &completeReply{})
 	if refused := refusedResult(err); refused != nil {
 		q.SetFailure(*refused) // once: the task would come again and again otherwise
@@ -145,9 +139,9 @@ func refusedResult(err error) *pawl.TaskError {
 	return nil
 }
 
-// Leave gives back what the worker holds, and has the pool forget it.
-func (c *Client) Leave(ctx context.Context) error {
-	return c.callPool(ctx, "leave", leaveRequest{Version: Version, Worker: c.ID}, &struct{}{})
+// leavePool gives back what the worker holds, and has the pool forget it.
+func (c *Client) leavePool(ctx context.Context) error {
+	return c.callPool(ctx, "leave", leaveRequest{Version: version, Worker: c.ID}, &struct{}{})
 }
 
 // callPool sends one message and reads the answer. An answer that refuses is an

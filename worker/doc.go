@@ -40,7 +40,7 @@
 //   - A handler is a function of pawl.Handlers, whose Task has the same methods in every
 //     process. Large data goes by reference: Task.Put and Task.Open.
 //   - Task.Once keeps outcomes in the engine's directory, for the workers of every process:
-//     see Client.Once.
+//     see pawl.Task.Once.
 //
 // Delivery is at least once: a worker that dies, or loses its lease, may have
 // done its work. Task.EffectKey is the same in every delivery of one task.

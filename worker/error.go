@@ -34,20 +34,10 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Code == e.Code
 }
 
-// An OptionError says which field of Options cannot be used, and why. For errors.Is it is
-// pawl.ErrInvalid.
-type OptionError struct {
-	Option  string // its name, as MaxBody or Types["mail"]
-	Message string
+// optionError returns a pawl.ErrInvalid that says which field of Options cannot be used, and why.
+func optionError(option, message string) error {
+	return fmt.Errorf("%w: worker.Options.%s: %s", pawl.ErrInvalid, option, message)
 }
-
-// Error names the option.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("%v: worker.Options.%s: %s", pawl.ErrInvalid, e.Option, e.Message)
-}
-
-// Unwrap returns pawl.ErrInvalid.
-func (e *OptionError) Unwrap() error { return pawl.ErrInvalid }
 
 // The codes of an Error.
 const (

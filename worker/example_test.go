@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/handler"
@@ -121,42 +120,6 @@ func ExamplePool_Start_readyMade() {
 	// Output:
 	// 42
 	// 42
-}
-
-// The calls of the protocol, one by one: a task that is completed twice.
-func ExampleClient_Complete() {
-	ctx := context.Background()
-	pool, err := worker.New(worker.Options{NoToken: true})
-	check(err)
-	engine, done := example(pool)
-	defer done()
-	address, err := pool.Listen("127.0.0.1:0")
-	check(err)
-	check(engine.Start(ctx, workflow.Run{ID: "r", Definition: one("greet")}, map[string]any{"name": "Cy"}))
-
-	ann := worker.Client{URL: "http://" + address.String(), ID: "ann"}
-	lease, err := ann.Register(ctx, "greet")
-	check(err)
-	polled, err := ann.Poll(ctx, 10*time.Second)
-	check(err)
-	task := polled.Tasks[0]
-	_, err = ann.Heartbeat(ctx, task.Key)
-	check(err)
-
-	bob := worker.Client{URL: ann.URL, ID: "bob"}
-	fmt.Println("bob:", errors.Is(bob.Complete(ctx, task, "hello from bob", nil), worker.ErrNotHolder))
-	fmt.Println("ann:", ann.Complete(ctx, task, "hello from ann", nil))
-	fmt.Println("ann:", ann.Complete(ctx, task, "hello again", nil))
-	check(ann.Leave(ctx))
-	out, err := engine.Wait(ctx, "r")
-	check(err)
-	fmt.Println(lease, out.Output["said"])
-	http.DefaultClient.CloseIdleConnections()
-	// Output:
-	// bob: true
-	// ann: <nil>
-	// ann: <nil>
-	// 1m0s hello from ann
 }
 
 // Workers that take what others do not: one type each, or all of them.

@@ -233,7 +233,7 @@ func (p *Pool) serveRegister(ctx context.Context, q registerRequest) (any, error
 	if err := p.registerRemote(Registration{ID: q.Worker, Types: q.Types, Capacity: q.Capacity}); err != nil {
 		return nil, err
 	}
-	return registerReply{Version: Version, Lease: p.options.Lease.String()}, nil
+	return registerReply{Version: version, Lease: p.options.Lease.String()}, nil
 }
 
 // servePoll renews what the worker says it holds, tells it what to drop, and gives it tasks. Keys come
@@ -252,7 +252,7 @@ func (p *Pool) servePoll(ctx context.Context, q pollRequest) (any, error) {
 		return nil, invalidRequestf("max is %d: it must be positive, or left out for as many as the capacity leaves", w.most)
 	}
 	if w.most == 0 {
-		w.most = MaxCapacity
+		w.most = maxCapacity
 	}
 	tags, err := p.awaitTags(ctx)
 	if err != nil {

@@ -65,7 +65,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns the options as a pool uses them, or an *OptionError.
+// withDefaults returns the options as a pool uses them, or pawl.ErrInvalid.
 //
 // 0 always means the default, so a bound cannot be switched off; New calls it once, and the pool never
 // changes its options.
@@ -101,7 +101,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// checkValues returns an *OptionError for the first option that cannot be used.
+// checkValues returns pawl.ErrInvalid for the first option that cannot be used.
 //
 // The types are looked at in order of their names, so the same options always give the same error.
 func (o *Options) checkValues() error {
@@ -115,12 +115,12 @@ func (o *Options) checkValues() error {
 		{"MaxBody", o.MaxBody, strconv.FormatInt(o.MaxBody, 10)}, {"MaxBlob", o.MaxBlob, strconv.FormatInt(o.MaxBlob, 10)},
 	} {
 		if n.value < 0 {
-			return &OptionError{n.option, "it is " + n.text + ": give what is above zero, or leave it out for the default"}
+			return optionError(n.option, "it is "+n.text+": give what is above zero, or leave it out for the default")
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(o.Types)) {
 		if problem := o.Types[kind].Problem(kind); problem != "" {
-			return &OptionError{fmt.Sprintf("Types[%q]", kind), problem}
+			return optionError(fmt.Sprintf("Types[%q]", kind), problem)
 		}
 	}
 	return nil

@@ -61,7 +61,7 @@ type Pool struct {
 // errStopped is why the tasks of in-process workers end at Close.
 var errStopped = errors.New("the pool is closed")
 
-// New returns a pool without workers. It fails with an *OptionError, which is pawl.ErrInvalid.
+// New returns a pool without workers. It fails with pawl.ErrInvalid.
 func New(o Options) (*Pool, error) {
 	o, err := o.withDefaults()
 	if err != nil {

@@ -546,7 +546,7 @@ func TestCloseLeavesAFunctionThatDoesNotReturn(t *testing.T) {
 func TestRegistrationsAreChecked(t *testing.T) {
 	p, _ := newPool(t, Options{MaxWorkers: 2})
 	require.NoError(t, p.Start(Registration{ID: "here", Types: []string{"a"}}, nil))
-	types := make([]string, MaxTypes+1)
+	types := make([]string, maxTypes+1)
 	for i := range types {
 		types[i] = fmt.Sprint(i)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// Version is that of the protocol. Messages of another minor version are
+// version is that of the protocol. Messages of another minor version are
 // understood.
-const Version = "1.0"
+const version = "1.0"
 
 // The messages of the protocol; docs/workers.md describes them. Durations are
 // texts like "30s".
@@ -76,7 +76,7 @@ type (
 // Bounds of requests.
 const (
 	maxWait    = time.Minute // of a poll
-	maxHolding = MaxCapacity // keys in a poll or heartbeat
+	maxHolding = maxCapacity // keys in a poll or heartbeat
 	maxTasks   = 8 << 20     // bytes of the tasks in one answer, without the last
 )
 
@@ -86,7 +86,7 @@ const (
 // changes a run.
 func checkVersion(v string) error {
 	if major, _, _ := strings.Cut(v, "."); v != "" && major != "1" {
-		return poolErrorf(400, CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, Version, Version)
+		return poolErrorf(400, CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, version, version)
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func (m *completeRequest) toCompletion() (completion, error) {
 	c := completion{worker: m.Worker, key: m.Key, run: m.Run, node: m.Node}
 	switch {
 	case m.Version == "":
-		return c, poolErrorf(400, CodeVersion, "the completion has no version: send \"version\": %q", Version)
+		return c, poolErrorf(400, CodeVersion, "the completion has no version: send \"version\": %q", version)
 	case m.Key == "":
 		return c, invalidRequestf("the completion has no key: send the key of the task")
 	}

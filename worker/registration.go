@@ -19,9 +19,9 @@ type Registration struct {
 
 // Bounds of a registration.
 const (
-	MaxID       = 255    // bytes of an id, and of a type
-	MaxTypes    = 256    // types of one worker
-	MaxCapacity = 10_000 // tasks of one worker
+	maxID       = 255    // bytes of an id, and of a type
+	maxTypes    = 256    // types of one worker
+	maxCapacity = 10_000 // tasks of one worker
 )
 
 // withDefaults returns the registration with its defaults, or an *Error that says
@@ -39,10 +39,10 @@ func (r Registration) withDefaults() (Registration, error) {
 	switch {
 	case len(r.Types) == 0:
 		return r, invalidRequestf("worker %q names no types: name the task types that it takes, or \"*\" for all", r.ID)
-	case len(r.Types) > MaxTypes:
-		return r, invalidRequestf("worker %q names %d types; at most %d: use \"*\", or several workers", r.ID, len(r.Types), MaxTypes)
-	case r.Capacity < 0 || r.Capacity > MaxCapacity:
-		return r, invalidRequestf("the capacity of worker %q is %d: it must be from 1 to %d", r.ID, r.Capacity, MaxCapacity)
+	case len(r.Types) > maxTypes:
+		return r, invalidRequestf("worker %q names %d types; at most %d: use \"*\", or several workers", r.ID, len(r.Types), maxTypes)
+	case r.Capacity < 0 || r.Capacity > maxCapacity:
+		return r, invalidRequestf("the capacity of worker %q is %d: it must be from 1 to %d", r.ID, r.Capacity, maxCapacity)
 	}
 	seen := map[string]bool{}
 	for _, kind := range r.Types {
@@ -63,8 +63,8 @@ func checkName(what, name string) error {
 	switch {
 	case name == "":
 		return invalidRequestf("%s is missing", what)
-	case len(name) > MaxID:
-		return invalidRequestf("%s has %d bytes; at most %d", what, len(name), MaxID)
+	case len(name) > maxID:
+		return invalidRequestf("%s has %d bytes; at most %d", what, len(name), maxID)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
 		return invalidRequestf("%s must be UTF-8 without control characters, not %q", what, name)
 	}

@@ -27,7 +27,7 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // Run returns nil once all functions have returned; so it does when the pool
 // drains this worker, or Drain is closed, and what it held is done. Any other error says that the
 // pool does not take it: a wrong token, a registration that is not valid, or, before it
-// has registered, a *CertificateError. Later on such an error is logged and the call repeated, since
+// has registered, an ErrCertificate. Later on such an error is logged and the call repeated, since
 // certificates are renewed.
 //
 // Three contexts: ctx is the caller's, and that of the tasks; polling is part of it and ends earlier
@@ -64,7 +64,7 @@ func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	l.group.Wait()
 	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
-	if gone := c.Leave(goodbye); gone != nil {
+	if gone := c.leavePool(goodbye); gone != nil {
 		l.log.Warn("worker: the leases that are left must run out", "worker", c.ID, "error", gone)
 	}
 	if errors.Is(err, errDrained) {
@@ -139,7 +139,7 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 			l.mu.Unlock()
 			return nil
 		}
-		var certificate *CertificateError
+		var certificate *certificateError
 		if errors.As(err, &certificate) && l.leaseTime() == 0 {
 			return err
 		}
@@ -165,7 +165,7 @@ func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 			}
 			continue
 		}
-		polled, err := l.client.Poll(polling, 30*time.Second, holding...)
+		polled, err := l.client.pollPool(polling, 30*time.Second, holding...)
 		var e *Error
 		switch {
 		case err == nil:
@@ -271,7 +271,7 @@ func (l *clientLoop) deliverResult(ctx context.Context, t pawl.Task, output any,
 	var d time.Duration
 	for {
 		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		err := l.client.Complete(sending, t, output, cause)
+		err := l.client.complete(sending, t, output, cause)
 		cancel()
 		if err == nil {
 			return
@@ -299,7 +299,7 @@ func (l *clientLoop) renewLeases(ctx context.Context) {
 			continue
 		}
 		bounded, cancel := context.WithTimeout(ctx, max(lease/3, time.Second))
-		drop, err := l.client.Heartbeat(bounded, keys...)
+		drop, err := l.client.sendHeartbeat(bounded, keys, nil)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn("worker: no heartbeat", "worker", l.client.ID, "error", err)

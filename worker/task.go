@@ -14,7 +14,7 @@ import (
 func handledTypes(h pawl.Handlers) []string { return slices.Sorted(maps.Keys(h)) }
 
 // remoteServices are those of a task in another process than the engine: calls to the pool.
-// A task that Client.Poll returns has them, so a handler calls the same methods in every process.
+// A task that Client.pollPool returns has them, so a handler calls the same methods in every process.
 type remoteServices struct{ client *Client }
 
 var _ pawl.TaskServices = remoteServices{}
@@ -30,15 +30,15 @@ func (s remoteServices) Heartbeat(ctx context.Context, t pawl.Task, details any)
 
 // Put implements pawl.TaskServices.
 func (s remoteServices) Put(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
-	return s.client.Put(ctx, t, r, mediaType)
+	return s.client.putBlob(ctx, t, r, mediaType)
 }
 
 // Open implements pawl.TaskServices.
 func (s remoteServices) Open(ctx context.Context, _ pawl.Task, ref blob.Ref) (io.ReadCloser, error) {
-	return s.client.Open(ctx, ref)
+	return s.client.openBlob(ctx, ref)
 }
 
 // Once implements pawl.TaskServices.
 func (s remoteServices) Once(ctx context.Context, t pawl.Task, key string, f func(context.Context) (any, error)) (any, error) {
-	return s.client.Once(ctx, t, key, f)
+	return s.client.once(ctx, t, key, f)
 }

@@ -23,9 +23,9 @@ func serverTLS(config *tls.Config) (*tls.Config, error) {
 	case config == nil:
 		return nil, nil
 	case len(config.Certificates) == 0 && config.GetCertificate == nil && config.GetConfigForClient == nil:
-		return nil, &OptionError{"TLS", "it has no certificate: set Certificates, or GetCertificate to that of ReadCertificate"}
+		return nil, optionError("TLS", "it has no certificate: set Certificates, or call ReadCertificate")
 	case config.MinVersion != 0 && config.MinVersion < tls.VersionTLS12:
-		return nil, &OptionError{"TLS", fmt.Sprintf("MinVersion is %s: give tls.VersionTLS12 or later, or leave it out for 1.3", tls.VersionName(config.MinVersion))}
+		return nil, optionError("TLS", fmt.Sprintf("MinVersion is %s: give tls.VersionTLS12 or later, or leave it out for 1.3", tls.VersionName(config.MinVersion)))
 	}
 	return atLeastTLS13(config), nil
 }
@@ -96,10 +96,8 @@ func certificateNames(c *x509.Certificate) (names []string) {
 	return names
 }
 
-// A CertificateFiles is a certificate with its key in two PEM files, which are read
-// again when they have changed: whoever renews them need not restart anything. Its methods may
-// be called from any goroutine. Make it with ReadCertificate.
-type CertificateFiles struct {
+// A certificateFiles is a certificate with its key in two PEM files.
+type certificateFiles struct {
 	certificate, key string
 
 	mu    sync.Mutex
@@ -113,47 +111,30 @@ type fileState struct {
 	changed time.Time
 }
 
-// ReadCertificate reads a certificate, with the chain behind it, and its key. It fails if a file cannot
-// be read, or they do not fit each other.
-func ReadCertificate(certificate, key string) (*CertificateFiles, error) {
-	f := &CertificateFiles{certificate: certificate, key: key}
+// ReadCertificate lets a configuration, of a pool or of a worker, present the certificate in a PEM file, with the chain
+// behind it, and its key in another one. The files are read again when they have changed, so that nothing needs a restart when they
+// are renewed; while they cannot be read, or do not fit each other since one is new already, the certificate is the former one.
+// It fails if a file cannot be read now, or they do not fit each other.
+func ReadCertificate(into *tls.Config, certificate, key string) error {
+	f := &certificateFiles{certificate: certificate, key: key}
 	if err := f.refreshPair(); err != nil {
-		return nil, err
+		return err
 	}
-	return f, nil
+	into.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return f.currentPair(), nil }
+	into.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return f.currentPair(), nil }
+	return nil
 }
 
-// GetCertificate is for tls.Config.GetCertificate of Options.TLS. While the files
-// cannot be read, or do not fit each other since one is new already, it is what they were before.
-func (f *CertificateFiles) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return f.currentPair()
-}
-
-// GetClientCertificate is for tls.Config.GetClientCertificate of a worker, likewise.
-func (f *CertificateFiles) GetClientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	return f.currentPair()
-}
-
-func (f *CertificateFiles) currentPair() (*tls.Certificate, error) {
-	if f == nil {
-		return nil, errNoCertificate
-	}
-	err := f.refreshPair()
+// currentPair returns the certificate as it is now, or the last one that could be read.
+func (f *certificateFiles) currentPair() *tls.Certificate {
+	_ = f.refreshPair() // the former one is presented meanwhile
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pair != nil {
-		return f.pair, nil
-	}
-	if err == nil {
-		err = errNoCertificate
-	}
-	return nil, err
+	return f.pair
 }
 
-var errNoCertificate = errors.New("there is no certificate: make a CertificateFiles with ReadCertificate")
-
 // refreshPair reads the files if they are not those that were read last.
-func (f *CertificateFiles) refreshPair() error {
+func (f *certificateFiles) refreshPair() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var state [2]fileState
@@ -175,73 +156,79 @@ func (f *CertificateFiles) refreshPair() error {
 	return nil
 }
 
-// A CertificateError says that a Client and its pool cannot connect, because one of them does not
-// accept the certificate of the other. Err has the words of package tls or x509.
-type CertificateError struct {
+// ErrCertificate says that a Client and its pool cannot connect, because one of them does not
+// accept the certificate of the other. The text of the error begins with a code, such as certificate_expired, and says whose it is.
+var ErrCertificate = errors.New("a certificate is not accepted")
+
+// A certificateError is an ErrCertificate. err has the words of package tls or x509.
+type certificateError struct {
 	OfWorker bool   // the pool refuses that of the worker; else the worker that of the pool
 	Code     string // one of the constants
 	Err      error
 }
 
-// The codes of a CertificateError.
+// The codes of a certificateError.
 const (
-	CertificateMissing   = "certificate_missing"    // the worker has sent none: set Certificates or GetClientCertificate, see NewHTTPSClient
-	CertificateUnknownCA = "certificate_unknown_ca" // no authority that the other end trusts has signed it: see RootCAs, ClientCAs
-	CertificateExpired   = "certificate_expired"    // or it is not valid yet, or a clock is wrong
-	CertificateOtherName = "certificate_other_name" // it is not for the host in Client.URL
-	CertificateRefused   = "certificate_refused"    // for another reason, which Err tells
+	certificateMissing   = "certificate_missing"    // the worker has sent none: set Certificates or GetClientCertificate, see NewHTTPSClient
+	certificateUnknownCA = "certificate_unknown_ca" // no authority that the other end trusts has signed it: see RootCAs, ClientCAs
+	certificateExpired   = "certificate_expired"    // or it is not valid yet, or a clock is wrong
+	certificateOtherName = "certificate_other_name" // it is not for the host in Client.URL
+	certificateRefused   = "certificate_refused"    // for another reason, which Err tells
 )
 
 // Error says whose certificate is refused, and why.
-func (e *CertificateError) Error() string {
+func (e *certificateError) Error() string {
 	if e.OfWorker {
 		return fmt.Sprintf("%s: the pool does not accept this worker's certificate: %v", e.Code, e.Err)
 	}
 	return fmt.Sprintf("%s: this worker does not accept the certificate of the pool: %v", e.Code, e.Err)
 }
 
+// Is reports that it is ErrCertificate.
+func (e *certificateError) Is(target error) bool { return target == ErrCertificate }
+
 // Unwrap returns Err.
-func (e *CertificateError) Unwrap() error { return e.Err }
+func (e *certificateError) Unwrap() error { return e.Err }
 
 // certificateAlerts are the alerts of TLS with which a pool refuses a certificate, as package
 // tls puts them.
 var certificateAlerts = map[string]string{
-	"tls: certificate required":          CertificateMissing,
-	"tls: unknown certificate authority": CertificateUnknownCA,
-	"tls: expired certificate":           CertificateExpired,
-	"tls: bad certificate":               CertificateRefused,
-	"tls: unsupported certificate":       CertificateRefused,
-	"tls: revoked certificate":           CertificateRefused,
-	"tls: unknown certificate":           CertificateRefused,
+	"tls: certificate required":          certificateMissing,
+	"tls: unknown certificate authority": certificateUnknownCA,
+	"tls: expired certificate":           certificateExpired,
+	"tls: bad certificate":               certificateRefused,
+	"tls: unsupported certificate":       certificateRefused,
+	"tls: revoked certificate":           certificateRefused,
+	"tls: unknown certificate":           certificateRefused,
 }
 
-// explainTLS returns a *CertificateError if that is why a request has failed, or else the error.
+// explainTLS returns an ErrCertificate if that is why a request has failed, or else the error.
 func explainTLS(err error) error {
 	var remote *net.OpError
 	if errors.As(err, &remote) && remote.Op == "remote error" && certificateAlerts[remote.Err.Error()] != "" {
-		return &CertificateError{OfWorker: true, Code: certificateAlerts[remote.Err.Error()], Err: err}
+		return &certificateError{OfWorker: true, Code: certificateAlerts[remote.Err.Error()], Err: err}
 	}
 	var refused *tls.CertificateVerificationError
 	if !errors.As(err, &refused) {
 		return err
 	}
 	var invalid x509.CertificateInvalidError
-	code := CertificateRefused
+	code := certificateRefused
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		code = CertificateUnknownCA
+		code = certificateUnknownCA
 	case errors.As(err, new(x509.HostnameError)):
-		code = CertificateOtherName
+		code = certificateOtherName
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		code = CertificateExpired
+		code = certificateExpired
 	}
-	return &CertificateError{Code: code, Err: err}
+	return &certificateError{Code: code, Err: err}
 }
 
 // NewHTTPSClient returns a client for Client.HTTP that connects over TLS only. In the configuration,
 // RootCAs has the authority of the pool's certificate, if it is not one of the system's, and
 // Certificates or GetClientCertificate (ReadCertificate) have that of the worker. It is copied; the version
-// is 1.3 or later unless MinVersion says another. A failure over a certificate is a *CertificateError.
+// is 1.3 or later unless MinVersion says another. A failure over a certificate is an ErrCertificate.
 func NewHTTPSClient(config *tls.Config) *http.Client {
 	if config == nil {
 		config = new(tls.Config)

@@ -129,7 +129,7 @@ func (q *queue) longestWaiting(kind string) (first *workerState) {
 // may take is ready.
 //
 // For a worker of every type it is the first of all; for others it takes a look at each of their
-// types, at most MaxTypes.
+// types, at most maxTypes.
 func (q *queue) bestType(s *workerState) (first *taskqueue.Lane[*item]) {
 	if s.any {
 		return q.tasks.ReadyLane()

@@ -134,16 +134,15 @@ func (c *workerCommand) workFor(taking, working context.Context, client *worker.
 // the same the next time. A certificate counts as a refusal, since another answer needs another
 // configuration.
 func isRefusal(err error) bool {
-	refused, certificate := (*worker.Error)(nil), (*worker.CertificateError)(nil)
-	return errors.As(err, &certificate) || errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
+	refused := (*worker.Error)(nil)
+	return errors.Is(err, worker.ErrCertificate) || errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests
 }
 
 // explainPool says which pool has refused, and that access was denied if so. The exit status is
 // that of fs.ErrPermission where the pool does not let the worker in.
 func explainPool(address string, err error) error {
 	err = fmt.Errorf("%s: %w", address, err)
-	certificate := (*worker.CertificateError)(nil)
-	if errors.Is(err, &worker.Error{Code: worker.CodeUnauthorized}) || errors.Is(err, &worker.Error{Code: worker.CodeForbidden}) || errors.As(err, &certificate) {
+	if errors.Is(err, &worker.Error{Code: worker.CodeUnauthorized}) || errors.Is(err, &worker.Error{Code: worker.CodeForbidden}) || errors.Is(err, worker.ErrCertificate) {
 		return &toldError{err.Error(), errors.Join(fs.ErrPermission, err)}
 	}
 	return err
@@ -259,11 +258,9 @@ func (c *workerCommand) secureClient() (*http.Client, error) {
 		}
 	}
 	if c.Certificate != "" {
-		files, err := worker.ReadCertificate(c.Certificate, c.CertificateKey)
-		if err != nil {
+		if err := worker.ReadCertificate(config, c.Certificate, c.CertificateKey); err != nil {
 			return nil, err
 		}
-		config.GetClientCertificate = files.GetClientCertificate
 	}
 	return worker.NewHTTPSClient(config), nil
 }
