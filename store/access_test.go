@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/store"
 )
 
 func TestAccessWarnings(t *testing.T) {
@@ -22,7 +23,7 @@ func TestAccessWarnings(t *testing.T) {
 		{0o700, 1, 1, 0}, {0o755, 0, 0, 0}, {0o775, 1, 1, 0}, {0o777, 1, 1, 1}, {0o777 | os.ModeSticky, 1, 1, 1},
 		{0o700, 2, 1, 1}, {0o700, 2, 0, 1}, {0o777, 0, 1, 2}, {0o777, -1, -1, 1}, {0o700, -1, 5, 0},
 	} {
-		require.Len(t, accessWarnings(c.mode, c.owner, c.user), c.want, "%v of %d for %d", c.mode, c.owner, c.user)
+		require.Len(t, store.AccessWarnings(c.mode, c.owner, c.user), c.want, "%v of %d for %d", c.mode, c.owner, c.user)
 	}
 }
 
@@ -33,17 +34,17 @@ func TestADirectoryForEverybodyIsTold(t *testing.T) {
 		require.NoError(t, os.Mkdir(path, 0o700))
 		require.NoError(t, os.Chmod(path, mode))
 		var log bytes.Buffer
-		require.NoError(t, openWith(t, path, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}).Close())
+		require.NoError(t, store.OpenWith(t, path, store.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}).Close())
 		require.Equal(t, told, bytes.Contains(log.Bytes(), []byte("everybody on this machine")), log.String())
 	}
 }
 
 // Nobody else can read a backup.
 func TestABackupIsForItsUserAlone(t *testing.T) {
-	d := open(t, t.TempDir())
-	o := start(t, d, "r1")
-	o.do(state.Start{}, startRun(nil), createToken(1, "start"))
-	require.NoError(t, o.file())
+	d := store.OpenDir(t, t.TempDir())
+	o := store.StartOwner(t, d, "r1")
+	o.Do(state.Start{}, store.StartRun(nil), store.CreateToken(1, "start"))
+	require.NoError(t, o.File())
 	into := filepath.Join(t.TempDir(), "copy")
 	_, err := d.Backup(t.Context(), into, nil)
 	require.NoError(t, err)

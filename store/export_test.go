@@ -1,5 +1,13 @@
 package store
 
+import (
+	"context"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
 // A Checked is what Verify and Repair of package rescue have found.
 type Checked struct {
 	Damage   int
@@ -12,3 +20,44 @@ var (
 	Verify func(path string) (Checked, error)
 	Repair func(path, into string) (Checked, error)
 )
+
+// The tests outside of the package have these under other names.
+type Owner = owner
+
+var (
+	AccessWarnings = accessWarnings
+	Ahead          = ahead
+	At             = at
+	CopyDir        = copyDir
+	Crashed        = crashed
+	CreateToken    = createToken
+	Dispatch       = dispatch
+	LoadOwner      = load
+	OpenDir        = open
+	OpenWith       = openWith
+	StartOwner     = start
+	StartRun       = startRun
+)
+
+// Names of files.
+const (
+	IndexFile = indexFile
+	LockName  = lockName
+	TmpDir    = tmpDir
+)
+
+// Do, Try, File, Five, Run and Same are those of an owner.
+func (o *owner) Do(m state.Message, ds ...decision.Decision)        { o.do(m, ds...) }
+func (o *owner) Try(m state.Message, ds ...decision.Decision) error { return o.try(m, ds...) }
+func (o *owner) File() error                                        { return o.file() }
+func (o *owner) Five(input map[string]any)                          { o.five(input) }
+func (o *owner) Run() *Run                                          { return o.run }
+func (o *owner) Same(d *Dir)                                        { o.same(d) }
+
+// OpenSnapshot is openSnapshot.
+func (d *Dir) OpenSnapshot(ctx context.Context, id workflow.RunID) (*Snapshot, error) {
+	return d.openSnapshot(ctx, id)
+}
+
+// Path returns where the directory is.
+func (d *Dir) Path() string { return d.path }

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"testing"
@@ -9,22 +9,24 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
+
+	"github.com/pawl-run/pawl/store"
 )
 
 // TestFileIsReadable looks at a run's file as its owner would with sqlite3.
 func TestFileIsReadable(t *testing.T) {
-	d := open(t, t.TempDir())
-	o := start(t, d, "r1")
+	d := store.OpenDir(t, t.TempDir())
+	o := store.StartOwner(t, d, "r1")
 	fan := func(id, first int, sc workflow.Scope) decision.Decision {
 		return decision.CreateBranches{Group: state.Group{
 			ID: workflow.GroupID(id), Origin: 1, Node: "wo/rk~1", Scope: sc, First: workflow.TokenID(first), Total: 2,
 			Spawns: []state.Spawn{{Transition: "spread", Count: 2}},
 		}}
 	}
-	o.do(state.Start{}, startRun(nil), createToken(1, "start"), fan(1, 2, workflow.Scope{}),
+	o.Do(state.Start{}, store.StartRun(nil), store.CreateToken(1, "start"), fan(1, 2, workflow.Scope{}),
 		fan(2, 4, workflow.Scope{Group: 1, Branch: 1}), decision.AppendData{Path: []string{"state", "log"}, Value: 0.5})
-	require.NoError(t, o.file())
-	snap, err := d.openSnapshot(t.Context(), "r1")
+	require.NoError(t, o.File())
+	snap, err := d.OpenSnapshot(t.Context(), "r1")
 	require.NoError(t, err)
 	defer snap.Close()
 	list := func(query string) (out []string) {

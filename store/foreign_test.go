@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"os"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/store"
 )
 
 func TestOpenLeavesAFolderOfOtherFilesAlone(t *testing.T) {
@@ -21,13 +23,13 @@ func TestOpenLeavesAFolderOfOtherFilesAlone(t *testing.T) {
 			}
 			before, err := os.ReadDir(path)
 			require.NoError(t, err)
-			_, err = Open(path, Options{})
-			require.ErrorIs(t, err, ErrForeign)
+			_, err = store.Open(path, store.Options{})
+			require.ErrorIs(t, err, store.ErrForeign)
 			require.ErrorContains(t, err, "use an empty or a new folder, such as "+filepath.Join(path, "data"))
 			after, err := os.ReadDir(path)
 			require.NoError(t, err)
 			require.Equal(t, before, after)
-			require.NoError(t, open(t, filepath.Join(path, "data")).Close())
+			require.NoError(t, store.OpenDir(t, filepath.Join(path, "data")).Close())
 		})
 	}
 }
@@ -37,23 +39,23 @@ func TestOpenLeavesAFolderOfOtherFilesAlone(t *testing.T) {
 // lie.
 func TestOpenTakesAFolderOfItsOwn(t *testing.T) {
 	for name, files := range map[string][]string{
-		"lock":                  {lockName},
-		"no lock":               {tmpDir + "/x", indexFile + ".new"},
+		"lock":                  {store.LockName},
+		"no lock":               {store.TmpDir + "/x", store.IndexFile + ".new"},
 		"mount point":           {"lost+found/x"},
 		"kept by a repository":  {".gitignore", ".gitkeep"},
-		"interrupted, and kept": {lockName, indexFile + ".new", ".gitignore"},
+		"interrupted, and kept": {store.LockName, store.IndexFile + ".new", ".gitignore"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := t.TempDir()
 			for _, file := range files {
 				makeFile(t, filepath.Join(path, file))
 			}
-			require.NoError(t, open(t, path).Close())
+			require.NoError(t, store.OpenDir(t, path).Close())
 			makeFile(t, filepath.Join(path, "later.txt"))
-			require.NoError(t, open(t, path).Close())
-			require.NoError(t, os.Remove(filepath.Join(path, indexFile)))
-			_, err := Open(path, Options{})
-			require.ErrorIs(t, err, ErrCorrupt, "the lock says that there was an engine")
+			require.NoError(t, store.OpenDir(t, path).Close())
+			require.NoError(t, os.Remove(filepath.Join(path, store.IndexFile)))
+			_, err := store.Open(path, store.Options{})
+			require.ErrorIs(t, err, store.ErrCorrupt, "the lock says that there was an engine")
 		})
 	}
 }

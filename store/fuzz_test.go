@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness/tables"
+	"github.com/pawl-run/pawl/store"
 )
 
 // FuzzDatabase puts any bytes in the place of pawl.db, or of the file of a run,
@@ -21,16 +22,16 @@ import (
 // or, where the hashes tell, what was there: and neither panic nor hang.
 func FuzzDatabase(f *testing.F) {
 	from := f.TempDir()
-	d, err := Open(from, Options{})
+	d, err := store.Open(from, store.Options{})
 	require.NoError(f, err)
-	o := start(f, d, "r1")
-	o.do(state.Start{}, startRun(map[string]any{"x": int64(1)}), createToken(1, "start"), dispatch(1))
-	require.NoError(f, o.file())
+	o := store.StartOwner(f, d, "r1")
+	o.Do(state.Start{}, store.StartRun(map[string]any{"x": int64(1)}), store.CreateToken(1, "start"), store.Dispatch(1))
+	require.NoError(f, o.File())
 	h, err := d.Head("r1")
 	require.NoError(f, err)
 	require.NoError(f, d.Close())
 	was := map[uint8][]byte{}
-	for how, name := range []string{indexFile, h.File} {
+	for how, name := range []string{store.IndexFile, h.File} {
 		data, err := os.ReadFile(filepath.Join(from, name))
 		require.NoError(f, err)
 		was[uint8(how)], was[uint8(how)+2] = data, data
@@ -49,17 +50,17 @@ func FuzzDatabase(f *testing.F) {
 	f.Fuzz(func(t *testing.T, how uint8, data []byte) {
 		how %= 4
 		dir := t.TempDir()
-		copyDir(t, from, dir)
-		name := []string{indexFile, h.File}[how%2]
+		store.CopyDir(t, from, dir)
+		name := []string{store.IndexFile, h.File}[how%2]
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 		switch how {
 		case 2:
-			require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
+			require.NoError(t, os.Remove(filepath.Join(dir, store.LockName)))
 		case 3:
 			reseal(t, dir, data)
-			require.NoError(t, os.Remove(filepath.Join(dir, lockName)))
+			require.NoError(t, os.Remove(filepath.Join(dir, store.LockName)))
 		}
-		report, err := Verify(dir)
+		report, err := store.Verify(dir)
 		found := err != nil || report.Damage > 0
 		records, err := readAny(dir)
 		if how < 2 && !bytes.Equal(data, was[how]) {
@@ -77,7 +78,7 @@ func FuzzDatabase(f *testing.F) {
 // reseal makes the index accept data as the file of its only run.
 func reseal(t *testing.T, dir string, data []byte) {
 	sum := sha256.Sum256(data)
-	db, err := sqlite.Open(filepath.Join(dir, indexFile), `UPDATE runs SET file_hash = x'`+hex.EncodeToString(sum[:])+`'`)
+	db, err := sqlite.Open(filepath.Join(dir, store.IndexFile), `UPDATE runs SET file_hash = x'`+hex.EncodeToString(sum[:])+`'`)
 	require.NoError(t, err)
 	tables.SumAgain(t, db)
 	require.NoError(t, db.Close())
@@ -85,7 +86,7 @@ func reseal(t *testing.T, dir string, data []byte) {
 
 // readAny reads what can be read of the run r1.
 func readAny(dir string) (records int, err error) {
-	d, err := Open(dir, Options{})
+	d, err := store.Open(dir, store.Options{})
 	if err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package store
+package store_test
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+
+	"github.com/pawl-run/pawl/store"
 )
 
 // peakMemory returns by how many bytes the memory of the process grows at most while f
@@ -46,17 +48,17 @@ func TestAFileIsReadInLittleMemory(t *testing.T) {
 	harness.MeasuresMemory(t)
 	const records, size, most = 64, 1 << 20, 32 << 20
 	path := t.TempDir()
-	d := open(t, path)
-	o := start(t, d, "r1")
-	o.do(state.Start{}, startRun(nil), createToken(1, "start"))
+	d := store.OpenDir(t, path)
+	o := store.StartOwner(t, d, "r1")
+	o.Do(state.Start{}, store.StartRun(nil), store.CreateToken(1, "start"))
 	for i := range records {
 		text := strings.Repeat(string(rune('0'+i)), size)
-		o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "x"}, Value: text})
+		o.Do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "x"}, Value: text})
 		if i%16 == 15 {
-			require.NoError(t, o.file())
+			require.NoError(t, o.File())
 		}
 	}
-	file := filepath.Join(path, load(t, d, "r1").run.Head().File)
+	file := filepath.Join(path, store.LoadOwner(t, d, "r1").Run().Head().File)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.Greater(t, info.Size(), int64(records*size))
@@ -64,7 +66,7 @@ func TestAFileIsReadInLittleMemory(t *testing.T) {
 		t.Helper()
 		require.Less(t, peakMemory(t, f), int64(most), how)
 	}
-	small("Load", func() { load(t, d, "r1") })
+	small("Load", func() { store.LoadOwner(t, d, "r1") })
 	small("State", func() {
 		_, err := d.State("r1")
 		require.NoError(t, err)
@@ -83,9 +85,9 @@ func TestAFileIsReadInLittleMemory(t *testing.T) {
 		}
 	})
 	small("Flush", func() {
-		o := load(t, d, "r1")
-		o.do(state.Heartbeat{Token: 1})
-		require.NoError(t, o.file())
+		o := store.LoadOwner(t, d, "r1")
+		o.Do(state.Heartbeat{Token: 1})
+		require.NoError(t, o.File())
 	})
 	small("Backup", func() {
 		_, err := d.Backup(t.Context(), filepath.Join(t.TempDir(), "copy"), nil)
@@ -93,7 +95,7 @@ func TestAFileIsReadInLittleMemory(t *testing.T) {
 	})
 	require.NoError(t, d.Close())
 	small("Verify", func() {
-		report, err := Verify(path)
+		report, err := store.Verify(path)
 		require.NoError(t, err)
 		require.Empty(t, report.Findings)
 	})
