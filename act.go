@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -86,7 +85,7 @@ func (d *deed) doAct(ctx context.Context, a Act) error {
 // submitMessage delivers the message of the act.
 func (d *deed) submitMessage(ctx context.Context, m state.Message) error {
 	if d.copied == nil {
-		return d.engine.askRun(ctx, d.run, m)
+		return d.engine.runs.Ask(ctx, d.run, m)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -139,7 +138,7 @@ func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) e
 }
 
 func (a Cancel) doTo(ctx context.Context, d *deed) error {
-	reason := storableText(cmp.Or(a.Reason, d.by.Reason), maxMessage)
+	reason := texts.Storable(cmp.Or(a.Reason, d.by.Reason), maxMessage)
 	if d.by != (state.Act{}) {
 		d.by.Reason = reason
 	}
@@ -192,7 +191,7 @@ func (a Signal) doTo(ctx context.Context, d *deed) error {
 	if a.Name == "" {
 		return fmt.Errorf("%w: a signal needs a name", ErrInvalid)
 	}
-	if err := checkCallID("signal", a.ID); err != nil {
+	if err := texts.CheckCallID("signal", a.ID); err != nil {
 		return err
 	}
 	if a.TTL < 0 {
@@ -251,7 +250,7 @@ func (e *Engine) AddBranch(ctx context.Context, t GroupTarget, item any) error {
 }
 
 func (a AddBranch) doTo(ctx context.Context, d *deed) error {
-	if err := checkCallID("branch", a.ID); err != nil {
+	if err := texts.CheckCallID("branch", a.ID); err != nil {
 		return err
 	}
 	item, release, err := d.takeValue(ctx, "the item", a.Item)
@@ -381,7 +380,7 @@ func (a Vote) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	if err := checkCallID("vote", a.ID); err != nil {
+	if err := texts.CheckCallID("vote", a.ID); err != nil {
 		return err
 	}
 	data, release, err := d.takeValue(ctx, "the data of the vote", a.Data)
@@ -390,7 +389,7 @@ func (a Vote) doTo(ctx context.Context, d *deed) error {
 	}
 	defer release()
 	m := state.Ballot{
-		ID: a.ID, Token: a.Token, Node: a.Node, By: by, Approved: a.Approved, Comment: storableText(a.Comment, maxMessage), Data: data, Act: d.by,
+		ID: a.ID, Token: a.Token, Node: a.Node, By: by, Approved: a.Approved, Comment: texts.Storable(a.Comment, maxMessage), Data: data, Act: d.by,
 	}
 	if err = d.askAbout(ctx, m); d.copied == nil && (errors.Is(err, ErrNotLive) || errors.Is(err, ErrEnded)) {
 		if voted, lookErr := d.engine.hasVoted(ctx, d.run, m); voted || lookErr != nil {
@@ -428,17 +427,6 @@ func (e *Engine) hasVoted(ctx context.Context, run workflow.RunID, m state.Ballo
 		}
 	}
 	return false, nil
-}
-
-// maxCallID is the longest id of a call, in bytes.
-const maxCallID = 255
-
-// checkCallID returns an error if an id of a call cannot be one.
-func checkCallID(what, id string) error {
-	if len(id) > maxCallID || !utf8.ValidString(id) || strings.HasPrefix(id, state.OwnIDs) {
-		return fmt.Errorf("%w: the id %.300q of the %s: use at most %d bytes of UTF-8 that do not begin with %s", ErrInvalid, id, what, maxCallID, state.OwnIDs)
-	}
-	return nil
 }
 
 // Complete delivers the result of an attempt, for an Executor that returned

@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
-
-	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/texts"
 )
 
 // As returns a context in which calls of an engine are made in somebody's name:
@@ -29,7 +24,7 @@ import (
 // composed (Unicode NFC), so that one name has one spelling. Calls under an empty name, or one with a control
 // character or an invisible one, fail with ErrInvalid. The last As of a context counts.
 func As(ctx context.Context, by string) context.Context {
-	return withAct(ctx, func(a *claim) { a.By, a.byErr = normalName(by) })
+	return withAct(ctx, func(a *claim) { a.By, a.byErr = texts.NormalName(by) })
 }
 
 // Because returns a context in which calls of an engine are made for a reason, which they keep beside the name that
@@ -37,7 +32,7 @@ func As(ctx context.Context, by string) context.Context {
 // this one. A reason is at most 1,024 bytes of UTF-8 in one line; calls for another one fail with ErrInvalid. An empty
 // reason is the same as no reason.
 func Because(ctx context.Context, reason string) context.Context {
-	return withAct(ctx, func(a *claim) { a.Reason, a.reasonErr = reason, checkReason(reason) })
+	return withAct(ctx, func(a *claim) { a.Reason, a.reasonErr = reason, texts.CheckReason(reason) })
 }
 
 // A claim is what a context says of the calls that are made in it, and why they must
@@ -71,54 +66,6 @@ func (e *Engine) actOf(ctx context.Context) (state.Act, error) {
 	return c.Act, nil
 }
 
-// normalName returns a person's name in its only spelling.
-func normalName(name string) (string, error) {
-	name = strings.TrimSpace(name)
-	switch i := strings.IndexFunc(name, isInvisible); {
-	case name == "":
-		return "", fmt.Errorf("%w: a name is empty: give it, or call As not at all", ErrInvalid)
-	case len(name) > limits.MaxName:
-		return "", fmt.Errorf("%w: a name has %d bytes, at most %d", ErrInvalid, len(name), limits.MaxName)
-	case !utf8.ValidString(name):
-		return "", fmt.Errorf("%w: the name %q is not UTF-8", ErrInvalid, name)
-	case i >= 0:
-		r, _ := utf8.DecodeRuneInString(name[i:])
-		return "", fmt.Errorf("%w: the name %+q holds %U, which nobody sees: another name would look the same", ErrInvalid, name, r)
-	}
-	name = norm.NFC.String(strings.Join(strings.Fields(name), " "))
-	if len(name) > limits.MaxName {
-		return "", fmt.Errorf("%w: a name has %d bytes when it is composed, at most %d", ErrInvalid, len(name), limits.MaxName)
-	}
-	return name, nil
-}
-
-// isInvisible reports whether a name with r looks like another one without it. Spaces
-// are seen.
-func isInvisible(r rune) bool {
-	const blankPattern = '\u2800' // of Braille
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
-		r == blankPattern
-}
-
-// checkReason returns an error that says what is wrong with a reason.
-func checkReason(reason string) error {
-	switch i := strings.IndexFunc(reason, breaksLine); {
-	case len(reason) > limits.MaxReason:
-		return fmt.Errorf("%w: a reason has %d bytes, at most %d", ErrInvalid, len(reason), limits.MaxReason)
-	case !utf8.ValidString(reason):
-		return fmt.Errorf("%w: the reason %q is not UTF-8", ErrInvalid, reason)
-	case i >= 0:
-		r, _ := utf8.DecodeRuneInString(reason[i:])
-		return fmt.Errorf("%w: the reason %+q holds the control character %U", ErrInvalid, reason, r)
-	}
-	return nil
-}
-
-// breaksLine reports whether r ends a line, or turns the order of what follows.
-func breaksLine(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control)
-}
-
 // voterOf returns the name of whoever votes: that of the ballot or, if it has none, that
 // of whoever calls. Nobody votes in another's name.
 func voterOf(by string, act state.Act) (string, error) {
@@ -128,7 +75,7 @@ func voterOf(by string, act state.Act) (string, error) {
 	if by == "" {
 		return "", fmt.Errorf("%w: a vote needs a name: set By, or call As", ErrInvalid)
 	}
-	voter, err := normalName(by)
+	voter, err := texts.NormalName(by)
 	if err != nil {
 		return "", err
 	}

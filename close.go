@@ -156,7 +156,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.stop()
 	e.registry.Wait()
 	e.closes.Store(closesMessages)
-	e.messenger.Close()
+	e.runs.Messenger.Close()
 	e.hook.Hit("close.actors")
 	e.background.Wait()
 	e.late.Close()

@@ -2,21 +2,19 @@ package pawl
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/commitlog"
+	"github.com/pawl-run/pawl/internal/following"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
-	"github.com/pawl-run/pawl/store/folderlog"
 )
 
 // A BackupInfo says what is in a backup, and what of the original was damaged.
@@ -73,10 +71,13 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	return BackupInfo(info), closedError(err)
 }
 
-// FollowOptions say where [Engine.Follow] keeps a copy of the engine directory.
+// FollowOptions say where [Engine.Follow] keeps a copy of the engine directory: in a Folder, or in a Log and Bases.
 type FollowOptions struct {
+	// Folder gets the copy, the log in log/ and the bases in bases/, which are sealed with Options.Codec. It is made if it is
+	// missing, and is not inside of the engine directory.
+	Folder string
 	// Log gets what is committed, and Bases complete copies of the directory from time to
-	// time, with the blobs that runs refer to. Both are required. They hold everything sealed
+	// time, with the blobs that runs refer to, where no Folder does. They hold everything sealed
 	// as in the directory, but blobs: open a sealed store for those.
 	Log   Log
 	Bases blob.Store
@@ -104,12 +105,13 @@ type FollowReport struct {
 	Err      error              `json:"-"`        // why the last attempt to write to the copy failed; it is repeated
 }
 
-// RestoreOptions say what [Restore] makes a directory of.
+// RestoreOptions say what [Restore] makes a directory of: a Folder, or a Log and Bases.
 type RestoreOptions struct {
-	Log   Log        // that Follow wrote
-	Bases blob.Store // likewise
-	At    time.Time  // as of when; zero: the last moment there is
-	Codec Codec      // of the directory's blobs; nil without one
+	Folder string     // of FollowOptions, or a backup of [Engine.Backup], which is of one moment. It is only read
+	Log    Log        // of FollowOptions
+	Bases  blob.Store // likewise
+	At     time.Time  // as of when; zero: the last moment that there is
+	Codec  Codec      // of the engine; nil if it had none
 }
 
 // A RestoreInfo says what was restored.
@@ -144,12 +146,41 @@ func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	if o.Log == nil || o.Bases == nil {
-		return fmt.Errorf("%w: to follow takes a log and a store of bases", ErrInvalid)
+	if err := e.checkFollow(o); err != nil {
+		return err
 	}
-	if o.Interval < 0 || o.Rebase < 0 || o.Keep < 0 {
+	if o.Folder != "" {
+		log, bases, err := following.OpenFolder(o.Folder, e.options.Codec)
+		if err != nil {
+			return err
+		}
+		o.Log, o.Bases = log, bases
+		return errors.Join(e.followLog(ctx, o), bases.Close())
+	}
+	return e.followLog(ctx, o)
+}
+
+// checkFollow returns what is wrong with options to follow.
+func (e *Engine) checkFollow(o FollowOptions) error {
+	switch inFolder, inLog := o.Folder != "", o.Log != nil || o.Bases != nil; {
+	case inFolder && inLog:
+		return fmt.Errorf("%w: to follow into a folder takes its path, and no other place", ErrInvalid)
+	case !inFolder && (o.Log == nil || o.Bases == nil):
+		return fmt.Errorf("%w: to follow takes a folder, or a log and a store of bases", ErrInvalid)
+	case o.Interval < 0 || o.Rebase < 0 || o.Keep < 0:
 		return fmt.Errorf("%w: Interval, Rebase and Keep of a follower are not negative", ErrInvalid)
+	case !inFolder:
+		return nil
 	}
+	err := e.dir.CheckOutside(o.Folder)
+	if errors.Is(err, store.ErrNotEmpty) {
+		return fmt.Errorf("%w: follow: %w", ErrInvalid, err)
+	}
+	return closedError(err)
+}
+
+// followLog is Follow with a log and bases.
+func (e *Engine) followLog(ctx context.Context, o FollowOptions) error {
 	of := store.FollowOptions{
 		Log: o.Log, Bases: o.Bases, HoldBlobs: e.blobs.Freeze,
 		Interval: o.Interval, Rebase: o.Rebase, Keep: o.Keep,
@@ -159,100 +190,41 @@ func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
 	}
 	if own := e.blobs.Own(); own != nil {
 		of.Blobs = own
-	} else if err := checkApart(ctx, o.Bases, e.blobs); err != nil {
+	} else if err := following.CheckApart(ctx, o.Bases, e.blobs.Store); err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
 	return closedError(e.dir.Follow(ctx, of))
 }
 
-// Restore makes an engine directory of what [Engine.Follow] has kept, as of a moment. into
-// must not exist, or be an empty folder. If it fails, nothing is there under that name.
+// Restore makes an engine directory of what [Engine.Follow] has kept, as of a moment, or of a backup, which is copied: look at the copy
+// with package rescue before it is opened. into must not exist, or be an empty folder. If it fails, nothing is there under that name.
 //
 // Runs go on from that moment when the directory is opened, so tasks that came later are
 // executed again: open it only where the original is not open any more. Errors: ErrInvalid
-// (something is there already), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
+// (something is there already; At with a backup), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
 func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
-	if ctx == nil || into == "" || o.Log == nil || o.Bases == nil {
-		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a directory, a log and a store of bases", ErrInvalid)
+	inFolder := o.Folder != ""
+	switch {
+	case ctx == nil, into == "", !inFolder && (o.Log == nil || o.Bases == nil), inFolder && (o.Log != nil || o.Bases != nil):
+		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a directory, and a folder or a log and a store of bases", ErrInvalid)
+	case inFolder && following.IsBackup(o.Folder) && !o.At.IsZero():
+		return RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", ErrInvalid, o.Folder)
+	case inFolder && following.IsBackup(o.Folder):
+		info, err := store.RestoreBackup(ctx, o.Folder, into, o.Codec)
+		return RestoreInfo(info), err
+	case inFolder:
+		log, bases, err := following.OpenKept(o.Folder, o.Codec)
+		if err != nil {
+			return RestoreInfo{}, err
+		}
+		info, err := Restore(ctx, into, RestoreOptions{Log: log, Bases: bases, At: o.At, Codec: o.Codec})
+		return info, errors.Join(err, bases.Close())
 	}
 	info, err := store.Restore(ctx, into, store.RestoreOptions{Log: o.Log, Bases: o.Bases, At: o.At, Codec: o.Codec})
 	if errors.Is(err, store.ErrNotEmpty) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return RestoreInfo(info), err
-}
-
-// The folders of what [Engine.FollowFolder] keeps.
-const (
-	followedLog   = "log"
-	followedBases = "bases"
-)
-
-// FollowFolder is Follow into a folder, which it makes if it is missing: with the log in log/ and the bases
-// in bases/, which are sealed with Options.Codec. Log and Bases of o are not used. [RestoreFolder] makes a
-// directory of it. A folder inside of the engine directory is ErrInvalid.
-func (e *Engine) FollowFolder(ctx context.Context, folder string, o FollowOptions) error {
-	if err := e.checkUsable(ctx); err != nil {
-		return err
-	}
-	if folder == "" || o.Log != nil || o.Bases != nil {
-		return fmt.Errorf("%w: to follow into a folder takes its path, and no other place", ErrInvalid)
-	}
-	if err := e.dir.CheckOutside(folder); errors.Is(err, store.ErrNotEmpty) {
-		return fmt.Errorf("%w: follow: %w", ErrInvalid, err)
-	} else if err != nil {
-		return closedError(err)
-	}
-	log, err := folderlog.Open(filepath.Join(folder, followedLog))
-	if err != nil {
-		return err
-	}
-	bases, err := blob.OpenFiles(filepath.Join(folder, followedBases), blob.Options{Codec: e.options.Codec})
-	if err != nil {
-		return err
-	}
-	o.Log, o.Bases = log, bases
-	return errors.Join(e.Follow(ctx, o), bases.Close())
-}
-
-// isBackup reports whether a folder is an engine directory, as a backup is one, and no copy that follows one.
-func isBackup(folder string) bool {
-	_, followed := os.Stat(filepath.Join(folder, followedLog))
-	_, index := os.Stat(filepath.Join(folder, "pawl.db"))
-	return followed != nil && index == nil
-}
-
-// RestoreFolder is Restore from a folder of [Engine.FollowFolder], as of a moment or, if that is
-// zero, the last one. c is the codec of the engine, nil if it had none. The folder is only read.
-//
-// The folder may also be a backup of [Engine.Backup], which is of one moment: at must be zero then. It is copied; look at the copy with
-// package rescue before it is opened.
-func RestoreFolder(ctx context.Context, folder, into string, at time.Time, c Codec) (RestoreInfo, error) {
-	if ctx == nil || folder == "" || into == "" {
-		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a folder and a directory", ErrInvalid)
-	}
-	if isBackup(folder) {
-		if !at.IsZero() {
-			return RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", ErrInvalid, folder)
-		}
-		info, err := store.RestoreBackup(ctx, folder, into, c)
-		return RestoreInfo(info), err
-	}
-	for _, name := range []string{followedLog, followedBases} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			return RestoreInfo{}, fmt.Errorf("%w: %s has no copy that follows a directory: %w", ErrNoBase, folder, err)
-		}
-	}
-	log, err := folderlog.Open(filepath.Join(folder, followedLog))
-	if err != nil {
-		return RestoreInfo{}, err
-	}
-	bases, err := blob.OpenFiles(filepath.Join(folder, followedBases), blob.Options{Codec: c, ReadOnly: true})
-	if err != nil {
-		return RestoreInfo{}, err
-	}
-	info, err := Restore(ctx, into, RestoreOptions{Log: log, Bases: bases, At: at, Codec: c})
-	return info, errors.Join(err, bases.Close())
 }
 
 // RemoteOptions say where an engine keeps its commits, so that its directory outlives its machine.
@@ -307,24 +279,6 @@ var (
 	// is nothing yet.
 	ErrOtherLog = store.ErrOtherLog
 )
-
-// checkApart fails with ErrInvalid if a store of bases is that of blobs: each would delete what only the other knows.
-func checkApart(ctx context.Context, bases, blobs blob.Store) error {
-	probe := rand.Text()
-	hash, _, err := bases.Put(ctx, strings.NewReader(probe))
-	if err != nil {
-		return fmt.Errorf("put into the store of bases: %w", err)
-	}
-	_, err = blobs.Stat(ctx, hash)
-	_, gone := bases.Delete(ctx, hash, time.Now().Add(time.Hour)) // if it stays, a later base drops it
-	switch {
-	case err == nil:
-		return fmt.Errorf("%w: Bases is the store of Options.Blobs: give each a store of its own, or each deletes what the other has", ErrInvalid)
-	case errors.Is(err, blob.ErrMissing):
-		return gone
-	}
-	return fmt.Errorf("look into the store of blobs: %w", err)
-}
 
 // checkRemote returns what is wrong with the options of a log.
 func (o *Options) checkRemote(path string) error {

@@ -15,12 +15,14 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/faults"
+	"github.com/pawl-run/pawl/internal/following"
 	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/once"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/roster"
+	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/standing"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/telemetry"
@@ -178,10 +180,8 @@ type Engine struct {
 	dispatcher *dispatch.Dispatcher
 	waiters    *watching.Waiters
 	watches    *watching.Hub[RunChange]
-	alarms     *roster.Alarms
-	messenger  *roster.Messenger
-	wake       func(id workflow.RunID) error // activates a run
-	feeder     *outbox.Feeder                // nil without Options.Feed
+	runs       *running.Runs
+	feeder     *outbox.Feeder // nil without Options.Feed
 	purger     *purging.Purger
 	purges     atomic.Uint64           // runs that were purged in this life
 	stalls     *dispatch.StallDetector // nil without StallAfter
@@ -238,7 +238,6 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	tasks, stopTasks := context.WithCancelCause(context.Background())
 	e.stopTasks = stopTasks
-	e.wake = func(id workflow.RunID) error { return e.askRun(e.ctx, id, nil) }
 	e.registry = newRoster(e)
 	e.faults = faults.New(o.Logger, e.registry.Count)
 	e.once = once.New(once.Options{
@@ -246,9 +245,11 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	})
 	e.waiters = watching.NewWaiters(watching.Options{Dir: dir, GoesOn: e.registry.GoesOn, Still: o.Maintenance, Hook: hook})
 	e.dispatcher = newDispatcher(tasks, e)
-	e.alarms = newAlarms(e)
-	e.messenger = newMessenger(e)
 	e.feeder = newFeeder(e)
+	if o.StallAfter > 0 && !o.Maintenance {
+		e.stalls = newStallDetector(e) // before a task runs, which may tell it a heartbeat
+	}
+	e.runs = newRuns(e)
 	e.purger = newPurger(e)
 	err = e.metrics.Watch(standing.Parts{
 		Dir: dir, Tasks: e.dispatcher, Runs: e.registry, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
@@ -261,13 +262,10 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		dir.OpenOutbox()
 		return e.finishOpen(ctx, path)
 	}
-	if o.StallAfter > 0 {
-		e.stalls = newStallDetector(e) // before a task runs, which may tell it a heartbeat
-	}
 	if err := e.recoverRuns(); err != nil {
 		return nil, errors.Join(fmt.Errorf("recover engine directory %q: %w", path, err), e.Close(ctx))
 	}
-	e.background.Go(func() { e.alarms.Watch(e.ctx) })
+	e.background.Go(func() { e.runs.Alarms.Watch(e.ctx) })
 	if e.feeder != nil {
 		e.feeder.Start()
 	}
@@ -284,7 +282,7 @@ func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook
 		LockWait: o.LockWait, GivesWay: o.Maintenance,
 	}
 	if o.Remote.Log != nil {
-		if err := checkApart(ctx, o.Remote.Bases, o.Blobs); err != nil {
+		if err := following.CheckApart(ctx, o.Remote.Bases, o.Blobs); err != nil {
 			return nil, fmt.Errorf("open engine directory %q: %w", path, err)
 		}
 		return store.OpenRemote(ctx, path, of, o.Remote.ofStore())
@@ -331,7 +329,7 @@ func (e *Engine) recoverRuns() error {
 		return err
 	}
 	e.hook.Hit("recover.wake")
-	e.background.Go(func() { e.wakeRuns(append(unfinished, leftover...)) })
+	e.background.Go(func() { e.runs.WakeAll(append(unfinished, leftover...)) })
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/roster"
+	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/value"
@@ -37,7 +38,7 @@ func TestTwoActorsOfARun(t *testing.T) {
 	nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{Event: "never"}}
 	run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
 	require.NoError(t, e.Start(t.Context(), run, nil))
-	two := []*actor.Actor{e.startActor("a", nil), e.startActor("a", nil)}
+	two := []*actor.Actor{e.runs.StartActor("a", nil), e.runs.StartActor("a", nil)}
 	refused := 0
 	var mu sync.Mutex
 	for n := range rounds {
@@ -84,8 +85,8 @@ func TestRunsAreWokenAgain(t *testing.T) {
 		nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{For: time.Hour}}
 		run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
 		require.NoError(t, e.Start(t.Context(), run, nil))
-		up, tries := e.wake, 0
-		e.wake = func(id workflow.RunID) error {
+		up, tries := e.runs.Activate, 0
+		e.runs.Activate = func(id workflow.RunID) error {
 			if tries++; tries <= 5 {
 				return errors.New("too many open files")
 			}
@@ -106,8 +107,8 @@ func TestARunWithTheIDOfADamagedOneIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := Open(t.Context(), t.TempDir(), Options{IdleAfter: time.Second})
 		require.NoError(t, err)
-		up, tries := e.wake, 0
-		e.wake = func(id workflow.RunID) error {
+		up, tries := e.runs.Activate, 0
+		e.runs.Activate = func(id workflow.RunID) error {
 			if tries++; tries == 1 {
 				return ErrCorrupt
 			}
@@ -173,10 +174,10 @@ start: sub
 nodes: [{id: sub, subworkflow: {name: one}}, {id: rescue, output: {output.why: error.code, output.text: error.message}}]
 transitions: [{from: sub, to: rescue, outcome: error}]
 `)
-	for name, b := range map[string]birth{
-		"another parent":     {graph: child, parent: &workflow.Parent{Run: "q", Token: 1, Attempt: 1, Root: "q", Depth: 1}},
-		"no parent":          {graph: child},
-		"another definition": {graph: other, parent: &workflow.Parent{Run: "p", Token: 1, Attempt: 1, Root: "q", Depth: 1}},
+	for name, b := range map[string]running.Birth{
+		"another parent":     {Graph: child, Parent: &workflow.Parent{Run: "q", Token: 1, Attempt: 1, Root: "q", Depth: 1}},
+		"no parent":          {Graph: child},
+		"another definition": {Graph: other, Parent: &workflow.Parent{Run: "p", Token: 1, Attempt: 1, Root: "q", Depth: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -186,8 +187,8 @@ transitions: [{from: sub, to: rescue, outcome: error}]
 			publish(t, e, child.Definition)
 			require.NoError(t, e.Start(ctx, workflow.Run{ID: "q", Definition: child.Definition}, nil))
 
-			b.graph, b.inputHash = e.dir.AddDefinition(b.graph), value.Hash(map[string]any{})
-			require.NoError(t, e.askOrStart(ctx, "p/1.1", state.Start{Input: map[string]any{}, Parent: b.parent}, &b))
+			b.Graph, b.InputHash = e.dir.AddDefinition(b.Graph), value.Hash(map[string]any{})
+			require.NoError(t, e.runs.AskOrStart(ctx, "p/1.1", state.Start{Input: map[string]any{}, Parent: b.Parent}, &b))
 			out, err := e.Run(ctx, workflow.Run{ID: "p", Definition: parent.Definition}, nil)
 			require.NoError(t, err)
 			require.Equal(t, map[string]any{"why": workflow.CodeIDConflict, "text": `run "p/1.1" is not the child`}, out.Output)
@@ -214,7 +215,7 @@ func TestAnOrphanIsCancelled(t *testing.T) {
 	require.NoError(t, err)
 	d := &workflow.Definition{Name: "w", Start: "a", Nodes: []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "e"}}}}
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "orphan", Definition: d}, nil))
-	e.messenger.Enqueue("orphan", roster.Message{Parent: workflow.Parent{Run: "gone", Token: 1, Attempt: 1}})
+	e.runs.Messenger.Enqueue("orphan", roster.Message{Parent: workflow.Parent{Run: "gone", Token: 1, Attempt: 1}})
 	out, err := e.Wait(t.Context(), "orphan")
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCancelled, out.Status)

@@ -96,10 +96,10 @@ func (e *Engine) PurgeEnded(ctx context.Context, rules ...Retention) (n int, err
 // newPurger returns what purges runs of an engine.
 func newPurger(e *Engine) *purging.Purger {
 	return purging.New(purging.Options{
-		Dir: e.dir, Roster: e.registry, Messages: e.messenger, Readers: e.watches, Until: e.callUntil, OnceKeyOf: onceKeyOf, Now: e.hook.Now, Logger: e.options.Logger,
+		Dir: e.dir, Roster: e.registry, Messages: e.runs.Messenger, Readers: e.watches, Until: e.callUntil, OnceKeyOf: onceKeyOf, Now: e.hook.Now, Logger: e.options.Logger,
 		Gone: func(id workflow.RunID) {
 			e.purges.Add(1)
-			e.alarms.Forget(id)
+			e.runs.Alarms.Forget(id)
 		},
 	})
 }

@@ -4,15 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -222,7 +221,7 @@ func (p permanent) Unwrap() error { return p.error }
 func failureOf(err error) (f workflow.Failure) {
 	defer func() {
 		if r := recover(); r != nil {
-			f = workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprintf("the error %T: %v", err, r), maxMessage), Permanent: true}
+			f = workflow.Failure{Code: workflow.CodePanic, Message: texts.Storable(fmt.Sprintf("the error %T: %v", err, r), maxMessage), Permanent: true}
 		}
 	}()
 	var te TaskError
@@ -237,11 +236,11 @@ func failureOf(err error) (f workflow.Failure) {
 	if f := blobFailure(err); f != nil {
 		return *f
 	}
-	return workflow.Failure{Code: workflow.CodeError, Message: storableText(fmt.Sprint(err), maxMessage), Permanent: errors.As(err, &p)}
+	return workflow.Failure{Code: workflow.CodeError, Message: texts.Storable(fmt.Sprint(err), maxMessage), Permanent: errors.As(err, &p)}
 }
 
 func failureFrom(e TaskError) workflow.Failure {
-	return workflow.Failure{Code: storableText(e.Code, maxCode), Message: storableText(e.Message, maxMessage), Permanent: !e.Retryable}
+	return workflow.Failure{Code: texts.Storable(e.Code, maxCode), Message: texts.Storable(e.Message, maxMessage), Permanent: !e.Retryable}
 }
 
 // retryAfterOf returns the delay that a handler's error asks for; 0 if it asks for none.
@@ -273,9 +272,9 @@ func referenceFailure(err error) workflow.Failure {
 	}
 	var re *blob.RefError
 	if !errors.As(err, &re) {
-		return workflow.Failure{Code: workflow.CodeError, Message: storableText(err.Error(), maxMessage)}
+		return workflow.Failure{Code: workflow.CodeError, Message: texts.Storable(err.Error(), maxMessage)}
 	}
-	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: storableText(err.Error(), maxMessage), Permanent: true}
+	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: texts.Storable(err.Error(), maxMessage), Permanent: true}
 }
 
 // blobFailure returns the failure of a task that cannot have a blob; nil if err is not
@@ -285,7 +284,7 @@ func blobFailure(err error) *workflow.Failure {
 	if !errors.As(err, &be) {
 		return nil
 	}
-	f := &workflow.Failure{Message: storableText(err.Error(), maxMessage)}
+	f := &workflow.Failure{Message: texts.Storable(err.Error(), maxMessage)}
 	switch {
 	case errors.Is(be, blob.ErrMissing):
 		f.Code, f.Permanent = workflow.CodeBlobMissing, true
@@ -302,24 +301,8 @@ func blobFailure(err error) *workflow.Failure {
 // Bounds of what a host says in words, in bytes; more is cut off.
 const (
 	maxCode    = 256
-	maxMessage = 16 << 10
+	maxMessage = texts.MaxMessage
 )
-
-// storableText returns a text of the host as a record can hold it: UTF-8, of at most
-// so many bytes. A text that cannot be stored must not stop a run.
-func storableText(text string, most int) string {
-	if len(text) > most {
-		const more = "..."
-		cut := most - len(more)
-		for back := cut - utf8.UTFMax; cut > back && !utf8.RuneStart(text[cut]); cut-- {
-		}
-		text = text[:cut] + more
-	}
-	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > most {
-		return strings.ToValidUTF8(text[:most], "")
-	}
-	return text
-}
 
 // The bounds of Snooze.
 const (
@@ -444,7 +427,7 @@ func storableMetadata(err error) map[string]any {
 	}
 	v, wrong := value.Normalize(metadata, metadataLimits)
 	if wrong != nil {
-		return map[string]any{"invalid_metadata": storableText(wrong.Error(), maxMessage)}
+		return map[string]any{"invalid_metadata": texts.Storable(wrong.Error(), maxMessage)}
 	}
 	out, _ := v.(map[string]any)
 	return out

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
@@ -188,7 +189,7 @@ func (e *Engine) prepareImport(ctx context.Context, from *replay.Recording, newI
 	}
 	act, err := e.actOf(ctx)
 	if err == nil {
-		err = errors.Join(checkRunID(newID), checkRecording(from))
+		err = errors.Join(texts.CheckRunID(newID), checkRecording(from))
 	}
 	if err != nil {
 		return m, err
@@ -254,7 +255,7 @@ func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*sto
 	if !ok {
 		return nil, fmt.Errorf("%w: its first record starts nothing", ErrInvalid)
 	}
-	if err := errors.Join(checkRunID(from.Run), checkTenant(start.Tenant), checkLabels(start.Labels)); err != nil {
+	if err := errors.Join(texts.CheckRunID(from.Run), texts.CheckTenant(start.Tenant), checkLabels(start.Labels)); err != nil {
 		return nil, err
 	}
 	head := store.Head{Run: from.Run, Status: seen.Status, InputHash: value.Hash(start.Input), Tenant: start.Tenant, Labels: start.Labels}

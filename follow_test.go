@@ -469,11 +469,11 @@ func TestRestorePastDamage(t *testing.T) {
 }
 
 // A copy inside of the directory would be lost with it.
-func TestFollowFolderRefusesTheDirectory(t *testing.T) {
+func TestFollowRefusesTheDirectory(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, pawl.Options{})
 	for _, folder := range []string{dir, filepath.Join(dir, "copy"), filepath.Join(dir, "runs", "..", "a", "b")} {
-		err := e.FollowFolder(t.Context(), folder, pawl.FollowOptions{})
+		err := e.Follow(t.Context(), pawl.FollowOptions{Folder: folder})
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 		require.ErrorContains(t, err, "is in the directory itself")
 	}

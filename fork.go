@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
@@ -167,7 +168,7 @@ func (e *Engine) prepareFork(ctx context.Context, newID workflow.RunID, t Target
 	if m.Act, err = e.actOf(ctx); err != nil {
 		return m, err
 	}
-	if err := checkRunID(newID); err != nil {
+	if err := texts.CheckRunID(newID); err != nil {
 		return m, err
 	}
 	if t.Run == newID {
@@ -555,7 +556,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 		return closedError(err)
 	}
 	e.hook.Hit("fork.answer")
-	actorOutbox{e}.Committed(decision.Outcome(f.state))
+	e.runs.Committed(decision.Outcome(f.state))
 	return nil
 }
 
@@ -563,7 +564,7 @@ func (e *Engine) commitFork(ctx context.Context, f *fork) error {
 // run.
 func (e *Engine) wakeFork(id workflow.RunID) {
 	for range 3 {
-		err := e.wake(id)
+		err := e.runs.Activate(id)
 		if err == nil {
 			return
 		}
@@ -571,5 +572,5 @@ func (e *Engine) wakeFork(id workflow.RunID) {
 			break
 		}
 	}
-	e.wakeRun(id)
+	e.runs.Wake(id)
 }

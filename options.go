@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -106,7 +107,7 @@ func (e *TenantFullError) Unwrap() error { return ErrBusy }
 // checkTenants returns an error if limits of tenants are none that can hold.
 func checkTenants(limits map[string]TenantLimit) error {
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
-		if err := checkTenant(name); err != nil {
+		if err := texts.CheckTenant(name); err != nil {
 			return fmt.Errorf("Options.Tenants: %w", err)
 		}
 		if name == "" {

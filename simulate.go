@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
@@ -251,7 +252,7 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 func (s *Simulation) performTask(ctx context.Context, x Executor, t *dispatch.Task) (m state.Message) {
 	defer func() {
 		if r := recover(); r != nil {
-			m = t.Failed(workflow.Failure{Code: workflow.CodePanic, Message: storableText(fmt.Sprint(r), maxMessage), Permanent: true})
+			m = t.Failed(workflow.Failure{Code: workflow.CodePanic, Message: texts.Storable(fmt.Sprint(r), maxMessage), Permanent: true})
 		}
 	}()
 	task := s.engine.executorTask(t).WithServices(simulatedServices{s.engine})
@@ -393,9 +394,9 @@ func (e *Engine) SimulateStart(ctx context.Context, run workflow.Run, input any)
 	case !errors.Is(err, ErrRunNotFound):
 		return nil, err
 	}
-	d := b.graph.Definition
-	sim := e.simulateFrom(state.NewState(run.ID, b.graph), store.Head{
-		Run: run.ID, Workflow: d.Name, Version: d.Version, Definition: b.graph.Hash, Tenant: m.Tenant, Labels: m.Labels, InputHash: b.inputHash,
+	d := b.Graph.Definition
+	sim := e.simulateFrom(state.NewState(run.ID, b.Graph), store.Head{
+		Run: run.ID, Workflow: d.Name, Version: d.Version, Definition: b.Graph.Hash, Tenant: m.Tenant, Labels: m.Labels, InputHash: b.InputHash,
 	})
 	return sim.beginWith(m)
 }

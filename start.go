@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/pawl-run/pawl/internal/faults"
-	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -36,7 +33,7 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	}
 	defer release()
 	e.hook.Hit("start.ask")
-	err = e.askOrStart(ctx, run.ID, m, b)
+	err = e.runs.AskOrStart(ctx, run.ID, m, b)
 	e.hook.Hit("start.answer")
 	// A run that exists may be the very one that is to be started, by a caller who did not get
 	// the first answer. A tenant without room may have started it before it was full.
@@ -57,11 +54,11 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 // Everything that can be refused without the run is refused here, before an actor is started
 // for it. The blobs are pinned before the run is there to refer to them, so that CollectBlobs
 // does not take them in between.
-func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) (m state.Start, b *birth, release func(), err error) {
+func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) (m state.Start, b *running.Birth, release func(), err error) {
 	if m.Act, err = e.actOf(ctx); err != nil {
 		return m, nil, nil, err
 	}
-	if err := errors.Join(checkRunID(run.ID), checkTenant(run.Tenant), checkLabels(run.Labels)); err != nil {
+	if err := errors.Join(texts.CheckRunID(run.ID), texts.CheckTenant(run.Tenant), checkLabels(run.Labels)); err != nil {
 		return m, nil, nil, err
 	}
 	g, err := e.graphOfRun(ctx, run)
@@ -75,8 +72,8 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 		return m, nil, nil, err
 	}
 	// Labels are copied, since the caller may change its map.
-	m.Tenant, m.Labels = run.Tenant, keptLabels(run.Labels)
-	b = &birth{graph: g, inputHash: value.Hash(m.Input), tenant: m.Tenant, labels: m.Labels}
+	m.Tenant, m.Labels = run.Tenant, texts.KeptLabels(run.Labels)
+	b = &running.Birth{Graph: g, InputHash: value.Hash(m.Input), Tenant: m.Tenant, Labels: m.Labels}
 	release, err = e.blobs.PinReferences(ctx, m.Input)
 	return m, b, release, err
 }
@@ -90,12 +87,12 @@ func NewRunID() workflow.RunID { return workflow.RunID(uuid.Must(uuid.NewV7()).S
 // All that Start was given must be the same, since a caller who repeats it relies on that run.
 // Without a version any published one is the same, for a newer one may have come between the
 // two calls.
-func (e *Engine) startedBefore(ctx context.Context, run workflow.Run, b *birth) error {
+func (e *Engine) startedBefore(ctx context.Context, run workflow.Run, b *running.Birth) error {
 	h, err := e.dir.HeadUntil(ctx, run.ID)
 	if err != nil {
 		return closedError(err)
 	}
-	same := h.Definition == b.graph.Hash
+	same := h.Definition == b.Graph.Hash
 	if !same && anyVersion(run) {
 		if same, err = e.isPublished(ctx, run.Workflow, &h); err != nil {
 			return err
@@ -109,9 +106,9 @@ func (e *Engine) startedBefore(ctx context.Context, run workflow.Run, b *birth) 
 		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(run.ID), h.Workflow, max(h.Version, 1))
 	case h.Tenant != run.Tenant:
 		return fmt.Errorf("%w: run %q was started for another tenant", ErrRunExists, string(run.ID))
-	case !maps.Equal(h.Labels, b.labels):
+	case !maps.Equal(h.Labels, b.Labels):
 		return fmt.Errorf("%w: run %q was started with other labels", ErrRunExists, string(run.ID))
-	case h.InputHash != b.inputHash:
+	case h.InputHash != b.InputHash:
 		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(run.ID))
 	}
 	return nil
@@ -130,46 +127,6 @@ func (e *Engine) isPublished(ctx context.Context, name string, h *store.Head) (b
 		return false, nil
 	}
 	return hash == h.Definition, closedError(err)
-}
-
-// checkRunID returns an error that says what is wrong with an id given by a
-// caller.
-//
-// Ids are keys in the index, stand in paths of child runs, hence no slash, and in logs, hence
-// no control characters.
-func checkRunID(id workflow.RunID) error {
-	s := string(id)
-	switch {
-	case s == "":
-		return fmt.Errorf("%w: the run id is empty", ErrInvalid)
-	case len(s) > limits.MaxRunID:
-		return fmt.Errorf("%w: the run id has %d bytes, at most %d", ErrInvalid, len(s), limits.MaxRunID)
-	case !utf8.ValidString(s):
-		return fmt.Errorf("%w: the run id %q is not UTF-8", ErrInvalid, s)
-	case strings.ContainsRune(s, '/'):
-		return fmt.Errorf("%w: the run id %q holds a slash, which only ids of child runs do", ErrInvalid, s)
-	case strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%w: the run id %q holds a control character", ErrInvalid, s)
-	}
-	return nil
-}
-
-// checkTenant returns an error that says what is wrong with the name of a tenant. Two names that look the same would have the limits of
-// two tenants: so a name is in the form NFKC of Unicode, which has no full-width letters, and has no blanks at its ends.
-func checkTenant(name string) error {
-	plain := strings.TrimSpace(norm.NFKC.String(name))
-	switch i := strings.IndexFunc(name, isInvisible); {
-	case len(name) > limits.MaxTenant:
-		return fmt.Errorf("%w: the tenant has %d bytes, at most %d", ErrInvalid, len(name), limits.MaxTenant)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("%w: the tenant %q is not UTF-8", ErrInvalid, name)
-	case i >= 0:
-		r, _ := utf8.DecodeRuneInString(name[i:])
-		return fmt.Errorf("%w: the tenant %+q holds %U, which nobody sees: another one would look the same", ErrInvalid, name, r)
-	case plain != name:
-		return fmt.Errorf("%w: the tenant %+q looks like %+q, which would be another one: give that", ErrInvalid, name, plain)
-	}
-	return nil
 }
 
 // graphOfRun returns the compiled definition of a run that is to be started.

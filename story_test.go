@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -15,9 +16,13 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/roster"
+	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/story"
 	"github.com/pawl-run/pawl/internal/watching"
@@ -146,7 +151,11 @@ func (s *duet) live() {
 	s.model.Epoch = s.dir.Epoch()
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.actor = actor.New("r", &runStore{engine: &Engine{dir: s.dir, blobs: keeping.Of(s.blobs, s.dir), ctx: ctx, registry: roster.New(roster.Options{}), watches: watching.NewHub(changeOf)}, id: "r", birth: &birth{graph: s.graph}}, quiet{}, actor.Options{
+	runs := running.New(running.Options{
+		Dir: s.dir, Roster: roster.New(roster.Options{}), Alive: ctx, Blobs: keeping.Of(s.blobs, s.dir), Stalls: (*dispatch.StallDetector)(nil), Readers: watching.NewHub(changeOf),
+		Faults: faults.New(slog.Default(), nil), Logger: slog.Default(), Metrics: (*telemetry.Metrics)(nil), Messages: 1,
+	})
+	s.actor = actor.New("r", runs.StoreOf("r", &running.Birth{Graph: s.graph}), quiet{}, actor.Options{
 		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FlushRecords: 3, FlushBytes: 1 << 20,
 		Fault: func(_ workflow.RunID, err error) { s.t.Error(err) },
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/filter"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -65,7 +66,7 @@ func (f *headFilter) Takes(h *store.Head) bool {
 		}
 	}
 	return (f.Workflow == "" || h.Workflow == f.Workflow) && (f.Parent == "" || h.Parent == f.Parent) &&
-		(f.Tenant == "" || h.Tenant == f.Tenant) && hasLabels(h.Labels, f.Labels) && (!f.Roots || h.Parent == "") &&
+		(f.Tenant == "" || h.Tenant == f.Tenant) && texts.HasLabels(h.Labels, f.Labels) && (!f.Roots || h.Parent == "") &&
 		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status))
 }
 

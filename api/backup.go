@@ -98,14 +98,15 @@ func (c *call) followInto() error {
 	if !c.acceptsType(typeStream) {
 		return refusef(http.StatusNotAcceptable, codeNotAccepted, "this is a stream: ask with Accept: %s", typeStream)
 	}
-	return c.streamFrames(func(ctx context.Context) iter.Seq2[frame, error] { return c.followFrames(ctx, b.Into, o) })
+	o.Folder = b.Into
+	return c.streamFrames(func(ctx context.Context) iter.Seq2[frame, error] { return c.followFrames(ctx, o) })
 }
 
 // followFrames follows while somebody listens, and yields how far the copy is. Reports come from
 // the goroutine that copies, faster than a slow caller reads them: only the last one is kept, and a
 // channel of one place says that there is one, so that copying never waits for the stream. err is
 // read only after ended is closed.
-func (c *call) followFrames(ctx context.Context, into string, o pawl.FollowOptions) iter.Seq2[frame, error] {
+func (c *call) followFrames(ctx context.Context, o pawl.FollowOptions) iter.Seq2[frame, error] {
 	return func(yield func(frame, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
@@ -118,11 +119,11 @@ func (c *call) followFrames(ctx context.Context, into string, o pawl.FollowOptio
 			default:
 			}
 		}
-		var err error // of FollowFolder, once ended is closed
+		var err error // of Follow, once ended is closed
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			err = c.engine.FollowFolder(ctx, into, o)
+			err = c.engine.Follow(ctx, o)
 		}()
 		for told := (Followed{Waiting: -1}); ; {
 			select {
@@ -158,7 +159,7 @@ func (c *Client) Backup(ctx context.Context, b Backup) (out BackedUp, err error)
 	return out, err
 }
 
-// Follow keeps a copy of the engine directory up to date, as Engine.FollowFolder does, as long as somebody takes
+// Follow keeps a copy of the engine directory up to date, as Engine.Follow does, as long as somebody takes
 // what it yields: how far the copy is. When the engine closes it ends with an error, and what was committed
 // last may not be kept: a host that wants that calls Engine.Follow itself.
 func (c *Client) Follow(ctx context.Context, b Backup) iter.Seq2[Followed, error] {

@@ -122,7 +122,7 @@ func (c *restoreCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	var info pawl.RestoreInfo
 	err = con.whileWorking("restoring "+c.From, func() (err error) {
-		info, err = pawl.RestoreFolder(ctx, c.From, c.Into, c.At, keys)
+		info, err = pawl.Restore(ctx, c.Into, pawl.RestoreOptions{Folder: c.From, At: c.At, Codec: keys})
 		return err
 	})
 	if err == nil && info.Base.IsZero() {

@@ -34,7 +34,7 @@ func (l *life) follow(ctx context.Context) <-chan error {
 		}
 	}
 	go func() {
-		err := l.engine.FollowFolder(ctx, followedDir(l.dir), pawl.FollowOptions{Interval: time.Millisecond, Report: report})
+		err := l.engine.Follow(ctx, pawl.FollowOptions{Folder: followedDir(l.dir), Interval: time.Millisecond, Report: report})
 		once.Do(func() { close(based) })
 		ended <- err
 	}()
@@ -51,7 +51,7 @@ func checkFollowed(dir string, w work, lines []witness.Entry, now witness.Snapsh
 	}
 	into := filepath.Join(dir, "restored")
 	defer func() { _ = os.RemoveAll(into) }() // the whole workspace goes in the end
-	info, err := pawl.RestoreFolder(context.Background(), followedDir(dir), into, time.Time{}, w.codec())
+	info, err := pawl.Restore(context.Background(), into, pawl.RestoreOptions{Folder: followedDir(dir), Codec: w.codec()})
 	if errors.Is(err, pawl.ErrNoBase) && !wasClosed(lines) {
 		return nil // the first life was killed before there was one
 	}

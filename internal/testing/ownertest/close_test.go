@@ -280,7 +280,6 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Fail":           e.Fail(ctx, key, errors.New("no")),
 		"Fork":           e.Fork(ctx, "a", "b", pawl.ForkOptions{}),
 		"Follow":         e.Follow(ctx, pawl.FollowOptions{Log: (&logtest.Memory{}).Writer(nil), Bases: &blob.Files{}}),
-		"FollowFolder":   e.FollowFolder(ctx, "/nowhere/at/all", pawl.FollowOptions{}),
 		"Forget":         e.Forget(ctx, "k"),
 		"ForgetBefore":   first(e.ForgetBefore(ctx, time.Now())),
 		"Heartbeat":      e.Heartbeat(ctx, key, nil),

@@ -1,0 +1,77 @@
+// Package following finds a copy that follows an engine directory: in a folder, with the log in log/ and the bases in bases/.
+package following
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/commitlog"
+	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/folderlog"
+)
+
+// The folders of a copy.
+const (
+	logFolder   = "log"
+	basesFolder = "bases"
+)
+
+// OpenFolder opens the copy in a folder, which it makes if it is missing. The caller closes the bases.
+func OpenFolder(folder string, c blob.Codec) (commitlog.Log, *blob.Files, error) {
+	return openFolder(folder, blob.Options{Codec: c})
+}
+
+// OpenKept is OpenFolder for a copy that is there and is only read. Error: ErrNoBase if the folder has none.
+func OpenKept(folder string, c blob.Codec) (commitlog.Log, *blob.Files, error) {
+	for _, name := range []string{logFolder, basesFolder} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return nil, nil, fmt.Errorf("%w: %s has no copy that follows a directory: %w", store.ErrNoBase, folder, err)
+		}
+	}
+	return openFolder(folder, blob.Options{Codec: c, ReadOnly: true})
+}
+
+func openFolder(folder string, o blob.Options) (commitlog.Log, *blob.Files, error) {
+	log, err := folderlog.Open(filepath.Join(folder, logFolder))
+	if err != nil {
+		return nil, nil, err
+	}
+	bases, err := blob.OpenFiles(filepath.Join(folder, basesFolder), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return log, bases, nil
+}
+
+// IsBackup reports whether a folder is an engine directory, as a backup is one, and no copy that follows one.
+func IsBackup(folder string) bool {
+	_, followed := os.Stat(filepath.Join(folder, logFolder))
+	_, index := os.Stat(filepath.Join(folder, "pawl.db"))
+	return followed != nil && index == nil
+}
+
+// CheckApart fails with ErrInvalid if a store of bases is that of blobs: each would delete what only the other knows.
+func CheckApart(ctx context.Context, bases, blobs blob.Store) error {
+	probe := rand.Text()
+	hash, _, err := bases.Put(ctx, strings.NewReader(probe))
+	if err != nil {
+		return fmt.Errorf("put into the store of bases: %w", err)
+	}
+	_, err = blobs.Stat(ctx, hash)
+	_, gone := bases.Delete(ctx, hash, time.Now().Add(time.Hour)) // if it stays, a later base drops it
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: Bases is the store of Options.Blobs: give each a store of its own, or each deletes what the other has", refusal.ErrInvalid)
+	case errors.Is(err, blob.ErrMissing):
+		return gone
+	}
+	return fmt.Errorf("look into the store of blobs: %w", err)
+}

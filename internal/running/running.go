@@ -1,0 +1,448 @@
+// Package running makes the runs of an engine go on: it starts and addresses their actors, wakes runs that sleep, and is what actors
+// see of the engine: a store to commit to and an outbox to send through.
+package running
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/faults"
+	"github.com/pawl-run/pawl/internal/outbox"
+	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/roster"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/texts"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Tasks takes what is dispatched; *dispatch.Dispatcher does.
+type Tasks interface {
+	Dispatch(d actor.Dispatch)
+	Withdraw(run workflow.RunID, token workflow.TokenID)
+}
+
+// Blobs keep what joins have merged into blobs; *keeping.Keeper does.
+type Blobs interface {
+	PutMerged(ctx context.Context, blobs []decision.Blob) (release func(), err error)
+}
+
+// Stalls take note of commits, from their begin to their end; *dispatch.StallDetector does.
+type Stalls interface {
+	NoteCommit(run workflow.RunID) (end func())
+}
+
+// Readers are told how runs stand after their commits; *watching.Hub has them.
+type Readers interface {
+	TellCommit(run *store.Run, records []decision.Record, err error)
+}
+
+// Waiters are told that a run has moved on; *watching.Waiters are.
+type Waiters interface{ Moved(out workflow.Outcome) }
+
+// Metrics count what is committed; *telemetry.Metrics do.
+type Metrics interface {
+	Loaded(s *state.State)
+	Now() time.Duration
+	Committed(s *state.State, records []decision.Record, told []decision.Told, began time.Duration)
+}
+
+// Options say what runs are part of. All fields but Feed and Hook are needed.
+type Options struct {
+	Dir           *store.Dir
+	Roster        *roster.Roster
+	Alive         context.Context    //nolint:containedctx // of actors; done when the engine closes
+	Actor         actor.Options      // of each actor, but for its epoch
+	Epoch         func() state.Epoch // of the tasks that are dispatched from now on
+	Tasks         Tasks
+	Blobs         Blobs
+	Stalls        Stalls
+	Feed          *outbox.Feeder // nil without a feed
+	Readers       Readers
+	Waiters       Waiters
+	Metrics       Metrics
+	Faults        *faults.Log
+	Logger        *slog.Logger
+	Still         bool // runs are only operated: nothing is dispatched, and no message goes to relatives
+	KeepArtifacts bool // of runs that do not complete
+	Messages      int  // between relatives that are delivered side by side
+	Hook          *testhook.Hook
+}
+
+// Runs are those of an engine.
+type Runs struct {
+	o         Options
+	Alarms    *roster.Alarms
+	Messenger *roster.Messenger
+	Activate  func(workflow.RunID) error // activates a run, for its alarms
+}
+
+// New returns the runs of a directory, none of which is active.
+func New(o Options) *Runs {
+	r := &Runs{o: o}
+	r.Activate = func(id workflow.RunID) error { return r.Ask(o.Alive, id, nil) }
+	r.Alarms = roster.NewAlarms(roster.AlarmOptions{
+		Dir: o.Dir, Active: o.Roster.Has, Wake: r.WakeAll, Failed: o.Faults.Failure, Logger: o.Logger, Hook: o.Hook,
+	})
+	r.Messenger = roster.NewMessenger(roster.MessengerOptions{
+		Runs: relatedRuns{o.Dir, r}, Most: o.Messages, Closed: o.Still, Hook: o.Hook,
+	})
+	return r
+}
+
+// A Birth is a run about to begin.
+//
+// With it the actor makes a run that does not exist; without it a missing run is ErrRunNotFound.
+type Birth struct {
+	Graph     *workflow.Graph
+	InputHash string
+	Parent    *workflow.Parent // of a child run
+	Tenant    string
+	Labels    map[string]string // nil without
+}
+
+// newcomer returns what the roster has to know of a run that is to begin; nil for one that exists.
+func (b *Birth) newcomer() *roster.Newcomer {
+	if b == nil {
+		return nil
+	}
+	return &roster.Newcomer{Tenant: b.Tenant, Child: b.Parent != nil}
+}
+
+// Ask delivers a message to a run and waits until the answer is committed. A
+// nil message only wakes the run.
+func (r *Runs) Ask(ctx context.Context, id workflow.RunID, m state.Message) error {
+	return r.AskOrStart(ctx, id, m, nil)
+}
+
+// AskOrStart is Ask for a run that b makes if it does not exist; b is nil if it exists.
+func (r *Runs) AskOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *Birth) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// The actor may end, being idle or broken, between being acquired and taking the message,
+	// or fail because the one who started it wanted a run that did not exist. In both cases the
+	// message was not taken, and a new actor is asked.
+	for {
+		r.o.Hook.Ask(string(id), m)
+		a, err := r.o.Roster.Acquire(ctx, id, b.newcomer(), func() *actor.Actor { return r.StartActor(id, b) })
+		if err != nil {
+			return err
+		}
+		err = a.Ask(ctx, m)
+		r.o.Roster.Release(a)
+		missed := b != nil && errors.Is(err, store.ErrRunNotFound) // it was somebody's who asked for a run that was not there
+		if !missed && !errors.Is(err, actor.ErrStopped) || r.o.Alive.Err() != nil {
+			return refusal.Closed(err)
+		}
+		<-a.Done() // it ended of itself before it took the message
+		r.o.Roster.Ended(a)
+	}
+}
+
+// StartActor starts the actor of a run.
+func (r *Runs) StartActor(id workflow.RunID, b *Birth) *actor.Actor {
+	o := r.o.Actor
+	o.Epoch = r.o.Epoch()
+	a := actor.New(id, r.StoreOf(id, b), r, o)
+	r.o.Roster.Go(func() { r.actorEnded(a, a.Run(r.o.Alive)) })
+	return a
+}
+
+// actorEnded takes note that an actor has ended, and why.
+//
+// A run that broke is tried again after a pause, by the alarms, since nobody else may ever ask
+// for it.
+func (r *Runs) actorEnded(a *actor.Actor, err error) {
+	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
+		r.o.Faults.OfRun(slog.LevelError, "pawl: the actors of runs have ended", a.ID, err)
+	}
+	r.o.Roster.Ended(a)
+	if err != nil && !errors.Is(err, store.ErrRunNotFound) {
+		r.Alarms.RetryLater(a.ID) // not before a while
+	}
+	if !a.Outcome().Status.Final() { // a run that has ended waits for no instant
+		r.Alarms.Changed()
+	}
+}
+
+// WakeAll activates runs that nobody has asked for, so many at once, and returns
+// when each of them is up or has failed.
+//
+// It is used after Open, by alarms, and for retries; the gate keeps thousands of runs from
+// reading their files at once.
+func (r *Runs) WakeAll(ids []workflow.RunID) {
+	gate := make(chan struct{}, maxWaking)
+	var group sync.WaitGroup
+	for _, id := range ids {
+		select {
+		case gate <- struct{}{}:
+		case <-r.o.Alive.Done():
+		}
+		if r.o.Alive.Err() != nil {
+			break
+		}
+		group.Go(func() {
+			defer func() { <-gate }()
+			r.Wake(id)
+		})
+	}
+	group.Wait()
+}
+
+// maxWaking bounds how many sleeping runs are woken side by side.
+const maxWaking = 64
+
+// Wake activates a run. A run that is damaged is left as it is; any other error
+// may pass (no descriptors, no memory, a disk that does not answer), so the run
+// is tried again later.
+func (r *Runs) Wake(id workflow.RunID) {
+	err := r.Activate(id)
+	switch {
+	case err == nil:
+		r.Alarms.Woken(id)
+	case errors.Is(err, refusal.ErrClosed), r.o.Alive.Err() != nil:
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, store.ErrRunNotFound):
+		r.Alarms.LeaveAsleep(id)
+		r.o.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
+	default:
+		r.o.Faults.Asleep(id, r.Alarms.RetryLater(id), err)
+	}
+}
+
+var _ actor.Outbox = (*Runs)(nil)
+
+// Dispatch implements actor.Outbox.
+func (r *Runs) Dispatch(d actor.Dispatch) {
+	if !r.o.Still { // the next Open sends it
+		r.o.Tasks.Dispatch(d)
+	}
+}
+
+// Withdraw implements actor.Outbox.
+func (r *Runs) Withdraw(run workflow.RunID, token workflow.TokenID) {
+	r.o.Tasks.Withdraw(run, token)
+}
+
+// Committed implements actor.Outbox.
+func (r *Runs) Committed(out workflow.Outcome) {
+	if out.Status != workflow.RunCompleted && !r.o.KeepArtifacts {
+		out.Artifacts = nil
+	}
+	r.o.Roster.NoteStatus(out.Run, out.Status)
+	r.o.Waiters.Moved(out)
+}
+
+// Leave implements actor.Outbox.
+func (r *Runs) Leave(a *actor.Actor) bool { return r.o.Roster.LetGo(a) }
+
+// StartChild implements actor.Relatives.
+func (r *Runs) StartChild(c actor.Child) {
+	r.Messenger.Enqueue(c.ID, roster.Message{Want: &c})
+}
+
+// CancelChild implements actor.Relatives.
+func (r *Runs) CancelChild(child workflow.RunID) {
+	r.Messenger.Enqueue(child, roster.Message{Cancel: true})
+}
+
+// ChildEnded implements actor.Relatives.
+func (r *Runs) ChildEnded(child workflow.RunID, p workflow.Parent, m state.ChildEnded) {
+	r.Messenger.Enqueue(child, roster.Message{Parent: p, Ended: &m})
+}
+
+// ChildAsks implements actor.Relatives.
+func (r *Runs) ChildAsks(child workflow.RunID, p workflow.Parent) {
+	r.Messenger.Enqueue(child, roster.Message{Parent: p})
+}
+
+// A runStore is the durable side of one run, as its actor sees it: a handle, which Load
+// replaces.
+type runStore struct {
+	*store.Run // nil before the first Load, and after one that failed
+	runs       *Runs
+	id         workflow.RunID
+	birth      *Birth
+}
+
+var _ actor.Store = (*runStore)(nil)
+
+// StoreOf returns the durable side of a run, which b makes if it does not exist.
+func (r *Runs) StoreOf(id workflow.RunID, b *Birth) actor.Store {
+	return &runStore{runs: r, id: id, birth: b}
+}
+
+// Load implements actor.Store.
+func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
+	if err := r.Close(); err != nil {
+		return nil, 0, nil, err
+	}
+	r.Run = nil
+	if r.birth != nil { // nearly always there is no such run yet
+		if found, err := r.runs.o.Dir.HasRun(r.id); err != nil {
+			return nil, 0, nil, err
+		} else if !found {
+			return r.newRun()
+		}
+	}
+	run, s, unflushed, err := r.runs.o.Dir.Load(r.id)
+	if errors.Is(err, store.ErrRunNotFound) && r.birth != nil {
+		return r.newRun()
+	}
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	r.Run = run
+	r.runs.o.Roster.NoteTenant(r.id, s.Tenant)
+	r.runs.o.Metrics.Loaded(s)
+	return s, run.Head().Seq, unflushed, nil
+}
+
+func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
+	g := r.birth.Graph
+	head := store.Head{Run: r.id, InputHash: r.birth.InputHash, Tenant: r.birth.Tenant, Labels: r.birth.Labels}
+	if p := r.birth.Parent; p != nil {
+		head.Parent, head.Root = p.Run, p.Root
+	}
+	r.Run = r.runs.o.Dir.New(head, g)
+	return state.NewState(r.id, g), 0, nil, nil
+}
+
+// Commit implements actor.Store.
+func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []decision.Blob, told []decision.Told) error {
+	release, err := r.runs.o.Blobs.PutMerged(r.runs.o.Alive, blobs)
+	if err != nil {
+		return fmt.Errorf("commit run %q: %w", string(r.id), err)
+	}
+	defer release()
+	defer r.runs.o.Stalls.NoteCommit(r.id)()
+	// A caller who begins to wait from here on looks at the row, whatever keeps the actor from telling of the
+	// end.
+	if s.Status.Final() {
+		r.runs.o.Roster.NoteStatus(r.id, s.Status)
+	}
+	began := r.runs.o.Metrics.Now()
+	err = r.Run.CommitAndTell(s, records, r.runs.o.Feed.WantedEvents(told))
+	r.runs.o.Readers.TellCommit(r.Run, records, err)
+	if err != nil { // it may have ended the run all the same, and its load may fail
+		r.runs.o.Roster.NoteStatus(r.id, workflow.RunCreated)
+	} else {
+		r.runs.o.Metrics.Committed(s, records, told, began)
+	}
+	if errors.Is(err, store.ErrRemote) {
+		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)
+	}
+	return err
+}
+
+// Flush implements actor.Store.
+func (r *runStore) Flush(ch state.Changes, told [][]decision.Told, done func(error)) {
+	r.Run.FlushTold(ch, told, done)
+}
+
+// Close implements actor.Store.
+func (r *runStore) Close() error {
+	if r.Run == nil {
+		return nil
+	}
+	if err := r.Run.Close(); err != nil {
+		return fmt.Errorf("close run %q: %w", string(r.id), err)
+	}
+	return nil
+}
+
+// Deliver hands a result to its run. If that is pending, answered is called with what the run says; else it has failed with err.
+func (r *Runs) Deliver(run workflow.RunID, m state.Message, answered func(error)) (pending bool, err error) {
+	r.o.Hook.Ask(string(run), m)
+	a, err := r.o.Roster.Acquire(r.o.Alive, run, nil, func() *actor.Actor { return r.StartActor(run, nil) })
+	if err != nil {
+		return false, err
+	}
+	pending, err = a.Deliver(r.o.Alive, m, func(err error) { // Close waits for results that come
+		r.o.Roster.Release(a)
+		answered(refusal.Closed(err))
+	})
+	if !pending {
+		r.o.Roster.Release(a)
+	}
+	return pending, err
+}
+
+// resultBackoff is the pause between two deliveries of a result.
+var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Second}
+
+// DeliverAgain hands a result to its run, again and again while the outcome of that
+// is unknown, after it was handed over once with an error. It returns false if the run took none at all.
+func (r *Runs) DeliverAgain(ctx context.Context, run workflow.RunID, m state.Message, err error) (taken bool) {
+	for wait := resultBackoff.Next(0); ; wait = resultBackoff.Next(wait) {
+		if taken, over := r.isAnswered(ctx, run, err); over {
+			return taken
+		}
+		if !errors.Is(err, actor.ErrStopped) { // there is another actor at once
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return true
+			}
+		}
+		err = r.Ask(r.o.Alive, run, m)
+	}
+}
+
+// isAnswered reports whether an answer to a result is the last, and whether the run has taken that, or refused it as
+// stale: then it was for an attempt that is over.
+func (r *Runs) isAnswered(ctx context.Context, run workflow.RunID, err error) (taken, over bool) {
+	switch {
+	case errors.Is(err, actor.ErrStopped) && r.o.Alive.Err() == nil: // it ended of itself before it took the message
+		return false, false
+	case err == nil, errors.Is(err, state.ErrStale), errors.Is(err, state.ErrEnded), errors.Is(err, refusal.ErrClosed), ctx.Err() != nil:
+		return true, true
+	case errors.Is(err, store.ErrFailed): // the next Open sends the task again
+		return true, true
+	case errors.Is(err, state.ErrUnknown): // whatever the cause: sent again, it counts once
+		return false, false
+	case errors.Is(err, state.ErrSuspended), errors.Is(err, store.ErrRunNotFound), errors.Is(err, store.ErrCorrupt):
+		r.o.Faults.OfRun(slog.LevelWarn, "pawl: results could not be delivered", run, err)
+		return false, true
+	}
+	return false, false
+}
+
+// relatedRuns are the runs as their messenger sees them.
+type relatedRuns struct {
+	*store.Dir
+	runs *Runs
+}
+
+var _ roster.Runs = relatedRuns{}
+
+// Ask implements roster.Runs.
+func (r relatedRuns) Ask(id workflow.RunID, m state.Message) error {
+	return r.runs.Ask(r.runs.o.Alive, id, m)
+}
+
+// StartChild implements roster.Runs.
+func (r relatedRuns) StartChild(d *actor.Child, g *workflow.Graph) error {
+	input, _ := d.Input.(map[string]any)
+	b := &Birth{Graph: g, InputHash: value.Hash(input), Parent: &d.Parent, Tenant: d.Tenant}
+	return r.runs.AskOrStart(r.runs.o.Alive, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)
+}
+
+// TellApart implements roster.Runs.
+func (r relatedRuns) TellApart(child workflow.RunID, err error) {
+	if r.runs.o.Alive.Err() == nil {
+		r.runs.o.Faults.Apart(child, err)
+	}
+}
+
+// Storable implements roster.Runs.
+func (r relatedRuns) Storable(text string) string { return texts.Storable(text, texts.MaxMessage) }
