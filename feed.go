@@ -17,7 +17,7 @@ import (
 type Feed interface {
 	// Publish returns nil when its receiver has the message for good. After an error it is
 	// published again, and the later ones of its run wait for that. It is called by up to
-	// FeedLanes goroutines at once, with one message of a run at a time, and returns soon after
+	// 16 goroutines at once, with one message of a run at a time, and returns soon after
 	// ctx is done: after 30 s, or when the engine closes. It returns nil also for a message that
 	// can never be published, or else the run's messages behind it wait for ever.
 	Publish(ctx context.Context, m FeedMessage) error
@@ -69,8 +69,8 @@ type FeedOptions struct {
 	MaxBytes int64
 }
 
-// FeedLanes is how many messages, each of another run, are published at once.
-const FeedLanes = 16
+// feedLanes is how many messages, each of another run, are published at once.
+const feedLanes = 16
 
 const defaultFeedBytes = 256 << 20
 
@@ -106,7 +106,7 @@ func newFeeder(e *Engine) *outbox.Feeder {
 		return nil
 	}
 	return outbox.New(outbox.Options{
-		Dir: e.dir, Types: o.Types, MaxBytes: o.MaxBytes, Lanes: FeedLanes, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook,
+		Dir: e.dir, Types: o.Types, MaxBytes: o.MaxBytes, Lanes: feedLanes, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook,
 		Publish: func(ctx context.Context, row *store.OutboxRow, event *decision.Event) error {
 			return o.To.Publish(ctx, messageOf(row, event))
 		},

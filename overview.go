@@ -25,7 +25,7 @@ type Overview struct {
 	Alarm    time.Time      `json:"alarm,omitzero"`
 	Live     int            `json:"live"`            // tokens that are not terminal
 	Nodes    []NodeOverview `json:"nodes,omitzero"`  // at which tokens have been, in the order of the definition
-	Groups   []Group        `json:"groups,omitzero"` // that gather, by id: the first MaxOverviewGroups
+	Groups   []Group        `json:"groups,omitzero"` // that gather, by id: the first 100
 	Gather   int            `json:"gather"`          // groups that gather
 }
 
@@ -35,8 +35,8 @@ type NodeOverview struct {
 	Tokens map[workflow.TokenStatus]int `json:"tokens"`
 }
 
-// MaxOverviewGroups bounds the groups of an Overview.
-const MaxOverviewGroups = 100
+// maxOverviewGroups bounds the groups of an Overview.
+const maxOverviewGroups = 100
 
 // Overview returns a run in numbers: how many tokens are at each node, in which status, and how
 // far its fan-outs are. A run that is awake answers from memory, between two commits, in some 0.1
@@ -96,7 +96,7 @@ func overviewOf(s *state.State, seq int64) Overview {
 		if g.Phase != workflow.Gathering {
 			continue
 		}
-		if out.Gather++; out.Gather <= MaxOverviewGroups {
+		if out.Gather++; out.Gather <= maxOverviewGroups {
 			out.Groups = append(out.Groups, viewGroup(g))
 		}
 	}

@@ -49,8 +49,8 @@ func (s *Simulation) SentAgain() []workflow.NodeID {
 	return slices.Clone(s.again)
 }
 
-// MaxSimulatedSteps bounds the steps of a simulation.
-const MaxSimulatedSteps = 10_000
+// maxSimulatedSteps bounds the steps of a simulation.
+const maxSimulatedSteps = 10_000
 
 // A SimulatedStep is what a run would make of one message.
 type SimulatedStep struct {
@@ -150,8 +150,8 @@ func (s *Simulation) checkRun(id workflow.RunID) error {
 
 // planMessage adds a step, unless the message changes nothing.
 func (s *Simulation) planMessage(m state.Message) (err error) {
-	if len(s.steps) >= MaxSimulatedSteps {
-		return &workflow.LimitError{Limit: "simulated steps", Max: MaxSimulatedSteps}
+	if len(s.steps) >= maxSimulatedSteps {
+		return &workflow.LimitError{Limit: "simulated steps", Max: maxSimulatedSteps}
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -192,7 +192,7 @@ func (s *Simulation) ringAlarms(until time.Time) error {
 
 // Elapse lets time pass in the copy: timers fire, attempts and approvals time out, retries
 // are dispatched, each at its instant. Errors: ErrInvalid (d is negative),
-// *workflow.LimitError (more than MaxSimulatedSteps).
+// *workflow.LimitError (more than 10,000 steps).
 func (s *Simulation) Elapse(d time.Duration) error {
 	if !s.isMade() {
 		return errNoSimulation
@@ -212,7 +212,7 @@ func (s *Simulation) Elapse(d time.Duration) error {
 // have come of their results, and so on, with x, until none is left but those for which x has returned
 // ErrPending. Time stands still. The methods of a Task do nothing but Open, and fail with
 // ErrInvalid. A result that the run would not take fails its attempt, as in the run.
-// Errors: the cause of ctx, *workflow.LimitError (more than MaxSimulatedSteps).
+// Errors: the cause of ctx, *workflow.LimitError (more than 10,000 steps).
 func (s *Simulation) Play(ctx context.Context, x Executor) error {
 	switch {
 	case !s.isMade():

@@ -41,7 +41,6 @@ var functions = []function{
 	{"pawl.Permanent", pawl.Permanent},
 	{"pawl.Recover", pawl.Recover},
 	{"pawl.Restore", pawl.Restore},
-	{"pawl.RestoreFolder", pawl.RestoreFolder},
 	{"pawl.Snooze", pawl.Snooze},
 	{"pawl.WithMetadata", pawl.WithMetadata},
 	{"pawltest.Load", pawltest.Load},
