@@ -135,7 +135,8 @@ func (x *exporter) exportBlobs(ctx context.Context) error {
 //
 // Errors: *ImportError (which record differs), those of reading the recording (replay.ErrRedacted, ErrCorrupt),
 // *blob.Error, *workflow.ValidationError, and those of Fork.
-func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workflow.RunID, o ForkOptions) error {
+func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow.RunID, o ForkOptions) error {
+	from, _ := recording.(*replay.Recording)
 	m, err := e.prepareImport(ctx, from, newID, o)
 	if err != nil {
 		return err
@@ -162,7 +163,8 @@ func (e *Engine) Import(ctx context.Context, from *replay.Recording, newID workf
 // step. Calls can be tried on it as on a copy that [Engine.Simulate] has made. Where Import would be nil because the run
 // is there, the copy is of that run, and has no steps. Nothing is stored: the content of blobs that only the export has is
 // checked. Errors: those of Import, without ErrBusy and ErrUnknown.
-func (e *Engine) SimulateImport(ctx context.Context, from *replay.Recording, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
+func (e *Engine) SimulateImport(ctx context.Context, recording Recording, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
+	from, _ := recording.(*replay.Recording)
 	m, err := e.prepareImport(ctx, from, newID, o)
 	if err != nil {
 		return nil, err
@@ -199,10 +201,10 @@ func (e *Engine) prepareImport(ctx context.Context, from *replay.Recording, newI
 	return m, err
 }
 
-// checkRecording refuses a recording that is nil.
+// checkRecording refuses a recording that is nil, as that of another package is.
 func checkRecording(from *replay.Recording) error {
 	if from == nil {
-		return fmt.Errorf("%w: the recording is nil", ErrInvalid)
+		return fmt.Errorf("%w: the recording is nil, or not of package replay", ErrInvalid)
 	}
 	return nil
 }

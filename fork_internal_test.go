@@ -12,7 +12,6 @@ import (
 
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
-	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -129,7 +128,7 @@ func TestAForkWaitsForThePurgeOfItsID(t *testing.T) {
 }
 
 // importable returns the run a of an engine as another engine can import it.
-func importable(t *testing.T, e *Engine) *replay.Recording {
+func importable(t *testing.T, e *Engine) Recording {
 	t.Helper()
 	rec, err := e.Recording(t.Context(), "a")
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/replay"
@@ -338,7 +339,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 
 // An Event tells what has changed in a run. Engine.Events lists them: those of
 // a run are numbered from 1 without gaps.
-type Event = decision.Event
+type Event = history.Event
 
 // An EventType names what happened, as in task.completed. Its values are the
 // constants of package workflow, from [workflow.EventWorkflowStarted] on.
@@ -349,10 +350,10 @@ type EventType = workflow.EventType
 type Record = decision.Record
 
 // An Explanation says why a run stands where it stands.
-type Explanation = replay.Explanation
+type Explanation = history.Explanation
 
 // A Wait is what one token of a run waits for, or several that wait alike.
-type Wait = replay.Wait
+type Wait = history.Wait
 
 // Why says what every token of a run waits for, until when, whether that can still come, and
 // how the token came there: by which transition, which conditions were asked and what they
@@ -360,22 +361,37 @@ type Wait = replay.Wait
 // plays the journal of the run, and of child runs that failed, in time in proportion to their records, and does not disturb
 // the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Why(ctx context.Context, id workflow.RunID) (Explanation, error) {
-	rec, err := e.Recording(ctx, id)
+	rec, err := e.recordingOf(ctx, id)
 	if err != nil {
 		return Explanation{}, err
 	}
 	x, err := replay.Why(rec)
 	if err == nil {
-		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) { return e.Recording(ctx, child) })
+		err = replay.ExplainBelow(&x, func(child workflow.RunID) (*replay.Recording, error) { return e.recordingOf(ctx, child) })
 	}
 	e.dispatcher.MarkWaits(id, x.Waits)
 	return x, closedError(err)
 }
 
+// A Recording is a run as its journal tells it: what Import takes. It is a *replay.Recording, of a package that is open to read.
+type Recording interface {
+	// Close frees the memory that the recording takes.
+	Close()
+}
+
 // Recording returns a run as package replay looks at it: after any of its records, compared
 // with another run, on another definition. Each look reads the journal as it is then, and
 // ends when ctx is done. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
-func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (*replay.Recording, error) {
+func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (Recording, error) {
+	rec, err := e.recordingOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// recordingOf is Recording with the type of package replay.
+func (e *Engine) recordingOf(ctx context.Context, id workflow.RunID) (*replay.Recording, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
@@ -393,12 +409,16 @@ func (e *Engine) Recording(ctx context.Context, id workflow.RunID) (*replay.Reco
 // OpenRecording returns what replay.Find opens of a name: the file of a run, an export, an archive, or a run of another
 // directory. It opens with Options.Codec what was sealed with the keys of this engine. Close it. Errors: those of replay.Find,
 // *SealedError, ErrClosed.
-func (e *Engine) OpenRecording(name string) (*replay.Recording, error) {
+func (e *Engine) OpenRecording(name string) (Recording, error) {
 	if err := e.checkUsable(context.Background()); err != nil {
 		return nil, err
 	}
 	if e.ctx.Err() != nil {
 		return nil, ErrClosed
 	}
-	return replay.Find(name, replay.Options{Codec: e.options.Codec})
+	rec, err := replay.Find(name, replay.Options{Codec: e.options.Codec})
+	if err != nil {
+		return nil, err
+	}
+	return rec, nil
 }

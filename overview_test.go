@@ -172,7 +172,7 @@ func TestWhyLeadsToTheFirstFailure(t *testing.T) {
 	defer rec.Close()
 	again, err := replay.Why(rec)
 	require.NoError(t, err)
-	require.NoError(t, again.ExplainBelow(func(id workflow.RunID) (*replay.Recording, error) {
+	require.NoError(t, replay.ExplainBelow(&again, func(id workflow.RunID) (*replay.Recording, error) {
 		if id == below[1].Run {
 			return nil, pawl.ErrRunNotFound
 		}
@@ -180,7 +180,7 @@ func TestWhyLeadsToTheFirstFailure(t *testing.T) {
 	}))
 	require.Equal(t, below[:1], again.Failed[0].Below)
 	other := errors.New("the disk is gone")
-	require.ErrorIs(t, again.ExplainBelow(func(workflow.RunID) (*replay.Recording, error) { return nil, other }), other)
+	require.ErrorIs(t, replay.ExplainBelow(&again, func(workflow.RunID) (*replay.Recording, error) { return nil, other }), other)
 }
 
 // Instants outside of the years 1 to 9999 are refused in an export, with their place: nothing could show them. The lists keep the run
@@ -250,7 +250,7 @@ func askedInSQL(t *testing.T, e *pawl.Engine, id workflow.RunID, text string) (r
 	defer rec.Close()
 	q, err := replay.NewQuery(text)
 	require.NoError(t, err)
-	require.NoError(t, q.Add(rec))
+	require.NoError(t, q.Add(rec.(*replay.Recording)))
 	require.NoError(t, q.Answer(t.Context(), func([]string) error { return nil }, func(values []any) error {
 		rows = append(rows, append([]any{}, values...))
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
@@ -61,10 +62,10 @@ type SimulatedStep struct {
 
 // A Note says why the planner decided as it did: a condition with its value, a limit, the
 // counts of a join.
-type Note = decision.Note
+type Note = history.Note
 
 // A Reading is a value that an expression may have read.
-type Reading = decision.Reading
+type Reading = history.Reading
 
 // Simulate returns a copy of a run, on which calls can be tried. The state of the run is
 // read into memory, as by Inspect. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.

@@ -298,7 +298,7 @@ func TestSimulateAt(t *testing.T) {
 
 		rec, err := e.Recording(t.Context(), "r")
 		require.NoError(t, err)
-		stepper, err := replay.NewStepper(rec)
+		stepper, err := replay.NewStepper(rec.(*replay.Recording))
 		require.NoError(t, err)
 		for seq := int64(1); seq <= now.Seq; seq++ {
 			sim, err := e.SimulateAt(t.Context(), "r", seq)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -366,7 +367,9 @@ func TestActOverTheSocket(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrAlreadyVoted)
 	d, err := c.Diff(ctx, "order-1", "order-2")
 	require.NoError(t, err)
-	require.True(t, d.Differs())
+	var differs replay.Comparison
+	require.NoError(t, json.Unmarshal(d, &differs))
+	require.True(t, differs.Differs())
 }
 
 // A run is forked, and rerun from a node, into runs of other ids.

@@ -22,7 +22,6 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/socket"
-	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -368,8 +367,8 @@ func (c *Client) Try(ctx context.Context, id workflow.RunID, t Trial) (out Acted
 	return out, err
 }
 
-// Diff says where two runs part, as replay.Diff does.
-func (c *Client) Diff(ctx context.Context, a, b workflow.RunID) (d replay.Comparison, err error) {
+// Diff says where two runs part: the JSON of a replay.Comparison.
+func (c *Client) Diff(ctx context.Context, a, b workflow.RunID) (d json.RawMessage, err error) {
 	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/diff", query: url.Values{"a": {string(a)}, "b": {string(b)}}}, &d)
 	return d, err
 }

@@ -65,15 +65,24 @@ func (c *call) readExplanation(id workflow.RunID) (pawl.Explanation, error) {
 	if last == math.MaxInt64 {
 		return c.engine.Why(c.context(), id)
 	}
-	rec, err := c.engine.Recording(c.context(), id)
+	rec, err := c.recordingOf(id)
 	if err != nil {
 		return pawl.Explanation{}, err
 	}
 	x, err := replay.Why(rec.Until(last))
 	if err == nil {
-		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) { return c.engine.Recording(c.context(), child) })
+		err = replay.ExplainBelow(&x, c.recordingOf)
 	}
 	return x, err
+}
+
+// recordingOf returns a run as package replay looks at it.
+func (c *call) recordingOf(id workflow.RunID) (*replay.Recording, error) {
+	rec, err := c.engine.Recording(c.context(), id)
+	if err != nil {
+		return nil, err
+	}
+	return rec.(*replay.Recording), nil
 }
 
 // readBranches lists the branches of a run, or those that it had.
@@ -244,7 +253,7 @@ func (c *call) readRecording(q *query, name string) (*replay.Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := c.engine.Recording(c.context(), id)
+	rec, err := c.recordingOf(id)
 	if err != nil {
 		return nil, err
 	}

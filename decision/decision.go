@@ -1,10 +1,9 @@
 package decision
 
 import (
-	"cmp"
 	"fmt"
-	"time"
 
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -59,43 +58,14 @@ type Plan struct {
 	Unkept []workflow.NodeID
 }
 
-// A Note says why a plan is as it is: a condition with what it has read, a limit, the
-// counts of a join.
-type Note struct {
-	Token      workflow.TokenID      `json:"token,omitzero"`
-	Transition workflow.TransitionID `json:"transition,omitzero"`
-	Tier       int                   `json:"tier,omitzero"`       // priority of the transition
-	Expression string                `json:"expression,omitzero"` // that was evaluated; "" if the note is a text
-	Reads      []Reading             `json:"reads,omitzero"`      // by path
-	Result     bool                  `json:"result,omitzero"`     // of the expression
-	Cost       int                   `json:"cost,omitzero"`       // of its evaluation, in units of CEL
-	Text       string                `json:"text,omitzero"`       // of a note without an expression
-}
+// An Event tells what has changed in a run.
+type Event = history.Event
+
+// A Note says why the planner decided as it did.
+type Note = history.Note
 
 // A Reading is a value that an expression may have read.
-type Reading struct {
-	Path  string `json:"path"`  // such as nodes.quote.output.price
-	Value string `json:"value"` // as JSON, shortened to some 200 bytes; "" if there was none
-}
-
-// String returns the note in one line. A condition that fails, for example, gives "t3
-// check->pay: state.sum > 100 is false with state.sum = 7"; a note of no particular
-// transition begins with the token alone.
-func (n Note) String() string {
-	text := n.Text
-	if n.Expression != "" {
-		text = fmt.Sprintf("%s is %t", n.Expression, n.Result)
-	}
-	before := " with "
-	for _, r := range n.Reads {
-		text, before = text+before+r.Path+" = "+cmp.Or(r.Value, "absent"), ", "
-	}
-	text = escapeControls(text)
-	if n.Transition == "" {
-		return fmt.Sprintf("%v: %s", n.Token, text)
-	}
-	return fmt.Sprintf("%v %s [tier %d]: %s", n.Token, n.Transition, n.Tier, text)
-}
+type Reading = history.Reading
 
 // Effects returns the effects of p in order. An actor sends them when the record of the plan
 // is committed, and never before: a crash in between loses nothing, since planning.Pending
@@ -108,20 +78,4 @@ func (p Plan) Effects() []Effect {
 		}
 	}
 	return out
-}
-
-// An Event tells the world what a decision changed. Events of a run are
-// numbered from 1 without gaps.
-//
-// It is derived from a decision and the state before it, so that a replay of the journal
-// gives the same events again; nothing is decided by what they say.
-type Event struct {
-	Seq    int64              `json:"seq"`            // set by whoever keeps the event
-	Record int64              `json:"record"`         // sequence of the journal record that it belongs to
-	At     time.Time          `json:"at"`             // of that record
-	Type   workflow.EventType `json:"type"`           // what happened
-	Token  workflow.TokenID   `json:"token,omitzero"` // whose, if it concerns one
-	Node   workflow.NodeID    `json:"node,omitzero"`  // where
-	Group  workflow.GroupID   `json:"group,omitzero"` // the group, if the event concerns one
-	Data   map[string]any     `json:"data,omitzero"`  // particulars, by type; nil if none
 }

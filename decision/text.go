@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -28,26 +27,16 @@ func newLine(verb string, args ...any) *line {
 	l := &line{}
 	l.WriteString(verb)
 	for _, a := range args {
-		fmt.Fprintf(l, " %s", escapeControls(fmt.Sprint(a)))
+		fmt.Fprintf(l, " %s", value.EscapeControls(fmt.Sprint(a)))
 	}
 	return l
-}
-
-// escapeControls writes a text that has control characters, such as the message of a failure with several lines, with the
-// escapes of Go, so that a line stays one.
-func escapeControls(text string) string {
-	if !strings.ContainsFunc(text, unicode.IsControl) {
-		return text
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
 }
 
 // addField appends key=text unless text is empty. All that is written behind the ids comes
 // down to it, but for flags, which have a key alone.
 func (l *line) addField(key, text string) *line {
 	if text != "" {
-		fmt.Fprintf(l, " %s=%s", escapeControls(key), escapeControls(text))
+		fmt.Fprintf(l, " %s=%s", value.EscapeControls(key), value.EscapeControls(text))
 	}
 	return l
 }

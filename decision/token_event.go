@@ -45,12 +45,12 @@ func failedEvents(s *state.State, id workflow.TokenID, typ workflow.EventType, f
 func tokenEvent(s *state.State, typ workflow.EventType, id workflow.TokenID, data map[string]any) Event {
 	t := s.Token(id)
 	e := Event{Type: typ, Token: id, Node: t.Node, Data: data}
-	e.putBranch(t.Scope)
+	putBranch(&e, t.Scope)
 	return e
 }
 
 // putBranch says in which branch the token of an event is.
-func (e *Event) putBranch(sc workflow.Scope) {
+func putBranch(e *Event, sc workflow.Scope) {
 	if e.Group = sc.Group; sc.Group == 0 {
 		return
 	}

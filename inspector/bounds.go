@@ -84,7 +84,11 @@ func (p *page) recording(ctx context.Context, id workflow.RunID) (*replay.Record
 	if err := p.takeWhole(); err != nil {
 		return nil, err
 	}
-	return p.s.engine.Recording(ctx, id)
+	rec, err := p.s.engine.Recording(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return rec.(*replay.Recording), nil
 }
 
 // snapshot reads a run as a whole.

@@ -110,10 +110,11 @@ func (d *driver) simulatedCall(_ context.Context, t pawl.Task) (any, error) {
 // replayRun plans the records of a run again.
 func (d *driver) replayRun(ctx context.Context, engine *pawl.Engine, run workflow.RunID, of *event) error {
 	e := of.Replay
-	rec, err := engine.Recording(ctx, run)
+	recorded, err := engine.Recording(ctx, run)
 	if err != nil {
 		return err
 	}
+	rec := recorded.(*replay.Recording)
 	c, at := &checker{}, fmt.Sprintf("replay in line %d", of.line)
 	got, status, only := int64(0), "", []workflow.NodeID(nil)
 	if e.Patch.set {

@@ -18,7 +18,7 @@ import (
 // lines. Tokens wait alike if node and status are the same and, where that is not the whole question,
 // the text: two tokens that wait for different locks do not. Until is the earliest of them, Failure
 // the first one that there is, and the other fields are of the first token.
-func (x *Explanation) addWaits(s *state.State) {
+func addWaits(x *Explanation, s *state.State) {
 	type kind struct {
 		node workflow.NodeID
 		of   workflow.TokenStatus

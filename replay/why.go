@@ -2,86 +2,28 @@ package replay
 
 import (
 	"errors"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // An Explanation says why a run stands where it stands.
-// Either Failed or Waits has entries, or neither: a run that has completed or was cancelled has none.
-// Both are bounded by MaxExplained.
-type Explanation struct {
-	Run      workflow.RunID     `json:"run"`
-	Workflow string             `json:"workflow"` // name of the definition
-	Status   workflow.RunStatus `json:"status"`
-	Seq      int64              `json:"record"`           // the last one
-	At       time.Time          `json:"at"`               // of the last record
-	Failure  *workflow.Failure  `json:"failure,omitzero"` // of a run that has failed, timed out, was cancelled or is suspended
-	Failed   []FailedToken      `json:"failed,omitzero"`  // of a run that has failed: what failed and was not caught, the first one first
-	Waits    []Wait             `json:"waits,omitzero"`   // of a run that goes on: what its tokens wait for
-}
+type Explanation = history.Explanation
 
 // A FailedToken is a token that failed or timed out.
-// Child is set for a subworkflow node, whether or not the child run is recorded; ExplainBelow looks
-// for it.
-type FailedToken struct {
-	Token   workflow.TokenID  `json:"token"`
-	Place   string            `json:"place"` // its node, with the branches that it is in
-	Attempt int               `json:"attempt,omitzero"`
-	Failure *workflow.Failure `json:"failure,omitzero"`
-	Child   workflow.RunID    `json:"child,omitzero"` // the child run that failed, if the token waited for one
-	Below   []FailedBelow     `json:"below,omitzero"` // what failed in that, and in the child run for which it failed, and so on; see ExplainBelow
-	Came    *Arrival          `json:"came,omitzero"`
-	Try     []string          `json:"try,omitzero"` // commands that look further or do it again, to be typed
-}
+type FailedToken = history.FailedToken
 
 // A FailedBelow is the token of a child run for which that failed.
-type FailedBelow struct {
-	Run     workflow.RunID    `json:"run"`
-	Token   workflow.TokenID  `json:"token"`
-	Place   string            `json:"place"` // its node, with the branches that it is in
-	Attempt int               `json:"attempt,omitzero"`
-	Failure *workflow.Failure `json:"failure,omitzero"`
-}
+type FailedBelow = history.FailedBelow
 
-// A Wait is what one token waits for, or several at one node that wait alike.
-type Wait struct {
-	Token    workflow.TokenID     `json:"token"` // the first of them
-	Count    int                  `json:"count"` // how many tokens wait alike
-	Place    string               `json:"place"` // its node, with the branches that it is in
-	Status   workflow.TokenStatus `json:"status"`
-	For      string               `json:"for"`               // what it waits for, has and lacks, in one line
-	Until    time.Time            `json:"until,omitzero"`    // the earliest instant at which time alone changes one of them; zero if never
-	Hopeless bool                 `json:"hopeless,omitzero"` // nothing that lives in the run can bring what it waits for
-	Failure  *workflow.Failure    `json:"failure,omitzero"`  // of its last attempt
-	Child    workflow.RunID       `json:"child,omitzero"`    // the child run that it waits for
-	Running  int                  `json:"running,omitzero"`  // of tasks that are out: how many are performed now, if an engine has been asked that has the run
-	Since    time.Time            `json:"since,omitzero"`    // when the first of those began
-	Worker   string               `json:"worker,omitzero"`   // who performs that; "" if nobody has said so
-	Waiting  int                  `json:"waiting,omitzero"`  // of tasks that are out: how many nobody performs yet
-	Queued   *workflow.Queued     `json:"queued,omitzero"`   // how the first of those waits
-	Came     *Arrival             `json:"came,omitzero"`     // nil if the run began with it
-	Try      []string             `json:"try,omitzero"`      // commands that would end the wait, to be typed; none if time or the run ends it
-}
+// A Wait is what one token waits for, or several that wait alike.
+type Wait = history.Wait
 
 // An Arrival is how a token came to its node.
-// Transitions is empty, and Tier is 0, if a join made the token. From is a place if the token that it
-// grew from is in the state, and a node otherwise.
-type Arrival struct {
-	Seq         int64                   `json:"record"`
-	At          time.Time               `json:"at"`
-	Message     string                  `json:"message"` // that the run was given
-	From        string                  `json:"from"`    // the place of the token that it grew from
-	Transitions []workflow.TransitionID `json:"transitions,omitzero"`
-	Tier        int                     `json:"tier"`           // of the transitions
-	Notes       []decision.Note         `json:"notes,omitzero"` // the conditions that were asked, with what they read
-}
+type Arrival = history.Arrival
 
 // MaxExplained bounds the waits and the failed tokens of an Explanation.
 const MaxExplained = 200
@@ -112,12 +54,12 @@ func Why(rec *Recording) (_ Explanation, err error) {
 	x := Explanation{Run: s.Run, Workflow: s.Graph.Definition.Name, Status: s.Status, Seq: last.Seq, At: last.At, Failure: s.Failure}
 	came := map[workflow.TokenID]**Arrival{}
 	if s.Status.Final() {
-		x.addFailed(s)
+		addFailed(&x, s)
 		for i := range x.Failed {
 			came[x.Failed[i].Token] = &x.Failed[i].Came
 		}
 	} else {
-		x.addWaits(s)
+		addWaits(&x, s)
 		for i := range x.Waits {
 			came[x.Waits[i].Token] = &x.Waits[i].Came
 		}
@@ -134,7 +76,7 @@ const maxChains = 10
 //
 // It ends, since each child is another run, below the one before. In a child only the first failed
 // token is followed, since the run that failed has mostly failed for it.
-func (x *Explanation) ExplainBelow(find func(workflow.RunID) (*Recording, error)) error {
+func ExplainBelow(x *Explanation, find func(workflow.RunID) (*Recording, error)) error {
 	for i := range x.Failed[:min(len(x.Failed), maxChains)] {
 		f := &x.Failed[i]
 		f.Below = nil
@@ -229,7 +171,7 @@ func arrivalOf(s *state.State, r *decision.Record, t *state.Token) *Arrival {
 // The failure of a token that a transition caught is part of a run that went on, and explains nothing.
 // They come in the order of their ids, which is that of their making, and so mostly the cause before
 // its consequences.
-func (x *Explanation) addFailed(s *state.State) {
+func addFailed(x *Explanation, s *state.State) {
 	if s.Status != workflow.RunFailed && s.Status != workflow.RunTimedOut {
 		return
 	}
@@ -276,80 +218,4 @@ func wasCaught(s *state.State, t *state.Token, heirs map[workflow.TokenID][]*sta
 		sc = g.Scope
 	}
 	return false
-}
-
-// String returns the explanation in some lines.
-func (x Explanation) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s of %s is %v after record %d, %s\n", x.Run, x.Workflow, x.Status, x.Seq, x.At.Format(timeForm))
-	if x.Failure != nil {
-		fmt.Fprintf(&b, "failure: %v\n", x.Failure)
-	}
-	for i := range x.Failed {
-		f := &x.Failed[i]
-		fmt.Fprintf(&b, "%s (%v) failed: %v\n", f.Place, f.Token, f.Failure)
-		if f.Child != "" {
-			fmt.Fprintf(&b, "  its child run is %s\n", string(f.Child))
-		}
-		for _, below := range f.Below {
-			fmt.Fprintf(&b, "  in %s, %s (%v) failed: %v\n", string(below.Run), below.Place, below.Token, below.Failure)
-		}
-		f.Came.writeArrival(&b)
-		writeCommands(&b, f.Try)
-	}
-	for i := range x.Waits {
-		x.Waits[i].writeWait(&b)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-const timeForm = "2006-01-02 15:04:05.000"
-
-// writeWait writes one Wait, its details indented below it, as pawl why prints it.
-func (w *Wait) writeWait(b *strings.Builder) {
-	fmt.Fprintf(b, "%s (%v", w.Place, w.Token)
-	if w.Count > 1 {
-		fmt.Fprintf(b, " and %d more", w.Count-1)
-	}
-	if strings.HasPrefix(w.For, "to ") {
-		fmt.Fprintf(b, ") waits %s\n", w.For)
-	} else {
-		fmt.Fprintf(b, ") waits for %s\n", w.For)
-	}
-	if w.Hopeless {
-		b.WriteString("  nothing in the run can bring that any more\n")
-	}
-	if !w.Until.IsZero() {
-		fmt.Fprintf(b, "  until %s\n", w.Until.Format(timeForm))
-	}
-	if w.Failure != nil {
-		fmt.Fprintf(b, "  its last attempt: %v\n", w.Failure)
-	}
-	w.Came.writeArrival(b)
-	writeCommands(b, w.Try)
-}
-
-func writeCommands(b *strings.Builder, commands []string) {
-	for _, command := range commands {
-		fmt.Fprintf(b, "  try: %s\n", command)
-	}
-}
-
-// writeArrival writes nothing for nil, which stands for a token that the run began with.
-func (a *Arrival) writeArrival(b *strings.Builder) {
-	if a == nil {
-		return
-	}
-	names := make([]string, len(a.Transitions))
-	for i, id := range a.Transitions {
-		names[i] = string(id)
-	}
-	by := "a join"
-	if len(names) > 0 {
-		by = fmt.Sprintf("%s [tier %d]", strings.Join(names, " "), a.Tier)
-	}
-	fmt.Fprintf(b, "  it came from %s by %s in record %d: %s\n", a.From, by, a.Seq, value.Shorten(a.Message, maxShown))
-	for _, n := range a.Notes {
-		fmt.Fprintf(b, "    %v\n", n)
-	}
 }

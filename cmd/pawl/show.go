@@ -396,7 +396,7 @@ func (c *whyCommand) explainRecording() (*replay.Explanation, error) {
 	defer rec.Close()
 	x, err := replay.Why(rec)
 	if dir, _, of := replay.SplitName(c.Run); of && err == nil {
-		err = x.ExplainBelow(func(child workflow.RunID) (*replay.Recording, error) {
+		err = replay.ExplainBelow(&x, func(child workflow.RunID) (*replay.Recording, error) {
 			return replay.Find(dir+":"+string(child), replay.Options{Codec: keys})
 		})
 	}

@@ -19,17 +19,16 @@ import (
 )
 
 // apiPackages are the packages that doc.go promises: the API.
-var apiPackages = []string{".", "api", "blob", "commitlog", "handler", "pawltest", "worker", "workflow"}
+var apiPackages = []string{".", "api", "blob", "commitlog", "handler", "history", "pawltest", "worker", "workflow"}
 
 // maxNames bounds the exported names of all API packages together: types, functions, values and methods.
-const maxNames = 787
+const maxNames = 785
 
 // leaks are the types of other packages, internal or only open to read, that the API still names. A new one is refused, and one that
 // is mended goes from this list.
 var leaks = []string{
-	"decision.Event", "decision.Note", "decision.Reading", "decision.Record",
+	"decision.Record",
 	"internal/document.Element", "internal/expr.Program", "internal/value.Path",
-	"replay.Comparison", "replay.Explanation", "replay.Recording", "replay.Wait",
 	"timeout.Retry",
 }
 

@@ -24,7 +24,8 @@ var layers = map[string][]string{
 
 	"workflow":       slices.Concat(vocabulary, []string{"internal/document"}),
 	"internal/state": slices.Concat(vocabulary, []string{"workflow"}),
-	"decision":       slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
+	"history":        slices.Concat(vocabulary, []string{"workflow"}),
+	"decision":       slices.Concat(vocabulary, []string{"workflow", "internal/state", "history"}),
 	"planning":       decided,
 
 	"internal/diagram": slices.Concat(vocabulary, []string{"workflow", "internal/layout"}),
@@ -125,7 +126,7 @@ const forTests = "internal/testing"
 // packages that deal with decisions.
 var (
 	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec", "internal/limits", "internal/pace", "internal/problem"}
-	decided    = slices.Concat(vocabulary, []string{"workflow", "internal/state", "decision"})
+	decided    = slices.Concat(vocabulary, []string{"workflow", "internal/state", "history", "decision"})
 )
 
 // pure are the packages without clock, I/O, randomness, goroutine, lock, logger
@@ -146,6 +147,7 @@ var pure = map[string][]string{
 	"workflow":          {"github.com/santhosh-tekuri/jsonschema/v6"},
 	"internal/state":    {},
 	"decision":          {},
+	"history":           {},
 	"soundness":         {},
 	"planning":          {"github.com/santhosh-tekuri/jsonschema/v6", "github.com/evanphx/json-patch/v5"},
 }

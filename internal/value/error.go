@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // The codes of an Error.
@@ -180,4 +181,14 @@ func NearlyEqual(a, b string) bool {
 		return b[1:] == a
 	}
 	return false
+}
+
+// EscapeControls writes a text that has control characters, such as the message of a failure with several lines, with the
+// escapes of Go, so that a line stays one.
+func EscapeControls(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
 }
