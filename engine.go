@@ -225,13 +225,12 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	o.Feed = feed
 	o = o.withDefaults()
 	hook := testhook.From(ctx)
-	dir, err := openStore(ctx, path, &o, hook)
+	dir, metrics, err := openStore(ctx, path, &o, hook)
 	if err != nil {
 		return nil, err
 	}
 	hook.FenceWith(dir.Fence)
-	e := &Engine{options: o, hook: hook, dir: dir, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf), ended: make(chan struct{})}
-	e.metrics = telemetry.New(telemetry.Options{Provider: o.MeterProvider, Tenants: o.MeterTenants})
+	e := &Engine{options: o, hook: hook, dir: dir, metrics: metrics, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf), ended: make(chan struct{})}
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
@@ -275,19 +274,25 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	return e.finishOpen(ctx, path)
 }
 
-// openStore opens the directory of an engine.
-func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook) (*store.Dir, error) {
+// openStore opens the directory of an engine, and makes its metrics, which are nil without a provider.
+func openStore(ctx context.Context, path string, o *Options, hook *testhook.Hook) (dir *store.Dir, metrics *telemetry.Metrics, err error) {
+	metrics, err = telemetry.New(telemetry.Options{Provider: o.MeterProvider, Tenants: o.MeterTenants})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open engine directory %q: Options.MeterProvider: %w", path, err)
+	}
 	of := store.Options{
-		Durability: store.Durability(o.Durability), Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, LogAway: o.Maintenance, Hook: hook,
+		Durability: store.Durability(o.Durability), Logger: o.Logger, KeepArtifacts: o.KeepArtifacts, Codec: o.Codec, CountTenants: boundsBytes(o.Tenants), Outbox: o.Feed.MaxBytes, Detach: o.Remote.Detach, LogAway: o.Maintenance, Metrics: metrics, Hook: hook,
 		LockWait: o.LockWait, GivesWay: o.Maintenance,
 	}
 	if o.Remote.Log != nil {
 		if err := following.CheckApart(ctx, o.Remote.Bases, o.Blobs); err != nil {
-			return nil, fmt.Errorf("open engine directory %q: %w", path, err)
+			return nil, nil, fmt.Errorf("open engine directory %q: %w", path, err)
 		}
-		return store.OpenRemote(ctx, path, of, o.Remote.ofStore())
+		dir, err = store.OpenRemote(ctx, path, of, o.Remote.ofStore())
+		return dir, metrics, err
 	}
-	return store.OpenContext(ctx, path, of)
+	dir, err = store.OpenContext(ctx, path, of)
+	return dir, metrics, err
 }
 
 // finishOpen lets others reach an engine that is open.

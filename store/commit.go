@@ -121,8 +121,7 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	}
 	// The counts in memory change with the commit that they belong to, and not before: a rollback
 	// has nothing to undo here.
-	d.counts.keepChanges()
-	d.redo.keepMoved()
+	d.keepRuns()
 	d.tenants.keepBytes()
 	d.tapes.addTransaction(tape)
 	d.commits.Add(1)

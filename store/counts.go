@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -60,6 +61,7 @@ func (d *Dir) loadCounts() error {
 			return &CorruptError{File: d.pathOf(indexFile), What: "a row of its table run_counts has changed: " + r.Text(0)}
 		}
 		d.counts.rows[countKey{r.Text(0), workflow.RunStatus(r.Int64(1))}] = r.Int64(2)
+		d.standing.addRun(countKey{r.Text(0), workflow.RunStatus(r.Int64(1))}, r.Int64(2))
 		return nil
 	})
 }
@@ -277,4 +279,171 @@ func (r *Run) readRoom(db *sqlite.Conn, id workflow.RunID) (root, room int64, er
 		err = refuseRequest("%w: run %q", ErrNoRoom, string(id))
 	}
 	return root, room, err
+}
+
+// Metrics of the directory have counts of their own, beside those of the commits and under other locks: nobody who asks waits
+// for a commit, nor a commit for long.
+
+// standingRuns count the runs by workflow and status: what run_counts has in pawl.db and what the redo log has ahead of it,
+// together. The zero value counts none.
+type standingRuns struct {
+	mu sync.Mutex
+	of map[countKey]int64
+}
+
+// addRuns adds to counts.
+func (s *standingRuns) addRuns(changed map[countKey]int64) {
+	if len(changed) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, n := range changed {
+		s.addLocked(key, n)
+	}
+}
+
+// addRun adds to one count.
+func (s *standingRuns) addRun(key countKey, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addLocked(key, n)
+}
+
+func (s *standingRuns) addLocked(key countKey, n int64) {
+	if s.of == nil {
+		s.of = map[countKey]int64{}
+	}
+	if s.of[key] += n; s.of[key] == 0 {
+		delete(s.of, key)
+	}
+}
+
+// StandingRuns returns how many runs have not ended, by workflow and status, in the order of both. It waits for no commit.
+func (d *Dir) StandingRuns() (out []RunCount) {
+	d.standing.mu.Lock()
+	for key, n := range d.standing.of {
+		if n > 0 && !key.status.Final() {
+			out = append(out, RunCount{key.workflow, key.status, n})
+		}
+	}
+	d.standing.mu.Unlock()
+	slices.SortFunc(out, func(a, b RunCount) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status))
+	})
+	return out
+}
+
+// unfiledRecords count the records that are committed and in no file of a run, by the number of the run. Runs whose records
+// are all in their files take no room. Nothing is counted unless there are metrics: the map would cost each commit something.
+type unfiledRecords struct {
+	on      bool
+	mu      sync.Mutex
+	runs    map[int64]unfiledRun
+	records int64
+}
+
+// An unfiledRun has records behind the one with which its file ends.
+type unfiledRun struct {
+	filed, last int64     // sequences
+	since       time.Time // of the first of them, or a moment before
+}
+
+// setRun replaces what is known of a run. The lock is held.
+func (u *unfiledRecords) setRun(num int64, now unfiledRun) {
+	before := u.runs[num]
+	u.records += now.last - now.filed - (before.last - before.filed)
+	if u.runs == nil {
+		u.runs = map[int64]unfiledRun{}
+	}
+	if u.runs[num] = now; now.last == now.filed {
+		delete(u.runs, num)
+	}
+}
+
+// noteLoaded notes the row of a run that was loaded, and when the first record was made that its file lacks.
+func (u *unfiledRecords) noteLoaded(row *index.Row, since time.Time) {
+	if !u.on {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.setRun(row.Num, unfiledRun{row.Flushed, row.Seq, since})
+}
+
+// noteCommitted notes that a run has records from one to another, the first of which was made at an instant.
+func (u *unfiledRecords) noteCommitted(num, first, last int64, at time.Time) {
+	if !u.on {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now, found := u.runs[num]
+	if !found {
+		now = unfiledRun{filed: first - 1, last: first - 1, since: at}
+	}
+	now.last = last
+	u.setRun(num, now)
+}
+
+// noteFiled notes that the index names a file of a run that ends with a record, which was made at an instant.
+func (u *unfiledRecords) noteFiled(num, seq int64, at time.Time) {
+	if !u.on {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now, found := u.runs[num]; found && seq > now.filed {
+		u.setRun(num, unfiledRun{min(seq, now.last), now.last, at})
+	}
+}
+
+// noteGone notes that a run was purged.
+func (u *unfiledRecords) noteGone(num int64) {
+	if !u.on {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.setRun(num, unfiledRun{})
+}
+
+// Unfiled returns how many committed records are in no file of a run, and when the oldest of them was made; zero if there is
+// none. Records of runs that nobody has loaded since Open do not count. It waits for no commit, and looks at each run that has
+// such records. It counts nothing without Options.Metrics.
+func (d *Dir) Unfiled() (records int64, oldest time.Time) {
+	u := &d.unfiled
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, r := range u.runs {
+		if oldest.IsZero() || r.since.Before(oldest) {
+			oldest = r.since
+		}
+	}
+	return u.records, oldest
+}
+
+// A LogStand says how a directory stands with its log outside.
+type LogStand struct {
+	Waits   time.Duration // for how long the entry has waited that is being appended; 0 if none is
+	Unbased int64         // bytes of changes since the last base was begun
+}
+
+// LogOutside returns how the directory stands with its log; ok is false without one. It waits for no commit.
+func (d *Dir) LogOutside() (s LogStand, ok bool) {
+	if d.remote == nil {
+		return s, false
+	}
+	if since := d.remote.appending.Load(); since != nil {
+		s.Waits = time.Since(*since)
+	}
+	s.Unbased = d.remote.since.Load()
+	return s, true
+}
+
+// keepRuns takes over what the transaction has changed of the counts of runs, which is committed now.
+func (d *Dir) keepRuns() {
+	d.standing.addRuns(d.counts.changed)
+	d.counts.keepChanges()
+	d.redo.keepMoved()
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,6 +34,12 @@ func requireCounts(t *testing.T, d *Dir) {
 	}))
 	require.Equal(t, want, got)
 	require.Equal(t, want, stored)
+	requireStanding(t, d, counts)
+}
+
+// requireStanding compares the counts that wait for no commit with those that do.
+func requireStanding(t *testing.T, d *Dir, counts []RunCount) {
+	require.Equal(t, slices.DeleteFunc(slices.Clone(counts), func(c RunCount) bool { return c.Status.Final() }), append([]RunCount{}, d.StandingRuns()...))
 }
 
 func TestCounts(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 )
 
@@ -40,16 +41,17 @@ const (
 // ErrRemote.
 type Options struct {
 	Durability    Durability
-	Logger        *slog.Logger   // for errors that no caller can be told; nil discards
-	KeepArtifacts bool           // runs that fail keep their artifacts
-	Codec         Codec          // encrypts the values on the disk; nil leaves them as they are
-	CountTenants  bool           // TenantBytes counts; Open then reads a row of each run that has a tenant
-	Detach        bool           // a directory that has a log is opened without it, for good
-	LogAway       bool           // one that has a log is opened although that is not here: what the log would get fails with ErrRemote
-	Outbox        int64          // how many bytes of events wait to be published before commits wait; 0: none are kept
-	Hook          *testhook.Hook // of a test; nil otherwise
-	LockWait      time.Duration  // how long Open waits for who has the directory; 0: a second, negative: not at all
-	GivesWay      bool           // Open lets an engine without it that waits go first, and AwaitEngine tells of one
+	Logger        *slog.Logger       // for errors that no caller can be told; nil discards
+	KeepArtifacts bool               // runs that fail keep their artifacts
+	Codec         Codec              // encrypts the values on the disk; nil leaves them as they are
+	CountTenants  bool               // TenantBytes counts; Open then reads a row of each run that has a tenant
+	Detach        bool               // a directory that has a log is opened without it, for good
+	LogAway       bool               // one that has a log is opened although that is not here: what the log would get fails with ErrRemote
+	Outbox        int64              // how many bytes of events wait to be published before commits wait; 0: none are kept
+	Metrics       *telemetry.Metrics // get what the log outside takes, and Unfiled counts; nil otherwise
+	Hook          *testhook.Hook     // of a test; nil otherwise
+	LockWait      time.Duration      // how long Open waits for who has the directory; 0: a second, negative: not at all
+	GivesWay      bool               // Open lets an engine without it that waits go first, and AwaitEngine tells of one
 
 	scarce   bool    // the disk is full: the reserve is given up
 	building bool    // the directory is a copy that is being made
@@ -109,6 +111,8 @@ type Dir struct {
 	commits      atomic.Int64 // transactions of this life
 	counts       runCounts    // of the runs
 	tenants      tenantBytes
+	standing     standingRuns
+	unfiled      unfiledRecords
 	tape         sqlite.Tape // of the transaction under way; the committer's
 	tapes        tapes       // of those that whoever follows the directory has not got yet
 	outbox       *eventOutbox

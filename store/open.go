@@ -90,7 +90,7 @@ func tryOpen(ctx context.Context, path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, remote: o.remote, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{}), eraser: eraser{wake: make(chan struct{}, 1)}}
+	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, remote: o.remote, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{}), eraser: eraser{wake: make(chan struct{}, 1)}, unfiled: unfiledRecords{on: o.Metrics != nil}}
 	// A commit of a remote directory holds the lock for as long as its log does not answer.
 	if o.remote != nil {
 		d.reading.gate, d.mu.gate = make(chan struct{}, 1), make(chan struct{}, 1)

@@ -180,6 +180,7 @@ func (p *purge) dropRows(db *sqlite.Conn) error {
 		}
 		last = max(last, m.row.Num)
 		d.redo.noteGone(m.row.Num)
+		d.unfiled.noteGone(m.row.Num)
 	}
 	if last == 0 {
 		return nil

@@ -56,6 +56,7 @@ type redoLog struct {
 	runs      map[int64]*redoRun // that may commit again before they have a file
 	behind    map[int64]*redoRun // the runs for which pawl.db lacks records
 	ahead     map[countKey]int64 // what run_counts in pawl.db lacks
+	standing  *standingRuns      // of the directory
 	moved     []movedRun         // by the transaction under way
 	recycling bool               // a goroutine frees a region
 	failed    time.Time          // when it could not
@@ -149,6 +150,7 @@ func (d *Dir) beginRedo() error {
 	}
 	l.on, l.file = true, redo.NewLog(f, life, region, room, syncData)
 	l.runs, l.behind, l.ahead = map[int64]*redoRun{}, map[int64]*redoRun{}, map[countKey]int64{}
+	l.standing = &d.standing
 	return nil
 }
 
@@ -484,8 +486,8 @@ func (d *Dir) noteAdvance(r *Run) {
 		known.state, known.stateSeq = r.state, end.Seq
 	}
 	if r.next.Status != known.status {
-		l.ahead[countKey{known.workflow, known.status}]--
-		l.ahead[countKey{known.workflow, r.next.Status}]++
+		l.addAhead(countKey{known.workflow, known.status}, -1)
+		l.addAhead(countKey{known.workflow, r.next.Status}, 1)
 		known.status = r.next.Status
 	}
 	if has := hasIncident(&r.next); has {

@@ -186,8 +186,7 @@ func (d *Dir) moveRuns(nums []int64, limit int, also func() error) (rest []int64
 		return nil, d.commitFailed(err)
 	}
 	d.log.unsynced = d.log.file != nil
-	d.counts.keepChanges()
-	d.redo.keepMoved()
+	d.keepRuns()
 	d.countFrames()
 	d.hook.Hit("redo.moved")
 	return rest, nil
@@ -477,6 +476,7 @@ func (l *redoLog) addAhead(key countKey, n int64) {
 	if l.ahead[key] += n; l.ahead[key] == 0 {
 		delete(l.ahead, key)
 	}
+	l.standing.addRun(key, n)
 }
 
 // clearMoved forgets what a transaction has changed.

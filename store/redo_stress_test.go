@@ -151,6 +151,7 @@ func (s *redoStress) check(d *Dir) {
 		got[c.Status] += int(c.Runs)
 	}
 	require.Equal(s.t, want, got)
+	requireStanding(s.t, d, counts)
 }
 
 // crash checks what the next engine finds after a crash, and after a loss of power.

@@ -78,6 +78,8 @@ type remote struct {
 
 	replayed int64 // bytes of changes that were got from the log
 
+	appending atomic.Pointer[time.Time] // when the commit under way has come to the log; nil without one
+
 	since atomic.Int64  // bytes of changes since the last base was begun
 	size  atomic.Int64  // of the pawl.db of the last base
 	due   chan struct{} // gets a signal when since is large
@@ -222,9 +224,13 @@ func (d *Dir) appendTransaction(tape []byte) error {
 	}
 	d.hook.Hit("remote.append")
 	e := &logEntry{kind: entryCommit, at: time.Now(), epoch: d.epoch, changes: [][]byte{tape}}
-	if err := r.appendEntry(e); err != nil {
+	begun := time.Now()
+	r.appending.Store(&begun)
+	err := r.appendEntry(e)
+	if r.appending.Store(nil); err != nil {
 		return err
 	}
+	d.options.Metrics.LogAppended(begun)
 	d.hook.Hit("remote.kept")
 	r.place.Spill = d.lastSpill.Load()
 	if n := r.since.Add(int64(len(tape))); n >= max(minRebase, r.size.Load()) {

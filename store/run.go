@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/column"
@@ -203,6 +204,7 @@ func (r *Run) advanceHandle() {
 	n := r.pendingBytes()
 	r.bytes += n
 	r.total += n
+	r.dir.unfiled.noteCommitted(r.row.Num, r.pending[0].Seq, r.row.Seq, r.pending[0].At)
 	r.unflushed = append(r.unflushed, r.pending...)
 	if r.appended += len(r.pending); r.request.run == nil {
 		r.appended = 0
@@ -323,6 +325,11 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 		r.bytes += e.ByteSize()
 	}
 	r.total += r.bytes
+	since := time.Time{}
+	if len(r.unflushed) > 0 {
+		since = r.unflushed[0].At
+	}
+	d.unfiled.noteLoaded(&snap.Row, since)
 	return r, s, events, nil
 }
 

@@ -81,6 +81,11 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 		d.garbage.addSpans(before)
 		return nil, err // the records may be there still
 	}
+	for _, j := range jobs {
+		if e := j.lastEntry(); j.err == nil && e != nil {
+			d.unfiled.noteFiled(j.row.Num, j.lastRequest().seq, e.At)
+		}
+	}
 	return append(spills, d.trimRest(left)...), nil
 }
 

@@ -27,6 +27,7 @@ type Parts struct {
 func (p Parts) Sources() telemetry.Sources {
 	return telemetry.Sources{
 		Tasks: p.Tasks.Stands, EndAttempt: p.Tasks.EndAttempt, Actors: p.Runs.Count, State: p.state, Rooms: p.rooms, Feed: p.feed,
+		Runs: p.runs, Unfiled: p.Dir.Unfiled, LogOutside: p.logOutside,
 	}
 }
 
@@ -70,4 +71,18 @@ func (p Parts) feed() (f telemetry.FeedStand, ok bool) {
 	f.Waiting, f.Bytes = p.Dir.OutboxSize()
 	f.Failing = p.Feeder.Stats().Failing
 	return f, true
+}
+
+// runs says how many runs have not ended.
+func (p Parts) runs() (out []telemetry.RunStand) {
+	for _, n := range p.Dir.StandingRuns() {
+		out = append(out, telemetry.RunStand(n))
+	}
+	return out
+}
+
+// logOutside says how the directory stands with its log.
+func (p Parts) logOutside() (telemetry.LogStand, bool) {
+	s, ok := p.Dir.LogOutside()
+	return telemetry.LogStand(s), ok
 }

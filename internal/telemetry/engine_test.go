@@ -15,8 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testing/metertest"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -329,5 +332,92 @@ func TestFeedLagAndLostWorkers(t *testing.T) {
 		requireSome(t, map[string]int{lost: 1, queued: 2, "pawl.task.duration{pawl.task.outcome=completed,pawl.task.type=work}": 1}, p.Counts())
 		task.ReportWorker("")
 		requireSome(t, map[string]int{lost: 1}, p.Counts())
+	})
+}
+
+// Runs that have not ended are those of the directory, and records are unfiled until a file of their run has them.
+func TestRunsAndRecordsOfTheDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		d := define(t, one("work"))
+		o := pawl.Options{IdleAfter: time.Minute, Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}}
+		running, paused := "pawl.run.active{pawl.run.status=running,pawl.workflow.name=work}", "pawl.run.active{pawl.run.status=paused,pawl.workflow.name=work}"
+		var first metertest.Provider
+		o.MeterProvider = &first
+		e, err := pawl.Open(t.Context(), dir, o)
+		require.NoError(t, err)
+		for i := range 5 {
+			start(t, e, fmt.Sprint("r", i), d)
+		}
+		require.NoError(t, e.Pause(t.Context(), "r1"))
+		require.NoError(t, e.Cancel(t.Context(), "r2", ""))
+		<-time.After(30 * time.Second) // but for r2, all are awake
+		seen := first.Collect(t.Context())
+		requireSome(t, map[string]float64{running: 3, paused: 1, "pawl.log.unfiled{}": first.Sums()["pawl.commit.records{}"] - 2, "pawl.log.unfiled.age{}": 30}, seen)
+		require.NotContains(t, seen, "pawl.log.outside.waiting.age{}")
+		<-time.After(5 * time.Minute) // all sleep, and are in their files
+		requireSome(t, map[string]float64{running: 3, paused: 1, "pawl.log.unfiled{}": 0, "pawl.log.unfiled.age{}": 0}, first.Collect(t.Context()))
+		require.NoError(t, e.Close(t.Context()))
+
+		var second metertest.Provider
+		e = open(t, dir, &second, o)
+		requireSome(t, map[string]float64{running: 3, paused: 1}, second.Collect(t.Context()))
+		for i := range 5 {
+			id := workflow.RunID(fmt.Sprint("r", i))
+			require.NoError(t, e.Cancel(t.Context(), id, ""))
+			if i == 0 {
+				require.NoError(t, e.Purge(t.Context(), id))
+			}
+		}
+		<-time.After(time.Minute)
+		requireSome(t, map[string]float64{running: 0, paused: 0, "pawl.log.unfiled{}": 0}, second.Collect(t.Context()))
+		counts, err := e.Counts(t.Context())
+		require.NoError(t, err)
+		for _, n := range counts {
+			require.True(t, n.Status.Final())
+		}
+	})
+}
+
+// A heldLog is a log that keeps nothing while it is held.
+type heldLog struct {
+	store.Log
+	held chan struct{} // holds one while it is
+}
+
+func (l *heldLog) Append(ctx context.Context, entry []byte) (store.Position, error) {
+	l.held <- struct{}{}
+	defer func() { <-l.held }()
+	return l.Log.Append(ctx, entry)
+}
+
+// The log outside of a directory says how long it takes, and for how long a commit waits for it.
+func TestTheLogOutside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p metertest.Provider
+		dir := t.TempDir()
+		log := &heldLog{(&logtest.Memory{}).Writer(nil), make(chan struct{}, 1)}
+		bases, err := blob.OpenFiles(filepath.Join(dir, "bases"), blob.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, bases.Close()) })
+		blobs, err := blob.OpenFiles(filepath.Join(dir, "blobs"), blob.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, blobs.Close()) })
+		e := open(t, filepath.Join(dir, "data"), &p, pawl.Options{Blobs: blobs, Remote: pawl.RemoteOptions{Log: log, Bases: bases}, Executor: pawl.Handlers{}})
+		waits, kept := "pawl.log.outside.waiting.age{}", "pawl.log.outside.append.duration{}"
+		requireSome(t, map[string]float64{waits: 0}, p.Collect(t.Context()))
+		before := p.Counts()[kept]
+		log.held <- struct{}{}
+		go start(t, e, "r", define(t, one("work")))
+		<-time.After(7 * time.Second)
+		requireSome(t, map[string]float64{waits: 7}, p.Collect(t.Context())) // which does not wait for the commit
+		<-log.held
+		_, err = e.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		seen := p.Collect(t.Context())
+		requireSome(t, map[string]float64{waits: 0}, seen)
+		require.Positive(t, seen["pawl.log.outside.unbased{}"])
+		require.Greater(t, p.Counts()[kept], before)
+		require.GreaterOrEqual(t, p.Sums()[kept], 7.0)
 	})
 }

@@ -66,6 +66,12 @@ const (
 	actorsActive
 	engineState
 	boundRoom
+	runActive
+	unfiledCount
+	unfiledAge
+	logAppend
+	logWaits
+	logUnbased
 	feedWaiting
 	feedSize
 	feedLag
@@ -104,6 +110,13 @@ var instruments = [ids]Instrument{
 	engineState:    {Name: "pawl.engine.state", Kind: Gauge, Unit: "1", Text: "1 for the state that the engine is in, 0 for the others.", Labels: []string{stateLabel}, whole: true},
 	boundRoom:      {Name: "pawl.bound.room", Kind: Gauge, Unit: "1", Text: "The part of a bound that is left: 1 is all, 0 is none.", Labels: []string{boundLabel}},
 
+	runActive:    {Name: "pawl.run.active", Kind: Gauge, Unit: "{run}", Text: "Runs that have not ended.", Labels: []string{workflowLabel, statusLabel}, whole: true},
+	unfiledCount: {Name: "pawl.log.unfiled", Kind: Gauge, Unit: "{record}", Text: "Committed records that are in no file of a run.", whole: true},
+	unfiledAge:   {Name: "pawl.log.unfiled.age", Kind: Gauge, Unit: "s", Text: "How old the oldest of them is."},
+	logAppend:    {Name: "pawl.log.outside.append.duration", Kind: Histogram, Unit: "s", Text: "Time until the log outside of the directory has a commit.", bounds: short},
+	logWaits:     {Name: "pawl.log.outside.waiting.age", Kind: Gauge, Unit: "s", Text: "For how long a commit has waited for that log; 0 if none does."},
+	logUnbased:   {Name: "pawl.log.outside.unbased", Kind: Gauge, Unit: "By", Text: "Changes in the log since the last base was begun.", whole: true},
+
 	feedWaiting: {Name: "pawl.feed.waiting", Kind: Gauge, Unit: "{event}", Text: "Events that are not published yet.", whole: true},
 	feedSize:    {Name: "pawl.feed.size", Kind: Gauge, Unit: "By", Text: "What they take in the directory.", whole: true},
 	feedLag:     {Name: "pawl.feed.lag", Kind: Histogram, Unit: "s", Text: "Time from the commit of an event until it was published.", bounds: long},
@@ -113,29 +126,27 @@ var instruments = [ids]Instrument{
 // Instruments returns what there is, in the order of the table.
 func Instruments() []Instrument { return append([]Instrument(nil), instruments[:]...) }
 
-// register makes the instruments, and has observe called by each collection.
-func (m *Metrics) register(meter metric.Meter) (err error) {
-	var all []metric.Observable
+// makeInstruments makes the instruments.
+func (m *Metrics) makeInstruments() (err error) {
 	for i := range instruments {
 		d := &instruments[i]
 		switch unit, text := metric.WithUnit(d.Unit), metric.WithDescription(d.Text); {
 		case d.Kind == Counter:
-			m.counters[i], err = meter.Int64Counter(d.Name, unit, text)
+			m.counters[i], err = m.meter.Int64Counter(d.Name, unit, text)
 		case d.Kind == Histogram:
-			m.histograms[i], err = meter.Float64Histogram(d.Name, unit, text, metric.WithExplicitBucketBoundaries(d.bounds...))
+			m.histograms[i], err = m.meter.Float64Histogram(d.Name, unit, text, metric.WithExplicitBucketBoundaries(d.bounds...))
 		case d.whole:
-			m.wholes[i], err = meter.Int64ObservableGauge(d.Name, unit, text)
-			all = append(all, m.wholes[i])
+			m.wholes[i], err = m.meter.Int64ObservableGauge(d.Name, unit, text)
+			m.gauges = append(m.gauges, m.wholes[i])
 		default:
-			m.reals[i], err = meter.Float64ObservableGauge(d.Name, unit, text)
-			all = append(all, m.reals[i])
+			m.reals[i], err = m.meter.Float64ObservableGauge(d.Name, unit, text)
+			m.gauges = append(m.gauges, m.reals[i])
 		}
 		if err != nil {
 			return fmt.Errorf("make the metric %s: %w", d.Name, err)
 		}
 	}
-	m.registration, err = meter.RegisterCallback(m.observe, all...)
-	return err
+	return nil
 }
 
 // Close ends the collections: gauges are observed no more. It does nothing on nil.

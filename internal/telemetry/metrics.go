@@ -34,6 +34,12 @@ type Sources struct {
 	State func() State
 	// Rooms returns how full the bounds are.
 	Rooms func() []Room
+	// Runs returns how many runs have not ended.
+	Runs func() []RunStand
+	// Unfiled returns how many committed records are in no file of a run, and when the oldest was made.
+	Unfiled func() (records int64, oldest time.Time)
+	// LogOutside returns how the directory stands with its log outside; ok is false without one.
+	LogOutside func() (s LogStand, ok bool)
 	// Feed returns how far the feed is; ok is false without one.
 	Feed func() (f FeedStand, ok bool)
 }
@@ -51,6 +57,19 @@ const (
 
 // states are all of them.
 var states = []State{Open, Maintenance, Failed, Fenced}
+
+// A RunStand says how many runs of a workflow have a status.
+type RunStand struct {
+	Workflow string
+	Status   workflow.RunStatus
+	Runs     int64
+}
+
+// A LogStand says for how long a commit has waited for a log outside, and how many bytes of changes came since the last base.
+type LogStand struct {
+	Waits   time.Duration
+	Unbased int64
+}
 
 // A Room says how full a bound is.
 type Room struct {
@@ -99,26 +118,29 @@ type Metrics struct {
 
 	registration metric.Registration
 	meter        metric.Meter
+	gauges       []metric.Observable
 	born         time.Time
 	waits        waits
+	seen         seenValues // of runActive
 }
 
-// New returns the metrics of an engine, which count nothing before Watch; nil without a provider.
-func New(o Options) *Metrics {
+// New returns the metrics of an engine; nil without a provider. They tell no gauges before Watch.
+func New(o Options) (*Metrics, error) {
 	if o.Provider == nil {
-		return nil
+		return nil, nil
 	}
-	return &Metrics{series: allSeries{tenants: o.Tenants}, meter: o.Provider.Meter(Scope), born: time.Now()}
+	m := &Metrics{series: allSeries{tenants: o.Tenants}, meter: o.Provider.Meter(Scope), born: time.Now()}
+	return m, m.makeInstruments()
 }
 
-// Watch makes the instruments, which ask sources from now on. It is called once, before anything is counted, and does nothing
-// on nil.
-func (m *Metrics) Watch(s Sources) error {
+// Watch has collections ask sources from now on. It is called once, before a run commits, and does nothing on nil.
+func (m *Metrics) Watch(s Sources) (err error) {
 	if m == nil {
 		return nil
 	}
 	m.sources = s
-	return m.register(m.meter)
+	m.registration, err = m.meter.RegisterCallback(m.observe, m.gauges...)
+	return err
 }
 
 // addTo adds to a counter.
@@ -178,6 +200,14 @@ func (m *Metrics) Waited(since time.Duration) {
 		return
 	}
 	m.record(mailboxWait, m.Now()-since, values{})
+}
+
+// LogAppended counts that the log outside of the directory has a commit, which came to it at an instant.
+func (m *Metrics) LogAppended(since time.Time) {
+	if m == nil {
+		return
+	}
+	m.record(logAppend, time.Since(since), values{})
 }
 
 // Published counts that an event was published which was committed at an instant.

@@ -2,6 +2,8 @@ package telemetry
 
 import (
 	"context"
+	"maps"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -16,16 +18,39 @@ func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
 	})
 	m.whole(o, actorsActive, int64(m.sources.Actors()), values{})
 	m.observeEngine(o)
+	m.observeDirectory(o)
 	if f, ok := m.sources.Feed(); ok {
 		m.whole(o, feedWaiting, f.Waiting, values{})
 		m.whole(o, feedSize, f.Bytes, values{})
-		failing := time.Duration(0)
-		if !f.Failing.IsZero() {
-			failing = time.Since(f.Failing)
-		}
-		m.real(o, feedFailing, failing, values{})
+		m.real(o, feedFailing, ageOf(f.Failing), values{})
 	}
 	return nil
+}
+
+// observeDirectory tells of the runs of the directory, and how far its files and its log are.
+func (m *Metrics) observeDirectory(o metric.Observer) {
+	sums := map[values]int64{}
+	for _, r := range m.sources.Runs() {
+		sums[values{m.series.nameOf(workflowLabel, r.Workflow), r.Status.String()}] += r.Runs
+	}
+	for v := range m.seen.with(sums) {
+		m.whole(o, runActive, sums[v], v)
+	}
+	records, oldest := m.sources.Unfiled()
+	m.whole(o, unfiledCount, records, values{})
+	m.real(o, unfiledAge, ageOf(oldest), values{})
+	if s, ok := m.sources.LogOutside(); ok {
+		m.real(o, logWaits, s.Waits, values{})
+		m.whole(o, logUnbased, s.Unbased, values{})
+	}
+}
+
+// ageOf returns how long ago an instant was; 0 of none.
+func ageOf(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return time.Since(at)
 }
 
 // observeEngine tells how the engine stands, and how full its bounds are.
@@ -78,4 +103,24 @@ func (m *Metrics) whole(o metric.Observer, of id, n int64, v values) {
 // real tells the value of a gauge of seconds.
 func (m *Metrics) real(o metric.Observer, of id, d time.Duration, v values) {
 	o.ObserveFloat64(m.reals[of], max(d, 0).Seconds(), m.series.seriesOf(of, v).observe...)
+}
+
+// seenValues are the series of a gauge that were told once, and are told as 0 from then on if there is nothing: a back end would
+// go on with the last value. The zero value is ready.
+type seenValues struct {
+	mu sync.Mutex
+	of map[values]bool
+}
+
+// with adds series, and returns all.
+func (s *seenValues) with(more map[values]int64) map[values]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of == nil {
+		s.of = map[values]bool{}
+	}
+	for v := range more {
+		s.of[v] = true
+	}
+	return maps.Clone(s.of)
 }

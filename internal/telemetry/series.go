@@ -49,23 +49,28 @@ type allSeries struct {
 	count [ids]int
 }
 
-// seriesOf returns the series of an instrument for the values of its labels.
+// seriesOf returns the series of an instrument for the values of its labels. A series stands under values that are names of
+// their labels, so that one which is found needs no further look.
 func (a *allSeries) seriesOf(of id, v values) *series {
-	labels := instruments[of].Labels
-	a.mu.RLock()
-	known := true
-	for i, label := range labels {
-		if v[i] = a.valueOf(label, v[i]); v[i] != "" && !a.isKnown(label, v[i]) {
-			known = false
-		}
+	if at := tenantAt[of]; at >= 0 && !a.tenants {
+		v[at] = ""
 	}
+	a.mu.RLock()
 	s := a.of[seriesKey{of, v}]
 	a.mu.RUnlock()
-	if known && s != nil {
+	if s != nil {
 		return s
 	}
 	return a.addSeries(of, v)
 }
+
+// tenantAt has the place of the tenant among the labels of each instrument; -1 without it.
+var tenantAt = func() (at [ids]int) {
+	for i := range instruments {
+		at[i] = slices.Index(instruments[i].Labels, tenantLabel)
+	}
+	return at
+}()
 
 // valueOf returns the value of a label as far as it is known whether that is wanted.
 func (a *allSeries) valueOf(label, v string) string {

@@ -1,0 +1,39 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+// An event allocates nothing here once its labels were there, whether or not somebody counts.
+func TestAnEventAllocatesNothing(t *testing.T) {
+	counted, err := New(Options{Provider: noop.NewMeterProvider()})
+	require.NoError(t, err)
+	for _, m := range []*Metrics{nil, counted} {
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			m.TaskBegan("work", "acme", time.Second)
+			m.TaskEnded("work", "acme", TaskFailed, "timeout", time.Second)
+			m.Waited(m.Now())
+			m.WorkerLost("work", "acme")
+			m.Published(time.Time{})
+		}))
+	}
+}
+
+// An engine pays this for an attempt: nothing to speak of without metrics.
+func BenchmarkAttempt(b *testing.B) {
+	counted, err := New(Options{Provider: noop.NewMeterProvider()})
+	require.NoError(b, err)
+	for name, m := range map[string]*Metrics{"off": nil, "on": counted} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				m.TaskBegan("work", "", time.Second)
+				m.TaskEnded("work", "", TaskFailed, "timeout", time.Second)
+			}
+		})
+	}
+}
