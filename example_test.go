@@ -169,7 +169,7 @@ transitions: [{from: both, to: charge}, {from: both, to: reserve}]
 	fixed.Store(true)
 
 	failed := pawl.Target{Run: "order", Node: "charge"}
-	trial, err := engine.SimulateRerun(ctx, failed, "order-2", pawl.ForkOptions{})
+	trial, err := engine.Simulate(ctx, pawl.OfFork{From: failed, To: "order-2"})
 	check(err)
 	fmt.Println("would send again:", trial.SentAgain())
 	check(engine.Rerun(ctx, failed, "order-2", pawl.ForkOptions{}))

@@ -159,12 +159,8 @@ func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow
 	return err
 }
 
-// SimulateImport returns a copy of the run that Import would make, with the record that makes it as its first
-// step. Calls can be tried on it as on a copy that [Engine.Simulate] has made. Where Import would be nil because the run
-// is there, the copy is of that run, and has no steps. Nothing is stored: the content of blobs that only the export has is
-// checked. Errors: those of Import, without ErrBusy and ErrUnknown.
-func (e *Engine) SimulateImport(ctx context.Context, recording Recording, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
-	from, _ := recording.(*replay.Recording)
+// simulateImport is Import up to the commit.
+func (e *Engine) simulateImport(ctx context.Context, from *replay.Recording, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
 	m, err := e.prepareImport(ctx, from, newID, o)
 	if err != nil {
 		return nil, err

@@ -239,7 +239,7 @@ func startQuotes(t *testing.T) *replay.Recording {
 func TestImport(t *testing.T) {
 	from, dir := startQuotes(t), t.TempDir()
 	e := open(t, dir, echo)
-	tried, err := e.SimulateImport(pawl.As(t.Context(), "ann"), from, "b", pawl.ForkOptions{})
+	tried, err := e.Simulate(pawl.As(t.Context(), "ann"), pawl.OfFork{Import: from, To: "b"})
 	require.NoError(t, err)
 	_, err = e.Summary(t.Context(), "b")
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
@@ -251,7 +251,7 @@ func TestImport(t *testing.T) {
 	for _, forked := range []string{asTried[0], asDone[0]} { // at another instant, perhaps
 		require.Regexp(t, "^fork-run run=b from=a record=2( shift=|$)", forked)
 	}
-	again, err := e.SimulateImport(t.Context(), from, "b", pawl.ForkOptions{})
+	again, err := e.Simulate(t.Context(), pawl.OfFork{Import: from, To: "b"})
 	require.NoError(t, err)
 	require.Empty(t, again.Steps(), "it is there")
 	require.Equal(t, map[string]any{"best": "best", "run": "b"}, outcomeOf(t, e, "b").Output)
@@ -333,7 +333,7 @@ func TestImportRefuses(t *testing.T) {
 		t.Helper()
 		err := e.Import(t.Context(), rec, "b", pawl.ForkOptions{})
 		require.ErrorIs(t, err, want)
-		_, tried := e.SimulateImport(t.Context(), rec, "b", pawl.ForkOptions{})
+		_, tried := e.Simulate(t.Context(), pawl.OfFork{Import: rec, To: "b"})
 		require.EqualError(t, tried, err.Error(), "a trial is refused alike")
 		_, again := e.Inspect(t.Context(), "b")
 		require.ErrorIs(t, again, pawl.ErrRunNotFound)
@@ -381,14 +381,14 @@ func TestImportRefuses(t *testing.T) {
 	require.NoError(t, other.Start(t.Context(), workflow.Run{ID: "p", Definition: parent}, nil))
 	small := open(t, t.TempDir(), pawl.Options{})
 	require.ErrorContains(t, small.Import(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{}), "publish it here")
-	_, err = small.SimulateImport(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{})
+	_, err = small.Simulate(t.Context(), pawl.OfFork{Import: exportedBy(t, other, "p"), To: "b"})
 	require.ErrorContains(t, err, "publish it here")
 	publish(t, small, define(t, oneTask))
 	require.NoError(t, small.Import(t.Context(), exportedBy(t, other, "p"), "b", pawl.ForkOptions{}))
 
 	tight := open(t, t.TempDir(), pawl.Options{Bounds: workflow.Bounds{Nodes: 1}})
 	require.Error(t, tight.Import(t.Context(), from, "b", pawl.ForkOptions{}))
-	_, err = tight.SimulateImport(t.Context(), from, "b", pawl.ForkOptions{})
+	_, err = tight.Simulate(t.Context(), pawl.OfFork{Import: from, To: "b"})
 	require.Error(t, err)
 }
 
@@ -445,9 +445,9 @@ func TestImportWithBlobs(t *testing.T) {
 
 	to := open(t, t.TempDir(), pawl.Options{})
 	require.ErrorIs(t, to.Import(t.Context(), recordingIn(without.Bytes()), "b", pawl.ForkOptions{}), blob.ErrMissing)
-	_, err = to.SimulateImport(t.Context(), recordingIn(without.Bytes()), "b", pawl.ForkOptions{})
+	_, err = to.Simulate(t.Context(), pawl.OfFork{Import: recordingIn(without.Bytes()), To: "b"})
 	require.ErrorIs(t, err, blob.ErrMissing)
-	_, err = to.SimulateImport(t.Context(), recordingIn(with.Bytes()), "b", pawl.ForkOptions{})
+	_, err = to.Simulate(t.Context(), pawl.OfFork{Import: recordingIn(with.Bytes()), To: "b"})
 	require.NoError(t, err)
 	_, err = to.OpenBlob(t.Context(), ref)
 	require.ErrorIs(t, err, blob.ErrMissing, "a trial stores nothing")
@@ -467,7 +467,7 @@ func TestImportWithBlobs(t *testing.T) {
 	changed := bytes.Replace(with.Bytes(), []byte(base64.StdEncoding.EncodeToString([]byte("given"))), []byte(base64.StdEncoding.EncodeToString([]byte("taken"))), 1)
 	require.NoError(t, os.WriteFile(rec.Source, changed, 0o600), "after it was read")
 	third := open(t, t.TempDir(), pawl.Options{})
-	_, err = third.SimulateImport(t.Context(), rec, "b", pawl.ForkOptions{})
+	_, err = third.Simulate(t.Context(), pawl.OfFork{Import: rec, To: "b"})
 	require.ErrorIs(t, err, blob.ErrDamaged)
 	require.ErrorIs(t, third.Import(t.Context(), rec, "b", pawl.ForkOptions{}), blob.ErrDamaged)
 	_, err = third.Summary(t.Context(), "b")

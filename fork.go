@@ -95,7 +95,7 @@ func (e *ForkError) Unwrap() error { return e.Err }
 // run is so as well. Blobs are shared, and stay until both runs are purged. run.id is the new id in
 // what is evaluated from now on; a business key of Once that is made of it is a new one.
 //
-// [Simulation.SentAgain] of SimulateFork says before what the fork would send again, and [Engine.SentAgain] says
+// [Simulation.SentAgain] of an [OfFork] says before what the fork would send again, and [Engine.SentAgain] says
 // afterwards what it has sent.
 //
 // Fork again of the same run with the same id, record (if it is given) and options is nil as
@@ -117,7 +117,7 @@ func (e *Engine) Fork(ctx context.Context, id, newID workflow.RunID, o ForkOptio
 // completed there since and does not follow from that token, such as the other branches of a fan-out around it: that work completes in the
 // fork as it has there. Rerun is refused, with an *AgainError, if some of it cannot be kept, such as a branch that maxConcurrency holds
 // back until the node is done; with Again of o that is sent again. Tasks and child runs that were out in the other run and never completed
-// there are sent again, as Fork does. [Simulation.SentAgain] of SimulateRerun names all that before, and [Engine.SentAgain] afterwards. If
+// there are sent again, as Fork does. [Simulation.SentAgain] of an [OfFork] names all that before, and [Engine.SentAgain] afterwards. If
 // the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
 // id, or none at the node), ErrAgain, and those of Fork.
 func (e *Engine) Rerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) error {

@@ -564,13 +564,13 @@ func checkRerun(t *testing.T, c *rerunCase) {
 		require.ErrorAs(t, e.Rerun(t.Context(), target, "r2", o), &again)
 		require.Equal(t, c.sent, again.Nodes)
 		require.ErrorIs(t, again, pawl.ErrAgain)
-		_, err := e.SimulateRerun(t.Context(), target, "r2", o)
+		_, err := e.Simulate(t.Context(), pawl.OfFork{From: target, To: "r2", Options: o})
 		require.ErrorIs(t, err, pawl.ErrAgain)
 		_, err = e.Summary(t.Context(), "r2")
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
 		o.Again = true
 	}
-	sim, err := e.SimulateRerun(t.Context(), target, "r2", o)
+	sim, err := e.Simulate(t.Context(), pawl.OfFork{From: target, To: "r2", Options: o})
 	require.NoError(t, err)
 	require.Equal(t, c.sent, sim.SentAgain())
 	require.NoError(t, e.Rerun(t.Context(), target, "r2", o))

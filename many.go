@@ -50,6 +50,11 @@ type Refusal struct {
 // MaxRefusals bounds the refusals that a Report has.
 const MaxRefusals = 1000
 
+const (
+	maxTargets = 5                // that a Report has
+	oneActTime = 30 * time.Second // that DoAll waits for one act
+)
+
 // DoAll does an act to all that a selection chooses, one after the other, and reports what came of it. The oldest come first, or
 // the newest runs if their filter says Newest and has a Limit; what begins after the call has passed is not among them, and a dead
 // letter that is parked again meanwhile is not retried twice. A Patch of many runs has no Base: it is for the revision
@@ -95,12 +100,7 @@ func (e *Engine) DoAll(ctx context.Context, s Selection, a Act) (Report, error) 
 
 // checkAct returns an act as it is done to each of the selected.
 func (s *Selection) checkAct(a Act) (Act, error) {
-	filters := 0
-	for _, there := range []bool{s.Runs != nil, s.DeadLetters != nil, s.Approvals != nil} {
-		if there {
-			filters++
-		}
-	}
+	filters := len(slices.DeleteFunc([]bool{s.Runs != nil, s.DeadLetters != nil, s.Approvals != nil}, func(there bool) bool { return !there }))
 	if filters != 1 {
 		return nil, fmt.Errorf("%w: a selection has one of Runs, DeadLetters and Approvals, not %d", ErrInvalid, filters)
 	}
@@ -201,9 +201,6 @@ func eachSelected[T any](list iter.Seq2[T, error], of func(*T) (Target, string))
 	}
 }
 
-// oneActTime bounds how long DoAll waits for one act.
-const oneActTime = 30 * time.Second
-
 // doOne does the act to one of many, whether or not ctx ends meanwhile, and reports whether it has changed anything.
 func (e *Engine) doOne(ctx context.Context, at Target, a Act) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), oneActTime)
@@ -225,9 +222,6 @@ func (e *Engine) doOne(ctx context.Context, at Target, a Act) (changed bool, err
 	}
 	return err == nil && !d.idle, err
 }
-
-// maxTargets bounds Report.Targets.
-const maxTargets = 5
 
 // addResult counts what has come of one run or token. It returns an error that concerns all of them.
 func (r *Report) addResult(at Target, changed bool, err error) error {

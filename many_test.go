@@ -122,7 +122,7 @@ func TestPatchOfTheDefinition(t *testing.T) {
 	_, err = e.Patch(t.Context(), "r", pawl.Patch{Ops: set("1h"), Of: always.Of})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 
-	sim, err := e.Simulate(t.Context(), "r")
+	sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 	require.NoError(t, err)
 	require.NoError(t, sim.Do(t.Context(), pawl.Patch{Of: func(*workflow.Definition) []any { return set("3h") }}))
 	d, _, err := sim.Definition()

@@ -351,13 +351,13 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 			"Revision":   func(ctx context.Context) error { return errorOf(e.Revision(ctx, "ended", 1)) },
 			"Revisions":  func(ctx context.Context) error { return listError(e.Revisions(ctx, "ended", 0)) },
 			"Export":     func(ctx context.Context) error { return e.Export(ctx, "first", io.Discard, pawl.ExportOptions{}) },
-			"Simulate":   func(ctx context.Context) error { return errorOf(e.Simulate(ctx, "first")) },
-			"SimulateAt": func(ctx context.Context) error { return errorOf(e.SimulateAt(ctx, "first", 1)) },
+			"Simulate":   func(ctx context.Context) error { return errorOf(e.Simulate(ctx, pawl.OfRun{Run: "first"})) },
+			"SimulateAt": func(ctx context.Context) error { return errorOf(e.Simulate(ctx, pawl.OfRun{Run: "first", At: 1})) },
 			"SimulateFork": func(ctx context.Context) error {
-				return errorOf(e.SimulateFork(ctx, "ended", "third", pawl.ForkOptions{}))
+				return errorOf(e.Simulate(ctx, pawl.OfFork{From: pawl.Target{Run: "ended"}, To: "third"}))
 			},
 			"SimulateStart": func(ctx context.Context) error {
-				return errorOf(e.SimulateStart(ctx, workflow.Run{ID: "first", Workflow: "w"}, nil))
+				return errorOf(e.Simulate(ctx, pawl.OfStart{Run: workflow.Run{ID: "first", Workflow: "w"}}))
 			},
 			"Publish": func(ctx context.Context) error {
 				next := *def

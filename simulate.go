@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"time"
 
@@ -16,23 +17,22 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/planning"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Simulation is a copy of a run in memory, on which acts are tried:
-// what would come of them is decided by the planner that decides for the run itself, and
-// nothing is written, sent or dispatched.
+// A Simulation is a copy of a run in memory, on which acts are tried: the planner of the run itself decides what would come of them,
+// and nothing is written, sent or dispatched.
 //
-//	sim, err := engine.Simulate(ctx, "order-42")
+//	sim, err := engine.Simulate(ctx, pawl.OfRun{Run: "order-42"})
 //	err = sim.Do(ctx, pawl.Vote{Target: pawl.Target{Node: "approve"}, By: "ann", Approved: true})
 //	for _, step := range sim.Steps() {
 //		fmt.Println(step.Record.Decisions)
 //	}
 //
-// The copy is as of the last commit before Simulate. Its clock begins at that instant and
-// stands still, until Elapse moves it. A Simulation is for one goroutine at a time.
+// The copy is as of the last commit. Its clock stands still until Elapse moves it. A Simulation is for one goroutine at a time.
 type Simulation struct {
 	engine *Engine
 	head   store.Head // what a state does not know
@@ -42,7 +42,7 @@ type Simulation struct {
 	again  []workflow.NodeID
 }
 
-// SentAgain returns what [Engine.SentAgain] would of a run that [Engine.SimulateFork] or SimulateRerun has made.
+// SentAgain returns what [Engine.SentAgain] would of a run that an [OfFork] makes.
 func (s *Simulation) SentAgain() []workflow.NodeID {
 	if s == nil {
 		return nil
@@ -67,34 +67,60 @@ type Note = history.Note
 // A Reading is a value that an expression may have read.
 type Reading = history.Reading
 
-// Simulate returns a copy of a run, on which calls can be tried. The state of the run is
-// read into memory, as by Inspect. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
-func (e *Engine) Simulate(ctx context.Context, id workflow.RunID) (*Simulation, error) {
-	if err := e.checkUsable(ctx); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	h, s, err := e.dir.HeadAndState(ctx, id)
-	if err != nil {
-		return nil, closedError(err)
-	}
-	return e.simulateFrom(s, h), nil
+// An Origin says of what [Engine.Simulate] makes a copy: [OfRun], [OfStart] or [OfFork]. The set is closed.
+type Origin interface {
+	simulateIn(context.Context, *Engine) (*Simulation, error)
 }
 
-// SimulateAt returns a copy of a run as it was after one of its records, from 1: of those that
-// Journal lists. Its clock begins at the instant of that record. The records up to it are read and
-// played, in some 50 µs each. If the run is a fork, and the record lies before the one that made it, the copy is of the run
-// that was forked: it has that one's id, and takes calls about either. Errors: as of Simulate, ErrInvalid (the run has no such
-// record), *workflow.LimitError (it takes more than 128 MiB).
-func (e *Engine) SimulateAt(ctx context.Context, id workflow.RunID, record int64) (*Simulation, error) {
+// OfRun is a run as it stands or, with At, as it was after that record, from 1: of those that Journal lists. The clock of the copy begins
+// at the instant of that record. The records up to it are read and played, in some 50 µs each. If the run is a fork, and the record lies
+// before the one that made it, the copy is of the run that was forked: it has that one's id, and takes acts about either. Errors:
+// ErrRunNotFound, ErrCorrupt, ErrInvalid (the run has no such record), *workflow.LimitError (it takes more than 128 MiB).
+type OfRun struct {
+	Run workflow.RunID
+	At  int64 // 0: as it stands
+}
+
+// OfStart is the run that Start would begin, after what it decides at once: its only steps. Where Start would be nil because the run is
+// there, the copy is of that run, and has no steps. Errors: those of Start, without ErrBusy and ErrUnknown: room for it is not asked for.
+type OfStart struct {
+	Run   workflow.Run
+	Input any
+}
+
+// OfFork is the run that Fork would make or, where From names a token or a node, Rerun or, with a recording, Import. The record that makes
+// it is its first step. Where the call would be nil because the run is there, the copy is of that run, and has no steps. Nothing is
+// stored: blobs that only a recording has are checked. Errors: those of the call, without ErrBusy and ErrUnknown.
+type OfFork struct {
+	From    Target
+	Import  Recording      // in place of From
+	To      workflow.RunID // the new run
+	Options ForkOptions
+}
+
+// Simulate returns a copy, in memory, on which acts can be tried and tasks played. Errors: those of the origin, ErrClosed.
+func (e *Engine) Simulate(ctx context.Context, o Origin) (*Simulation, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	if o == nil || reflect.TypeOf(o).Kind() == reflect.Pointer {
+		return nil, fmt.Errorf("%w: the origin of a simulation is a value, such as OfRun{}", ErrInvalid)
+	}
+	return o.simulateIn(ctx, e)
+}
+
+func (o OfRun) simulateIn(ctx context.Context, e *Engine) (*Simulation, error) {
+	if o.At == 0 {
+		h, s, err := e.dir.HeadAndState(ctx, o.Run)
+		if err != nil {
+			return nil, closedError(err)
+		}
+		return e.simulateFrom(s, h), nil
+	}
+	id, record := o.Run, o.At
 	source, err := e.dir.ReadForkSource(ctx, id)
 	if err != nil {
 		return nil, closedError(err)
@@ -376,12 +402,9 @@ func (s *Simulation) Definition() (*workflow.Definition, int, error) {
 	return definitionOf(s.state)
 }
 
-// SimulateStart returns a copy of the run that Start would begin, after what it decides at
-// once: its only steps. Calls can be tried on it as on a copy that [Engine.Simulate] has made, and tasks played. Where Start
-// would be nil because the run is there, the copy is of that run, and has no steps. Errors:
-// those of Start, without ErrBusy and ErrUnknown: whether there is room for the run is not asked.
-func (e *Engine) SimulateStart(ctx context.Context, run workflow.Run, input any) (*Simulation, error) {
-	m, b, release, err := e.prepareStart(ctx, run, input)
+func (o OfStart) simulateIn(ctx context.Context, e *Engine) (*Simulation, error) {
+	run := o.Run
+	m, b, release, err := e.prepareStart(ctx, run, o.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +414,7 @@ func (e *Engine) SimulateStart(ctx context.Context, run workflow.Run, input any)
 	}
 	switch err := e.startedBefore(ctx, run, b); {
 	case err == nil:
-		return e.Simulate(ctx, run.ID)
+		return e.Simulate(ctx, OfRun{Run: run.ID})
 	case !errors.Is(err, ErrRunNotFound):
 		return nil, err
 	}
@@ -402,30 +425,25 @@ func (e *Engine) SimulateStart(ctx context.Context, run workflow.Run, input any)
 	return sim.beginWith(m)
 }
 
-// SimulateFork returns a copy of the run that Fork would make, with the record that makes it as its first
-// step. Calls can be tried on it as on a copy that [Engine.Simulate] has made. Where Fork would be nil because the run
-// is there, the copy is of that run, and has no steps. Errors: those of Fork, without ErrBusy and ErrUnknown.
-func (e *Engine) SimulateFork(ctx context.Context, id, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
-	return e.simulateFork(ctx, newID, Target{Run: id}, o)
-}
-
-// SimulateRerun is SimulateFork for Rerun.
-func (e *Engine) SimulateRerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) (*Simulation, error) {
-	if err := checkRerun(t, o); err != nil {
-		return nil, err
+// simulateIn is Fork, Rerun or Import up to the commit: the same checks, in the same order, and the same planning.
+func (o OfFork) simulateIn(ctx context.Context, e *Engine) (*Simulation, error) {
+	switch t := o.From; {
+	case o.Import != nil && t != Target{}:
+		return nil, fmt.Errorf("%w: a run is made of a recording or of another run, not of both", ErrInvalid)
+	case o.Import != nil:
+		from, _ := o.Import.(*replay.Recording)
+		return e.simulateImport(ctx, from, o.To, o.Options)
+	case t.Node != "" || t.Token != 0:
+		if err := checkRerun(t, o.Options); err != nil {
+			return nil, err
+		}
 	}
-	return e.simulateFork(ctx, newID, t, o)
-}
-
-// simulateFork is Fork up to the commit: the same checks, in the same order, and the same
-// planning.
-func (e *Engine) simulateFork(ctx context.Context, newID workflow.RunID, t Target, o ForkOptions) (*Simulation, error) {
-	m, err := e.prepareFork(ctx, newID, t, o)
+	m, err := e.prepareFork(ctx, o.To, o.From, o.Options)
 	if err != nil {
 		return nil, err
 	}
 	read := func() (*store.ForkSource, error) {
-		source, err := e.dir.ReadForkSource(ctx, t.Run)
+		source, err := e.dir.ReadForkSource(ctx, o.From.Run)
 		return source, closedError(err)
 	}
 	return e.simulateForkOf(ctx, m, read, func(*Simulation, *store.ForkSource, []decision.Record) error { return nil })
@@ -440,7 +458,7 @@ func (e *Engine) simulateForkOf(
 	case err != nil:
 		return nil, err
 	case exists:
-		return e.Simulate(ctx, m.Run)
+		return e.Simulate(ctx, OfRun{Run: m.Run})
 	}
 	source, err := read()
 	if err != nil {

@@ -57,7 +57,7 @@ func TestSimulate(t *testing.T) {
 		before, err := e.Inspect(t.Context(), "r")
 		require.NoError(t, err)
 
-		sim, err := e.Simulate(t.Context(), "r")
+		sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 		require.NoError(t, err)
 		ctx := pawl.As(t.Context(), "ann")
 		require.NoError(t, sim.Do(ctx, pawl.Complete{Key: key, Output: map[string]any{"score": 0.71}}))
@@ -100,7 +100,7 @@ func TestSimulatedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, key := waiting(t)
 		synctest.Wait() // the handler has returned
-		sim, err := e.Simulate(t.Context(), "r")
+		sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 		require.NoError(t, err)
 		began := sim.Now()
 		require.NoError(t, sim.Do(t.Context(), pawl.Fail{Key: key, Cause: errors.New("busy")}))
@@ -129,7 +129,7 @@ func TestSimulatedTime(t *testing.T) {
 // waits in it does as in the run.
 func TestSimulatedPatch(t *testing.T) {
 	e, key := waiting(t)
-	sim, err := e.Simulate(t.Context(), "r")
+	sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 	require.NoError(t, err)
 	ctx := t.Context()
 	ops := []any{map[string]any{"op": "replace", "path": "/transitions/check->ship/condition", "value": "false"}}
@@ -141,7 +141,7 @@ func TestSimulatedPatch(t *testing.T) {
 	require.NoError(t, sim.Do(ctx, pawl.Cancel{Reason: "tried enough"}))
 	require.Equal(t, workflow.RunCancelled, sim.Snapshot().Status)
 
-	sim, err = e.Simulate(t.Context(), "r")
+	sim, err = e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 	require.NoError(t, err)
 	require.NoError(t, sim.Play(t.Context(), pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}))
 	require.Empty(t, sim.Steps())
@@ -170,9 +170,9 @@ func TestWhy(t *testing.T) {
 // another run, as little as the engine does.
 func TestRefusedInASimulation(t *testing.T) {
 	e, key := waiting(t)
-	_, err := e.Simulate(t.Context(), "nobody")
+	_, err := e.Simulate(t.Context(), pawl.OfRun{Run: "nobody"})
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
-	sim, err := e.Simulate(t.Context(), "r")
+	sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 	require.NoError(t, err)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "s", Definition: define(t, shop)}, map[string]any{"amount": 7}))
 	ofAnother, err := e.Inspect(t.Context(), "s")
@@ -207,7 +207,7 @@ func TestRefusedInASimulation(t *testing.T) {
 		"EndChild":   func() error { return sim.EndChild(pawl.Target{Run: "r", Node: "check"}, workflow.Outcome{}) },
 		"before":     func() error { _, err := e.PurgeEnded(ctx, pawl.Retention{Before: time.Now()}); return err },
 		"ended":      func() error { _, err := e.PurgeEnded(ctx, pawl.Retention{Keep: 1}); return err },
-		"Simulation": func() error { _, err := e.Simulate(ctx, "r"); return err },
+		"Simulation": func() error { _, err := e.Simulate(ctx, pawl.OfRun{Run: "r"}); return err },
 	} {
 		require.ErrorIs(t, call(), pawl.ErrInvalid, name)
 	}
@@ -223,7 +223,7 @@ func TestSimulatedChild(t *testing.T) {
 	require.NoError(t, err)
 	d := define(t, "name: outer\nstart: sub\nnodes: [{id: sub, subworkflow: {name: inner}, output: {state.n: result.n}}]\noutput: {mapping: {n: state.n}}\n")
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
-	sim, err := e.Simulate(t.Context(), "r")
+	sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 	require.NoError(t, err)
 	require.NoError(t, sim.EndChild(pawl.Target{Run: "r", Node: "sub"}, workflow.Outcome{Status: workflow.RunCompleted, Output: map[string]any{"n": int64(3)}}))
 	require.Equal(t, map[string]any{"n": int64(3)}, sim.Snapshot().Output)
@@ -259,7 +259,7 @@ transitions:
 		panic(err)
 	}
 
-	sim, err := e.Simulate(ctx, "order-42")
+	sim, err := e.Simulate(ctx, pawl.OfRun{Run: "order-42"})
 	if err != nil {
 		panic(err)
 	}
@@ -301,7 +301,7 @@ func TestSimulateAt(t *testing.T) {
 		stepper, err := replay.NewStepper(rec.(*replay.Recording))
 		require.NoError(t, err)
 		for seq := int64(1); seq <= now.Seq; seq++ {
-			sim, err := e.SimulateAt(t.Context(), "r", seq)
+			sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r", At: seq})
 			require.NoError(t, err)
 			f, err := stepper.At(seq)
 			require.NoError(t, err)
@@ -309,7 +309,7 @@ func TestSimulateAt(t *testing.T) {
 			require.Equal(t, []any{f.Status, f.Seq, len(f.Tokens)}, []any{o.Status, o.Seq, o.Live})
 			require.True(t, f.At.Equal(sim.Now()))
 		}
-		sim, err := e.SimulateAt(t.Context(), "r", now.Seq)
+		sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "r", At: now.Seq})
 		require.NoError(t, err)
 		require.Equal(t, now, sim.Snapshot())
 		d, revision, err := sim.Definition()
@@ -317,7 +317,7 @@ func TestSimulateAt(t *testing.T) {
 		require.Equal(t, 2, revision)
 		require.Empty(t, d.Nodes[2].Task)
 
-		sim, err = e.SimulateAt(t.Context(), "r", 1)
+		sim, err = e.Simulate(t.Context(), pawl.OfRun{Run: "r", At: 1})
 		require.NoError(t, err)
 		d, revision, err = sim.Definition()
 		require.NoError(t, err)
@@ -326,11 +326,11 @@ func TestSimulateAt(t *testing.T) {
 		require.NoError(t, sim.Do(t.Context(), pawl.Complete{Key: key, Output: map[string]any{"score": 0.99}}))
 		require.Equal(t, workflow.NodeID("ship"), sim.Overview().Nodes[1].Node)
 
-		for _, none := range []int64{-1, 0, now.Seq + 1} {
-			_, err = e.SimulateAt(t.Context(), "r", none)
+		for _, none := range []int64{-1, now.Seq + 1} {
+			_, err = e.Simulate(t.Context(), pawl.OfRun{Run: "r", At: none})
 			require.ErrorIs(t, err, pawl.ErrInvalid)
 		}
-		_, err = e.SimulateAt(t.Context(), "none", 1)
+		_, err = e.Simulate(t.Context(), pawl.OfRun{Run: "none", At: 1})
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
 		require.NoError(t, e.Close(t.Context()))
 	})
@@ -342,7 +342,7 @@ func TestSimulateAtBeforeAFork(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, chain)}, nil))
 	require.NoError(t, e.Fork(t.Context(), "a", "b", pawl.ForkOptions{}))
 	for _, record := range []int64{1, 2} {
-		sim, err := e.SimulateAt(t.Context(), "b", record)
+		sim, err := e.Simulate(t.Context(), pawl.OfRun{Run: "b", At: record})
 		require.NoError(t, err)
 		s := sim.Snapshot()
 		require.Equal(t, sourceAt(record), s.Run)
@@ -395,7 +395,7 @@ nodes: [{id: split}, {id: work, task: work, input: {n: n}}, {id: join, wait: {fo
 transitions: [{from: split, to: work, foreach: {collection: input.of, as: n}, siblingGroup: g}, {from: work, to: join, synchronization: {siblingGroup: g}}]
 `)}
 		input := map[string]any{"of": []int{1, 2}}
-		sim, err := e.SimulateStart(t.Context(), run, input)
+		sim, err := e.Simulate(t.Context(), pawl.OfStart{Run: run, Input: input})
 		require.NoError(t, err)
 		_, err = e.Summary(t.Context(), "r")
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
@@ -420,15 +420,15 @@ transitions: [{from: split, to: work, foreach: {collection: input.of, as: n}, si
 		require.Equal(t, workflow.RunRunning, sim.Snapshot().Status)
 
 		// The same run is there: nothing would be decided. Another one is refused.
-		sim, err = e.SimulateStart(t.Context(), run, input)
+		sim, err = e.Simulate(t.Context(), pawl.OfStart{Run: run, Input: input})
 		require.NoError(t, err)
 		require.Empty(t, sim.Steps())
-		_, err = e.SimulateStart(t.Context(), run, map[string]any{"of": []int{1}})
+		_, err = e.Simulate(t.Context(), pawl.OfStart{Run: run, Input: map[string]any{"of": []int{1}}})
 		require.ErrorIs(t, err, pawl.ErrRunExists)
 		run.ID = "a/b"
-		_, err = e.SimulateStart(t.Context(), run, input)
+		_, err = e.Simulate(t.Context(), pawl.OfStart{Run: run, Input: input})
 		require.ErrorIs(t, err, pawl.ErrInvalid)
-		_, err = e.SimulateStart(t.Context(), workflow.Run{ID: "x", Workflow: "none"}, nil)
+		_, err = e.Simulate(t.Context(), pawl.OfStart{Run: workflow.Run{ID: "x", Workflow: "none"}})
 		require.ErrorIs(t, err, pawl.ErrNotPublished)
 	})
 }
@@ -442,7 +442,7 @@ func TestSimulateFork(t *testing.T) {
 		require.NoError(t, err)
 		for at := int64(1); at <= last.Seq; at++ {
 			to, o := workflow.RunID("f"+string(rune('0'+at))), pawl.ForkOptions{At: at, InFlight: workflow.InFlightPark}
-			sim, err := e.SimulateFork(t.Context(), "r", to, o)
+			sim, err := e.Simulate(t.Context(), pawl.OfFork{From: pawl.Target{Run: "r"}, To: to, Options: o})
 			require.NoError(t, err)
 			_, err = e.Summary(t.Context(), to)
 			require.ErrorIs(t, err, pawl.ErrRunNotFound)
@@ -453,23 +453,25 @@ func TestSimulateFork(t *testing.T) {
 			require.NoError(t, err)
 			would := sim.Snapshot()
 			require.Equal(t, []any{is.Status, is.ForkedFrom, is.Tokens, is.Seq}, []any{would.Status, would.ForkedFrom, would.Tokens, would.Seq})
-			sim, err = e.SimulateFork(t.Context(), "r", to, o)
+			sim, err = e.Simulate(t.Context(), pawl.OfFork{From: pawl.Target{Run: "r"}, To: to, Options: o})
 			require.NoError(t, err)
 			require.Empty(t, sim.Steps(), "it is there")
 		}
-		sim, err := e.SimulateRerun(t.Context(), pawl.Target{Run: "r", Node: "check"}, "again", pawl.ForkOptions{})
+		sim, err := e.Simulate(t.Context(), pawl.OfFork{From: pawl.Target{Run: "r", Node: "check"}, To: "again"})
 		require.NoError(t, err)
 		require.NoError(t, e.Rerun(t.Context(), pawl.Target{Run: "r", Node: "check"}, "again", pawl.ForkOptions{}))
 		require.Equal(t, decided(t, journalFrom(t, e, "again", sim.Steps()[0].Record.Seq)), decided(t, sim.Steps()))
 
-		_, err = e.SimulateRerun(t.Context(), pawl.Target{Run: "r"}, "x", pawl.ForkOptions{})
-		require.ErrorIs(t, err, pawl.ErrInvalid)
-		_, err = e.SimulateFork(t.Context(), "r", "x", pawl.ForkOptions{At: 99})
+		for _, wrong := range []pawl.Origin{nil, &pawl.OfRun{Run: "r"}, pawl.OfFork{From: pawl.Target{Run: "r"}}, pawl.OfFork{From: pawl.Target{Run: "r"}, Import: replay.New("x", nil, nil), To: "x"}} {
+			_, err = e.Simulate(t.Context(), wrong)
+			require.ErrorIs(t, err, pawl.ErrInvalid)
+		}
+		_, err = e.Simulate(t.Context(), pawl.OfFork{From: pawl.Target{Run: "r"}, To: "x", Options: pawl.ForkOptions{At: 99}})
 		forked := (*pawl.ForkError)(nil)
 		require.ErrorAs(t, err, &forked)
-		_, err = e.SimulateFork(t.Context(), "none", "x", pawl.ForkOptions{})
+		_, err = e.Simulate(t.Context(), pawl.OfFork{From: pawl.Target{Run: "none"}, To: "x"})
 		require.ErrorIs(t, err, pawl.ErrRunNotFound)
-		_, err = e.SimulateFork(t.Context(), "r", "r", pawl.ForkOptions{})
+		_, err = e.Simulate(t.Context(), pawl.OfFork{From: pawl.Target{Run: "r"}, To: "r"})
 		require.ErrorIs(t, err, pawl.ErrRunExists)
 	})
 }
@@ -483,7 +485,7 @@ func TestSimulateForkAtOneInstant(t *testing.T) {
 		synctest.Wait() // its handler has returned
 		var looks atomic.Int64
 		hook.OnNow(func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * time.Millisecond) })
-		sim, err := e.SimulateFork(t.Context(), "r", "f", pawl.ForkOptions{})
+		sim, err := e.Simulate(t.Context(), pawl.OfFork{From: pawl.Target{Run: "r"}, To: "f"})
 		require.NoError(t, err)
 		require.Contains(t, decided(t, sim.Steps()), "fork-run run=f from=r record=1")
 	})

@@ -262,7 +262,7 @@ func (c *call) replyToAct(o *Operation) error {
 	// From here on the act is done to a copy, which nobody else sees and which is dropped with the
 	// request. The copy is of the run as it was committed last; the run goes on meanwhile.
 	var err error
-	if p.copied, err = c.engine.Simulate(ctx, p.run); err != nil {
+	if p.copied, err = c.engine.Simulate(ctx, pawl.OfRun{Run: p.run}); err != nil {
 		return err
 	}
 	if err := p.performAct(ctx, o); err != nil {
@@ -406,7 +406,7 @@ func (c *call) tryActs() error {
 	defer cancel()
 	p := &performer{engine: c.engine, run: c.runID()}
 	if p.copied, err = c.pastRun(); err == nil && p.copied == nil {
-		p.copied, err = c.engine.Simulate(ctx, p.run)
+		p.copied, err = c.engine.Simulate(ctx, pawl.OfRun{Run: p.run})
 	}
 	if err != nil {
 		return err

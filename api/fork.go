@@ -76,10 +76,7 @@ func (c *call) forkRun() error {
 	again := f.Node != "" || f.Token != 0
 	if dry {
 		return c.replyToTrial(f.To, func() (*pawl.Simulation, error) {
-			if again {
-				return c.engine.SimulateRerun(ctx, from, f.To, o)
-			}
-			return c.engine.SimulateFork(ctx, from.Run, f.To, o)
+			return c.engine.Simulate(ctx, pawl.OfFork{From: from, To: f.To, Options: o})
 		})
 	}
 	status := http.StatusOK
@@ -159,7 +156,7 @@ func (c *call) importRun() error {
 	o := pawl.ForkOptions{At: m.At, InFlight: m.InFlight}
 	if dry {
 		return c.replyToTrial(m.To, func() (*pawl.Simulation, error) {
-			sim, err := c.engine.SimulateImport(ctx, rec, m.To, o)
+			sim, err := c.engine.Simulate(ctx, pawl.OfFork{Import: rec, To: m.To, Options: o})
 			return sim, importRefusal(err)
 		})
 	}

@@ -25,7 +25,7 @@ func (c *call) pastRun() (*pawl.Simulation, error) {
 	if q.err != nil || at == 0 {
 		return nil, q.err
 	}
-	return c.engine.SimulateAt(c.context(), c.runID(), at)
+	return c.engine.Simulate(c.context(), pawl.OfRun{Run: c.runID(), At: at})
 }
 
 // lastRecord returns the record of a run up to which the query asks; the highest there can be if it

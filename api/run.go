@@ -368,7 +368,9 @@ func (c *call) startRun() error {
 		ctx = pawl.As(ctx, s.By)
 	}
 	if dry {
-		return c.replyToTrial(run.ID, func() (*pawl.Simulation, error) { return c.engine.SimulateStart(ctx, run, valueOf(s.Input)) })
+		return c.replyToTrial(run.ID, func() (*pawl.Simulation, error) {
+			return c.engine.Simulate(ctx, pawl.OfStart{Run: run, Input: valueOf(s.Input)})
+		})
 	}
 	status := http.StatusOK
 	// This look only chooses between 200 and 201. Two callers who start one run at once may both

@@ -104,7 +104,7 @@ func (p *page) simulate(ctx context.Context, id workflow.RunID) (*pawl.Simulatio
 	if err := p.takeWhole(); err != nil {
 		return nil, err
 	}
-	return p.s.engine.Simulate(ctx, id)
+	return p.s.engine.Simulate(ctx, pawl.OfRun{Run: id})
 }
 
 // busyStatus returns the status of a request that was refused as there are too many, and after how many seconds it may come again; 0 of

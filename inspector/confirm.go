@@ -251,7 +251,7 @@ func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
 		return err
 	}
 	e.Unseen = false
-	sim, err := s.engine.SimulateFork(pawl.As(p.r.Context(), by), t.Run, id, pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
+	sim, err := s.engine.Simulate(pawl.As(p.r.Context(), by), pawl.OfFork{From: pawl.Target{Run: t.Run}, To: id, Options: pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)}})
 	if errors.Is(err, pawl.ErrRunNotFound) {
 		return err
 	}

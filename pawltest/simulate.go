@@ -56,7 +56,7 @@ type replayEvent struct {
 // simulateEvent tries events on a copy of a run.
 func (d *driver) simulateEvent(ctx context.Context, engine *pawl.Engine, run workflow.RunID, of *event) error {
 	e := of.Simulate
-	sim, err := engine.Simulate(ctx, run)
+	sim, err := engine.Simulate(ctx, pawl.OfRun{Run: run})
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,7 @@ func actByMethod(s *surfaces, x *actCase, id workflow.RunID, dry bool) answer {
 		err := x.method(ctx, s.engine, id)
 		return s.answerOf(x, s.statusOf(id), err)
 	}
-	sim, err := s.engine.Simulate(ctx, id)
+	sim, err := s.engine.Simulate(ctx, pawl.OfRun{Run: id})
 	require.NoError(s.t, err)
 	act := x.operation.Act
 	if vote, ok := act.(pawl.Vote); ok {

@@ -268,7 +268,7 @@ func (w *world) start(i int) *act {
 	return &act{
 		run: id, do: func(ctx context.Context, e *pawl.Engine) error { return e.Start(ctx, run, w.inputs[i]) },
 		simulate: func(ctx context.Context, e *pawl.Engine) (*pawl.Simulation, error) {
-			return e.SimulateStart(ctx, run, w.inputs[i])
+			return e.Simulate(ctx, pawl.OfStart{Run: run, Input: w.inputs[i]})
 		},
 	}
 }

@@ -30,7 +30,7 @@ func (a *act) try(ctx context.Context, e *pawl.Engine) *trial {
 	if a.as == nil {
 		return nil
 	}
-	sim, err := e.Simulate(ctx, a.run)
+	sim, err := e.Simulate(ctx, pawl.OfRun{Run: a.run})
 	if err != nil {
 		return nil
 	}
