@@ -47,7 +47,8 @@ func (e *Engine) do(ctx context.Context, run workflow.RunID, a Act) (*deed, erro
 		return nil, err
 	}
 	d := &deed{engine: e, run: run, by: by}
-	return d, d.doAct(ctx, a)
+	err = d.doAct(ctx, a)
+	return d, err
 }
 
 // Do tries an act on the copy, with the answer that the run would give.

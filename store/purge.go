@@ -9,7 +9,6 @@ import (
 	"iter"
 	"maps"
 	"math"
-	"os"
 	"path"
 	"slices"
 	"time"
@@ -99,23 +98,19 @@ func (d *Dir) DropUnusedDefinitions() {
 func (d *Dir) removeRunFiles(r *index.Row) error {
 	hash := index.FileHash(r.Run)
 	names := [...]string{index.FileNameOf(hash, r.Nonce, 1), index.FileNameOf(hash, r.Nonce, 2)}
-	var folder *os.Root
+	folder, err := d.root.OpenRoot(path.Dir(names[0]))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no run of such a hash has had a file
+	}
+	if err != nil {
+		return fmt.Errorf("purge run %q: %w", string(r.Run), err)
+	}
+	defer folder.Close() //nolint:errcheck // nothing was written
 	for _, name := range names {
 		if d.flusher.holdBack(name, "") {
 			continue
 		}
-		var err error
-		if folder == nil {
-			if folder, err = d.root.OpenRoot(path.Dir(name)); errors.Is(err, fs.ErrNotExist) {
-				return nil // no run of such a hash has had a file
-			}
-			if err == nil {
-				defer folder.Close() //nolint:errcheck // nothing was written
-			}
-		}
-		if err == nil {
-			err = folder.Remove(path.Base(name))
-		}
+		err = folder.Remove(path.Base(name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("purge run %q: %w", string(r.Run), err)
 		}

@@ -216,10 +216,10 @@ func fanText(t *workflow.GraphTransition) string {
 //
 // For a join of two branches of the group quotes it is "2 of quotes". The number counts branches, not tokens.
 func joinText(g *workflow.GroupSpec) string {
-	switch s := g.Sync.Strategy; {
-	case s == workflow.All:
+	switch s := g.Sync.Strategy; s {
+	case workflow.All:
 		return "all of " + g.Name
-	case s == workflow.Any:
+	case workflow.Any:
 		return "first of " + g.Name
 	default:
 		return fmt.Sprintf("%d of %s", s.Quorum(), g.Name)

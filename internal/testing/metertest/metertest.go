@@ -82,7 +82,7 @@ func (p *Provider) keepValue(name string, v float64, set attribute.Set) {
 func seriesName(name string, set attribute.Set) string {
 	var labels []string
 	for _, kv := range set.ToSlice() {
-		labels = append(labels, fmt.Sprintf("%s=%s", kv.Key, kv.Value.Emit()))
+		labels = append(labels, fmt.Sprintf("%s=%s", kv.Key, kv.Value.String()))
 	}
 	return name + "{" + strings.Join(labels, ",") + "}"
 }
