@@ -81,6 +81,7 @@
 //   - worker, pool, lease: a worker performs tasks; a pool hands them out (package
 //     worker); a lease is the right to complete one, for a time. (task list, job
 //     queue)
+//   - simulation: a copy of a run, to try acts on. dry run: a call that only says what it would do.
 //   - dead letter: a task whose attempts are used up, parked for an operator.
 //   - epoch: one life of an engine on its directory.
 //   - feed, outbox: a feed publishes the events of runs to others; those that are

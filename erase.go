@@ -32,8 +32,8 @@ func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	return e.purger.Purge(ctx, act, id)
 }
 
-// A PurgePreview says what Purge of a run would forget.
-type PurgePreview struct {
+// A PurgeReport says what Purge of a run would forget.
+type PurgeReport struct {
 	Run   workflow.RunID
 	Runs  int   // how many, with those below it
 	Bytes int64 // of their files; blobs and definitions are not counted
@@ -41,8 +41,8 @@ type PurgePreview struct {
 
 // DryRunPurge says what Purge of a run would forget now, and fails as Purge would. Nothing is
 // changed.
-func (e *Engine) DryRunPurge(ctx context.Context, id workflow.RunID) (PurgePreview, error) {
-	out := PurgePreview{Run: id}
+func (e *Engine) DryRunPurge(ctx context.Context, id workflow.RunID) (PurgeReport, error) {
+	out := PurgeReport{Run: id}
 	if err := e.checkUsable(ctx); err != nil {
 		return out, err
 	}

@@ -60,7 +60,7 @@ func TestPurge(t *testing.T) {
 	}
 	seen, err := e.DryRunPurge(t.Context(), "family")
 	require.NoError(t, err)
-	require.Equal(t, pawl.PurgePreview{Run: "family", Runs: 7, Bytes: seen.Bytes}, seen)
+	require.Equal(t, pawl.PurgeReport{Run: "family", Runs: 7, Bytes: seen.Bytes}, seen)
 	require.Len(t, runs(), 10, "nothing is changed")
 	next, stop := watching(t, t.Context(), e, pawl.WatchFilter{Roots: true})
 	defer stop()

@@ -21,7 +21,7 @@ import (
 // An Operation is something that an operator does to a run: an act, with a name and a reason, which the journal keeps. In JSON
 // the fields of the act stand beside do, which names it, by and reason. The same object is the body of every
 // act: on a path of one act, such as /pause, do is left out, since the path says it; in a batch and
-// in a Trial, do says it.
+// in a body of /simulate, do says it.
 type Operation struct {
 	Act    pawl.Act
 	By     string // who acts; may be left out where the host says who that is
@@ -211,10 +211,10 @@ func (c *call) signName(by *string) error {
 	return nil
 }
 
-// An Acted says what has come of an act or, if it was only tried, what would. The Future is nil for
+// An ActReport says what has come of an act or, after a dry run, what would. The Future is nil for
 // an act that was done: what comes of it is told by events and the journal, while that of a dry run
 // is nowhere else.
-type Acted struct {
+type ActReport struct {
 	Run      workflow.RunID `json:"run"`
 	Applied  bool           `json:"applied"`           // false: nothing was changed
 	Revision int            `json:"revision,omitzero"` // of the definition, after a patch
@@ -254,7 +254,7 @@ func (c *call) replyToAct(o *Operation) error {
 		if err := p.performAct(ctx, o); err != nil {
 			return unknownIfLate(err)
 		}
-		return c.reply(Acted{Run: p.run, Applied: true, Revision: p.revision})
+		return c.reply(ActReport{Run: p.run, Applied: true, Revision: p.revision})
 	}
 	if err := c.requireRights(View | Values); err != nil {
 		return err
@@ -268,7 +268,7 @@ func (c *call) replyToAct(o *Operation) error {
 	if err := p.performAct(ctx, o); err != nil {
 		return err
 	}
-	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
+	return c.reply(ActReport{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
 }
 
 // A performer does acts to a run, or to a copy of it. It is what makes a dry run and an act the
@@ -304,9 +304,9 @@ func (p *performer) performAct(ctx context.Context, o *Operation) (err error) {
 	return err
 }
 
-// A Trial is what is tried on a copy of a run: acts, one after the other, and the results of the
+// A Simulate is the body of a simulation, on a copy of a run: acts, one after the other, and the results of the
 // tasks that come of them.
-type Trial struct {
+type Simulate struct {
 	At      int64                      `json:"-"` // on the run as it was after this record, from 1; 0 is as it stands. The query of a request has it
 	Acts    []Operation                `json:"acts,omitzero"`
 	Results map[workflow.NodeID]Result `json:"results,omitzero"` // by node; of others the tasks go on
@@ -319,9 +319,9 @@ type Result struct {
 	Message string          `json:"message,omitzero"`
 }
 
-// A trialRequest is a Trial whose acts are still to be checked. They stay raw until decodeAct has
+// A simulateRequest is a Simulate whose acts are still to be checked. They stay raw until decodeAct has
 // compared the fields of each with its kind.
-type trialRequest struct {
+type simulateRequest struct {
 	Acts    []json.RawMessage          `json:"acts"`
 	Results map[workflow.NodeID]Result `json:"results"`
 }
@@ -354,10 +354,10 @@ func (v *viewer) showFuture(s *pawl.Simulation) *Future {
 	return out
 }
 
-// replyToTrial answers what would become of a run, whose copy try makes. A trial shows input and
+// replyToSimulation answers what would become of a run, whose copy try makes. A simulation shows input and
 // decisions, so it takes View and Values even from who may act; the check comes before the copy is
 // made, which costs.
-func (c *call) replyToTrial(id workflow.RunID, try func() (*pawl.Simulation, error)) error {
+func (c *call) replyToSimulation(id workflow.RunID, try func() (*pawl.Simulation, error)) error {
 	if err := c.requireRights(View | Values); err != nil {
 		return err
 	}
@@ -367,17 +367,17 @@ func (c *call) replyToTrial(id workflow.RunID, try func() (*pawl.Simulation, err
 	}
 	s, v := copied.Summary(), c.viewerOf(id)
 	s.Outcome = v.showOutcome(s.Outcome)
-	return c.reply(Tried{RunSummary: s, Future: v.showFuture(copied), SentAgain: copied.SentAgain()})
+	return c.reply(DryRunReport{RunSummary: s, Future: v.showFuture(copied), SentAgain: copied.SentAgain()})
 }
 
-// A Tried is the run that a start or a fork would make, and what would be decided on the way.
-type Tried struct {
+// A DryRunReport is the run that a start or a fork would make, and what would be decided on the way.
+type DryRunReport struct {
 	pawl.RunSummary
 	*Future
 	SentAgain []workflow.NodeID `json:"sentAgain,omitzero"` // of a fork: whose tasks and child runs would be sent again
 }
 
-// maxActs bounds the acts of a trial.
+// maxActs bounds the acts of a simulation.
 const maxActs = 1000
 
 // tryActs answers what would come of acts. Nothing is changed. Tasks are played before the first
@@ -389,7 +389,7 @@ func (c *call) tryActs() error {
 	if err != nil {
 		return err
 	}
-	var q trialRequest
+	var q simulateRequest
 	if err := decodeObject(text, &q); err != nil {
 		return err
 	}
@@ -411,7 +411,7 @@ func (c *call) tryActs() error {
 	if err != nil {
 		return err
 	}
-	// A result for a node that is misspelt would change nothing, and the trial would look as if the
+	// A result for a node that is misspelt would change nothing, and the simulation would look as if the
 	// run waited. A patch among the acts may add the node, hence a look before and one after.
 	unknown := maps.Clone(q.Results) // those whose nodes there are neither before the acts nor after
 	if err := dropKnown(unknown, p.copied); err != nil {
@@ -435,7 +435,7 @@ func (c *call) tryActs() error {
 	for node := range unknown {
 		return invalidf("results has %q, and the run has no node of that name", string(node))
 	}
-	return c.reply(Acted{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
+	return c.reply(ActReport{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
 }
 
 // placeRefusal says which of several acts is refused. A single act needs no place. The error is

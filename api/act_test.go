@@ -288,7 +288,7 @@ func TestDryRunOfAPublication(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	ctx := t.Context()
-	tried := api.Published{Name: "order", Version: 1, Warnings: []string{}, DryRun: true}
+	tried := api.PublishReport{Name: "order", Version: 1, Warnings: []string{}, DryRun: true}
 	for range 2 {
 		seen, err := c.DryRunPublish(ctx, parse(t, order))
 		require.NoError(t, err)
@@ -345,14 +345,14 @@ func TestActOverTheSocket(t *testing.T) {
 	require.Len(t, would.Steps, 1)
 	again := vote
 	again.By = "bob"
-	tried, err := c.Try(ctx, "order-1", api.Trial{
+	tried, err := c.Simulate(ctx, "order-1", api.Simulate{
 		Acts:    []api.Operation{vote, {Act: pawl.Elapse{Elapse: time.Minute}}, again},
 		Results: map[workflow.NodeID]api.Result{"ship": {Output: json.RawMessage(`{"ok": true}`)}},
 	})
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunCompleted, tried.Outcome.Status)
 	require.WithinDuration(t, time.Now().Add(time.Minute), tried.At, time.Minute)
-	tried, err = c.Try(ctx, "order-1", api.Trial{Acts: []api.Operation{vote, again}, Results: map[workflow.NodeID]api.Result{"ship": {Code: "no", Message: "never"}}})
+	tried, err = c.Simulate(ctx, "order-1", api.Simulate{Acts: []api.Operation{vote, again}, Results: map[workflow.NodeID]api.Result{"ship": {Code: "no", Message: "never"}}})
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunRunning, tried.Outcome.Status, "it is parked")
 
@@ -412,7 +412,7 @@ func TestPurge(t *testing.T) {
 		if change.Lost {
 			seen, err := c.DryRunPurge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
 			require.NoError(t, err)
-			require.Equal(t, api.Purged{Run: "order-1", Runs: 1, Bytes: seen.Bytes}, seen)
+			require.Equal(t, api.PurgeReport{Run: "order-1", Runs: 1, Bytes: seen.Bytes}, seen)
 			done, err := c.Purge(t.Context(), "order-1", api.Purge{By: "ann", Reason: "old"})
 			require.NoError(t, err)
 			require.True(t, done.Applied)

@@ -22,8 +22,8 @@ type Backup struct {
 	Keep     string `json:"keep,omitzero"`
 }
 
-// A BackedUp says what is in a copy of the engine directory.
-type BackedUp struct {
+// A BackupReport says what is in a copy of the engine directory.
+type BackupReport struct {
 	Path    string   `json:"path"`
 	Runs    int      `json:"runs"`
 	Files   int      `json:"files"` // of runs
@@ -32,9 +32,9 @@ type BackedUp struct {
 	Damaged []string `json:"damaged,omitempty"` // what could not be copied, and why
 }
 
-// A Followed says how far a copy that follows the engine directory is. It has only comparable
+// A FollowReport says how far a copy that follows the engine directory is. It has only comparable
 // fields, so followFrames tells only what differs from what it told last.
-type Followed struct {
+type FollowReport struct {
 	At      time.Time `json:"at,omitzero"`   // as of when the copy is like the directory
 	Waiting int       `json:"waiting"`       // transactions that it has not got yet
 	Base    time.Time `json:"base,omitzero"` // when its last base was made; zero without a base yet
@@ -82,7 +82,7 @@ func (c *call) backUp() error {
 	if err != nil {
 		return err
 	}
-	out := BackedUp{Path: info.Path, Runs: info.Runs, Files: info.Files, Blobs: info.Blobs, Bytes: info.Bytes}
+	out := BackupReport{Path: info.Path, Runs: info.Runs, Files: info.Files, Blobs: info.Blobs, Bytes: info.Bytes}
 	for _, err := range info.Damaged {
 		out.Damaged = append(out.Damaged, err.Error())
 	}
@@ -125,11 +125,11 @@ func (c *call) followFrames(ctx context.Context, o pawl.FollowOptions) iter.Seq2
 			defer close(ended)
 			err = c.engine.Follow(ctx, o)
 		}()
-		for told := (Followed{Waiting: -1}); ; {
+		for told := (FollowReport{Waiting: -1}); ; {
 			select {
 			case <-more:
 				r := last.Load()
-				now := Followed{At: r.At, Waiting: r.Waiting, Base: r.Base}
+				now := FollowReport{At: r.At, Waiting: r.Waiting, Base: r.Base}
 				if r.Err != nil {
 					now.Failure = r.Err.Error()
 				}
@@ -154,7 +154,7 @@ func (c *call) followFrames(ctx context.Context, o pawl.FollowOptions) iter.Seq2
 }
 
 // Backup makes a copy of the engine directory, as Engine.Backup does, on the machine of the engine.
-func (c *Client) Backup(ctx context.Context, b Backup) (out BackedUp, err error) {
+func (c *Client) Backup(ctx context.Context, b Backup) (out BackupReport, err error) {
 	err = c.ask(ctx, &question{method: http.MethodPost, path: "/v1/backup", body: b}, &out)
 	return out, err
 }
@@ -162,8 +162,8 @@ func (c *Client) Backup(ctx context.Context, b Backup) (out BackedUp, err error)
 // Follow keeps a copy of the engine directory up to date, as Engine.Follow does, as long as somebody takes
 // what it yields: how far the copy is. When the engine closes it ends with an error, and what was committed
 // last may not be kept: a host that wants that calls Engine.Follow itself.
-func (c *Client) Follow(ctx context.Context, b Backup) iter.Seq2[Followed, error] {
-	return listStream[Followed](ctx, c, &question{method: http.MethodPost, path: "/v1/follow", body: b})
+func (c *Client) Follow(ctx context.Context, b Backup) iter.Seq2[FollowReport, error] {
+	return listStream[FollowReport](ctx, c, &question{method: http.MethodPost, path: "/v1/follow", body: b})
 }
 
 // A Purge says who forgets a run that has ended, and why. Nothing of it is kept but a line in the
@@ -173,8 +173,8 @@ type Purge struct {
 	Reason string `json:"reason"`
 }
 
-// A Purged says what was forgotten with a run or, if it was only tried, what would be.
-type Purged struct {
+// A PurgeReport says what was forgotten with a run or, after a dry run, what would be.
+type PurgeReport struct {
 	Run     workflow.RunID `json:"run"`
 	Applied bool           `json:"applied"` // false: nothing was changed
 	Runs    int            `json:"runs"`    // how many, with those below it
@@ -211,20 +211,20 @@ func (c *call) purgeRun() error {
 			return unknownIfLate(err)
 		}
 	}
-	return c.reply(Purged{Run: seen.Run, Applied: !dry, Runs: seen.Runs, Bytes: seen.Bytes})
+	return c.reply(PurgeReport{Run: seen.Run, Applied: !dry, Runs: seen.Runs, Bytes: seen.Bytes})
 }
 
 // Purge forgets a run that has ended, with those below it, as Engine.Purge does.
-func (c *Client) Purge(ctx context.Context, id workflow.RunID, p Purge) (Purged, error) {
-	return c.purgeOrTry(ctx, id, p, false)
+func (c *Client) Purge(ctx context.Context, id workflow.RunID, p Purge) (PurgeReport, error) {
+	return c.purgeOrDryRun(ctx, id, p, false)
 }
 
 // DryRunPurge says what Purge would forget. Nothing is changed.
-func (c *Client) DryRunPurge(ctx context.Context, id workflow.RunID, p Purge) (Purged, error) {
-	return c.purgeOrTry(ctx, id, p, true)
+func (c *Client) DryRunPurge(ctx context.Context, id workflow.RunID, p Purge) (PurgeReport, error) {
+	return c.purgeOrDryRun(ctx, id, p, true)
 }
 
-func (c *Client) purgeOrTry(ctx context.Context, id workflow.RunID, p Purge, dry bool) (out Purged, err error) {
+func (c *Client) purgeOrDryRun(ctx context.Context, id workflow.RunID, p Purge, dry bool) (out PurgeReport, err error) {
 	q := aboutRun(id, "/purge")
 	if q.method, q.body, q.acts = http.MethodPost, p, !dry; dry {
 		q.query.Set("dryRun", "1")

@@ -290,7 +290,7 @@ func (c *Client) Start(ctx context.Context, id workflow.RunID, s Start) (out paw
 }
 
 // DryRunStart says what Start would begin. Nothing is changed.
-func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (out Tried, err error) {
+func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (out DryRunReport, err error) {
 	q := aboutRun(id, "")
 	q.method, q.body = http.MethodPut, s
 	q.query.Set("dryRun", "1")
@@ -299,16 +299,16 @@ func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (o
 }
 
 // Do does something to a run. The Target of an act on a token says to which.
-func (c *Client) Do(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
-	return c.doOrTry(ctx, id, o, false)
+func (c *Client) Do(ctx context.Context, id workflow.RunID, o Operation) (ActReport, error) {
+	return c.doOrDryRun(ctx, id, o, false)
 }
 
 // DryRun says what Do would do. Nothing is changed.
-func (c *Client) DryRun(ctx context.Context, id workflow.RunID, o Operation) (Acted, error) {
-	return c.doOrTry(ctx, id, o, true)
+func (c *Client) DryRun(ctx context.Context, id workflow.RunID, o Operation) (ActReport, error) {
+	return c.doOrDryRun(ctx, id, o, true)
 }
 
-func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dry bool) (out Acted, err error) {
+func (c *Client) doOrDryRun(ctx context.Context, id workflow.RunID, o Operation, dry bool) (out ActReport, err error) {
 	verb := acts.Of(o.Act)
 	if verb.Path == "" {
 		return out, invalidf("there is no act %q to do", verb.Name)
@@ -340,7 +340,7 @@ func (c *Client) doOrTry(ctx context.Context, id workflow.RunID, o Operation, dr
 }
 
 // Fork makes a new run of another one, as Engine.Fork and Engine.Rerun do.
-func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out Forked, err error) {
+func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out ForkReport, err error) {
 	q := aboutRun(id, "/forks")
 	q.method, q.body, q.acts = http.MethodPost, f, true
 	err = c.ask(ctx, q, &out)
@@ -348,7 +348,7 @@ func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out Forke
 }
 
 // DryRunFork says what Fork would make. Nothing is changed.
-func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out Tried, err error) {
+func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out DryRunReport, err error) {
 	q := aboutRun(id, "/forks")
 	q.method, q.body = http.MethodPost, f
 	q.query.Set("dryRun", "1")
@@ -356,8 +356,8 @@ func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out
 	return out, err
 }
 
-// Try says what would become of a run. Nothing is changed.
-func (c *Client) Try(ctx context.Context, id workflow.RunID, t Trial) (out Acted, err error) {
+// Simulate says what would become of a run. Nothing is changed.
+func (c *Client) Simulate(ctx context.Context, id workflow.RunID, t Simulate) (out ActReport, err error) {
 	q := aboutRun(id, "/simulate")
 	q.method, q.body = http.MethodPost, t
 	if t.At != 0 {
@@ -378,11 +378,11 @@ func (c *Client) Publish(ctx context.Context, d *workflow.Definition) error {
 	if d == nil {
 		return invalidf("the definition is nil")
 	}
-	return c.ask(ctx, publishQuestion(d), new(Published))
+	return c.ask(ctx, publishQuestion(d), new(PublishReport))
 }
 
 // DryRunPublish says whether Publish would take a definition, and its warnings. Nothing is changed.
-func (c *Client) DryRunPublish(ctx context.Context, d *workflow.Definition) (out Published, err error) {
+func (c *Client) DryRunPublish(ctx context.Context, d *workflow.Definition) (out PublishReport, err error) {
 	if d == nil {
 		return out, invalidf("the definition is nil")
 	}

@@ -30,8 +30,8 @@ type Fork struct {
 	Reason   string            `json:"reason"`
 }
 
-// A Forked is a fork that was made, and what it has sent again: see pawl.Engine.SentAgain.
-type Forked struct {
+// A ForkReport is a fork that was made, and what it has sent again: see pawl.Engine.SentAgain.
+type ForkReport struct {
 	pawl.RunSummary
 	SentAgain []workflow.NodeID `json:"sentAgain,omitzero"`
 }
@@ -75,7 +75,7 @@ func (c *call) forkRun() error {
 	from := pawl.Target{Run: c.runID(), Node: f.Node, Token: f.Token}
 	again := f.Node != "" || f.Token != 0
 	if dry {
-		return c.replyToTrial(f.To, func() (*pawl.Simulation, error) {
+		return c.replyToSimulation(f.To, func() (*pawl.Simulation, error) {
 			return c.engine.Simulate(ctx, pawl.OfFork{From: from, To: f.To, Options: o})
 		})
 	}
@@ -100,7 +100,7 @@ func (c *call) forkRun() error {
 		return err
 	}
 	s.Outcome = c.viewerOf(f.To).showOutcome(s.Outcome)
-	return c.replyStatus(status, Forked{RunSummary: s, SentAgain: sent})
+	return c.replyStatus(status, ForkReport{RunSummary: s, SentAgain: sent})
 }
 
 // An Import is a new run to be made of a recorded one.
@@ -155,7 +155,7 @@ func (c *call) importRun() error {
 	defer rec.Close()
 	o := pawl.ForkOptions{At: m.At, InFlight: m.InFlight}
 	if dry {
-		return c.replyToTrial(m.To, func() (*pawl.Simulation, error) {
+		return c.replyToSimulation(m.To, func() (*pawl.Simulation, error) {
 			sim, err := c.engine.Simulate(ctx, pawl.OfFork{Import: rec, To: m.To, Options: o})
 			return sim, importRefusal(err)
 		})
@@ -190,7 +190,7 @@ func (c *Client) Import(ctx context.Context, m Import) (pawl.RunSummary, error) 
 }
 
 // DryRunImport says what Import would make. Nothing is changed.
-func (c *Client) DryRunImport(ctx context.Context, m Import) (out Tried, err error) {
+func (c *Client) DryRunImport(ctx context.Context, m Import) (out DryRunReport, err error) {
 	q := &question{method: http.MethodPost, path: "/v1/import", body: m, query: url.Values{"dryRun": {"1"}}}
 	err = c.ask(ctx, q, &out)
 	return out, err

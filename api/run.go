@@ -368,7 +368,7 @@ func (c *call) startRun() error {
 		ctx = pawl.As(ctx, s.By)
 	}
 	if dry {
-		return c.replyToTrial(run.ID, func() (*pawl.Simulation, error) {
+		return c.replyToSimulation(run.ID, func() (*pawl.Simulation, error) {
 			return c.engine.Simulate(ctx, pawl.OfStart{Run: run, Input: valueOf(s.Input)})
 		})
 	}
@@ -391,8 +391,8 @@ func (c *call) startRun() error {
 	return c.replyTagged(status, c.viewerOf(run.ID).showSummary(&summary))
 }
 
-// A Published says what a definition was found to be, which is published now.
-type Published struct {
+// A PublishReport says what a definition was found to be, which is published now.
+type PublishReport struct {
 	Name     string   `json:"name"`
 	Version  int      `json:"version"`
 	Warnings []string `json:"warnings"` // it can run all the same
@@ -423,7 +423,7 @@ func (c *call) publishDefinition() error {
 	if name, of := c.r.PathValue("name"), c.r.PathValue("version"); d.Name != name || of != strconv.Itoa(version) {
 		return invalidf("the definition is %q version %d, and the path names %q version %q", d.Name, version, name, of)
 	}
-	out := Published{Name: d.Name, Version: version, Warnings: []string{}, DryRun: dry}
+	out := PublishReport{Name: d.Name, Version: version, Warnings: []string{}, DryRun: dry}
 	var warnings []workflow.Problem
 	if dry {
 		out.Known, warnings, err = c.engine.DryRunPublish(c.r.Context(), d)

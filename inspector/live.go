@@ -303,7 +303,7 @@ func (s *server) serveLive(p *page, address string) error {
 }
 
 // liveViews are the views of a run that change with it.
-// Others show what does not change by itself, such as a definition, or what the reader is in the middle of, such as a trial.
+// Others show what does not change by itself, such as a definition, or what the reader is in the middle of, such as a simulation.
 var liveViews = map[string]bool{"": true, "timeline": true, "tokens": true, "token": true, "groups": true, "group": true, "events": true, "data": true, "family": true, "why": true}
 
 // markLive says that the page changes with what it shows, unless that has ended, and which record

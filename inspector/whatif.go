@@ -19,29 +19,29 @@ import (
 )
 
 // The bounds of what is tried on a copy of a run.
-// Each trial copies the run into memory, and plays it as far as its lines lead.
+// Each simulation copies the run into memory, and plays it as far as its lines lead.
 const (
-	maxTrialLines = 20
-	shownTrial    = 50 // records
+	maxSimulationLines = 20
+	shownSimulation    = 50 // records
 )
 
-// A trialKind is something that a line of a trial lets happen.
-type trialKind struct{ name, text string }
+// A simulationKind is something that a line of a simulation lets happen.
+type simulationKind struct{ name, text string }
 
-// trialKinds are all of them. Kinds that are acts have the names of acts.
+// simulationKinds are all of them. Kinds that are acts have the names of acts.
 //
 // The texts are options of the form, each a sentence with the field On in the place of the dots.
-var trialKinds = []trialKind{
+var simulationKinds = []simulationKind{
 	{"signal", "the signal … comes, with the value"}, {"approve", "somebody approves at …"}, {"reject", "somebody rejects at …"},
 	{"elapse", "time passes: …"}, {"returns", "tasks at … return the value"}, {"fails", "tasks at … fail with the code"},
 	{"retry", "somebody retries at …"}, {"skip", "somebody skips at …, with the output"},
 	{"pause", "somebody pauses the run"}, {"resume", "somebody resumes the run"}, {"cancel", "somebody cancels the run"},
 }
 
-// A trialLine is a line of the form: what happens, to what, and with which value.
+// A simulationLine is a line of the form: what happens, to what, and with which value.
 //
 // On is a node, the number of a token, the name of a signal or a duration, by what the line does. value is Value as JSON, set by checkLine.
-type trialLine struct {
+type simulationLine struct {
 	Number        int // from 1
 	Do, On, Value string
 	Kinds         []choiceRow
@@ -53,7 +53,7 @@ type trialLine struct {
 // Lines are those that were tried and an empty one, so that the form grows. Effect is nil until something was tried.
 type whatIfData struct {
 	Hidden string // id of the run, where no path can name it
-	Lines  []trialLine
+	Lines  []simulationLine
 	Wrong  string
 	Effect *effect
 	Later  string      // how much time passes
@@ -65,15 +65,15 @@ type whatIfData struct {
 
 // viewWhatIf shows what would come of acts, elapsed time and results of tasks: a copy of the run decides it. Nothing is changed.
 //
-// The whole trial is in the address: it can be loaded again, sent to somebody else, and is a GET, as it changes nothing.
+// The whole simulation is in the address: it can be loaded again, sent to somebody else, and is a GET, as it changes nothing.
 func (v *viewer) viewWhatIf() (any, error) {
-	if v.rights&api.Values == 0 { // which conditions would tell, one trial after the other
+	if v.rights&api.Values == 0 { // which conditions would tell, one simulation after the other
 		return nil, errForbidden
 	}
 	data := &whatIfData{Hidden: hiddenID(v.id)}
-	lines, err := readTrial(v.r.URL.Query())
+	lines, err := readSimulation(v.r.URL.Query())
 	if err == nil && len(lines) > 0 {
-		err = v.playTrial(data, lines)
+		err = v.playSimulation(data, lines)
 	}
 	if busy, _ := busyStatus(err); busy != 0 {
 		return nil, err
@@ -83,24 +83,24 @@ func (v *viewer) viewWhatIf() (any, error) {
 		v.status = http.StatusBadRequest
 	}
 	// An empty line at the end is for what the reader may want to add.
-	if data.Lines = lines; len(lines) < maxTrialLines {
-		data.Lines = append(data.Lines, trialLine{Number: len(lines) + 1})
+	if data.Lines = lines; len(lines) < maxSimulationLines {
+		data.Lines = append(data.Lines, simulationLine{Number: len(lines) + 1})
 	}
 	for i := range data.Lines {
 		l := &data.Lines[i]
-		for _, kind := range trialKinds {
+		for _, kind := range simulationKinds {
 			l.Kinds = append(l.Kinds, choiceRow{Value: kind.name, Text: kind.text, Chosen: kind.name == l.Do})
 		}
 	}
 	return data, nil
 }
 
-// readTrial reads the lines of a trial, but for those that are empty. Its error names the line that is wrong; the lines are there all the
+// readSimulation reads the lines of a simulation, but for those that are empty. Its error names the line that is wrong; the lines are there all the
 // same.
 //
 // A form sends three parameters for each line, do, on and value; those at the same place belong together. Lines are numbered without the
 // empty ones, as the page will show them.
-func readTrial(q url.Values) (lines []trialLine, wrong error) {
+func readSimulation(q url.Values) (lines []simulationLine, wrong error) {
 	at := func(name string, i int) string {
 		if i >= len(q[name]) {
 			return ""
@@ -108,12 +108,12 @@ func readTrial(q url.Values) (lines []trialLine, wrong error) {
 		return strings.TrimSpace(q[name][i])
 	}
 	for i := range max(len(q["do"]), len(q["on"]), len(q["value"])) {
-		l := trialLine{Number: len(lines) + 1, Do: at("do", i), On: at("on", i), Value: at("value", i)}
+		l := simulationLine{Number: len(lines) + 1, Do: at("do", i), On: at("on", i), Value: at("value", i)}
 		if l.Do == "" && l.On == "" && l.Value == "" {
 			continue
 		}
-		if len(lines) == maxTrialLines {
-			return lines, fmt.Errorf("%w: at most %d lines", errAct, maxTrialLines)
+		if len(lines) == maxSimulationLines {
+			return lines, fmt.Errorf("%w: at most %d lines", errAct, maxSimulationLines)
 		}
 		if err := l.checkLine(); err != nil && wrong == nil {
 			wrong = fmt.Errorf("%w: line %d: %w", errAct, l.Number, err)
@@ -125,9 +125,9 @@ func readTrial(q url.Values) (lines []trialLine, wrong error) {
 
 // checkLine says what is wrong with a line. It reads the value.
 //
-// It sees only the line itself: playTrial finds out whether the run has such a node, and the engine whether it takes the act.
-func (l *trialLine) checkLine() error {
-	if !slices.ContainsFunc(trialKinds, func(k trialKind) bool { return k.name == l.Do }) {
+// It sees only the line itself: playSimulation finds out whether the run has such a node, and the engine whether it takes the act.
+func (l *simulationLine) checkLine() error {
+	if !slices.ContainsFunc(simulationKinds, func(k simulationKind) bool { return k.name == l.Do }) {
 		return fmt.Errorf("choose what happens")
 	}
 	switch ofRun := slices.Contains([]string{"pause", "resume", "cancel"}, l.Do); {
@@ -164,15 +164,15 @@ func (l *trialLine) checkLine() error {
 	return nil
 }
 
-// trialResults performs tasks by the lines that give results for their nodes.
+// simulationResults performs tasks by the lines that give results for their nodes.
 //
 // If two lines are for one node, the last one counts, from the beginning on: results are no events in the order of lines.
-type trialResults map[workflow.NodeID]trialLine
+type simulationResults map[workflow.NodeID]simulationLine
 
 // Execute implements pawl.Executor.
 //
 // A task for whose node no line gives a result stays under way, as ErrPending says.
-func (r trialResults) Execute(_ context.Context, t pawl.Task) (any, error) {
+func (r simulationResults) Execute(_ context.Context, t pawl.Task) (any, error) {
 	l, ok := r[t.Node]
 	switch {
 	case !ok:
@@ -183,16 +183,16 @@ func (r trialResults) Execute(_ context.Context, t pawl.Task) (any, error) {
 	return l.value, nil
 }
 
-// playTrial lets the lines happen to a copy of the run, one after the other, and tells what comes of them. After a line that
+// playSimulation lets the lines happen to a copy of the run, one after the other, and tells what comes of them. After a line that
 // would be refused it ends.
 //
-// The decisions until then are shown as well. playTrial returns an error only for a trial that could not be made at all.
-func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
+// The decisions until then are shown as well. playSimulation returns an error only for a simulation that could not be made at all.
+func (v *viewer) playSimulation(data *whatIfData, lines []simulationLine) error {
 	sim, err := v.simulate(v.ctx, v.id)
 	if err != nil {
 		return err
 	}
-	results := trialResults{}
+	results := simulationResults{}
 	d, _, err := sim.Definition()
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (v *viewer) playTrial(data *whatIfData, lines []trialLine) error {
 // tryLine lets one line happen.
 //
 // Acts are those that performAct does.
-func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
+func (v *viewer) tryLine(sim *pawl.Simulation, l *simulationLine) error {
 	switch l.Do {
 	case "returns", "fails": // of whatever tasks there are
 		return nil
@@ -258,10 +258,10 @@ func (v *viewer) tryLine(sim *pawl.Simulation, l *trialLine) error {
 
 // addFuture shows what was decided in the copy, and the run as it would be.
 //
-// The first shownTrial records are listed. Values are shown as those of the run itself.
+// The first shownSimulation records are listed. Values are shown as those of the run itself.
 func (v *viewer) addFuture(data *whatIfData, sim *pawl.Simulation) error {
 	steps := sim.Steps()
-	data.More = max(0, len(steps)-shownTrial)
+	data.More = max(0, len(steps)-shownSimulation)
 	for i := range steps[:len(steps)-data.More] {
 		data.Steps = append(data.Steps, v.rowOfRecord(&steps[i].Record))
 	}

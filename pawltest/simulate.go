@@ -16,18 +16,18 @@ import (
 // A simulateEvent tries events on a copy of a run, and says what must come of them. The run
 // does not notice.
 type simulateEvent struct {
-	Try    []trial       `yaml:"try"`
+	Try    []simulated   `yaml:"try"`
 	Play   bool          `yaml:"play"`   // the tasks that come of it, by the mocks
 	Elapse time.Duration `yaml:"elapse"` // and then, with what comes of it
 	Expect standing      `yaml:"expect"`
 	Run    string        `yaml:"run"`
 }
 
-// A trial is an event that is tried.
-type trial event
+// A simulated event is one that is done to a copy.
+type simulated event
 
-func (t *trial) readElement(from *document.Element) error {
-	type plain trial // without this method
+func (t *simulated) readElement(from *document.Element) error {
+	type plain simulated // without this method
 	if err := decodeElement(from, (*plain)(t)); err != nil {
 		return err
 	}

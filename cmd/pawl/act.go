@@ -122,7 +122,7 @@ func (f *actFlag) sourceText(e *reached) string {
 // A doneDeed is what is told of a deed that is done, or tried. Where several tokens are acted on, a
 // line of JSON without its token could not be told from the next one.
 type doneDeed struct {
-	api.Acted
+	api.ActReport
 	Token workflow.TokenID `json:"token,omitzero"` // to which it was done, where that was chosen by
 	Node  workflow.NodeID  `json:"node,omitzero"`
 }
@@ -155,8 +155,8 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, 
 	return nil
 }
 
-// printTrial writes what would come of the start or the fork of a run.
-func (f *actFlag) printTrial(con *console, e *reached, run workflow.RunID, done api.Tried, err error) error {
+// printDryRun writes what would come of the start or the fork of a run.
+func (f *actFlag) printDryRun(con *console, e *reached, run workflow.RunID, done api.DryRunReport, err error) error {
 	switch {
 	case err != nil:
 		return err

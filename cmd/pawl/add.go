@@ -69,7 +69,7 @@ func (c *addCommand) runCommand(ctx context.Context, con *console) error {
 		if !c.DryRun {
 			return c.doAll(ctx, con, e, deeds...)
 		}
-		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Trial{Acts: tries}, c.JSON, c.sourceText(e))
+		return con.printDryRun(ctx, e, workflow.RunID(c.Run), api.Simulate{Acts: tries}, c.JSON, c.sourceText(e))
 	})
 }
 

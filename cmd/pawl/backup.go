@@ -44,7 +44,7 @@ func (c *backupCommand) runCommand(ctx context.Context, con *console) error {
 		if c.Follow {
 			return c.followEngine(ctx, con, e, into)
 		}
-		var info api.BackedUp
+		var info api.BackupReport
 		err := con.whileWorking("copying "+c.Dir, func() (err error) {
 			info, err = e.Backup(ctx, api.Backup{Into: into})
 			return err
@@ -75,7 +75,7 @@ func (c *backupCommand) followEngine(ctx context.Context, con *console, e *reach
 	if !e.live {
 		return errors.New("no engine has the directory open, so nothing changes: copy it without --follow")
 	}
-	last := api.Followed{}
+	last := api.FollowReport{}
 	for f, err := range e.Follow(ctx, api.Backup{Into: into, Interval: c.Interval.String(), Keep: c.Keep.String()}) {
 		switch {
 		case err != nil && ctx.Err() == nil:

@@ -240,12 +240,12 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 			m.InFlight = workflow.InFlightPark
 		}
 		if c.DryRun {
-			var done api.Tried
+			var done api.DryRunReport
 			err := con.whileWorking("reading "+c.From, func() (err error) {
 				done, err = e.DryRunImport(ctx, m)
 				return err
 			})
-			return a.printTrial(con, e, m.To, done, err)
+			return a.printDryRun(con, e, m.To, done, err)
 		}
 		var s pawl.RunSummary
 		err := con.whileWorking("importing "+c.From, func() (err error) {

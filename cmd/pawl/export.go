@@ -338,7 +338,7 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 // An archivedRun is one that is written and then forgotten, with what is below it.
 type archivedRun struct {
 	pawl.RunSummary
-	family api.Purged
+	family api.PurgeReport
 }
 
 // writeArchived writes the runs, and returns those that are written: a run that cannot be read is named, and is neither in the file

@@ -70,7 +70,7 @@ func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 			if err == nil && !c.JSON {
 				con.printSentAgain(done.SentAgain)
 			}
-			return a.printTrial(con, e, f.To, done, err)
+			return a.printDryRun(con, e, f.To, done, err)
 		}
 		s, err := e.Fork(ctx, workflow.RunID(c.Run), f)
 		if err != nil {
@@ -222,14 +222,14 @@ func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 				tries[i].Act = acts.At(tries[i].Act, t)
 			}
 		}
-		return con.printTrial(ctx, e, workflow.RunID(c.Run), api.Trial{At: c.At, Acts: tries, Results: results}, c.JSON, e.source)
+		return con.printDryRun(ctx, e, workflow.RunID(c.Run), api.Simulate{At: c.At, Acts: tries, Results: results}, c.JSON, e.source)
 	})
 }
 
-// printTrial tries acts on a copy of a run and writes what would become of it. Verbs with several
-// acts on one run, as add with --dry-run, print their trial by it too.
-func (con *console) printTrial(ctx context.Context, e *reached, run workflow.RunID, trial api.Trial, asJSON bool, source string) error {
-	done, err := e.Try(ctx, run, trial)
+// printDryRun tries acts on a copy of a run and writes what would become of it. Verbs with several
+// acts on one run, as add with --dry-run, print their dry run by it too.
+func (con *console) printDryRun(ctx context.Context, e *reached, run workflow.RunID, body api.Simulate, asJSON bool, source string) error {
+	done, err := e.Simulate(ctx, run, body)
 	if err != nil {
 		return err
 	}

@@ -380,7 +380,7 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 		s.By, s.Reason, s.Tenant, s.Labels = a.By, c.Reason, c.Tenant, c.Label
 		if c.DryRun {
 			done, err := e.DryRunStart(ctx, workflow.RunID(c.ID), s)
-			return a.printTrial(con, e, workflow.RunID(c.ID), done, err)
+			return a.printDryRun(con, e, workflow.RunID(c.ID), done, err)
 		}
 		started, err := e.Start(ctx, workflow.RunID(c.ID), s)
 		if err != nil {

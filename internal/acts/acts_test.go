@@ -39,7 +39,7 @@ func TestANewActIsOneTypeAndOneRow(t *testing.T) {
 	would, err := c.DryRun(t.Context(), "r", o)
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunPaused, would.Outcome.Status)
-	tried, err := c.Try(t.Context(), "r", api.Trial{Acts: []api.Operation{o, {Act: pawl.Resume{}}}})
+	tried, err := c.Simulate(t.Context(), "r", api.Simulate{Acts: []api.Operation{o, {Act: pawl.Resume{}}}})
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunRunning, tried.Outcome.Status)
 	_, err = c.Do(t.Context(), "r", api.Operation{Act: hold{}, Reason: "a test"})

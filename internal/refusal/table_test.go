@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/store"
 )
 
 // ofHandlers are the errors that handlers return to the engine: none of its methods fails with them.
@@ -26,7 +27,7 @@ var ofHandlers = []string{"ErrPending", "SnoozeError", "TaskError"}
 // wrapping are the errors that stand for that which they wrap, and the one of Close, which no surface answers with.
 var wrapping = []string{"ForkError", "LeftBehindError"}
 
-// conditions are the exported errors of package pawl. The test fails if one is missing here.
+// conditions are the exported errors of package pawl, one in the form in which the store returns it. The test fails if one is missing here.
 var conditions = map[string]error{
 	"ErrRunExists": pawl.ErrRunExists, "ErrRunNotFound": pawl.ErrRunNotFound, "ErrNotPublished": pawl.ErrNotPublished, "ErrPublished": pawl.ErrPublished,
 	"ErrLocked": pawl.ErrLocked, "ErrForeign": pawl.ErrForeign, "ErrFenced": pawl.ErrFenced, "ErrCorrupt": pawl.ErrCorrupt, "ErrVersion": pawl.ErrVersion,
@@ -37,7 +38,7 @@ var conditions = map[string]error{
 	"ErrMaintenance": pawl.ErrMaintenance, "ErrInvalid": pawl.ErrInvalid, "ErrRemote": pawl.ErrRemote, "ErrOtherLog": pawl.ErrOtherLog,
 	"ErrSealed": pawl.ErrSealed, "ErrGivesUp": pawl.ErrGivesUp, "ErrNothingLost": pawl.ErrNothingLost,
 	"CorruptError": &pawl.CorruptError{}, "LockedError": &pawl.LockedError{}, "AgainError": &pawl.AgainError{}, "WhereError": fmt.Errorf("%w: %w", pawl.ErrInvalid, &pawl.WhereError{}),
-	"EffortError": &pawl.EffortError{}, "LabelError": &pawl.LabelError{}, "TenantBusyError": &pawl.TenantBusyError{}, "TenantFullError": &pawl.TenantFullError{},
+	"EffortError": &store.EffortError{}, "LabelError": &pawl.LabelError{}, "TenantBusyError": &pawl.TenantBusyError{}, "TenantFullError": &pawl.TenantFullError{},
 	"SealedError": &pawl.SealedError{}, "ImportError": &pawl.ImportError{},
 }
 

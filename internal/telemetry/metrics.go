@@ -130,7 +130,8 @@ func New(o Options) (*Metrics, error) {
 		return nil, nil
 	}
 	m := &Metrics{series: allSeries{tenants: o.Tenants}, meter: o.Provider.Meter(Scope), born: time.Now()}
-	return m, m.makeInstruments()
+	err := m.makeInstruments()
+	return m, err
 }
 
 // Watch has collections ask sources from now on. It is called once, before a run commits, and does nothing on nil.
