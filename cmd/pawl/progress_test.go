@@ -89,6 +89,7 @@ func TestWhileWorking(t *testing.T) {
 				return failure
 			}))
 			<-time.After(time.Minute)
+			synctest.Wait() // the timer has written
 			assert.Equal(t, c.told, errs.String())
 		})
 	}
