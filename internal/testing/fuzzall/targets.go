@@ -34,7 +34,7 @@ var targets = []target{
 	{pkg: "./internal/taskkey", name: "FuzzKey"},
 	{pkg: "./internal/value", name: "FuzzDecode", foreign: true},
 	{pkg: "./internal/value", name: "FuzzParsePath"},
-	{pkg: "./pawltest", name: "FuzzLoad", foreign: true},
+	{pkg: "./pawltest", name: "FuzzLoad", foreign: true, slow: wholeEngine},
 	{pkg: "./planning", name: "FuzzPatched", slow: "each patch that fits makes a graph, which is compiled twice"},
 	{pkg: "./store", name: "FuzzAdvance", foreign: true, slow: wholeEngine},
 	{pkg: "./store", name: "FuzzDatabase", foreign: true, slow: "each input is a database, which is copied, opened and verified"},
