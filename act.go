@@ -36,12 +36,12 @@ type Act interface {
 // Do does something to a run, in the name and for the reason that [As] and [Because] have put into ctx. Its errors are those of
 // the act, and ErrInvalid, ErrRunNotFound, ErrSuspended, ErrUnknown, ErrBusy, ErrClosed.
 func (e *Engine) Do(ctx context.Context, run workflow.RunID, a Act) error {
-	_, err := e.do(ctx, run, a)
+	_, err := e.performAct(ctx, run, a)
 	return err
 }
 
-// do is Do, and returns what has been done.
-func (e *Engine) do(ctx context.Context, run workflow.RunID, a Act) (*deed, error) {
+// performAct is Do, and returns what has been done.
+func (e *Engine) performAct(ctx context.Context, run workflow.RunID, a Act) (*deed, error) {
 	by, err := e.actOf(ctx)
 	if err != nil {
 		return nil, err

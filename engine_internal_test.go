@@ -101,6 +101,21 @@ func TestRunsAreWokenAgain(t *testing.T) {
 	})
 }
 
+// A run may be purged between the look at what is due and its turn to be woken: nobody is told of it.
+func TestAPurgedRunIsNotWoken(t *testing.T) {
+	var log bytes.Buffer
+	e, err := Open(t.Context(), t.TempDir(), Options{Durability: ProcessCrash, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	nap := workflow.Node{ID: "nap", Wait: &workflow.WaitSpec{Event: "never"}}
+	run := workflow.Run{ID: "a", Definition: &workflow.Definition{Name: "nap", Start: "nap", Nodes: []workflow.Node{nap}}}
+	require.NoError(t, e.Start(t.Context(), run, nil))
+	require.NoError(t, e.Cancel(t.Context(), "a", ""))
+	require.NoError(t, e.Purge(t.Context(), "a"))
+	e.runs.Wake("a")
+	require.NoError(t, e.Close(t.Context()))
+	require.NotContains(t, log.String(), "cannot go on")
+}
+
 // That a run could not be woken says nothing of the run that has its id after a
 // purge.
 func TestARunWithTheIDOfADamagedOneIsWoken(t *testing.T) {

@@ -216,7 +216,7 @@ func (e *Engine) doOne(ctx context.Context, at Target, a Act) (changed bool, err
 		of.Target = at
 		a = of
 	}
-	d, err := e.do(ctx, at.Run, a)
+	d, err := e.performAct(ctx, at.Run, a)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", ErrUnknown, err) // it may be committed all the same
 	}

@@ -125,7 +125,7 @@ const patchTries = 5
 
 // Patch does a [Patch], and returns the number of the revision that the run has now.
 func (e *Engine) Patch(ctx context.Context, id workflow.RunID, p Patch) (revision int, err error) {
-	d, err := e.do(ctx, id, p)
+	d, err := e.performAct(ctx, id, p)
 	if err != nil {
 		return 0, err
 	}

@@ -72,8 +72,8 @@ func batchOn(many acts.Many) batched {
 	}
 }
 
-// selection returns what the query chooses.
-func (q *query) selection(of batched) (s pawl.Selection) {
+// readSelection returns what the query chooses.
+func (q *query) readSelection(of batched) (s pawl.Selection) {
 	limit := q.limit()
 	if s.DryRun = q.flag("dryRun"); s.DryRun {
 		limit = 0 // all are counted
@@ -104,7 +104,7 @@ func batchPerforms(many acts.Many) func(*call) error {
 	of := batchOn(many)
 	return func(c *call) error {
 		q := c.query()
-		s, all := q.selection(of), q.flag("all")
+		s, all := q.readSelection(of), q.flag("all")
 		if q.err != nil {
 			return q.err
 		}

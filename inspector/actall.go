@@ -184,7 +184,7 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	}
 	ctx, cancel := context.WithTimeout(p.r.Context(), countTime)
 	defer cancel()
-	chosen := f.All.targets(0)
+	chosen := f.All.selectTargets(0)
 	chosen.DryRun = true
 	report, err := s.engine.DoAll(ctx, chosen, f.act.makeAct(f))
 	if f.All.Uncounted = err != nil && ctx.Err() != nil; err != nil && !f.All.Uncounted {
@@ -240,7 +240,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	f.nameSignal()
 	until, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	report, err := s.engine.DoAll(until, a.targets(limit), f.act.makeAct(f))
+	report, err := s.engine.DoAll(until, a.selectTargets(limit), f.act.makeAct(f))
 	timeIsUp := until.Err() != nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnknown)
 	// With an error and no cursor nothing was passed: the next step begins where this one did.
 	if report.Cursor.Run != "" || err == nil {

@@ -87,8 +87,8 @@ func (a *allTargets) describeWaiting() string {
 	return fmt.Sprintf("Those are the %s of runs that fit the condition %s.", a.Noun(0), a.Filter.Where)
 }
 
-// targets returns those behind the cursor, at most limit, 0 being all.
-func (a *allTargets) targets(limit int) (s pawl.Selection) {
+// selectTargets returns those behind the cursor, at most limit, 0 being all.
+func (a *allTargets) selectTargets(limit int) (s pawl.Selection) {
 	switch s.After = a.Cursor; a.Kind {
 	case allOfLetters:
 		s.DeadLetters = &pawl.DeadLetterFilter{Where: a.Filter.Where, Limit: limit}

@@ -103,7 +103,7 @@ func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any
 	return a.Drop, err
 }
 
-// complete delivers what a handler returned for a task: an output, which may be a
+// completeTask delivers what a handler returned for a task: an output, which may be a
 // pawl.Result, or an error. It returns when that is committed, or has been
 // before; ErrStale and ErrNotHolder say that it was not wanted. A result that the
 // pool does not take, since it is too large, say, fails the task with the code
@@ -111,7 +111,7 @@ func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any
 //
 // A caller repeats it after an error that is not final, with the same arguments: the pool answers a
 // result that it has taken before like the first one. So a lost answer does no harm.
-func (c *Client) complete(ctx context.Context, t pawl.Task, output any, cause error) error {
+func (c *Client) completeTask(ctx context.Context, t pawl.Task, output any, cause error) error {
 	q := completeRequest{Version: version, Worker: c.ID, Completion: remote.NewCompletion(t, output, cause)}
 	err := c.callPool(ctx, "complete", q, &completeReply{})
 	if refused := refusedResult(err); refused != nil {

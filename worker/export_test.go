@@ -23,7 +23,7 @@ func (c *Client) Heartbeat(ctx context.Context, keys ...pawl.Key) (drop []pawl.K
 }
 
 func (c *Client) Complete(ctx context.Context, t pawl.Task, output any, cause error) error {
-	return c.complete(ctx, t, output, cause)
+	return c.completeTask(ctx, t, output, cause)
 }
 
 func (c *Client) Leave(ctx context.Context) error { return c.leavePool(ctx) }
@@ -37,5 +37,5 @@ func (c *Client) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) 
 }
 
 func (c *Client) Once(ctx context.Context, t pawl.Task, key string, f func(context.Context) (any, error)) (any, error) {
-	return c.once(ctx, t, key, f)
+	return c.runOnce(ctx, t, key, f)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
-// once is pawl.Task.Once over HTTP: the outcome is kept in the engine's directory, and under
+// runOnce is pawl.Task.Once over HTTP: the outcome is kept in the engine's directory, and under
 // a key one call of f runs at a time, in whatever process, for as long as the worker
 // holds the task. So f may be called again where it is in the engine's process, around a
 // crash, and also after a lease was lost: a worker that goes on without the pool until
@@ -18,7 +18,7 @@ import (
 // While the pool cannot be reached it is asked again until ctx is done. Errors: that of f,
 // the cause of ctx, or an *Error, which is pawl.ErrStale if the task is no longer wanted
 // from this worker, pawl.ErrInvalid, or of the code too_large.
-func (c *Client) once(ctx context.Context, t pawl.Task, key string, f func(context.Context) (any, error)) (any, error) {
+func (c *Client) runOnce(ctx context.Context, t pawl.Task, key string, f func(context.Context) (any, error)) (any, error) {
 	call := remote.OnceCaller(func(ctx context.Context, q remote.OnceMessage) (remote.OnceReply, error) {
 		return c.askOnce(ctx, onceRequest{Version: version, Worker: c.ID, OnceMessage: q})
 	})

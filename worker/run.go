@@ -271,7 +271,7 @@ func (l *clientLoop) deliverResult(ctx context.Context, t pawl.Task, output any,
 	var d time.Duration
 	for {
 		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		err := l.client.complete(sending, t, output, cause)
+		err := l.client.completeTask(sending, t, output, cause)
 		cancel()
 		if err == nil {
 			return

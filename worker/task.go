@@ -40,5 +40,5 @@ func (s remoteServices) Open(ctx context.Context, _ pawl.Task, ref blob.Ref) (io
 
 // Once implements pawl.TaskServices.
 func (s remoteServices) Once(ctx context.Context, t pawl.Task, key string, f func(context.Context) (any, error)) (any, error) {
-	return s.client.once(ctx, t, key, f)
+	return s.client.runOnce(ctx, t, key, f)
 }

@@ -142,7 +142,7 @@ func instantOf(t time.Time) instant {
 	return instant(t.UnixMicro())
 }
 
-func (i instant) time() time.Time {
+func (i instant) asTime() time.Time {
 	if i == 0 {
 		return time.Time{}
 	}
@@ -161,19 +161,19 @@ func (t *Task) Name() taskkey.Attempt { return AttemptOf(&t.Dispatch) }
 func (t *Task) Order() int64 { return t.entry.Order }
 
 // Times returns when the dispatcher got the attempt, and when somebody began to perform it; zero if nobody has.
-func (t *Task) Times() (queued, performed time.Time) { return t.queued.time(), t.began() }
+func (t *Task) Times() (queued, performed time.Time) { return t.queued.asTime(), t.beganAt() }
 
 // BeganMilli returns what a result says of when somebody began to perform the attempt: milliseconds since the Unix epoch, 0 if
 // nobody has. The dispatcher copies all other messages to add it.
 func (t *Task) BeganMilli() int64 {
-	if at := t.began(); !at.IsZero() {
+	if at := t.beganAt(); !at.IsZero() {
 		return at.UnixMilli()
 	}
 	return 0
 }
 
-// began returns when somebody began to perform the attempt; zero if nobody has.
-func (t *Task) began() time.Time { return instant(t.performed.Load()).time() }
+// beganAt returns when somebody began to perform the attempt; zero if nobody has.
+func (t *Task) beganAt() time.Time { return instant(t.performed.Load()).asTime() }
 
 // heldAttempt returns an attempt, if it is held; nil if not. The caller holds the lock.
 func (d *Dispatcher) heldAttempt(a taskkey.Attempt) *Task {
@@ -409,7 +409,7 @@ func (d *Dispatcher) taskReturned(t *Task) (performed time.Time) {
 	d.stands.countStand(t)
 	d.fillSlots()
 	d.queue.ResultReturned(&t.entry)
-	performed = t.began()
+	performed = t.beganAt()
 	d.mu.Unlock()
 	if count {
 		d.stands.metrics.TaskBegan(t.Task, t.Tenant, waited)

@@ -36,8 +36,8 @@ func (p *pulse) stopTimer() {
 	}
 }
 
-// waiting returns the details that wait; nil if none do.
-func (p *pulse) waiting() any {
+// waitingDetails returns the details that wait; nil if none do.
+func (p *pulse) waitingDetails() any {
 	if p == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (t *Task) heartbeat(details any) state.Message {
 // the lock; StopAndWait waits until they are sent.
 func (d *Dispatcher) flushHeartbeats() {
 	for t := range d.allHeld {
-		if t.pulse.waiting() == nil || t.isOver() {
+		if t.pulse.waitingDetails() == nil || t.isOver() {
 			continue
 		}
 		m := t.heartbeat(t.pulse.takeMerged())
@@ -167,7 +167,7 @@ func (d *Dispatcher) detailsOf(a taskkey.Attempt, known any) any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.heldAttempt(a); t != nil {
-		return t.pulse.waiting()
+		return t.pulse.waitingDetails()
 	}
 	return known
 }

@@ -40,7 +40,7 @@ func (d *Dispatcher) PerformedSince(a taskkey.Attempt) time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if t := d.heldAttempt(a); t != nil {
-		return t.began()
+		return t.beganAt()
 	}
 	return time.Time{}
 }

@@ -118,7 +118,7 @@ func (s *stands) noteReturned(t *Task) (waited time.Duration, count bool) {
 	if !t.pending {
 		t.meter.returned, t.meter.worked = true, t.workedSoFar()
 	}
-	return t.waited(), true
+	return t.timeWaited(), true
 }
 
 // noteWorker notes that a worker has an attempt from now on, or has it no more, and returns how long the attempt had waited
@@ -129,12 +129,12 @@ func (s *stands) noteWorker(t *Task, before string) (waited time.Duration, count
 	}
 	defer s.countStand(t)
 	if before != "" && t.worker == "" {
-		t.meter.since = t.begun.time()
+		t.meter.since = t.begun.asTime()
 		if !t.meter.ended {
 			s.metrics.WorkerLost(t.Task, t.Tenant)
 		}
 	}
-	return t.waited(), before == "" && t.worker != ""
+	return t.timeWaited(), before == "" && t.worker != ""
 }
 
 // Stands returns how the attempts of each type stand.
@@ -182,14 +182,14 @@ func (t *Task) endMeter() (worked time.Duration, first bool) {
 	switch {
 	case t.meter.returned:
 		return t.meter.worked, true
-	case t.began().IsZero(): // nobody has
+	case t.beganAt().IsZero(): // nobody has
 		return 0, true
 	}
 	return t.workedSoFar(), true
 }
 
-// waited returns how long the attempt had waited when it was begun, and workedSoFar how long ago that was: not less than 0,
+// timeWaited returns how long the attempt had waited when it was begun, and workedSoFar how long ago that was: not less than 0,
 // though instants are of the wall clock.
-func (t *Task) waited() time.Duration { return max(t.begun.time().Sub(t.meter.since), 0) }
+func (t *Task) timeWaited() time.Duration { return max(t.begun.asTime().Sub(t.meter.since), 0) }
 
-func (t *Task) workedSoFar() time.Duration { return max(time.Since(t.begun.time()), 0) }
+func (t *Task) workedSoFar() time.Duration { return max(time.Since(t.begun.asTime()), 0) }

@@ -56,14 +56,14 @@ func (d *Dispatcher) lineUp() *line {
 func (d *Dispatcher) queuedAs(t *Task, known **line) *workflow.Queued {
 	switch {
 	case t.awaitsWorker():
-		return &workflow.Queued{For: workflow.QueuedForWorker, Since: t.begun.time()}
+		return &workflow.Queued{For: workflow.QueuedForWorker, Since: t.begun.asTime()}
 	case !t.entry.Waits():
 		return nil
 	case *known == nil:
 		*known = d.lineUp()
 	}
 	n, inLane := *known, (*known).lanes[d.queue.LaneName(t.Task)]
-	at, w := n.places[t], &workflow.Queued{For: workflow.QueuedForSlot, Since: t.queued.time()}
+	at, w := n.places[t], &workflow.Queued{For: workflow.QueuedForSlot, Since: t.queued.asTime()}
 	w.Place, w.Of = at.all, n.all
 	if d.queue.IsBackpressured(&t.entry) {
 		w.For = workflow.QueuedForResults
@@ -113,8 +113,8 @@ func (d *Dispatcher) MarkWaits(run workflow.RunID, waits []replay.Wait) {
 		}
 		w := of[same(t)]
 		if t.isExecuted() {
-			if w.Running++; w.Since.IsZero() || t.begun.time().Before(w.Since) {
-				w.Since, w.Worker = t.begun.time(), t.worker
+			if w.Running++; w.Since.IsZero() || t.begun.asTime().Before(w.Since) {
+				w.Since, w.Worker = t.begun.asTime(), t.worker
 			}
 		} else if q := d.queuedAs(t, &known); q != nil {
 			if w.Waiting++; w.Queued == nil || cmp.Or(cmp.Compare(q.Place, w.Queued.Place), q.Since.Compare(w.Queued.Since)) < 0 {
@@ -194,7 +194,7 @@ func (d *Dispatcher) Standings(keys []string) []Standing {
 		case t.entry.Waits():
 			s.Limited = d.queue.BoundOn(&t.entry) != taskqueue.NoBound
 		case t.isExecuted():
-			s.Executing, s.Since, s.Worker = true, t.begun.time(), t.worker
+			s.Executing, s.Since, s.Worker = true, t.begun.asTime(), t.worker
 		}
 		s.Queued = d.queuedAs(t, &known)
 	}

@@ -202,7 +202,7 @@ func (r *Runs) WakeAll(ids []workflow.RunID) {
 // maxWaking bounds how many sleeping runs are woken side by side.
 const maxWaking = 64
 
-// Wake activates a run. A run that is damaged is left as it is; any other error
+// Wake activates a run. A run that was purged meanwhile is no fault. A run that is damaged is left as it is; any other error
 // may pass (no descriptors, no memory, a disk that does not answer), so the run
 // is tried again later.
 func (r *Runs) Wake(id workflow.RunID) {
@@ -211,7 +211,9 @@ func (r *Runs) Wake(id workflow.RunID) {
 	case err == nil:
 		r.Alarms.Woken(id)
 	case errors.Is(err, refusal.ErrClosed), r.o.Alive.Err() != nil:
-	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion), errors.Is(err, store.ErrRunNotFound):
+	case errors.Is(err, store.ErrRunNotFound):
+		r.Alarms.LeaveAsleep(id)
+	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion):
 		r.Alarms.LeaveAsleep(id)
 		r.o.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
 	default:

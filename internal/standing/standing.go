@@ -26,13 +26,13 @@ type Parts struct {
 // Sources returns what a collection of metrics asks.
 func (p Parts) Sources() telemetry.Sources {
 	return telemetry.Sources{
-		Tasks: p.Tasks.Stands, EndAttempt: p.Tasks.EndAttempt, Actors: p.Runs.Count, State: p.state, Rooms: p.rooms, Feed: p.feed,
-		Runs: p.runs, Unfiled: p.Dir.Unfiled, LogOutside: p.logOutside,
+		Tasks: p.Tasks.Stands, EndAttempt: p.Tasks.EndAttempt, Actors: p.Runs.Count, State: p.readState, Rooms: p.readRooms, Feed: p.readFeed,
+		Runs: p.countRuns, Unfiled: p.Dir.Unfiled, LogOutside: p.logOutside,
 	}
 }
 
-// state says whether the engine works.
-func (p Parts) state() telemetry.State {
+// readState says whether the engine works.
+func (p Parts) readState() telemetry.State {
 	select {
 	case <-p.Dir.Failed():
 		if p.Dir.IsFenced() {
@@ -47,8 +47,8 @@ func (p Parts) state() telemetry.State {
 	return telemetry.Open
 }
 
-// rooms says how full the bounds are.
-func (p Parts) rooms() []telemetry.Room {
+// readRooms says how full the bounds are.
+func (p Parts) readRooms() []telemetry.Room {
 	commits, files := p.Dir.Backlogs()
 	out := []telemetry.Room{
 		{Bound: "runs", Used: int64(p.Runs.Count()), Most: int64(p.MaxActive)},
@@ -57,14 +57,14 @@ func (p Parts) rooms() []telemetry.Room {
 		{Bound: "commits", Used: commits.Waiting, Most: commits.Most},
 		{Bound: "files", Used: files.Waiting, Most: files.Most},
 	}
-	if f, ok := p.feed(); ok {
+	if f, ok := p.readFeed(); ok {
 		out = append(out, telemetry.Room{Bound: "feed", Used: f.Bytes, Most: p.FeedBytes})
 	}
 	return out
 }
 
-// feed says how far the feed is.
-func (p Parts) feed() (f telemetry.FeedStand, ok bool) {
+// readFeed says how far the feed is.
+func (p Parts) readFeed() (f telemetry.FeedStand, ok bool) {
 	if p.Feeder == nil {
 		return f, false
 	}
@@ -73,8 +73,8 @@ func (p Parts) feed() (f telemetry.FeedStand, ok bool) {
 	return f, true
 }
 
-// runs says how many runs have not ended.
-func (p Parts) runs() (out []telemetry.RunStand) {
+// countRuns says how many runs have not ended.
+func (p Parts) countRuns() (out []telemetry.RunStand) {
 	for _, n := range p.Dir.StandingRuns() {
 		out = append(out, telemetry.RunStand(n))
 	}

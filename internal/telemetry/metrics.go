@@ -149,8 +149,8 @@ func (m *Metrics) addTo(of id, n int64, v values) {
 	m.counters[of].Add(context.Background(), n, m.series.seriesOf(of, v).add...)
 }
 
-// record adds a time to a histogram. A clock that was set back makes no time negative.
-func (m *Metrics) record(of id, d time.Duration, v values) {
+// recordTime adds a time to a histogram. A clock that was set back makes no time negative.
+func (m *Metrics) recordTime(of id, d time.Duration, v values) {
 	m.histograms[of].Record(context.Background(), max(d, 0).Seconds(), m.series.seriesOf(of, v).record...)
 }
 
@@ -159,7 +159,7 @@ func (m *Metrics) TaskBegan(kind, tenant string, waited time.Duration) {
 	if m == nil {
 		return
 	}
-	m.record(taskQueued, waited, values{kind, tenant})
+	m.recordTime(taskQueued, waited, values{kind, tenant})
 }
 
 // TaskEnded counts that an attempt is over, on which somebody has worked for a time; 0 if nobody has. Code is that of its
@@ -168,7 +168,7 @@ func (m *Metrics) TaskEnded(kind, tenant string, o Outcome, code string, worked 
 	if m == nil {
 		return
 	}
-	m.record(taskDuration, worked, values{kind, string(o), code, tenant})
+	m.recordTime(taskDuration, worked, values{kind, string(o), code, tenant})
 }
 
 // WorkerLost counts that a worker has an attempt no more, whose end did not come.
@@ -192,7 +192,7 @@ func (m *Metrics) Planned(message state.Message, since time.Duration) {
 	if m == nil {
 		return
 	}
-	m.record(planDuration, m.Now()-since, values{reflect.TypeOf(message).Name()})
+	m.recordTime(planDuration, m.Now()-since, values{reflect.TypeOf(message).Name()})
 }
 
 // Waited counts that a message was in a mailbox, since an instant of Now; 0 is none.
@@ -200,7 +200,7 @@ func (m *Metrics) Waited(since time.Duration) {
 	if m == nil || since == 0 {
 		return
 	}
-	m.record(mailboxWait, m.Now()-since, values{})
+	m.recordTime(mailboxWait, m.Now()-since, values{})
 }
 
 // LogAppended counts that the log outside of the directory has a commit, which came to it at an instant.
@@ -208,7 +208,7 @@ func (m *Metrics) LogAppended(since time.Time) {
 	if m == nil {
 		return
 	}
-	m.record(logAppend, time.Since(since), values{})
+	m.recordTime(logAppend, time.Since(since), values{})
 }
 
 // Published counts that an event was published which was committed at an instant.
@@ -216,7 +216,7 @@ func (m *Metrics) Published(at time.Time) {
 	if m == nil {
 		return
 	}
-	m.record(feedLag, time.Since(at), values{})
+	m.recordTime(feedLag, time.Since(at), values{})
 }
 
 // Loaded takes note of how a run stands that was read.
@@ -233,11 +233,11 @@ func (m *Metrics) Committed(s *state.State, records []decision.Record, told []de
 	if m == nil {
 		return
 	}
-	m.record(commitDuration, m.Now()-began, values{})
+	m.recordTime(commitDuration, m.Now()-began, values{})
 	m.addTo(commitRecords, int64(len(records)), values{})
 	for i := range records {
 		if alarm, ok := records[i].Message.(state.AlarmFired); ok {
-			m.record(alarmLag, records[i].At.Sub(time.UnixMilli(alarm.At)), values{})
+			m.recordTime(alarmLag, records[i].At.Sub(time.UnixMilli(alarm.At)), values{})
 		}
 	}
 	m.noteWaits(s)
@@ -255,7 +255,7 @@ func (m *Metrics) countEvent(s *state.State, records []decision.Record, e *decis
 	case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut, workflow.EventWorkflowCancelled:
 		v := values{name, s.Status.String(), s.Tenant}
 		m.addTo(runEnded, 1, v)
-		m.record(runDuration, s.EndedAt.Sub(s.StartedAt), v)
+		m.recordTime(runDuration, s.EndedAt.Sub(s.StartedAt), v)
 	case workflow.EventTaskCompleted:
 		m.endAttempt(s, records, e, TaskCompleted)
 	case workflow.EventTaskFailed:

@@ -12,17 +12,17 @@ import (
 // observe tells a collection what stands.
 func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
 	m.observeTasks(o)
-	m.waits.all(func(name string, n waitCount) {
-		m.whole(o, deadLetters, int64(n.letters), values{name})
-		m.whole(o, openApprovals, int64(n.approvals), values{name})
+	m.waits.eachWorkflow(func(name string, n waitCount) {
+		m.observeCount(o, deadLetters, int64(n.letters), values{name})
+		m.observeCount(o, openApprovals, int64(n.approvals), values{name})
 	})
-	m.whole(o, actorsActive, int64(m.sources.Actors()), values{})
+	m.observeCount(o, actorsActive, int64(m.sources.Actors()), values{})
 	m.observeEngine(o)
 	m.observeDirectory(o)
 	if f, ok := m.sources.Feed(); ok {
-		m.whole(o, feedWaiting, f.Waiting, values{})
-		m.whole(o, feedSize, f.Bytes, values{})
-		m.real(o, feedFailing, ageOf(f.Failing), values{})
+		m.observeCount(o, feedWaiting, f.Waiting, values{})
+		m.observeCount(o, feedSize, f.Bytes, values{})
+		m.observeSeconds(o, feedFailing, ageOf(f.Failing), values{})
 	}
 	return nil
 }
@@ -33,15 +33,15 @@ func (m *Metrics) observeDirectory(o metric.Observer) {
 	for _, r := range m.sources.Runs() {
 		sums[values{m.series.nameOf(workflowLabel, r.Workflow), r.Status.String()}] += r.Runs
 	}
-	for v := range m.seen.with(sums) {
-		m.whole(o, runActive, sums[v], v)
+	for v := range m.seen.addSeries(sums) {
+		m.observeCount(o, runActive, sums[v], v)
 	}
 	records, oldest := m.sources.Unfiled()
-	m.whole(o, unfiledCount, records, values{})
-	m.real(o, unfiledAge, ageOf(oldest), values{})
+	m.observeCount(o, unfiledCount, records, values{})
+	m.observeSeconds(o, unfiledAge, ageOf(oldest), values{})
 	if s, ok := m.sources.LogOutside(); ok {
-		m.real(o, logWaits, s.Waits, values{})
-		m.whole(o, logUnbased, s.Unbased, values{})
+		m.observeSeconds(o, logWaits, s.Waits, values{})
+		m.observeCount(o, logUnbased, s.Unbased, values{})
 	}
 }
 
@@ -61,7 +61,7 @@ func (m *Metrics) observeEngine(o metric.Observer) {
 		if s == now {
 			n = 1
 		}
-		m.whole(o, engineState, n, values{string(s)})
+		m.observeCount(o, engineState, n, values{string(s)})
 	}
 	for _, r := range m.sources.Rooms() {
 		left := max(float64(r.Most-r.Used)/float64(r.Most), 0)
@@ -89,19 +89,19 @@ func (m *Metrics) observeTasks(o metric.Observer) {
 // observeTask tells of the attempts of one type.
 func (m *Metrics) observeTask(o metric.Observer, s TaskStand) {
 	v := values{s.Type}
-	m.whole(o, taskWaiting, int64(s.Waiting), v)
-	m.real(o, taskOldest, s.Oldest, v)
-	m.whole(o, taskRunning, int64(s.Running), v)
-	m.whole(o, taskPending, int64(s.Pending), v)
+	m.observeCount(o, taskWaiting, int64(s.Waiting), v)
+	m.observeSeconds(o, taskOldest, s.Oldest, v)
+	m.observeCount(o, taskRunning, int64(s.Running), v)
+	m.observeCount(o, taskPending, int64(s.Pending), v)
 }
 
-// whole tells the value of a gauge of integers.
-func (m *Metrics) whole(o metric.Observer, of id, n int64, v values) {
+// observeCount tells the value of a gauge of integers.
+func (m *Metrics) observeCount(o metric.Observer, of id, n int64, v values) {
 	o.ObserveInt64(m.wholes[of], n, m.series.seriesOf(of, v).observe...)
 }
 
-// real tells the value of a gauge of seconds.
-func (m *Metrics) real(o metric.Observer, of id, d time.Duration, v values) {
+// observeSeconds tells the value of a gauge of seconds.
+func (m *Metrics) observeSeconds(o metric.Observer, of id, d time.Duration, v values) {
 	o.ObserveFloat64(m.reals[of], max(d, 0).Seconds(), m.series.seriesOf(of, v).observe...)
 }
 
@@ -112,8 +112,8 @@ type seenValues struct {
 	of map[values]bool
 }
 
-// with adds series, and returns all.
-func (s *seenValues) with(more map[values]int64) map[values]bool {
+// addSeries adds series, and returns all.
+func (s *seenValues) addSeries(more map[values]int64) map[values]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {

@@ -45,8 +45,8 @@ func (m *Metrics) noteWaits(s *state.State) {
 	w.sums[name] = waitCount{sum.approvals + now.approvals - before.approvals, sum.letters + now.letters - before.letters}
 }
 
-// all yields the counts by workflow.
-func (w *waits) all(yield func(name string, n waitCount)) {
+// eachWorkflow yields the counts by workflow.
+func (w *waits) eachWorkflow(yield func(name string, n waitCount)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, n := range w.sums {

@@ -75,7 +75,7 @@ const (
 func plainPrefix(s string) (n int, ascii bool) {
 	var seen uint64
 	for len(s)-n >= 8 {
-		w := word(s[n : n+8])
+		w := loadWord(s[n : n+8])
 		if special := ((w - ones*' ') | zeroAt(w^ones*'"') | zeroAt(w^ones*'\\')) &^ w & highs; special != 0 {
 			bit := bits.TrailingZeros64(special) &^ 7 // the first of the byte
 			seen |= w & (1<<bit - 1)
@@ -99,8 +99,8 @@ func plainPrefix(s string) (n int, ascii bool) {
 // of bytes that have it already.
 func zeroAt(w uint64) uint64 { return w - ones }
 
-// word returns eight bytes as one number, the first one lowest.
-func word(s string) uint64 {
+// loadWord returns eight bytes as one number, the first one lowest.
+func loadWord(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }

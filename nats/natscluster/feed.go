@@ -95,7 +95,7 @@ func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
 		return err
 	}
 	c := jetstream.StreamConfig{
-		Name: f.Stream(), Subjects: []string{f.subject(">")}, Storage: jetstream.FileStorage, Replicas: o.Replicas,
+		Name: f.Stream(), Subjects: []string{f.subjectOf(">")}, Storage: jetstream.FileStorage, Replicas: o.Replicas,
 		MaxAge: o.MaxAge, MaxBytes: -1, Duplicates: o.Window,
 	}
 	if o.MaxBytes > 0 {
@@ -108,14 +108,14 @@ func (f *Feed) ensureStream(ctx context.Context, o FeedOptions) error {
 	return err
 }
 
-// subject returns the subject, or the pattern, of events.
-func (f *Feed) subject(of string) string { return "pawl." + f.name + ".event." + of }
+// subjectOf returns the subject, or the pattern, of events.
+func (f *Feed) subjectOf(of string) string { return "pawl." + f.name + ".event." + of }
 
 // SubjectOf returns the subject of a message.
 //
 // A consumer may filter by workflow, by run or by type, since each has its place among the tokens.
 func (f *Feed) SubjectOf(m *pawl.FeedMessage) string {
-	return f.subject(tokenOf(m.Workflow) + "." + tokenOf(string(m.Run)) + "." + string(m.Event.Type))
+	return f.subjectOf(tokenOf(m.Workflow) + "." + tokenOf(string(m.Run)) + "." + string(m.Event.Type))
 }
 
 // tokenOf returns a name as a token of a subject: itself where NATS takes it, and otherwise a

@@ -192,17 +192,17 @@ type observer struct {
 // ObserveInt64 implements metric.Observer.
 func (o *observer) ObserveInt64(of metric.Int64Observable, n int64, with ...metric.ObserveOption) {
 	c := metric.NewObserveConfig(with)
-	o.see(of.(wholeGauge).name, float64(n), c.Attributes())
+	o.noteValue(of.(wholeGauge).name, float64(n), c.Attributes())
 }
 
 // ObserveFloat64 implements metric.Observer.
 func (o *observer) ObserveFloat64(of metric.Float64Observable, v float64, with ...metric.ObserveOption) {
 	c := metric.NewObserveConfig(with)
-	o.see(of.(realGauge).name, v, c.Attributes())
+	o.noteValue(of.(realGauge).name, v, c.Attributes())
 }
 
-// see keeps a value, of which a collection has one for each series.
-func (o *observer) see(name string, v float64, set attribute.Set) {
+// noteValue keeps a value, of which a collection has one for each series.
+func (o *observer) noteValue(name string, v float64, set attribute.Set) {
 	key := seriesName(name, set)
 	if _, twice := o.seen[key]; twice {
 		panic(key + " is observed twice")
