@@ -136,7 +136,7 @@ const closePatience = 5 * time.Second
 func (e *Engine) shutDown(ctx context.Context) error {
 	e.hook.Hit("close.begin")
 	e.dir.OpenOutbox()
-	if !e.socket.stop(ctx, socketPatience) {
+	if !e.socket.Stop(ctx, socketPatience) {
 		e.options.Logger.Warn("pawl: the function Options.Socket has not returned since its listener was closed: it gets ErrClosed from now on")
 	}
 	e.closes.Store(closesTasks)
@@ -203,47 +203,15 @@ func (e *Engine) callUntil(ctx context.Context, call func() error) error {
 	return e.late.Until(ctx, call)
 }
 
-// A socketServer is what Options.Socket serves.
-type socketServer struct {
-	listener net.Listener
-	done     chan struct{} // closed when the function has returned
-}
-
 // openSocket listens in the directory, if the options say so.
 //
 // It is the last thing that Open does: a client that connects finds an engine that works.
-func (e *Engine) openSocket(path string) error {
-	if e.options.Socket == nil {
-		return nil
+func (e *Engine) openSocket(path string) (err error) {
+	if e.options.Socket != nil {
+		e.socket, err = socket.Serve(path, func(l net.Listener) { e.options.Socket(e, l) })
 	}
-	l, err := socket.Listen(path)
-	if err != nil {
-		return err
-	}
-	e.socket = &socketServer{l, make(chan struct{})}
-	go func() { // until stop
-		defer close(e.socket.done)
-		e.options.Socket(e, l)
-	}()
-	return nil
+	return err
 }
 
 // socketPatience is how long Close waits for the function Options.Socket to return.
 const socketPatience = 10 * time.Second
-
-// stop closes the socket, and returns when nobody is served any more: false if ctx was done or the time over before.
-func (s *socketServer) stop(ctx context.Context, patience time.Duration) bool {
-	if s == nil {
-		return true
-	}
-	_ = s.listener.Close() // what is left of it is replaced by the next Open
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-s.done:
-		return true
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return false
-}

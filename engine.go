@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/running"
+	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/standing"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/telemetry"
@@ -187,7 +188,7 @@ type Engine struct {
 	stalls     *dispatch.StallDetector // nil without StallAfter
 	faults     *faults.Log             // what the logger was told
 	once       *once.Outcomes
-	socket     *socketServer // nil without Options.Socket
+	socket     *socket.Server // nil without Options.Socket
 	blobs      *keeping.Keeper
 	ctx        context.Context // of actors and background work
 	stop       context.CancelFunc

@@ -253,7 +253,7 @@ func TestCloseLeavesAServerOfTheSocket(t *testing.T) {
 	cancel()
 	require.NoError(t, e.Close(ctx))
 	require.Contains(t, log.String(), "Options.Socket has not returned")
-	require.False(t, e.socket.stop(t.Context(), time.Millisecond), "nor does it wait longer than it says")
+	require.False(t, e.socket.Stop(t.Context(), time.Millisecond), "nor does it wait longer than it says")
 	close(release)
 	<-returned
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
-	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
@@ -233,7 +233,7 @@ func failureOf(err error) (f workflow.Failure) {
 	case errors.As(err, &at) && at != nil:
 		return failureFrom(*at)
 	}
-	if f := blobFailure(err); f != nil {
+	if f := keeping.BlobFailure(err); f != nil {
 		return *f
 	}
 	return workflow.Failure{Code: workflow.CodeError, Message: texts.Storable(fmt.Sprint(err), maxMessage), Permanent: errors.As(err, &p)}
@@ -263,39 +263,6 @@ func attemptError(m state.TaskFailed, err error) state.Message {
 	}
 	m.Metadata = storableMetadata(err)
 	return m
-}
-
-// referenceFailure returns the failure of a result that refers to a missing blob.
-func referenceFailure(err error) workflow.Failure {
-	if f := blobFailure(err); f != nil {
-		return *f
-	}
-	var re *blob.RefError
-	if !errors.As(err, &re) {
-		return workflow.Failure{Code: workflow.CodeError, Message: texts.Storable(err.Error(), maxMessage)}
-	}
-	return workflow.Failure{Code: workflow.CodeInvalidResult, Message: texts.Storable(err.Error(), maxMessage), Permanent: true}
-}
-
-// blobFailure returns the failure of a task that cannot have a blob; nil if err is not
-// an error about a blob.
-func blobFailure(err error) *workflow.Failure {
-	var be *blob.Error
-	if !errors.As(err, &be) {
-		return nil
-	}
-	f := &workflow.Failure{Message: texts.Storable(err.Error(), maxMessage)}
-	switch {
-	case errors.Is(be, blob.ErrMissing):
-		f.Code, f.Permanent = workflow.CodeBlobMissing, true
-	case errors.Is(be, blob.ErrDamaged):
-		f.Code, f.Permanent = workflow.CodeBlobDamaged, true
-	case errors.Is(be, blob.ErrSize):
-		f.Code, f.Permanent = workflow.CodeInvalidResult, true
-	default:
-		f.Code = workflow.CodeError
-	}
-	return f
 }
 
 // Bounds of what a host says in words, in bytes; more is cut off.

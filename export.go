@@ -3,22 +3,20 @@ package pawl
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 
-	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/exporting"
+	"github.com/pawl-run/pawl/internal/forking"
 	"github.com/pawl-run/pawl/internal/keeping"
-	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -40,87 +38,7 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o E
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	h, err := e.dir.HeadUntil(ctx, id)
-	if err != nil {
-		return closedError(err)
-	}
-	to, err := portable.NewWriter(w, id)
-	if err != nil {
-		return err
-	}
-	x := &exporter{engine: e, to: to, blobs: map[string]bool{}}
-	family := []store.Head{h}
-	for i := 0; i < len(family); i++ {
-		if err := x.exportRun(ctx, &family[i]); err != nil {
-			return fmt.Errorf("export run %q: %w", string(family[i].Run), closedError(err))
-		}
-		for h, err := range e.dir.HeadsUntil(ctx, store.RunFilter{Parent: family[i].Run}) {
-			if err != nil {
-				return closedError(err)
-			}
-			family = append(family, h)
-		}
-	}
-	if o.Blobs {
-		if err := x.exportBlobs(ctx); err != nil {
-			return fmt.Errorf("export run %q: %w", string(id), err)
-		}
-	}
-	return to.Close()
-}
-
-// An exporter writes one export.
-type exporter struct {
-	engine *Engine
-	to     *portable.Writer
-	blobs  map[string]bool // the hashes of those that the runs refer to
-}
-
-// exportRun writes one run.
-func (x *exporter) exportRun(ctx context.Context, h *store.Head) error {
-	g, err := x.engine.dir.GraphUntil(ctx, h.Definition)
-	if err != nil {
-		return err
-	}
-	err = x.to.WriteRun(&portable.Run{
-		ID: h.Run, Parent: h.Parent, Root: h.Root, Tenant: h.Tenant, Labels: h.Labels, InputHash: h.InputHash, Hash: h.Definition, Definition: []byte(g.JSON),
-	})
-	if err != nil {
-		return err
-	}
-	for r, err := range x.engine.dir.HistoryUntil(ctx, h.Run, 0) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			err = x.to.WriteRecord(&r)
-		}
-		if err != nil {
-			return err
-		}
-		for _, hash := range store.BlobRefs(g, r) {
-			x.blobs[hash] = true
-		}
-	}
-	return nil
-}
-
-// exportBlobs writes the blobs that the runs refer to.
-func (x *exporter) exportBlobs(ctx context.Context) error {
-	for _, hash := range slices.Sorted(maps.Keys(x.blobs)) {
-		r, err := x.engine.blobs.Open(ctx, hash)
-		if errors.Is(err, blob.ErrMissing) {
-			continue
-		}
-		if err != nil {
-			return keeping.Error(err)
-		}
-		err = x.to.WriteBlob(hash, r)
-		if err := errors.Join(err, r.Close()); err != nil {
-			return keeping.Error(err)
-		}
-	}
-	return nil
+	return exporting.Write(ctx, exporting.Source{Dir: e.dir, Blobs: e.blobs}, id, w, o.Blobs)
 }
 
 // Import makes a run of a recorded one, such as replay.Find opens of an export, an archive, or the file of a run of another
@@ -176,7 +94,7 @@ func (e *Engine) simulateImport(ctx context.Context, from *replay.Recording, new
 		if err := e.checkImported(sim.state); err != nil {
 			return err
 		}
-		return e.takeBlobs(ctx, from, source.BlobRefs(records), checkBlob)
+		return e.blobs.TakeMissing(ctx, from.ReadBlobs, source.BlobRefs(records), keeping.CheckBlob)
 	})
 }
 
@@ -268,17 +186,17 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 		return err
 	}
 	defer release()
-	f, err := e.planFork(source, m)
+	f, err := forking.Plan(source, m, e.dispatchEpoch(), timeout.Instant(e.hook.Now()))
 	if err != nil {
 		return err
 	}
-	if err := e.checkImported(f.state); err != nil {
+	if err := e.checkImported(f.State); err != nil {
 		return err
 	}
-	hashes := source.BlobRefs(f.records)
+	hashes := source.BlobRefs(f.Records)
 	e.blobs.Pin(hashes...)
 	defer e.blobs.Unpin(hashes...)
-	if err := e.takeBlobs(ctx, from, hashes, e.putBlob); err != nil {
+	if err := e.blobs.TakeMissing(ctx, from.ReadBlobs, hashes, e.blobs.PutBlob); err != nil {
 		return err
 	}
 	return e.commitFork(ctx, f)
@@ -295,61 +213,4 @@ func (e *Engine) checkImported(s *state.State) error {
 		}
 	}
 	return nil
-}
-
-// takeBlobs calls take with the blobs that are not here yet, if the recording comes with them.
-//
-// Blobs that are here already are not read from the export. take is putBlob for an import and
-// checkBlob for a simulation, so that both fail for the same exports.
-func (e *Engine) takeBlobs(ctx context.Context, from *replay.Recording, hashes []string, take func(context.Context, string, io.Reader) error) error {
-	missing := map[string]error{}
-	for _, hash := range hashes {
-		if _, err := e.blobs.Stat(ctx, hash); errors.Is(err, blob.ErrMissing) {
-			missing[hash] = err
-		} else if err != nil {
-			return keeping.Error(err)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	err := from.ReadBlobs(func(hash string, content io.Reader) error {
-		if missing[hash] == nil {
-			return nil
-		}
-		delete(missing, hash)
-		return take(ctx, hash, content)
-	})
-	if err != nil {
-		return fmt.Errorf("the run refers to a blob: %w", keeping.Error(err))
-	}
-	for _, hash := range hashes {
-		if err := missing[hash]; err != nil {
-			return fmt.Errorf("the run refers to a blob: put it here first: %w", keeping.Error(err))
-		}
-	}
-	return nil
-}
-
-// putBlob stores the content of a blob.
-func (e *Engine) putBlob(ctx context.Context, hash string, content io.Reader) error {
-	stored, _, err := e.blobs.Put(ctx, content)
-	if err == nil && stored != hash {
-		err = &blob.Error{Hash: hash, Err: blob.ErrDamaged, Detail: "in the export"}
-	}
-	return err
-}
-
-// checkBlob reads the content of a blob, and stores nothing.
-//
-// It is the counterpart of putBlob, and finds the same faults.
-func checkBlob(ctx context.Context, hash string, content io.Reader) error {
-	sum := sha256.New()
-	if _, err := io.Copy(sum, content); err != nil {
-		return err
-	}
-	if hash != fmt.Sprintf("sha256:%x", sum.Sum(nil)) {
-		return &blob.Error{Hash: hash, Err: blob.ErrDamaged, Detail: "in the export"}
-	}
-	return ctx.Err()
 }

@@ -1,21 +1,16 @@
 package pawl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/forking"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
-	"github.com/pawl-run/pawl/planning"
-	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -46,20 +41,10 @@ type AgainError struct {
 }
 
 // Error names the nodes.
-func (e *AgainError) Error() string {
-	return fmt.Sprintf("run %q: %v: %s", string(e.Run), ErrAgain, nodesText(e.Nodes))
-}
+func (e *AgainError) Error() string { return (*forking.AgainError)(e).Error() }
 
 // Unwrap returns ErrAgain.
 func (e *AgainError) Unwrap() error { return ErrAgain }
-
-func nodesText(nodes []workflow.NodeID) string {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		names[i] = string(n)
-	}
-	return strings.Join(names, ", ")
-}
 
 // A ForkError says why a run cannot be forked as of a record.
 type ForkError struct {
@@ -70,15 +55,7 @@ type ForkError struct {
 }
 
 // Error names the run and the record, and up to which record the run can be forked.
-func (e *ForkError) Error() string {
-	if errors.Is(e.Err, ErrEnded) && e.Last == 1 {
-		return fmt.Sprintf("run %q cannot be forked: it ended with its first record; start it again", string(e.Run))
-	}
-	if errors.Is(e.Err, ErrEnded) {
-		return fmt.Sprintf("run %q cannot be forked as of record %d: it had ended; up to record %d it can", string(e.Run), e.Record, e.Last-1)
-	}
-	return fmt.Sprintf("run %q cannot be forked as of record %d: it has %d records", string(e.Run), e.Record, e.Last)
-}
+func (e *ForkError) Error() string { return (*forking.Error)(e).Error() }
 
 // Unwrap returns Err.
 func (e *ForkError) Unwrap() error { return e.Err }
@@ -193,7 +170,7 @@ func (e *Engine) makeFork(ctx context.Context, m state.RunForked) error {
 	if err != nil {
 		return closedError(err)
 	}
-	f, err := e.planFork(source, m)
+	f, err := forking.Plan(source, m, e.dispatchEpoch(), timeout.Instant(e.hook.Now()))
 	if err != nil {
 		return err
 	}
@@ -239,7 +216,7 @@ func (e *Engine) forkedBefore(ctx context.Context, m *state.RunForked) (exists b
 			return true, closedError(err)
 		}
 		if was, ok := r.Message.(state.RunForked); ok && was.Run == m.Run && was.From == h.ForkedFrom {
-			if !isSameFork(&was, m) {
+			if !forking.IsSame(&was, m) {
 				err = fmt.Errorf("%w: run %q was forked with other options", ErrRunExists, string(m.Run))
 			}
 			return true, err
@@ -256,307 +233,43 @@ func (e *Engine) SentAgain(ctx context.Context, id workflow.RunID) (again []work
 		return nil, err
 	}
 	source, err := e.dir.ReadForkSource(ctx, id)
-	if err != nil {
-		return nil, closedError(err)
+	if err == nil {
+		again, err = forking.ListSentAgain(source, id)
 	}
-	var first workflow.TokenID
-	var unkept []workflow.NodeID
-	_, err = source.Replay(source.Records, func(s *state.State, r *decision.Record) {
-		if m, ok := r.Message.(state.RunForked); ok && m.Run == id {
-			again = sentAgain(s, m, first, unkept)
-		}
-		if r.Seq < int64(len(source.Records)) {
-			if next := &source.Records[r.Seq]; isForkOf(next, id) {
-				s.Epoch, s.Rules, first = next.Epoch, next.Planner, s.NextToken
-				plan, _ := planning.Step(s, next.Message, next.At)
-				unkept = plan.Unkept
-			}
-		}
-	})
 	return again, closedError(err)
 }
 
-func isForkOf(r *decision.Record, id workflow.RunID) bool {
-	m, ok := r.Message.(state.RunForked)
-	return ok && m.Run == id
-}
-
-// sentAgain returns the nodes of what a fork has sent, given its state and the first token that it has made itself.
-func sentAgain(s *state.State, m state.RunForked, first workflow.TokenID, unkept []workflow.NodeID) (again []workflow.NodeID) {
-	add := func(n workflow.NodeID) {
-		if !slices.Contains(again, n) {
-			again = append(again, n)
-		}
-	}
-	for _, id := range s.LiveTokens() {
-		t := s.Token(id)
-		out := t.Status == workflow.Dispatched || t.Status == workflow.WaitingForChild || t.Held && t.Attempt > 0
-		if !out || m.Token == 0 && id >= first || m.Token != 0 && growsFrom(s, id, m.Token) {
-			continue
-		}
-		add(t.Node)
-	}
-	for _, n := range unkept {
-		add(n)
-	}
-	return again
-}
-
-// isSameFork reports whether a fork was asked for as it is now.
-func isSameFork(was, m *state.RunForked) bool {
-	if was.InFlight != m.InFlight || was.Node != m.Node && m.Node != "" || was.Token != m.Token && m.Token != 0 ||
-		(was.Token != 0) != (m.Node != "" || m.Token != 0) || len(was.Results) != len(m.Results) {
-		return false
-	}
-	for i, r := range m.Results {
-		w := was.Results[i]
-		if w.Token != r.Token || w.Node != r.Node || value.Hash(w.Output) != value.Hash(r.Output) {
-			return false
-		}
-	}
-	return true
-}
-
-// A fork is a run that is about to be made of another one.
-type fork struct {
-	source  *store.ForkSource
-	message state.RunForked
-	records []decision.Record // all of them; the last one makes the fork
-	state   *state.State      // after them
-	blobs   []decision.Blob   // to which the last one refers
-	told    []decision.Told   // by the last one
-
-	unkept []workflow.NodeID // that have completed in the source, and are performed again to come to the node of a rerun
-}
-
-// planFork finds the record after which a run is forked, and decides what comes of it.
-func (e *Engine) planFork(source *store.ForkSource, m state.RunForked) (*fork, error) {
-	now := timeout.Instant(e.hook.Now())
-	f, err := placeFork(source, m, now)
-	if err != nil {
-		return nil, err
-	}
-	return f, e.decideFork(f, now)
-}
-
-// placeFork finds the record after which a run is forked. The fork has the records up to it.
-func placeFork(source *store.ForkSource, m state.RunForked, now time.Time) (*fork, error) {
-	head, last := &source.Head, int64(len(source.Records))
-	ended := head.Status.Final()
-	at := m.From.Record
-	if m.Node != "" || m.Token != 0 {
-		t, made, err := findMade(source, m.Node, m.Token)
-		if err != nil {
-			return nil, err
-		}
-		m.Node, m.Token, at = t.Node, t.ID, made
-		if ended && at == last {
-			at-- // which is 0 if that was the first
-		}
-	}
-	switch {
-	case at > last:
-		return nil, &ForkError{Run: head.Run, Record: at, Last: last, Err: ErrInvalid}
-	case ended && (at == last || last == 1):
-		return nil, &ForkError{Run: head.Run, Record: last, Last: last, Err: ErrEnded}
-	case at == 0 && ended:
-		at = last - 1
-	case at == 0:
-		at = last
-	}
-	m.From.Record, m.AsOf = at, source.Records[at-1].At.UnixMilli()
-	if at == last && !ended {
-		m.AsOf = now.UnixMilli()
-	}
-	f := &fork{source: source, message: m, records: beginAs(source.Records[:at], head.Run)}
-	if m.Token == 0 {
-		return f, nil
-	}
-	err := f.keepEnds()
-	return f, err
-}
-
-// keepEnds notes what has completed since the record of a rerun, and neither follows from its
-// token nor leads to it.
-func (f *fork) keepEnds() error {
-	at, first := f.message.From.Record, workflow.TokenID(0)
-	var ends []state.KeptEnd
-	s, err := f.source.Replay(f.source.Records, func(s *state.State, r *decision.Record) {
-		if r.Seq == at {
-			first = s.NextToken
-		}
-		if r.Seq >= at && r.Seq < int64(len(f.source.Records)) {
-			next := &f.source.Records[r.Seq]
-			s.Epoch, s.Rules = next.Epoch, next.Planner
-			ends = append(ends, planning.Ends(s, next.Message, next.At)...)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	again := map[workflow.TokenID]bool{} // that lead to the token, or follow from it
-	for id := f.message.Token; id >= first; {
-		if id = s.Token(id).Parent; id != 0 {
-			again[id] = true
-		}
-	}
-	named := map[workflow.TokenID]bool{}
-	for _, end := range ends {
-		t := s.Token(end.Token)
-		switch n := s.Graph.Node(t.Node); {
-		case again[t.ID]:
-			if sends := n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow; sends && !slices.Contains(f.unkept, t.Node) {
-				f.unkept = append(f.unkept, t.Node)
-			}
-			continue
-		case growsFrom(s, t.ID, f.message.Token):
-			continue
-		}
-		f.message.Kept = append(f.message.Kept, end)
-		for ; t.ID >= first && !named[t.ID]; t = s.Token(t.Parent) {
-			named[t.ID] = true
-		}
-	}
-	for id := first; id < s.NextToken; id++ {
-		if t := s.Token(id); named[id] {
-			f.message.Made = append(f.message.Made, state.KeptToken{Token: id, Parent: t.Parent, Node: t.Node})
-		}
-	}
-	return nil
-}
-
-// growsFrom reports whether a token is another, or has grown from it.
-func growsFrom(s *state.State, id, from workflow.TokenID) bool {
-	for id > from {
-		id = s.Token(id).Parent
-	}
-	return id == from
-}
-
-// checkKept refuses a fork that would do again what has completed, unless that is asked for.
-func (f *fork) checkKept(unkept []workflow.NodeID) error {
-	nodes := slices.Clone(f.unkept)
-	for _, n := range unkept {
-		if !slices.Contains(nodes, n) {
-			nodes = append(nodes, n)
-		}
-	}
-	if len(nodes) == 0 || f.message.Again {
-		return nil
-	}
-	return &AgainError{Run: f.source.Head.Run, Nodes: nodes}
-}
-
-// beginAs returns records of a run for a fork of it: the first one says whose they are.
-func beginAs(records []decision.Record, id workflow.RunID) []decision.Record {
-	out := append(make([]decision.Record, 0, len(records)+1), records...)
-	start, _ := out[0].Message.(state.Start)
-	start.As = cmp.Or(start.As, id)
-	out[0].Message = start
-	out[0].Decisions = append([]decision.Decision(nil), out[0].Decisions...)
-	for i, d := range out[0].Decisions {
-		if d, ok := d.(decision.StartRun); ok {
-			d.As = start.As
-			out[0].Decisions[i] = d
-		}
-	}
-	return out
-}
-
-// findMade returns a token of a run, the last one at a node or the one that is named, and the
-// record that made it.
-func findMade(source *store.ForkSource, node workflow.NodeID, id workflow.TokenID) (*state.Token, int64, error) {
-	made := []int64{0} // by token
-	s, err := source.Replay(source.Records, func(s *state.State, r *decision.Record) {
-		for workflow.TokenID(len(made)) < s.NextToken {
-			made = append(made, r.Seq)
-		}
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	if id == 0 {
-		for id = s.NextToken - 1; id > 0 && s.Token(id).Node != node; id-- {
-		}
-	}
-	t := s.Token(id)
-	switch {
-	case t == nil && node != "":
-		return nil, 0, fmt.Errorf("rerun run %q: %w: no token came to node %q", string(source.Head.Run), ErrNotLive, string(node))
-	case t == nil:
-		return nil, 0, fmt.Errorf("rerun run %q: %w: there is no token %d", string(source.Head.Run), ErrNotLive, id)
-	case node != "" && t.Node != node:
-		return nil, 0, fmt.Errorf("rerun run %q: %w: token %d is at node %q, not %q", string(source.Head.Run), ErrNotLive, id, string(t.Node), string(node))
-	}
-	return t, made[id], nil
-}
-
-// decideFork adds the record that makes the fork.
-func (e *Engine) decideFork(f *fork, now time.Time) (err error) {
-	if f.state, err = f.source.Replay(f.records, nil); err != nil {
-		return err
-	}
-	f.state.Epoch = e.dispatchEpoch()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: the planner panicked: %v", ErrSuspended, p)
-		}
-	}()
-	plan, err := planning.Step(f.state, f.message, now)
-	if err != nil {
-		return fmt.Errorf("fork run %q: %w", string(f.source.Head.Run), err)
-	}
-	if err := f.checkKept(plan.Unkept); err != nil {
-		return err
-	}
-	record := decision.Record{
-		Seq: int64(len(f.records)) + 1, At: now, Epoch: f.state.Epoch, Planner: planning.Version, Message: f.message, Decisions: plan.Decisions,
-	}
-	for _, d := range plan.Decisions {
-		f.told = decision.ApplyTo(f.told, f.state, d, &record)
-	}
-	f.records, f.blobs = append(f.records, record), plan.Blobs
-	return nil
-}
-
 // commitFork makes the fork durable, in one transaction, and tells of it.
-func (e *Engine) commitFork(ctx context.Context, f *fork) error {
-	var given []any
-	for _, r := range f.message.Results {
-		given = append(given, r.Output)
-	}
-	for _, k := range f.message.Kept {
-		given = append(given, k.Output)
-	}
-	release, err := e.blobs.PinReferences(ctx, given, f.state.Artifacts...)
+func (e *Engine) commitFork(ctx context.Context, f *forking.Fork) error {
+	release, err := e.blobs.PinReferences(ctx, f.GivenValues(), f.State.Artifacts...)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := e.registry.CheckRoom(f.state.Tenant); err != nil {
+	if err := e.registry.CheckRoom(f.State.Tenant); err != nil {
 		return err
 	}
-	unpin, err := e.blobs.PutMerged(e.ctx, f.blobs)
+	unpin, err := e.blobs.PutMerged(e.ctx, f.Blobs)
 	if err != nil {
 		return err
 	}
 	defer unpin()
-	run, err := e.dir.NewFork(f.message.Run, f.source)
+	run, err := e.dir.NewFork(f.Message.Run, f.Source)
 	if err != nil {
 		return err
 	}
 	e.hook.Hit("fork.ask")
 	began := e.metrics.Now()
-	err = run.CommitAndTell(f.state, f.records, e.feeder.WantedEvents(f.told))
-	e.watches.TellCommit(run, f.records, err)
+	err = run.CommitAndTell(f.State, f.Records, e.feeder.WantedEvents(f.Told))
+	e.watches.TellCommit(run, f.Records, err)
 	if err == nil {
-		e.metrics.Committed(f.state, f.records, f.told, began)
+		e.metrics.Committed(f.State, f.Records, f.Told, began)
 	}
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)
 	}
 	e.hook.Hit("fork.answer")
-	e.runs.Committed(decision.Outcome(f.state))
+	e.runs.Committed(decision.Outcome(f.State))
 	return nil
 }
 

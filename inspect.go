@@ -306,52 +306,22 @@ const branchPage = 500
 // values are of the JSON model: do not modify them. An error ends the list. Errors: as of Overview;
 // ErrInvalid for a Status that there is not.
 func (e *Engine) Branches(ctx context.Context, id workflow.RunID, f BranchFilter) iter.Seq2[BranchView, error] {
-	return func(yield func(BranchView, error) bool) {
-		if err := f.check(); err != nil {
-			yield(BranchView{}, err)
-			return
-		}
-		var kept asleep
-		next := workflow.Scope{Group: max(f.Group, 1)}
-		for more := true; more; {
-			var page []BranchView
-			err := e.lookAt(ctx, id, &kept, func(s *state.State, _ int64) { page, more = f.readPage(s, &next) })
-			if err != nil {
-				yield(BranchView{}, err)
-				return
-			}
-			for i := range page {
-				if !yield(page[i], nil) {
-					return
-				}
-			}
-		}
-	}
+	return func(yield func(BranchView, error) bool) { f.listBranches(e.lookerOf(ctx, id))(yield) }
 }
 
 // Branches lists the branches of the copy, as Engine.Branches lists those of a run. Values are those of the
 // copy: do not modify them.
 func (s *Simulation) Branches(f BranchFilter) iter.Seq2[BranchView, error] {
-	return func(yield func(BranchView, error) bool) {
-		err := f.check()
-		if !s.isMade() {
-			err = errNoSimulation
-		}
-		if err != nil {
-			yield(BranchView{}, err)
-			return
-		}
-		next := workflow.Scope{Group: max(f.Group, 1)}
-		for more := true; more; {
-			var page []BranchView
-			page, more = f.readPage(s.state, &next)
-			for i := range page {
-				if !yield(page[i], nil) {
-					return
-				}
-			}
-		}
+	return func(yield func(BranchView, error) bool) { f.listBranches(s.lookAtCopy)(yield) }
+}
+
+// listBranches lists the branches once.
+func (f *BranchFilter) listBranches(look watching.Look) iter.Seq2[BranchView, error] {
+	if err := f.check(); err != nil {
+		return func(yield func(BranchView, error) bool) { yield(BranchView{}, err) }
 	}
+	next := workflow.Scope{Group: max(f.Group, 1)}
+	return watching.List(look, func(s *state.State) ([]BranchView, bool) { return f.readPage(s, &next) })
 }
 
 // check refuses a status that no branch has, which would otherwise select nothing without a
@@ -419,24 +389,13 @@ const signalPage = 1000
 // first, page by page as Tokens does: one may have been taken since. An error ends the list.
 // Errors: as of Overview.
 func (e *Engine) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[KeptSignal, error] {
-	return func(yield func(KeptSignal, error) bool) {
-		var kept asleep
-		for next, more := state.SignalID(1), true; more; {
-			var page []KeptSignal
-			err := e.lookAt(ctx, id, &kept, func(s *state.State, _ int64) {
-				page, more = readSignals(s, &next)
-			})
-			if err != nil {
-				yield(KeptSignal{}, err)
-				return
-			}
-			for i := range page {
-				if !yield(page[i], nil) {
-					return
-				}
-			}
-		}
-	}
+	return func(yield func(KeptSignal, error) bool) { listSignals(e.lookerOf(ctx, id))(yield) }
+}
+
+// listSignals lists the kept signals once.
+func listSignals(look watching.Look) iter.Seq2[KeptSignal, error] {
+	next := state.SignalID(1)
+	return watching.List(look, func(s *state.State) ([]KeptSignal, bool) { return readSignals(s, &next) })
 }
 
 // readSignals returns kept signals from next on, moves next behind them, and reports whether there may be more.
@@ -456,16 +415,9 @@ func readSignals(s *state.State, next *state.SignalID) (page []KeptSignal, more 
 // copy: do not modify them.
 func (s *Simulation) Signals() iter.Seq[KeptSignal] {
 	return func(yield func(KeptSignal) bool) {
-		if !s.isMade() {
-			return
-		}
-		for next, more := state.SignalID(1), true; more; {
-			var page []KeptSignal
-			page, more = readSignals(s.state, &next)
-			for i := range page {
-				if !yield(page[i]) {
-					return
-				}
+		for k, err := range listSignals(s.lookAtCopy) {
+			if err != nil || !yield(k) {
+				return
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -54,43 +55,8 @@ func overviewOf(s *state.State, seq int64) Overview {
 	out := Overview{
 		Outcome: decision.Outcome(s), Workflow: s.Graph.Definition.Name, Revision: s.Revision(), Seq: seq, Alarm: s.Alarm(), Live: s.LiveCount(),
 	}
-	// The counts are arrays by status, since a map for each node would cost more than the
-	// tokens.
-	counts := map[workflow.NodeID]*[workflow.Cancelled + 1]int{}
-	for id := workflow.TokenID(1); id < s.NextToken; id++ {
-		t := s.Token(id)
-		of := counts[t.Node]
-		if of == nil {
-			of = new([workflow.Cancelled + 1]int)
-			counts[t.Node] = of
-		}
-		of[t.Status]++
-	}
-	add := func(id workflow.NodeID) {
-		of := counts[id]
-		if of == nil {
-			return
-		}
-		delete(counts, id)
-		n := NodeOverview{Node: id, Tokens: map[workflow.TokenStatus]int{}}
-		for status, k := range of {
-			if k > 0 {
-				n.Tokens[workflow.TokenStatus(status)] = k
-			}
-		}
-		out.Nodes = append(out.Nodes, n)
-	}
-	for i := range s.Graph.Definition.Nodes {
-		add(s.Graph.Definition.Nodes[i].ID)
-	}
-	// A token keeps the node at which it ended also when a patch has removed that.
-	removed := []workflow.NodeID{} // by patches
-	for id := range counts {
-		removed = append(removed, id)
-	}
-	slices.Sort(removed)
-	for _, id := range removed {
-		add(id)
+	for _, n := range s.CountTokens() {
+		out.Nodes = append(out.Nodes, NodeOverview(n))
 	}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)
@@ -145,6 +111,23 @@ type asleep struct {
 	seq   int64
 }
 
+// lookerOf returns what looks at a run, for one list.
+func (e *Engine) lookerOf(ctx context.Context, id workflow.RunID) watching.Look {
+	var kept asleep
+	return func(at func(*state.State)) error {
+		return e.lookAt(ctx, id, &kept, func(s *state.State, _ int64) { at(s) })
+	}
+}
+
+// lookAtCopy looks at the copy.
+func (s *Simulation) lookAtCopy(at func(*state.State)) error {
+	if !s.isMade() {
+		return errNoSimulation
+	}
+	at(s.state)
+	return nil
+}
+
 // A TokenFilter selects tokens of a run. The zero value selects all.
 type TokenFilter struct {
 	Node   workflow.NodeID        // at this node; "" for all
@@ -168,25 +151,27 @@ func (e *Engine) Tokens(ctx context.Context, id workflow.RunID, f TokenFilter) i
 		if f.After == math.MaxInt64 {
 			return
 		}
-		var kept asleep
-		for next, more := max(f.After, 0)+1, true; more; {
-			var page []*state.Token
-			var places []tokenPlace
-			err := e.lookAt(ctx, id, &kept, func(s *state.State, _ int64) {
-				for end := min(next+tokenPage, s.NextToken); next < end; next++ {
-					if t := s.Token(next); f.takesToken(t) {
-						page, places = append(page, t), append(places, placeOf(s, t))
-					}
+		type placed struct {
+			token *state.Token
+			at    tokenPlace
+		}
+		next := max(f.After, 0) + 1
+		read := func(s *state.State) (page []placed, more bool) {
+			for end := min(next+tokenPage, s.NextToken); next < end; next++ {
+				if t := s.Token(next); f.takesToken(t) {
+					page = append(page, placed{t, placeOf(s, t)})
 				}
-				more = next < s.NextToken
-			})
+			}
+			return page, next < s.NextToken
+		}
+		for page, err := range watching.ListPages(e.lookerOf(ctx, id), read) {
 			if err != nil {
 				yield(Token{}, err)
 				return
 			}
 			views := make([]Token, len(page))
-			for i, t := range page {
-				views[i] = e.viewToken(id, t, places[i])
+			for i, p := range page {
+				views[i] = e.viewToken(id, p.token, p.at)
 			}
 			e.markTasks(views)
 			for i := range views {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
@@ -193,7 +194,7 @@ func (d *deed) patchPins(ctx context.Context, base int, ops []any) (state.Pins, 
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.engine.resolvePins(ctx, g)
+	all, err := running.ResolvePins(ctx, d.engine.dir, g)
 	if err != nil {
 		return nil, err
 	}

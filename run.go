@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/roster"
@@ -163,7 +164,7 @@ func unpinnedResult(t *dispatch.Task, err error) state.Message {
 	if lacksDescriptors(err) {
 		return state.TaskSnoozed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, After: descriptorPause}
 	}
-	return t.Failed(referenceFailure(err))
+	return t.Failed(keeping.ReferenceFailure(err))
 }
 
 // resultLimits bound what is normalised before the definition's own limits

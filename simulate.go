@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/forking"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/planning"
@@ -465,31 +466,31 @@ func (e *Engine) simulateForkOf(
 		return nil, err
 	}
 	now := timeout.Instant(e.hook.Now())
-	f, err := placeFork(source, m, now)
+	f, err := forking.Place(source, m, now)
 	if err != nil {
 		return nil, err
 	}
-	s, err := source.Replay(f.records, nil)
+	s, err := source.Replay(f.Records, nil)
 	if err != nil {
 		return nil, closedError(err)
 	}
 	h := source.Head
-	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = m.Run, "", "", f.message.From, int64(len(f.records))
+	h.Run, h.Parent, h.Root, h.ForkedFrom, h.Seq = m.Run, "", "", f.Message.From, int64(len(f.Records))
 	sim := e.simulateFrom(s, h)
-	plan, err := planning.Step(s, f.message, now)
+	plan, err := planning.Step(s, f.Message, now)
 	if err == nil {
-		err = f.checkKept(plan.Unkept)
+		err = f.CheckKept(plan.Unkept)
 	}
 	if err != nil {
 		return nil, err
 	}
 	first := s.NextToken
 	sim.now = now // as of when it was placed: no time passes before the first step, as in Fork
-	if _, err := sim.beginWith(f.message); err != nil {
+	if _, err := sim.beginWith(f.Message); err != nil {
 		return nil, err
 	}
-	sim.again = sentAgain(sim.state, f.message, first, plan.Unkept)
-	records := f.records
+	sim.again = forking.SentAgain(sim.state, f.Message, first, plan.Unkept)
+	records := f.Records
 	for _, step := range sim.Steps() {
 		records = append(records, step.Record)
 	}

@@ -68,7 +68,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	if m.Input, err = normalInput(g, run.ID, input); err != nil {
 		return m, nil, nil, err
 	}
-	if m.Pins, err = e.resolvePins(ctx, g); err != nil {
+	if m.Pins, err = running.ResolvePins(ctx, e.dir, g); err != nil {
 		return m, nil, nil, err
 	}
 	// Labels are copied, since the caller may change its map.
@@ -274,60 +274,4 @@ func kindOf(v any) string {
 		return "a list"
 	}
 	return "a number"
-}
-
-// resolvePins resolves every subworkflow that a run of g can reach to the definition
-// that is published under its name now. A run without subworkflows has no pins.
-//
-// Pins are found when the root starts, and its children inherit them: a definition that is
-// published later changes nothing for a run that goes on. It looks breadth first, through all
-// definitions that may be reached, and asks for each name and version once; recursion of
-// definitions ends there.
-func (e *Engine) resolvePins(ctx context.Context, g *workflow.Graph) (state.Pins, error) {
-	var pins state.Pins
-	asked, seen := map[state.Pin]bool{}, map[string]bool{}
-	for graphs := []*workflow.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
-		for _, c := range childrenOf(graphs[0]) {
-			name := state.Pin{Name: c.spec.Name, Version: c.spec.Version}
-			if asked[name] {
-				continue
-			}
-			asked[name] = true
-			hash, err := e.dir.Published(ctx, c.spec.Name, c.spec.Version)
-			if err != nil {
-				return nil, fmt.Errorf("node %q of %s: %w", string(c.node), graphs[0].Definition.Name, closedError(err))
-			}
-			pins = append(pins, state.Pin{Name: c.spec.Name, Version: c.spec.Version, Hash: hash})
-			if seen[hash] {
-				continue
-			}
-			seen[hash] = true
-			child, err := e.dir.GraphUntil(ctx, hash)
-			if err != nil {
-				return nil, fmt.Errorf("node %q of %s: %w", string(c.node), graphs[0].Definition.Name, closedError(err))
-			}
-			graphs = append(graphs, child)
-		}
-	}
-	return pins, nil
-}
-
-// A childSpec is a definition that a node may run as a child.
-type childSpec struct {
-	node workflow.NodeID
-	spec workflow.SubworkflowSpec
-}
-
-// childrenOf returns what the nodes of a graph may run as children, in definition order.
-func childrenOf(g *workflow.Graph) (out []childSpec) {
-	for i := range g.Definition.Nodes {
-		n := &g.Definition.Nodes[i]
-		if n.Subworkflow == nil {
-			continue
-		}
-		for _, s := range state.Pinned(n.Subworkflow) {
-			out = append(out, childSpec{n.ID, s})
-		}
-	}
-	return out
 }
