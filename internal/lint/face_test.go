@@ -19,10 +19,10 @@ import (
 )
 
 // apiPackages are the packages that doc.go promises: the API.
-var apiPackages = []string{".", "api", "blob", "commitlog", "handler", "history", "pawltest", "worker", "workflow"}
+var apiPackages = []string{".", "api", "blob", "commitlog", "handler", "history", "pawltest", "schedule", "worker", "workflow"}
 
 // maxNames bounds the exported names of all API packages together: types, functions, values and methods.
-const maxNames = 779
+const maxNames = 822
 
 // leaks are the types of other packages, internal or only open to read, that the API still names. A new one is refused, and one that
 // is mended goes from this list.

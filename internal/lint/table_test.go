@@ -23,6 +23,7 @@ var layers = map[string][]string{
 	"internal/layout":   {},
 
 	"workflow":       slices.Concat(vocabulary, []string{"internal/document"}),
+	"schedule":       slices.Concat(vocabulary, []string{"workflow", "internal/document"}),
 	"internal/state": slices.Concat(vocabulary, []string{"workflow"}),
 	"history":        slices.Concat(vocabulary, []string{"workflow"}),
 	"decision":       slices.Concat(vocabulary, []string{"workflow", "internal/state", "history"}),
@@ -147,6 +148,7 @@ var pure = map[string][]string{
 	"internal/diagram":  {"golang.org/x/text"},
 	"internal/columns":  {},
 	"workflow":          {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"schedule":          {},
 	"internal/state":    {},
 	"decision":          {},
 	"history":           {},

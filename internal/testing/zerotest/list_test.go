@@ -20,7 +20,7 @@ import (
 var rewrite = flag.Bool("zero.rewrite", false, "write table_test.go anew")
 
 // packages are those of the API, by their folders; doc.go of the root lists them.
-var packages = []string{"api", "blob", "handler", "pawltest", ".", "worker", "workflow"}
+var packages = []string{"api", "blob", "handler", "pawltest", ".", "schedule", "worker", "workflow"}
 
 // TestNothingIsMissing holds the table equal to the functions that the packages export, and the types that no function names: acts
 // and errors stand behind interfaces.

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/pawltest"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -47,6 +48,9 @@ var functions = []function{
 	{"pawltest.Play", pawltest.Play},
 	{"pawltest.Run", pawltest.Run},
 	{"pawltest.RunWith", pawltest.RunWith},
+	{"schedule.Check", schedule.Check},
+	{"schedule.Compile", schedule.Compile},
+	{"schedule.Parse", schedule.Parse},
 	{"worker.AuthorizeCertificates", worker.AuthorizeCertificates},
 	{"worker.AuthorizeTokens", worker.AuthorizeTokens},
 	{"worker.New", worker.New},
@@ -110,6 +114,8 @@ var hiddenTypes = []reflect.Type{
 	reflect.TypeFor[pawl.Vote](),
 	reflect.TypeFor[pawl.WhereError](),
 	reflect.TypeFor[pawltest.FileError](),
+	reflect.TypeFor[schedule.Compiler](),
+	reflect.TypeFor[schedule.Error](),
 	reflect.TypeFor[worker.Error](),
 	reflect.TypeFor[workflow.DefinitionError](),
 	reflect.TypeFor[workflow.InputError](),

@@ -1,0 +1,301 @@
+package schedule
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Firing is one instant of a schedule.
+type Firing struct {
+	At    time.Time // the instant, in UTC and whole seconds; it is in the id of the run
+	Due   time.Time // At and the jitter: when the run is to start, in whole milliseconds
+	Local string    // the time on the clock of the zone that the schedule names: 2027-03-28 02:30
+	Clock Clock     // what is particular about that time; empty on most days
+	Left  Left      // why it does not fire; empty if it does
+}
+
+// A Clock says what is particular about a time on the clock.
+type Clock string
+
+// The particular times. The empty value is a time that is there once.
+const (
+	ClockShifted Clock = "shifted" // clocks jump over the time: it fires later by what they jump
+	ClockFirst   Clock = "first"   // the clock shows the time twice, and this is the first
+	ClockSecond  Clock = "second"  // the clock shows the time twice, and this is the second
+)
+
+// Left says why a schedule does not fire at an instant.
+type Left string
+
+// The reasons. The empty value is a firing.
+const (
+	LeftExcept   Left = "except"   // Except has it
+	LeftMissing  Left = "missing"  // clocks jump over it, and the schedule skips such
+	LeftRepeated Left = "repeated" // the clock shows it twice, and the schedule takes the other one
+)
+
+// RunID returns the id of the run that a firing starts: the schedule's, @, and the instant, such as
+// nightly@2026-11-22T01:00:00Z.
+func (f Firing) RunID(schedule string) workflow.RunID {
+	return workflow.RunID(schedule + "@" + formatInstant(f.At))
+}
+
+// A Timetable computes the instants of one schedule. It is immutable, and may be used by many goroutines at a time.
+type Timetable struct {
+	schedule Schedule
+	zone     *time.Location
+	crons    []*cron
+	except   []*cron
+	at       []int64 // sorted
+}
+
+// A Compiler makes timetables, and reads each time zone once. The zero value is ready. It is not for several goroutines
+// at a time.
+type Compiler struct {
+	zones map[string]*time.Location
+}
+
+// Compile returns the timetable of a schedule; nil is an empty one. The error is an *Error with what [Schedule.Check] finds, but that the
+// expressions of the input are not compiled: [Timetable.Input] does that.
+func (c *Compiler) Compile(s *Schedule) (*Timetable, error) {
+	if s == nil {
+		s = &Schedule{}
+	}
+	if c.zones == nil {
+		c.zones = map[string]*time.Location{}
+	}
+	k := checker{schedule: s, zones: c.zones}
+	t := k.checkTimes()
+	if err := errorOf(k.problems); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Compile returns the timetable of one schedule; see [Compiler.Compile].
+func Compile(s *Schedule) (*Timetable, error) { return new(Compiler).Compile(s) }
+
+// Schedule returns the schedule of the timetable with its defaults filled in, as [Schedule.Complete] does.
+func (t *Timetable) Schedule() Schedule { return t.schedule }
+
+// Next returns the first firing whose instant is later than after; it is false if there is none. A caller gives, for a
+// schedule by After, the end of the previous run, or the instant at which the schedule was applied if it has had none: the
+// firing is so long after that, at a full second. It takes some microseconds, and looks 40 years ahead at most.
+func (t *Timetable) Next(after time.Time) (Firing, bool) {
+	from := after.Unix()
+	for range maxLeft {
+		f, ok := t.nextOf(from, false)
+		if !ok || f.Left == "" {
+			return f, ok
+		}
+		from = f.At.Unix()
+	}
+	return Firing{}, false
+}
+
+// maxLeft bounds the instants in a row that a schedule leaves out. Only those that clocks jump over or show twice, and
+// exceptions of a schedule by Every, come to more than one.
+const maxLeft = 100_000
+
+// Between returns the instants that are later than after and not later than until, in order: those at which the schedule
+// fires, and those that it leaves out, with the reason in Left. A schedule by After has none here, because its
+// instants depend on its runs.
+func (t *Timetable) Between(after, until time.Time) iter.Seq[Firing] {
+	return func(yield func(Firing) bool) {
+		if t.schedule.After > 0 {
+			return
+		}
+		from := after.Unix()
+		for {
+			f, ok := t.nextOf(from, true)
+			if !ok || f.At.After(until) || !yield(f) {
+				return
+			}
+			from = f.At.Unix()
+		}
+	}
+}
+
+// nextOf returns the first instant later than from, in seconds since 1970. all says that exceptions are returned too.
+func (t *Timetable) nextOf(from int64, all bool) (Firing, bool) {
+	s := &t.schedule
+	if !s.Start.IsZero() {
+		from = max(from, s.Start.Unix()-1)
+	}
+	var c candidate
+	switch {
+	case s.Every > 0:
+		c = t.nextEvery(from)
+	case s.After > 0:
+		c = candidate{at: from + int64((s.After+time.Second-1)/time.Second), ok: true}
+	case len(t.at) > 0:
+		if i, _ := slices.BinarySearch(t.at, from+1); i < len(t.at) {
+			c = candidate{at: t.at[i], ok: true}
+		}
+	default:
+		c = t.nextCron(from, all)
+	}
+	if !c.ok || !s.End.IsZero() && c.at >= s.End.Unix() {
+		return Firing{}, false
+	}
+	return t.firingOf(c), true
+}
+
+// firingOf returns a candidate in the form for others.
+func (t *Timetable) firingOf(c candidate) Firing {
+	at := time.Unix(c.at, 0).UTC()
+	local := at.In(t.zone)
+	if c.clock == ClockShifted || c.left == LeftMissing {
+		local = c.wall.date()
+	}
+	form := "2006-01-02 15:04"
+	if local.Second() != 0 {
+		form = "2006-01-02 15:04:05"
+	}
+	return Firing{At: at, Due: at.Add(jitterOf(t.schedule.ID, at, t.schedule.Jitter)), Local: local.Format(form), Clock: c.clock, Left: c.left}
+}
+
+// jitterOf returns what is added to an instant: from 0 on and less than most, in whole milliseconds. It is a part of the
+// SHA-256 of the schedule and the instant, so that it is the same on every machine, and differs between schedules.
+func jitterOf(id string, at time.Time, most time.Duration) time.Duration {
+	steps := uint64(most / time.Millisecond)
+	if steps == 0 {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(id + "@" + formatInstant(at)))
+	return time.Duration(binary.BigEndian.Uint64(sum[:8])%steps) * time.Millisecond
+}
+
+// A candidate is an instant in seconds since 1970, with the time on the clock that led to it.
+type candidate struct {
+	at    int64
+	wall  wall
+	clock Clock
+	left  Left
+	ok    bool
+}
+
+// earlier returns the earlier of two candidates. At the same instant, a firing counts more than what is left out, and a
+// usual time more than a shifted one.
+func (c candidate) earlier(d candidate) candidate {
+	switch {
+	case !d.ok || c.ok && c.at < d.at:
+		return c
+	case !c.ok || d.at < c.at:
+		return d
+	case c.left != d.left && d.left == "", c.left == d.left && d.clock == "":
+		return d
+	}
+	return c
+}
+
+// nextEvery returns the first multiple after from. The exceptions, which are times on the clock, leave some out.
+func (t *Timetable) nextEvery(from int64) candidate {
+	step, offset := int64(t.schedule.Every/time.Second), int64(t.schedule.Offset/time.Second)
+	n := from - offset
+	at := offset + n - mod(n, step) + step
+	c := candidate{at: at, ok: true}
+	if len(t.except) > 0 {
+		w := wall(at + offsetOf(time.Unix(at, 0).In(t.zone)))
+		if slices.ContainsFunc(t.except, func(e *cron) bool { return e.fitsClock(w) }) {
+			c.left = LeftExcept
+		}
+	}
+	return c
+}
+
+// mod returns n modulo m, which is not negative.
+func mod(n, m int64) int64 { return (n%m + m) % m }
+
+// nextCron returns the first instant after from of all expressions.
+func (t *Timetable) nextCron(from int64, all bool) candidate {
+	var first candidate
+	for _, c := range t.crons {
+		first = first.earlier(t.nextOfCron(c, from, all))
+	}
+	return first
+}
+
+// nextOfCron returns the first instant after from of one expression. It goes from period to period of the zone.
+func (t *Timetable) nextOfCron(c *cron, from int64, all bool) candidate {
+	var first candidate
+	for at := from + 1; at < from+horizon; {
+		p := periodAt(at, t.zone)
+		first = first.earlier(t.nextUsual(c, p, at, all)).earlier(t.nextShifted(c, p, at, all))
+		// A shifted time of a short period may be in the next one, whose own times may come before it.
+		if first.ok && first.at < p.end || p.end == noEnd {
+			break
+		}
+		at = p.end
+	}
+	return first
+}
+
+// nextUsual returns the first instant of a period, from at on, at which the clock shows a time that fits.
+func (t *Timetable) nextUsual(c *cron, p period, at int64, all bool) candidate {
+	except := t.except
+	if all {
+		except = nil
+	}
+	end := min(p.end, at+horizon)
+	w, ok := c.next(wall(at+p.offset), wall(end+p.offset), except)
+	if !ok {
+		return candidate{}
+	}
+	out := candidate{at: int64(w) - p.offset, wall: w, ok: true, left: t.leftOf(w)}
+	switch repeated := t.repeatedOf(c); {
+	case p.offset < p.behind && int64(w) < p.start+p.behind:
+		if out.clock = ClockSecond; repeated == RepeatedFirst {
+			out.left = LeftRepeated
+		}
+	case p.ahead < p.offset && int64(w) >= p.end+p.ahead:
+		if out.clock = ClockFirst; repeated == RepeatedLast {
+			out.left = LeftRepeated
+		}
+	}
+	return out
+}
+
+// nextShifted returns the first instant, from at on, of a time over which clocks jumped when the period began.
+func (t *Timetable) nextShifted(c *cron, p period, at int64, all bool) candidate {
+	if p.offset <= p.behind || t.schedule.DST.Missing == "" && c.elapsed || !all && t.schedule.DST.Missing == MissingSkip {
+		return candidate{}
+	}
+	except := t.except
+	if all {
+		except = nil
+	}
+	w, ok := c.next(wall(max(at, p.start)+p.behind), wall(p.start+p.offset), except)
+	if !ok {
+		return candidate{}
+	}
+	out := candidate{at: int64(w) - p.behind, wall: w, clock: ClockShifted, ok: true, left: t.leftOf(w)}
+	if t.schedule.DST.Missing == MissingSkip {
+		out.clock, out.left = "", LeftMissing
+	}
+	return out
+}
+
+// leftOf returns LeftExcept if an exception has a time on the clock.
+func (t *Timetable) leftOf(w wall) Left {
+	if slices.ContainsFunc(t.except, func(e *cron) bool { return e.fitsClock(w) }) {
+		return LeftExcept
+	}
+	return ""
+}
+
+// repeatedOf returns what an expression does with a time that is there twice.
+func (t *Timetable) repeatedOf(c *cron) Repeated {
+	switch {
+	case t.schedule.DST.Repeated != "":
+		return t.schedule.DST.Repeated
+	case c.elapsed:
+		return RepeatedBoth
+	}
+	return RepeatedFirst
+}
