@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -49,13 +48,4 @@ func TestAWorkerInShell(t *testing.T) {
 	said, err := cmd.Output()
 	require.Error(t, err)
 	require.Contains(t, string(said), `"code":"unauthorized"`)
-}
-
-// The script in the documentation is the one that is tested.
-func TestTheDocumentationHasTheScript(t *testing.T) {
-	text, err := os.ReadFile(script)
-	require.NoError(t, err)
-	page, err := os.ReadFile("../docs/workers.md")
-	require.NoError(t, err)
-	require.Contains(t, string(page), string(text))
 }
