@@ -51,7 +51,7 @@
 // lock or clock: every method takes the time, and what it hands out is left in
 // a list. An operation costs O(log n) in the number of queued tasks, and
 // nothing in the number of workers. Pool puts a lock, a timer and the engine
-// around it, Pool.Handler the protocol (docs/workers.md), Client is the other end.
+// around it, Pool.Handler the protocol (worker/protocol.md), Client is the other end.
 //
 // In the code a queue holds the tasks that wait and those that workers hold, a workerState says
 // what the queue knows of a worker, and a keyState what a key is to a worker.

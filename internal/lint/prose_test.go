@@ -19,7 +19,7 @@ var plainModules = []string{"nats", "nats/test", "inspector/browsertest"}
 // plainPages are the pages that have been read.
 var plainPages = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/*.md", "examples/README.md", "bench/NOTES.md",
-	"internal/testing/harness/NOTES.md",
+	"internal/testing/harness/NOTES.md", "worker/protocol.md",
 }
 
 var (

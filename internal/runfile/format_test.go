@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
-// The page on the format has each table and view, with all of its columns.
+// The page on the format has each table and view; file.sql, to which it leads, has their columns.
 func TestFormatPage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/format.md")
 	require.NoError(t, err)
@@ -19,16 +19,16 @@ func TestFormatPage(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	require.NoError(t, db.Script(fileSchema))
-	columns := map[string][]string{}
-	require.NoError(t, db.Each("SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c ORDER BY t.name, c.cid", func(r *sqlite.Row) error {
-		columns[r.Text(0)] = append(columns[r.Text(0)], r.Text(1))
+	var tables []string
+	require.NoError(t, db.Each("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') ORDER BY name", func(r *sqlite.Row) error {
+		tables = append(tables, r.Text(0))
 		return nil
 	}))
-	require.Len(t, columns, len(objects))
-	for table, names := range columns {
-		row := regexp.MustCompile("(?m)^\\| `" + table + "`(?: \\(a view\\))? \\| [^|]+ \\| `" + strings.Join(names, ", ") + "`")
-		require.Regexp(t, row, string(page), "docs/format.md lacks the row of %s", table)
+	require.Len(t, tables, len(objects))
+	for _, table := range tables {
+		require.Regexp(t, "(?m)^\\| `"+table+"`(?: \\(a view\\))? \\| ", string(page), "docs/format.md lacks the row of %s", table)
 	}
+	require.Contains(t, string(page), "](../internal/runfile/file.sql)")
 }
 
 // Each column has its explanation in file.sql, to which the page leads.
