@@ -252,8 +252,12 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.runs = newRuns(e)
 	e.purger = newPurger(e)
 	err = e.metrics.Watch(standing.Parts{
-		Dir: dir, Tasks: e.dispatcher, Runs: e.registry, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
+		Dir: dir, Tasks: e.dispatcher, Runs: e.registry, Alarms: e.runs.Alarms, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
 		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance,
+		TenantLimit: func(tenant string) standing.TenantLimit {
+			l := tenantLimitOf(o.Tenants, tenant)
+			return standing.TenantLimit{Runs: int64(l.Active), Bytes: l.Bytes}
+		},
 	}.Sources())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: Options.MeterProvider: %w", path, err), e.Close(ctx))

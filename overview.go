@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -406,4 +408,24 @@ func (e *Engine) OpenRecording(name string) (Recording, error) {
 		return nil, err
 	}
 	return rec, nil
+}
+
+// ObserveFigure adds a figure to the metrics of the engine that a part of the program beside it knows: the number of tasks that workers
+// hold, "seats.held", and would take besides, "seats.free", of leases that ran out, "leases.expired", and of live pages that somebody
+// watches, "viewers". worker.Pool.Attach and inspector.Handler call it. Each collection calls read, which answers at once, until Close;
+// what several have of one figure is added up. Errors: ErrInvalid for any other figure, ErrBusy beyond 1,000 calls, ErrClosed.
+func (e *Engine) ObserveFigure(figure string, read func() int64) error {
+	if err := e.checkUsable(context.Background()); err != nil {
+		return err
+	}
+	if e.ctx.Err() != nil {
+		return ErrClosed
+	}
+	switch err := e.metrics.AddFigure(figure, read); {
+	case errors.Is(err, telemetry.ErrReaders):
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	case err != nil:
+		return fmt.Errorf("%w: observe the figure %.100q: %w", ErrInvalid, figure, err)
+	}
+	return nil
 }

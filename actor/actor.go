@@ -129,6 +129,7 @@ type Actor struct {
 	rested      bool // nothing has come for as long as Options.Idle
 
 	commitPause time.Duration // before the next alarm, while commits fail
+	metered     time.Time     // the alarm that metrics know of
 
 	flushedRecords int   // handed to Flush in this life
 	flushedBytes   int64 // likewise
@@ -174,6 +175,7 @@ func (a *Actor) Run(ctx context.Context) (err error) {
 // under way and the store is closed. A message that comes into the mailbox after it was emptied is answered by done.
 func (a *Actor) endLife(err error) error {
 	a.hook.Hit("actor.passivate")
+	a.meterAlarm(time.Time{}) // the alarm is that of a run which sleeps
 	a.awaitFlush()
 	if cerr := a.store.Close(); err == nil {
 		err = cerr
@@ -381,7 +383,11 @@ var commitBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: 10 * time
 func (a *Actor) setAlarm() {
 	a.alarm.Stop()
 	at := a.state.Alarm()
-	if at.IsZero() || a.options.Still {
+	if a.options.Still {
+		at = time.Time{}
+	}
+	a.meterAlarm(at)
+	if at.IsZero() {
 		return
 	}
 	wait := a.hook.Until(at)
@@ -389,6 +395,14 @@ func (a *Actor) setAlarm() {
 		return
 	}
 	a.alarm.Reset(min(max(wait, a.commitPause), a.hook.MaxNap(timeout.MaxNap)))
+}
+
+// meterAlarm tells metrics when the alarm of the run is due; zero if it has none.
+func (a *Actor) meterAlarm(at time.Time) {
+	if a.options.Metrics != nil && !at.Equal(a.metered) {
+		a.metered = at
+		a.options.Metrics.AlarmSet(a.ID, at)
+	}
 }
 
 // Look calls at with the committed state of the run and the sequence of its last record, between two turns: at returns

@@ -69,8 +69,10 @@ func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 	}()
 	select {
 	case a.mailbox <- e: // first, so that ErrBusy says that it was full
+		a.options.Metrics.MailboxFilled(a, len(a.mailbox), cap(a.mailbox))
 		return nil
 	default:
+		a.options.Metrics.MailboxFilled(a, len(a.mailbox), cap(a.mailbox))
 	}
 	select {
 	case a.mailbox <- e:
@@ -83,6 +85,9 @@ func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
 	}
 }
+
+// Waiting returns how many messages wait in the mailbox.
+func (a *Actor) Waiting() int { return len(a.mailbox) }
 
 // Deliver delivers m and waits for no answer. If the actor has something else to do, m is in the mailbox when Deliver
 // returns, pending, and told is called with the answer, once, by the actor's goroutine: it must return at once. Until

@@ -65,6 +65,7 @@ func newServer(engine *pawl.Engine, o Options) *server {
 	s.strips.init(keptPasts)
 	s.taken.init(keptTaken)
 	s.told.init(keptTold)
+	_ = engine.ObserveFigure("viewers", s.hubs.count.Load) // an engine that is closed has no metrics
 	return s
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -61,6 +62,7 @@ type hubs struct {
 	mu      sync.Mutex
 	all     map[hubKey]*hub
 	viewers fair.Places[string] // by name
+	count   atomic.Int64        // of viewers
 }
 
 // takePlace counts a viewer until leave; the caller holds the lock. Nothing tells viewers without a name apart: the bound of all bounds
@@ -99,6 +101,7 @@ func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error)
 		go s.runHub(ctx, h) // until its last viewer leaves, or the engine closes
 	}
 	h.viewers[frames] = true
+	s.hubs.count.Add(1)
 	// The channel is empty and has room for one, so this never waits.
 	if h.last != nil {
 		frames <- h.last
@@ -107,6 +110,7 @@ func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error)
 		s.hubs.mu.Lock()
 		defer s.hubs.mu.Unlock()
 		delete(h.viewers, frames)
+		s.hubs.count.Add(-1)
 		s.hubs.viewers.Free(who)
 		if len(h.viewers) == 0 {
 			s.dropHub(h)

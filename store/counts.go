@@ -162,13 +162,14 @@ func (c *runCounts) countOf(name string, statuses []workflow.RunStatus) (n int64
 // A Backlog says how many wait, and how many may: then those who come next wait before.
 type Backlog struct{ Waiting, Most int64 }
 
-// Backlogs returns how many commits wait for the goroutine that makes them, and how many runs for their files. It waits for no
-// commit.
-func (d *Dir) Backlogs() (commits, files Backlog) {
+// Backlogs returns how many commits wait for the goroutine that makes them, how many runs for their files, and how many bytes of
+// the redo log for their move into pawl.db. A directory with a log outside has no redo log: Most is 0. It waits for no commit.
+func (d *Dir) Backlogs() (commits, files, redo Backlog) {
 	f := &d.flusher
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Backlog{d.committer.waiting.Load(), maxQueue}, Backlog{int64(len(f.queue) + len(f.postponed)), maxBacklog}
+	commits, files = Backlog{d.committer.waiting.Load(), maxQueue}, Backlog{int64(len(f.queue) + len(f.postponed)), maxBacklog}
+	return commits, files, Backlog{d.redo.used.Load(), d.redo.most.Load()}
 }
 
 // Commits returns how many transactions this life of the directory has committed.
@@ -253,6 +254,13 @@ func (d *Dir) TenantBytes(tenant string) int64 {
 	d.tenants.mu.Lock()
 	defer d.tenants.mu.Unlock()
 	return d.tenants.stored[tenant]
+}
+
+// TenantsBytes returns TenantBytes of all tenants that have some. It waits for no commit.
+func (d *Dir) TenantsBytes() map[string]int64 {
+	d.tenants.mu.Lock()
+	defer d.tenants.mu.Unlock()
+	return maps.Clone(d.tenants.stored)
 }
 
 // readRoom returns the number of a child's root, 0 without, and how many descendants

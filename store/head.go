@@ -284,13 +284,19 @@ const (
 	alarmRows = 64 // the first alarm in them that has not changed counts
 )
 
+// A DueAlarm is the alarm of a run.
+type DueAlarm struct {
+	Run workflow.RunID
+	At  time.Time
+}
+
 // DueAlarms returns the runs whose alarm is at or before an instant, earliest
 // first.
 //
 // The engine wakes those of them that are not in memory; an actor has a timer of its own.
 //
 // It asks often, and of alarms alone, which the redo log changes with every task: so nothing is moved for it.
-func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
+func (d *Dir) DueAlarms(before time.Time) ([]DueAlarm, error) {
 	due, err := d.dueAlarmsBehind(before)
 	if err != nil {
 		return nil, err
@@ -312,11 +318,11 @@ func (d *Dir) DueAlarms(before time.Time) ([]workflow.RunID, error) {
 		}
 	}
 	slices.SortFunc(due, func(a, b dueAlarm) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.num, b.num)) })
-	out := make([]workflow.RunID, len(due))
+	out := make([]DueAlarm, len(due))
 	for i := range due {
-		out[i] = due[i].run
+		out[i] = DueAlarm{due[i].run, time.UnixMilli(due[i].at).UTC()}
 	}
-	return slices.Compact(out), nil
+	return slices.CompactFunc(out, func(a, b DueAlarm) bool { return a.Run == b.Run }), nil
 }
 
 // A dueAlarm is the alarm of a run, in milliseconds.

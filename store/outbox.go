@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/tally"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -59,6 +60,7 @@ type eventOutbox struct {
 	changed      chan struct{} // closed when there is less
 	open         bool          // nobody waits any more
 	count, bytes int64
+	ages         tally.Ages // of the rows
 }
 
 func newEventOutbox(limit int64) *eventOutbox {
@@ -69,7 +71,7 @@ const (
 	putTold  = `INSERT INTO outbox (id, run, workflow, version, tenant, tag, at, seq, count, bytes, events, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	getTold  = `SELECT id, run, workflow, version, tenant, tag, at, seq, count, bytes, events, crc FROM outbox WHERE id > ? ORDER BY id LIMIT ?`
 	dropTold = `DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?))`
-	sumTold  = `SELECT coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM outbox`
+	sumTold  = `SELECT coalesce(max(id), 0), coalesce(sum(count), 0), coalesce(sum(bytes), 0), count(*), coalesce(min(at), 0) FROM outbox`
 )
 
 // loadOutbox makes the outbox, if there is to be one, and counts what waits in it.
@@ -88,6 +90,7 @@ func (d *Dir) loadOutbox() error {
 	err = d.db.Each(sumTold, func(r *sqlite.Row) error {
 		o.last.Store(r.Int64(0))
 		o.count, o.bytes = r.Int64(1), r.Int64(2)
+		o.ages.Begin(r.Int64(3), r.Int64(0), time.UnixMilli(r.Int64(4)))
 		return nil
 	})
 	if err == nil && o.count > 0 && d.options.Outbox == 0 && !d.options.LogAway { // who only looks publishes nothing
@@ -166,6 +169,7 @@ func (o *eventOutbox) addRows(rows []OutboxRow) {
 	defer o.mu.Unlock()
 	for i := range rows {
 		o.count, o.bytes = o.count+rows[i].count, o.bytes+rows[i].bytes
+		o.ages.Add(rows[i].At)
 	}
 	select {
 	case o.moved <- struct{}{}:
@@ -211,6 +215,15 @@ func (d *Dir) OpenOutbox() {
 
 // OutboxMoved gets a signal when there is more in the outbox.
 func (d *Dir) OutboxMoved() <-chan struct{} { return d.outbox.moved }
+
+// OldestInOutbox returns when the oldest event in the outbox was committed, or a second before; zero if it is empty. It waits for no
+// commit.
+func (d *Dir) OldestInOutbox() time.Time {
+	o := d.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ages.Oldest()
+}
 
 // OutboxSize returns how many events are in the outbox, and how many bytes they take.
 func (d *Dir) OutboxSize() (events, bytes int64) {
@@ -349,6 +362,7 @@ func (d *Dir) DropOutbox(rows []OutboxRow) error {
 	defer o.mu.Unlock()
 	for i := range rows {
 		o.count, o.bytes = o.count-rows[i].count, o.bytes-rows[i].bytes
+		o.ages.Drop(rows[i].ID, rows[i].At)
 	}
 	close(o.changed)
 	o.changed = make(chan struct{})

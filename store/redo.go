@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -49,6 +50,8 @@ type redoLog struct {
 	found     index.RedoMark // while the directory is opened: which one pawl.db names
 	on        bool           // there is one; Open sets it, and nobody changes it
 	file      *redo.Log
+	used      atomic.Int64       // bytes of the file, for metrics
+	most      atomic.Int64       // likewise
 	armed     bool               // pawl.db names it
 	arming    bool               // the transaction under way says so
 	paused    int                // how many want nothing to be appended
@@ -151,7 +154,15 @@ func (d *Dir) beginRedo() error {
 	l.on, l.file = true, redo.NewLog(f, life, region, room, syncData)
 	l.runs, l.behind, l.ahead = map[int64]*redoRun{}, map[int64]*redoRun{}, map[countKey]int64{}
 	l.standing = &d.standing
+	l.noteUsed()
 	return nil
+}
+
+// noteUsed notes how full the file is, for who does not wait for the lock. The lock is held.
+func (l *redoLog) noteUsed() {
+	used, most := l.file.Used()
+	l.used.Store(used)
+	l.most.Store(most)
 }
 
 // armRedo has pawl.db name the redo log, in the transaction under way, unless it does already. From its
@@ -225,6 +236,7 @@ func (d *Dir) restartRedo(makeDurable func() error) error {
 	if err := l.file.Restart(); err != nil {
 		return d.failForGood(syncFailed(d.pathOf(redoFile), err))
 	}
+	l.noteUsed()
 	return nil
 }
 
@@ -369,6 +381,7 @@ func (d *Dir) appendBatch(batch []*commitRequest) error {
 	if err := l.file.Append(l.parts...); err != nil {
 		return d.appendFailedRedo(fmt.Errorf("write %s: %w", d.pathOf(redoFile), err))
 	}
+	l.noteUsed()
 	d.hook.Hit("redo.appended")
 	if l.unsynced = d.options.Durability == ProcessCrash; !l.unsynced {
 		if err := l.file.Sync(); err != nil {

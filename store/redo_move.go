@@ -311,6 +311,7 @@ func (d *Dir) recycleRegion() {
 	defer d.mu.Unlock()
 	if l.recycling = false; err == nil {
 		l.file.Free()
+		l.noteUsed()
 		for num := range l.runs {
 			if l.behind[num] == nil { // whoever commits it next is asked anew
 				delete(l.runs, num)

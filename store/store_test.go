@@ -161,7 +161,7 @@ func TestListings(t *testing.T) {
 	require.Empty(t, due)
 	due, err = d.DueAlarms(at(60))
 	require.NoError(t, err)
-	require.Equal(t, []workflow.RunID{"d"}, due)
+	require.Equal(t, []DueAlarm{{"d", at(60)}}, due)
 	next, err := d.NextAlarm(time.Time{})
 	require.NoError(t, err)
 	require.Equal(t, at(60), next)
@@ -186,7 +186,7 @@ func TestAlarmsFollowCommits(t *testing.T) {
 	require.Equal(t, at(60), alarm())
 	due, err := d.DueAlarms(at(60))
 	require.NoError(t, err)
-	require.Equal(t, []workflow.RunID{"r1"}, due)
+	require.Equal(t, []DueAlarm{{"r1", at(60)}}, due)
 	o.do(state.TaskCompleted{Token: 1, Attempt: 1}, decision.CompleteToken{Token: 1})
 	require.Equal(t, at(3600), alarm())
 	o.do(state.Heartbeat{}, decision.CompleteRun{At: at(9)})
@@ -206,7 +206,10 @@ func TestListingsHavePages(t *testing.T) {
 	require.Len(t, due, idPage+3)
 	unfinished, err := d.Unfinished()
 	require.NoError(t, err)
-	require.Equal(t, due, unfinished)
+	for i := range due {
+		require.Equal(t, DueAlarm{unfinished[i], at(60)}, due[i])
+	}
+	require.Len(t, unfinished, len(due))
 	require.Len(t, all(t, d.AllHeads(RunFilter{})), idPage+3)
 }
 

@@ -82,6 +82,11 @@ func New(o Options) (*Pool, error) {
 // open, and again for one that is opened later; results and remote workers wait for it.
 func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
 
+// observes is what an engine has that counts what a pool tells of itself.
+type observes interface {
+	ObserveFigure(figure string, read func() int64) error
+}
+
 // attachEngine is Attach for any engine. The secret of the tags is derived from the engine's
 // directory: it is the same after a restart, so
 // that workers keep the keys that they have.
@@ -91,12 +96,30 @@ func (p *Pool) attachEngine(e results) {
 		secret = []byte(rand.Text())
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.tags = secret
 	if p.engine == nil {
 		close(p.attached)
 	}
+	again := p.engine == e
 	p.engine = e
+	p.mu.Unlock()
+	if o, ok := e.(observes); ok && !again {
+		_ = o.ObserveFigure("seats.held", func() int64 { held, _, _ := p.countSeats(); return held }) // an engine that is closed has no metrics
+		_ = o.ObserveFigure("seats.free", func() int64 { _, free, _ := p.countSeats(); return free })
+		_ = o.ObserveFigure("leases.expired", func() int64 { _, _, expired := p.countSeats(); return expired })
+	}
+}
+
+// countSeats returns how many tasks the workers hold, and would take besides, and how many leases have run out. It looks at each
+// worker, but moves nothing on.
+func (p *Pool) countSeats() (held, free, expired int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.queue.workers {
+		held += int64(len(s.held))
+		free += int64(s.freeCapacity())
+	}
+	return held, free, p.queue.expired
 }
 
 // Execute implements pawl.Executor: it puts the task into the queue and returns

@@ -152,6 +152,26 @@ func (d *Dispatcher) Stands() []telemetry.TaskStand {
 	return out
 }
 
+// Rooms returns how much is in use of the bounds of types and of tenants.
+func (d *Dispatcher) Rooms() (out []telemetry.Room) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, u := range d.queue.Uses(time.Now()) {
+		if u.Most > 0 {
+			out = append(out, telemetry.Room{Bound: "type.tasks", Type: u.Type, Used: int64(u.Out), Most: int64(u.Most)})
+		}
+		if u.Burst > 0 {
+			out = append(out, telemetry.Room{Bound: "type.rate", Type: u.Type, Used: int64(u.Burst - u.Left), Most: int64(u.Burst)})
+		}
+	}
+	for n := range d.queue.Tenants() {
+		if n.Bound > 0 {
+			out = append(out, telemetry.Room{Bound: "tenant.tasks", Tenant: n.Tenant, Used: int64(n.Out), Most: int64(n.Bound)})
+		}
+	}
+	return out
+}
+
 // EndAttempt counts the end of a token's attempt that is out, once, with how it has ended, and
 // reports whether there is one.
 func (d *Dispatcher) EndAttempt(run workflow.RunID, token workflow.TokenID, o telemetry.Outcome, code string) bool {

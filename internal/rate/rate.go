@@ -39,6 +39,15 @@ func (b *Bucket) CountEvent(now time.Time) {
 	b.due = b.due.Add(b.interval)
 }
 
+// Left returns how many events may be at once at an instant; 0 without a bound.
+func (b *Bucket) Left(now time.Time) int {
+	saved := now.Sub(b.NextEvent())
+	if b.interval == 0 || saved < 0 {
+		return 0
+	}
+	return int(min(saved, b.slack)/b.interval) + 1
+}
+
 // IsRested reports whether the bucket is as good as a new one at an instant.
 func (b *Bucket) IsRested(now time.Time) bool { return !b.due.After(now) }
 

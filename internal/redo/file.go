@@ -115,6 +115,15 @@ func (l *Log) Filled() float64 {
 	return 1 - float64(l.endOf(l.current)-l.end)/float64(l.region)
 }
 
+// Used returns how many bytes of how many are in use. A region that is not free counts as full.
+func (l *Log) Used() (used, most int64) {
+	used = l.region - (l.endOf(l.current) - l.end)
+	if !l.free {
+		used += l.region
+	}
+	return used, 2 * l.region
+}
+
 func (l *Log) endOf(region int) int64 { return framesAt + int64(region+1)*l.region }
 
 // frameSize returns how many bytes a frame with so many takes in the file.

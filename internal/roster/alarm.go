@@ -26,6 +26,8 @@ type Alarms struct {
 	// A run that is damaged would otherwise fail at each scan, as its alarm stays due.
 	broken  map[workflow.RunID]bool  // runs that could not be woken
 	retries map[workflow.RunID]delay // runs to be tried again
+	late    time.Time                // when the earliest alarm was due of the runs that are due and sleep; zero if none does
+	next    time.Time                // when the next alarm is due, as far as it knows that
 }
 
 // A delay is how long a run was left alone after its last failure, and until when.
@@ -49,7 +51,7 @@ type AlarmOptions struct {
 
 // An AlarmDirectory is the engine directory as alarms see it; *store.Dir is one.
 type AlarmDirectory interface {
-	DueAlarms(now time.Time) ([]workflow.RunID, error)
+	DueAlarms(now time.Time) ([]store.DueAlarm, error)
 	NextAlarm(now time.Time) (time.Time, error)
 }
 
@@ -170,13 +172,22 @@ func (a *Alarms) fireDue(ctx context.Context) (time.Duration, error) {
 			return timeout.MaxNap, err
 		}
 		asleep, nap := a.dueRetries()
-		for _, id := range due {
-			if !a.o.Active(id) && !a.isLeftAsleep(id) {
-				asleep = append(asleep, id)
+		var late time.Time
+		for _, d := range due {
+			if a.o.Active(d.Run) {
+				continue
+			}
+			if late.IsZero() {
+				late = d.At
+			}
+			if !a.isLeftAsleep(d.Run) {
+				asleep = append(asleep, d.Run)
 			}
 		}
+		a.noteDue(late, time.Time{})
 		if len(asleep) == 0 || ctx.Err() != nil {
 			next, err := a.o.Dir.NextAlarm(now)
+			a.noteDue(late, next)
 			if !next.IsZero() {
 				nap = min(nap, max(a.o.Hook.Until(next), 0))
 			}
@@ -185,4 +196,22 @@ func (a *Alarms) fireDue(ctx context.Context) (time.Duration, error) {
 		a.o.Hook.Hit("alarm.wake")
 		a.o.Wake(asleep)
 	}
+}
+
+// noteDue notes when the earliest alarm was due of the runs that sleep, and when the next one will be.
+func (a *Alarms) noteDue(late, next time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.late, a.next = late, next
+}
+
+// Overdue returns when the earliest alarm was due of a run that sleeps and is to be woken; zero without one. It waits for
+// nobody: while the index cannot be read, the alarm that was to come is known.
+func (a *Alarms) Overdue() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.late.IsZero() && !a.next.IsZero() && a.o.Hook.Until(a.next) <= 0 {
+		return a.next
+	}
+	return a.late
 }

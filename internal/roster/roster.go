@@ -151,6 +151,13 @@ func (r *Roster) uncountSlot(s *slot) {
 	s.tenant = ""
 }
 
+// CountByTenant returns how many runs of each tenant are active; nothing unless Options.ByTenant is set.
+func (r *Roster) CountByTenant() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.active)
+}
+
 // NoteTenant counts an active run as one of its tenant, which is known when it is loaded.
 func (r *Roster) NoteTenant(id workflow.RunID, tenant string) {
 	r.mu.Lock()

@@ -14,6 +14,7 @@ type Parts struct {
 	Dir         *store.Dir
 	Tasks       *dispatch.Dispatcher
 	Runs        *roster.Roster
+	Alarms      *roster.Alarms
 	Feeder      *outbox.Feeder // nil without
 	Readers     func() int     // of changes of all runs
 	MaxReaders  int
@@ -21,13 +22,17 @@ type Parts struct {
 	Concurrency int   // tasks at once
 	FeedBytes   int64 // of events that wait
 	Maintenance bool
+	TenantLimit func(tenant string) TenantLimit
 }
+
+// A TenantLimit bounds what a tenant has; 0 is no bound.
+type TenantLimit struct{ Runs, Bytes int64 }
 
 // Sources returns what a collection of metrics asks.
 func (p Parts) Sources() telemetry.Sources {
 	return telemetry.Sources{
 		Tasks: p.Tasks.Stands, EndAttempt: p.Tasks.EndAttempt, Actors: p.Runs.Count, State: p.readState, Rooms: p.readRooms, Feed: p.readFeed,
-		Runs: p.countRuns, Unfiled: p.Dir.Unfiled, LogOutside: p.logOutside,
+		Overdue: p.Alarms.Overdue, Runs: p.countRuns, Unfiled: p.Dir.Unfiled, LogOutside: p.logOutside,
 	}
 }
 
@@ -49,7 +54,7 @@ func (p Parts) readState() telemetry.State {
 
 // readRooms says how full the bounds are.
 func (p Parts) readRooms() []telemetry.Room {
-	commits, files := p.Dir.Backlogs()
+	commits, files, redo := p.Dir.Backlogs()
 	out := []telemetry.Room{
 		{Bound: "runs", Used: int64(p.Runs.Count()), Most: int64(p.MaxActive)},
 		{Bound: "tasks", Used: int64(p.Tasks.Counts().Running), Most: int64(p.Concurrency)},
@@ -60,6 +65,24 @@ func (p Parts) readRooms() []telemetry.Room {
 	if f, ok := p.readFeed(); ok {
 		out = append(out, telemetry.Room{Bound: "feed", Used: f.Bytes, Most: p.FeedBytes})
 	}
+	if redo.Most > 0 {
+		out = append(out, telemetry.Room{Bound: "redo", Used: redo.Waiting, Most: redo.Most})
+	}
+	return p.addTenantRooms(append(out, p.Tasks.Rooms()...))
+}
+
+// addTenantRooms adds how much tenants have of the runs and bytes that they may.
+func (p Parts) addTenantRooms(out []telemetry.Room) []telemetry.Room {
+	for tenant, n := range p.Runs.CountByTenant() {
+		if most := p.TenantLimit(tenant).Runs; most > 0 {
+			out = append(out, telemetry.Room{Bound: "tenant.runs", Tenant: tenant, Used: int64(n), Most: most})
+		}
+	}
+	for tenant, n := range p.Dir.TenantsBytes() {
+		if most := p.TenantLimit(tenant).Bytes; most > 0 {
+			out = append(out, telemetry.Room{Bound: "tenant.bytes", Tenant: tenant, Used: n, Most: most})
+		}
+	}
 	return out
 }
 
@@ -69,6 +92,7 @@ func (p Parts) readFeed() (f telemetry.FeedStand, ok bool) {
 		return f, false
 	}
 	f.Waiting, f.Bytes = p.Dir.OutboxSize()
+	f.Oldest = p.Dir.OldestInOutbox()
 	f.Failing = p.Feeder.Stats().Failing
 	return f, true
 }

@@ -136,6 +136,40 @@ type TypeCount struct {
 	Waiting, Out int
 }
 
+// A TypeUse says how much of the limit of a type is in use. A bound that the type does not have is 0.
+type TypeUse struct {
+	Type        string
+	Out, Most   int // entries that are out
+	Left, Burst int // entries that may go at once
+}
+
+// Uses returns, in any order, how much is in use of the limits of the types that are named, and of others with a limit that
+// have entries.
+func (q *Queue[T]) Uses(now time.Time) (out []TypeUse) {
+	useOf := func(kind string, limit Limit, l *Lane[T]) TypeUse {
+		u := TypeUse{Type: kind, Most: limit.Concurrency}
+		if limit.Rate > 0 {
+			u.Burst = max(limit.Burst, 1)
+			u.Left = u.Burst
+		}
+		if l != nil {
+			u.Out, u.Left = l.out, min(l.rate.Left(now), u.Burst)
+		}
+		return u
+	}
+	for kind, limit := range q.o.Types {
+		if kind != "*" {
+			out = append(out, useOf(kind, limit, q.lanes[kind]))
+		}
+	}
+	for kind, l := range q.lanes {
+		if _, named := q.o.Types[kind]; !named && l.limit != (Limit{}) {
+			out = append(out, useOf(kind, l.limit, l))
+		}
+	}
+	return out
+}
+
 // placeLane puts a lane that has changed among those that may hand out an entry, or among
 // those that wait for their rate, or among neither. A lane that holds nothing is forgotten.
 func (q *Queue[T]) placeLane(l *Lane[T]) {

@@ -390,19 +390,26 @@ func (l *heldLog) Append(ctx context.Context, entry []byte) (store.Position, err
 	return l.Log.Append(ctx, entry)
 }
 
+// heldOptions returns options with a log outside that keeps nothing while it is held.
+func heldOptions(t *testing.T) (*heldLog, pawl.Options) {
+	t.Helper()
+	log := &heldLog{(&logtest.Memory{}).Writer(nil), make(chan struct{}, 1)}
+	var stores []blob.Store
+	for range 2 {
+		s, err := blob.OpenFiles(t.TempDir(), blob.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		stores = append(stores, s)
+	}
+	return log, pawl.Options{Blobs: stores[0], Remote: pawl.RemoteOptions{Log: log, Bases: stores[1]}, Executor: pawl.Handlers{}}
+}
+
 // The log outside of a directory says how long it takes, and for how long a commit waits for it.
 func TestTheLogOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p metertest.Provider
-		dir := t.TempDir()
-		log := &heldLog{(&logtest.Memory{}).Writer(nil), make(chan struct{}, 1)}
-		bases, err := blob.OpenFiles(filepath.Join(dir, "bases"), blob.Options{})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, bases.Close()) })
-		blobs, err := blob.OpenFiles(filepath.Join(dir, "blobs"), blob.Options{})
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, blobs.Close()) })
-		e := open(t, filepath.Join(dir, "data"), &p, pawl.Options{Blobs: blobs, Remote: pawl.RemoteOptions{Log: log, Bases: bases}, Executor: pawl.Handlers{}})
+		log, o := heldOptions(t)
+		e := open(t, filepath.Join(t.TempDir(), "data"), &p, o)
 		waits, kept := "pawl.log.outside.waiting.age{}", "pawl.log.outside.append.duration{}"
 		requireSome(t, map[string]float64{waits: 0}, p.Collect(t.Context()))
 		before := p.Counts()[kept]
@@ -411,7 +418,7 @@ func TestTheLogOutside(t *testing.T) {
 		<-time.After(7 * time.Second)
 		requireSome(t, map[string]float64{waits: 7}, p.Collect(t.Context())) // which does not wait for the commit
 		<-log.held
-		_, err = e.Wait(t.Context(), "r")
+		_, err := e.Wait(t.Context(), "r")
 		require.NoError(t, err)
 		seen := p.Collect(t.Context())
 		requireSome(t, map[string]float64{waits: 0}, seen)

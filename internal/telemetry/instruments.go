@@ -28,6 +28,7 @@ const (
 	messageLabel  = "pawl.message"
 	stateLabel    = "pawl.engine.state"
 	boundLabel    = "pawl.bound"
+	seatLabel     = "pawl.worker.seat.state"
 )
 
 // An Instrument describes one metric.
@@ -39,6 +40,7 @@ type Instrument struct {
 	Labels []string
 	bounds []float64 // of the buckets of a histogram
 	whole  bool      // a gauge of integers
+	read   bool      // a counter that a collection reads
 }
 
 // An id is the place of an instrument in the table.
@@ -56,9 +58,13 @@ const (
 	taskRunning
 	taskPending
 	workerLost
+	leasesExpired
+	workerSeats
+	pageViewers
 	deadLetters
 	openApprovals
 	alarmLag
+	alarmOverdue
 	commitDuration
 	commitRecords
 	planDuration
@@ -73,6 +79,7 @@ const (
 	logWaits
 	logUnbased
 	feedWaiting
+	feedOldest
 	feedSize
 	feedLag
 	feedFailing
@@ -87,28 +94,32 @@ var (
 
 // instruments is the table of all metrics. docs/metrics.md has the same rows.
 var instruments = [ids]Instrument{
-	runStarted:   {Name: "pawl.run.started", Kind: Counter, Unit: "{run}", Text: "Runs that began: started, as children, or forked.", Labels: []string{workflowLabel, tenantLabel}},
-	runEnded:     {Name: "pawl.run.ended", Kind: Counter, Unit: "{run}", Text: "Runs that ended, by how.", Labels: []string{workflowLabel, statusLabel, tenantLabel}},
-	runDuration:  {Name: "pawl.run.duration", Kind: Histogram, Unit: "s", Text: "Time from the beginning of a run to its end.", Labels: []string{workflowLabel, statusLabel, tenantLabel}, bounds: long},
-	taskDuration: {Name: "pawl.task.duration", Kind: Histogram, Unit: "s", Text: "Time of work of each attempt that ended.", Labels: []string{typeLabel, outcomeLabel, errorLabel, tenantLabel}, bounds: long},
-	taskQueued:   {Name: "pawl.task.queue.duration", Kind: Histogram, Unit: "s", Text: "Time that an attempt has waited before somebody performed it.", Labels: []string{typeLabel, tenantLabel}, bounds: long},
-	taskWaiting:  {Name: "pawl.task.waiting", Kind: Gauge, Unit: "{task}", Text: "Attempts that nobody performs yet.", Labels: []string{typeLabel}, whole: true},
-	taskOldest:   {Name: "pawl.task.waiting.age", Kind: Gauge, Unit: "s", Text: "How long the oldest of them has waited.", Labels: []string{typeLabel}},
-	taskRunning:  {Name: "pawl.task.running", Kind: Gauge, Unit: "{task}", Text: "Attempts that a handler or a worker performs.", Labels: []string{typeLabel}, whole: true},
-	taskPending:  {Name: "pawl.task.pending", Kind: Gauge, Unit: "{task}", Text: "Attempts whose results come later, through Complete.", Labels: []string{typeLabel}, whole: true},
-	workerLost:   {Name: "pawl.worker.lost", Kind: Counter, Unit: "{task}", Text: "Attempts that a worker lost before their end.", Labels: []string{typeLabel, tenantLabel}},
+	runStarted:    {Name: "pawl.run.started", Kind: Counter, Unit: "{run}", Text: "Runs that began: started, as children, or forked.", Labels: []string{workflowLabel, tenantLabel}},
+	runEnded:      {Name: "pawl.run.ended", Kind: Counter, Unit: "{run}", Text: "Runs that ended, by how.", Labels: []string{workflowLabel, statusLabel, tenantLabel}},
+	runDuration:   {Name: "pawl.run.duration", Kind: Histogram, Unit: "s", Text: "Time from the beginning of a run to its end.", Labels: []string{workflowLabel, statusLabel, tenantLabel}, bounds: long},
+	taskDuration:  {Name: "pawl.task.duration", Kind: Histogram, Unit: "s", Text: "Time of work of each attempt that ended.", Labels: []string{typeLabel, outcomeLabel, errorLabel, tenantLabel}, bounds: long},
+	taskQueued:    {Name: "pawl.task.queue.duration", Kind: Histogram, Unit: "s", Text: "Time that an attempt has waited before somebody performed it.", Labels: []string{typeLabel, tenantLabel}, bounds: long},
+	taskWaiting:   {Name: "pawl.task.waiting", Kind: Gauge, Unit: "{task}", Text: "Attempts that nobody performs yet.", Labels: []string{typeLabel}, whole: true},
+	taskOldest:    {Name: "pawl.task.waiting.age", Kind: Gauge, Unit: "s", Text: "How long the oldest of them has waited.", Labels: []string{typeLabel}},
+	taskRunning:   {Name: "pawl.task.running", Kind: Gauge, Unit: "{task}", Text: "Attempts that a handler or a worker performs.", Labels: []string{typeLabel}, whole: true},
+	taskPending:   {Name: "pawl.task.pending", Kind: Gauge, Unit: "{task}", Text: "Attempts whose results come later, through Complete.", Labels: []string{typeLabel}, whole: true},
+	workerLost:    {Name: "pawl.worker.lost", Kind: Counter, Unit: "{task}", Text: "Attempts that a worker lost before their end.", Labels: []string{typeLabel, tenantLabel}},
+	leasesExpired: {Name: "pawl.worker.leases.expired", Kind: Counter, Unit: "{lease}", Text: "Leases of tasks that ran out in pools of workers.", read: true},
+	workerSeats:   {Name: "pawl.worker.seats", Kind: Gauge, Unit: "{seat}", Text: "Tasks that the workers of pools hold, and how many more they would take.", Labels: []string{seatLabel}, whole: true},
+	pageViewers:   {Name: "pawl.page.viewers", Kind: Gauge, Unit: "{viewer}", Text: "Live pages of inspectors that somebody watches.", whole: true},
 
 	deadLetters:   {Name: "pawl.dead_letters", Kind: Gauge, Unit: "{task}", Text: "Parked tasks, which wait for an operator.", Labels: []string{workflowLabel}, whole: true},
 	openApprovals: {Name: "pawl.approvals.open", Kind: Gauge, Unit: "{approval}", Text: "Approvals that wait for people.", Labels: []string{workflowLabel}, whole: true},
 
 	alarmLag:       {Name: "pawl.alarm.lag", Kind: Histogram, Unit: "s", Text: "How late alarms of runs were, when they were committed.", bounds: long},
+	alarmOverdue:   {Name: "pawl.alarm.overdue", Kind: Gauge, Unit: "s", Text: "For how long the earliest alarm has been due that is not committed; 0 if none is."},
 	commitDuration: {Name: "pawl.commit.duration", Kind: Histogram, Unit: "s", Text: "Time that a run waits for its commit.", bounds: short},
 	commitRecords:  {Name: "pawl.commit.records", Kind: Counter, Unit: "{record}", Text: "Records of journals that were committed."},
 	planDuration:   {Name: "pawl.plan.duration", Kind: Histogram, Unit: "s", Text: "Time to plan one message.", Labels: []string{messageLabel}, bounds: short},
 	mailboxWait:    {Name: "pawl.mailbox.wait", Kind: Histogram, Unit: "s", Text: "Time that a message waits for the turn of its run.", bounds: short},
 	actorsActive:   {Name: "pawl.actor.active", Kind: Gauge, Unit: "{run}", Text: "Runs in memory.", whole: true},
 	engineState:    {Name: "pawl.engine.state", Kind: Gauge, Unit: "1", Text: "1 for the state that the engine is in, 0 for the others.", Labels: []string{stateLabel}, whole: true},
-	boundRoom:      {Name: "pawl.bound.room", Kind: Gauge, Unit: "1", Text: "The part of a bound that is left: 1 is all, 0 is none.", Labels: []string{boundLabel}},
+	boundRoom:      {Name: "pawl.bound.room", Kind: Gauge, Unit: "1", Text: "The part of a bound that is left: 1 is all, 0 is none.", Labels: []string{boundLabel, typeLabel, tenantLabel}},
 
 	runActive:    {Name: "pawl.run.active", Kind: Gauge, Unit: "{run}", Text: "Runs that have not ended.", Labels: []string{workflowLabel, statusLabel}, whole: true},
 	unfiledCount: {Name: "pawl.log.unfiled", Kind: Gauge, Unit: "{record}", Text: "Committed records that are in no file of a run.", whole: true},
@@ -118,6 +129,7 @@ var instruments = [ids]Instrument{
 	logUnbased:   {Name: "pawl.log.outside.unbased", Kind: Gauge, Unit: "By", Text: "Changes in the log since the last base was begun.", whole: true},
 
 	feedWaiting: {Name: "pawl.feed.waiting", Kind: Gauge, Unit: "{event}", Text: "Events that are not published yet.", whole: true},
+	feedOldest:  {Name: "pawl.feed.waiting.age", Kind: Gauge, Unit: "s", Text: "How long ago the oldest of them was committed."},
 	feedSize:    {Name: "pawl.feed.size", Kind: Gauge, Unit: "By", Text: "What they take in the directory.", whole: true},
 	feedLag:     {Name: "pawl.feed.lag", Kind: Histogram, Unit: "s", Text: "Time from the commit of an event until it was published.", bounds: long},
 	feedFailing: {Name: "pawl.feed.failing", Kind: Gauge, Unit: "s", Text: "For how long messages have failed; 0 while none does."},
@@ -131,6 +143,9 @@ func (m *Metrics) makeInstruments() (err error) {
 	for i := range instruments {
 		d := &instruments[i]
 		switch unit, text := metric.WithUnit(d.Unit), metric.WithDescription(d.Text); {
+		case d.Kind == Counter && d.read:
+			m.reads[i], err = m.meter.Int64ObservableCounter(d.Name, unit, text)
+			m.gauges = append(m.gauges, m.reads[i])
 		case d.Kind == Counter:
 			m.counters[i], err = m.meter.Int64Counter(d.Name, unit, text)
 		case d.Kind == Histogram:

@@ -32,8 +32,10 @@ type Sources struct {
 	Actors func() int
 	// State returns how the engine stands.
 	State func() State
-	// Rooms returns how full the bounds are.
+	// Rooms returns how full the bounds are. The fullest of several with the same names counts.
 	Rooms func() []Room
+	// Overdue returns when the earliest alarm was due of a run that sleeps and should not any more; zero without one.
+	Overdue func() time.Time
 	// Runs returns how many runs have not ended.
 	Runs func() []RunStand
 	// Unfiled returns how many committed records are in no file of a run, and when the oldest was made.
@@ -73,13 +75,15 @@ type LogStand struct {
 
 // A Room says how full a bound is.
 type Room struct {
-	Bound      string
-	Used, Most int64
+	Bound        string
+	Type, Tenant string // "" unless it is one of these
+	Used, Most   int64
 }
 
 // A FeedStand says how far a feed is.
 type FeedStand struct {
 	Waiting int64     // events
+	Oldest  time.Time // when the first of them was committed; zero if none waits
 	Bytes   int64     // that they take
 	Failing time.Time // since when messages fail; zero if none does
 }
@@ -115,6 +119,7 @@ type Metrics struct {
 	histograms [ids]metric.Float64Histogram
 	wholes     [ids]metric.Int64ObservableGauge
 	reals      [ids]metric.Float64ObservableGauge
+	reads      [ids]metric.Int64ObservableCounter
 
 	registration metric.Registration
 	meter        metric.Meter
@@ -122,6 +127,10 @@ type Metrics struct {
 	born         time.Time
 	waits        waits
 	seen         seenValues // of runActive
+	rooms        seenValues // of boundRoom
+	alarms       alarms
+	mailboxes    mailboxes
+	figures      figures
 }
 
 // New returns the metrics of an engine; nil without a provider. They tell no gauges before Watch.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"sync"
 	"time"
@@ -18,9 +19,13 @@ func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
 	})
 	m.observeCount(o, actorsActive, int64(m.sources.Actors()), values{})
 	m.observeEngine(o)
+	m.observeRooms(o)
+	m.observeFigures(o)
+	m.observeSeconds(o, alarmOverdue, ageOf(m.earliestDue(time.Now())), values{})
 	m.observeDirectory(o)
 	if f, ok := m.sources.Feed(); ok {
 		m.observeCount(o, feedWaiting, f.Waiting, values{})
+		m.observeSeconds(o, feedOldest, ageOf(f.Oldest), values{})
 		m.observeCount(o, feedSize, f.Bytes, values{})
 		m.observeSeconds(o, feedFailing, ageOf(f.Failing), values{})
 	}
@@ -33,7 +38,7 @@ func (m *Metrics) observeDirectory(o metric.Observer) {
 	for _, r := range m.sources.Runs() {
 		sums[values{m.series.nameOf(workflowLabel, r.Workflow), r.Status.String()}] += r.Runs
 	}
-	for v := range m.seen.addSeries(sums) {
+	for v := range m.seen.addSeries(maps.Keys(sums)) {
 		m.observeCount(o, runActive, sums[v], v)
 	}
 	records, oldest := m.sources.Unfiled()
@@ -53,7 +58,7 @@ func ageOf(at time.Time) time.Duration {
 	return time.Since(at)
 }
 
-// observeEngine tells how the engine stands, and how full its bounds are.
+// observeEngine tells how the engine stands.
 func (m *Metrics) observeEngine(o metric.Observer) {
 	now := m.sources.State()
 	for _, s := range states {
@@ -63,9 +68,18 @@ func (m *Metrics) observeEngine(o metric.Observer) {
 		}
 		m.observeCount(o, engineState, n, values{string(s)})
 	}
-	for _, r := range m.sources.Rooms() {
-		left := max(float64(r.Most-r.Used)/float64(r.Most), 0)
-		o.ObserveFloat64(m.reals[boundRoom], left, m.series.seriesOf(boundRoom, values{r.Bound}).observe...)
+}
+
+// observeRooms tells how full the bounds are. All types beyond MaxNames are one, as are tenants that are no labels. A type or
+// tenant that has nothing any more has all of its room.
+func (m *Metrics) observeRooms(o metric.Observer) {
+	used := map[values]float64{}
+	for _, r := range append(m.sources.Rooms(), m.mailboxes.room()) {
+		v := values{r.Bound, m.series.nameOf(typeLabel, r.Type), m.series.nameOf(tenantLabel, r.Tenant)}
+		used[v] = max(used[v], float64(r.Used)/float64(r.Most))
+	}
+	for v := range m.rooms.addSeries(maps.Keys(used)) {
+		o.ObserveFloat64(m.reals[boundRoom], max(1-used[v], 0), m.series.seriesOf(boundRoom, v).observe...)
 	}
 }
 
@@ -105,15 +119,15 @@ func (m *Metrics) observeSeconds(o metric.Observer, of id, d time.Duration, v va
 	o.ObserveFloat64(m.reals[of], max(d, 0).Seconds(), m.series.seriesOf(of, v).observe...)
 }
 
-// seenValues are the series of a gauge that were told once, and are told as 0 from then on if there is nothing: a back end would
-// go on with the last value. The zero value is ready.
+// seenValues are the series of a gauge that were told once, and are told from then on although there is nothing: a back end
+// would go on with the last value. The zero value is ready.
 type seenValues struct {
 	mu sync.Mutex
 	of map[values]bool
 }
 
 // addSeries adds series, and returns all.
-func (s *seenValues) addSeries(more map[values]int64) map[values]bool {
+func (s *seenValues) addSeries(more iter.Seq[values]) map[values]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.of == nil {

@@ -106,6 +106,13 @@ func (m meter) Int64Counter(name string, o ...metric.Int64CounterOption) (metric
 	return counter{p: m.p, name: name}, nil
 }
 
+// Int64ObservableCounter implements metric.Meter.
+func (m meter) Int64ObservableCounter(name string, o ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
+	c := metric.NewInt64ObservableCounterConfig(o...)
+	m.p.keepInstrument(name, "counter", c.Unit(), c.Description())
+	return readCounter{name: name}, nil
+}
+
 // Float64Histogram implements metric.Meter.
 func (m meter) Float64Histogram(name string, o ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
 	c := metric.NewFloat64HistogramConfig(o...)
@@ -174,6 +181,18 @@ func (h histogram) Record(_ context.Context, v float64, o ...metric.RecordOption
 	h.p.keepValue(h.name, v, of.Attributes())
 }
 
+// A named instrument is one that a collection asks.
+type named interface{ instrumentName() string }
+
+type readCounter struct {
+	noop.Int64ObservableCounter
+	name string
+}
+
+func (c readCounter) instrumentName() string { return c.name }
+
+func (g wholeGauge) instrumentName() string { return g.name }
+
 type wholeGauge struct {
 	noop.Int64ObservableGauge
 	name string
@@ -192,7 +211,7 @@ type observer struct {
 // ObserveInt64 implements metric.Observer.
 func (o *observer) ObserveInt64(of metric.Int64Observable, n int64, with ...metric.ObserveOption) {
 	c := metric.NewObserveConfig(with)
-	o.noteValue(of.(wholeGauge).name, float64(n), c.Attributes())
+	o.noteValue(of.(named).instrumentName(), float64(n), c.Attributes())
 }
 
 // ObserveFloat64 implements metric.Observer.

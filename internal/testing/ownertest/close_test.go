@@ -286,6 +286,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Import":        e.Import(ctx, replay.New("x", nil, nil), "b", pawl.ForkOptions{}),
 		"Inspect":       first(e.Inspect(ctx, "a")),
 		"Once":          first(e.Once(ctx, "k", func(context.Context) (any, error) { return 1, nil })),
+		"ObserveFigure": e.ObserveFigure("viewers", func() int64 { return 0 }),
 		"OpenArtifact":  first(e.OpenArtifact(ctx, workflow.Artifact{Name: "a", Hash: "sha256:" + strings.Repeat("0", 64)})),
 		"OpenBlob":      first(e.OpenBlob(ctx, blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})),
 		"Overview":      first(e.Overview(ctx, "a")),
