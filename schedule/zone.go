@@ -47,6 +47,11 @@ const (
 func periodAt(unix int64, zone *time.Location) period {
 	t := time.Unix(unix, 0).In(zone)
 	start, end := t.ZoneBounds()
+	// In the years for which a zone has only a rule, package time ends a period after 365 days of the year at the latest.
+	// On 31 December of a leap year that is not later than t.
+	if !end.IsZero() && end.Unix() <= unix {
+		end = time.Unix(unix-mod(unix, day)+day, 0).In(zone)
+	}
 	p := period{start: noStart, end: noEnd, offset: offsetOf(t)}
 	p.behind, p.ahead = p.offset, p.offset
 	if !start.IsZero() {

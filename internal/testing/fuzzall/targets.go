@@ -36,6 +36,7 @@ var targets = []target{
 	{pkg: "./internal/value", name: "FuzzParsePath"},
 	{pkg: "./pawltest", name: "FuzzLoad", foreign: true, slow: wholeEngine},
 	{pkg: "./planning", name: "FuzzPatched", slow: "each patch that fits makes a graph, which is compiled twice"},
+	{pkg: "./schedule", name: "FuzzParse", foreign: true, slow: "each input's expressions are compiled, and its instants computed"},
 	{pkg: "./store", name: "FuzzAdvance", foreign: true, slow: wholeEngine},
 	{pkg: "./store", name: "FuzzDatabase", foreign: true, slow: "each input is a database, which is copied, opened and verified"},
 	{pkg: "./store", name: "FuzzLeafRows", foreign: true, slow: wholeEngine},
