@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
@@ -215,11 +216,11 @@ transitions: [{from: sub, to: rescue, outcome: error}]
 	}
 }
 
-func compileText(t *testing.T, yaml string) *workflow.Graph {
+func compileText(t *testing.T, yaml string) *compiled.Graph {
 	t.Helper()
 	d, err := workflow.ParseYAML([]byte(yaml))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	return g
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/exporting"
 	"github.com/pawl-run/pawl/internal/forking"
 	"github.com/pawl-run/pawl/internal/keeping"
@@ -204,7 +205,7 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 
 // checkImported says what an imported run lacks here: that the bounds allow its definition, and the definitions of its subworkflows.
 func (e *Engine) checkImported(s *state.State) error {
-	if _, err := e.options.Bounds.Compile(s.Graph.Definition); err != nil { // it may be patched
+	if _, err := compiled.Compile(e.options.Bounds, s.Graph.Definition); err != nil { // it may be patched
 		return err
 	}
 	for _, pin := range s.Pins {

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/aesgcm"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -346,7 +347,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	changed := func(change func(rs []decision.Record) []decision.Record) *replay.Recording {
 		rs := change(append([]decision.Record(nil), records...))
-		g, err := workflow.Compile(from.Definition())
+		g, err := compiled.Compile(workflow.Bounds{}, from.Definition())
 		require.NoError(t, err)
 		return replay.New("a", g, func(yield func(decision.Record, error) bool) {
 			for _, r := range rs {

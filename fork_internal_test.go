@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
@@ -23,7 +24,7 @@ func TestATaskThatIsSentAgainWhileItsResultIsRefused(t *testing.T) {
 		def, err := workflow.ParseJSON([]byte(`{"name": "x", "version": 1, "start": "a", "nodes": [{"id": "a", "task": "t"}, {"id": "b"}], "transitions": [{"from": "a", "to": "b"}]}`))
 		require.NoError(t, err)
 		var e *Engine
-		var g *workflow.Graph
+		var g *compiled.Graph
 		node := workflow.NodeID("b")
 		executed := 0
 		var restore func()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
@@ -59,7 +60,7 @@ func (e *Engine) Published(ctx context.Context, name string, version int) (*work
 }
 
 // ownDefinition returns a copy of a compiled definition.
-func ownDefinition(g *workflow.Graph) (*workflow.Definition, error) {
+func ownDefinition(g *compiled.Graph) (*workflow.Definition, error) {
 	return workflow.Boundless().ParseJSON([]byte(g.JSON))
 }
 
@@ -222,7 +223,7 @@ func (d *deed) stateOf(ctx context.Context) (*state.State, error) {
 // Definition returns the definition that a run has now and the number of its
 // revision: 1, and one more for every patch. Revision returns earlier ones. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Definition(ctx context.Context, id workflow.RunID) (*workflow.Definition, int, error) {
-	var g *workflow.Graph
+	var g *compiled.Graph
 	var revision int
 	if err := e.lookAt(ctx, id, nil, func(s *state.State, _ int64) { g, revision = s.Graph, s.Revision() }); err != nil {
 		return nil, 0, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
@@ -133,7 +134,7 @@ func (e *Engine) isPublished(ctx context.Context, name string, h *store.Head) (b
 //
 // The definition stands in the call in one of two forms, or is published. Its warnings are logged here,
 // because a caller of Start sees only errors.
-func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Graph, error) {
+func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*compiled.Graph, error) {
 	forms := 0
 	for _, given := range []bool{run.Definition != nil, run.Graph != nil, run.Workflow != ""} {
 		if given {
@@ -155,7 +156,10 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*workflow.Gr
 		if run.Graph.Hash == "" {
 			return nil, fmt.Errorf("%w: run %q has a graph that was not compiled: take what workflow.Compile returns", ErrInvalid, string(run.ID))
 		}
-		g := e.dir.AddDefinition(run.Graph)
+		g, err := e.shareGraph(run.Graph)
+		if err != nil {
+			return nil, err
+		}
 		e.faults.Warnings(e.ctx, g.Definition, g, g)
 		return g, nil
 	}
@@ -189,16 +193,28 @@ func (e *Engine) hashOfNamed(ctx context.Context, run workflow.Run) (string, err
 	return e.dir.Published(ctx, run.Workflow, run.Version)
 }
 
+// shareGraph returns the graph that all runs of a definition share.
+func (e *Engine) shareGraph(of *workflow.Graph) (*compiled.Graph, error) {
+	if g := e.dir.Known(of.Hash); g != nil {
+		return g, nil
+	}
+	g, err := compiled.Of(of)
+	if err != nil {
+		return nil, err
+	}
+	return e.dir.AddDefinition(g), nil
+}
+
 // compileShared returns the graph of an inline definition. Equal definitions share one graph, which is
 // found by the hash of their JSON; own is what this call has compiled, nil if the definition was known. Two texts of
 // one definition differ in own only: in the places of their warnings.
-func (e *Engine) compileShared(d *workflow.Definition) (g, own *workflow.Graph, err error) {
+func (e *Engine) compileShared(d *workflow.Definition) (g, own *compiled.Graph, err error) {
 	if hash, err := d.Hash(); err == nil { // Compile says what is wrong with one that has none
 		if g := e.dir.Known(hash); g != nil {
 			return g, nil, nil
 		}
 	}
-	own, err = e.options.Bounds.Compile(d)
+	own, err = compiled.Compile(e.options.Bounds, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -234,7 +250,7 @@ func (e *Engine) DryRunPublish(ctx context.Context, d *workflow.Definition) (kno
 	if d == nil {
 		return false, nil, fmt.Errorf("%w: the definition is nil", ErrInvalid)
 	}
-	g, err := e.options.Bounds.Compile(d)
+	g, err := compiled.Compile(e.options.Bounds, d)
 	if err != nil {
 		return false, nil, err
 	}
@@ -245,7 +261,7 @@ func (e *Engine) DryRunPublish(ctx context.Context, d *workflow.Definition) (kno
 // normalInput returns the input of a run as an object of the JSON model.
 //
 // JSON has no difference between an input that is left out, null and {}: all are {}.
-func normalInput(g *workflow.Graph, id workflow.RunID, input any) (map[string]any, error) {
+func normalInput(g *compiled.Graph, id workflow.RunID, input any) (map[string]any, error) {
 	if input == nil {
 		return map[string]any{}, nil
 	}

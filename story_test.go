@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/keeping"
@@ -74,7 +75,7 @@ type duet struct {
 	trace []string
 
 	path  string
-	graph *workflow.Graph
+	graph *compiled.Graph
 	dir   *store.Dir
 	blobs blob.Store // of what joins merge into blobs
 	actor *actor.Actor
@@ -126,7 +127,7 @@ func (s *duet) define(yaml string) {
 	if err != nil {
 		return
 	}
-	if s.graph, err = workflow.Compile(def); err != nil {
+	if s.graph, err = compiled.Compile(workflow.Bounds{}, def); err != nil {
 		return
 	}
 	s.path, s.seq, s.trace = s.t.TempDir(), 0, nil

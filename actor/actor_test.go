@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -27,7 +28,7 @@ var errCrash = errors.New("crash")
 // told to, before or after they took effect.
 type disk struct {
 	mu        sync.Mutex
-	graph     *workflow.Graph
+	graph     *compiled.Graph
 	records   []decision.Record
 	fault     func() string // "", "before" or "after"
 	unflushed int
@@ -143,10 +144,10 @@ func options() actor.Options {
 	}
 }
 
-func graph(t require.TestingT, text string) *workflow.Graph {
+func graph(t require.TestingT, text string) *compiled.Graph {
 	d, err := workflow.ParseYAML([]byte(text))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	return g
 }

@@ -9,12 +9,12 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // A sink is a store that encodes what it is given, and forgets it.
-type sink struct{ graph *workflow.Graph }
+type sink struct{ graph *compiled.Graph }
 
 func (s sink) Load() (*state.State, int64, []decision.Event, error) {
 	return state.NewState("r", s.graph), 0, nil, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -17,7 +18,7 @@ type Dispatch struct {
 	Root     workflow.RunID // the first of its ancestors, Run itself if it has none
 	Workflow string
 	Tenant   string // of the run; "" without
-	Node     *workflow.GraphNode
+	Node     *compiled.Node
 	Branch   workflow.Scope // the innermost branch; zero outside any
 	Total    int            // branches of its group
 	Details  any            // what the attempts before have said of how far they were; nil if nothing

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -202,7 +203,7 @@ func (c *call) drawRun() error {
 	if err != nil {
 		return err
 	}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -286,7 +287,7 @@ transitions:
   - {id: f, from: a, to: b, synchronization: {siblingGroup: g}}
 `))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	s := state.NewState("r", g)
 	decision.Evolve(s, decision.StartRun{Input: map[string]any{}, At: at})

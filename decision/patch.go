@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -23,7 +24,7 @@ type PatchRun struct {
 	Pins       state.Pins      `json:"pins,omitzero"`
 	Due        time.Time       `json:"due,omitzero"` // the run times out
 	Steps      []state.Step    `json:"steps,omitzero"`
-	Graph      *workflow.Graph `json:"-"` // of Definition; nil until it is asked for
+	Graph      *compiled.Graph `json:"-"` // of Definition; nil until it is asked for
 }
 
 // String implements fmt.Stringer.
@@ -64,12 +65,12 @@ func (PatchRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 // compileValid compiles a definition that was found valid before. The bounds of an engine do
 // not apply, since the patch was accepted when it was planned. A document that does not
 // compile can only be a damaged one, or a planner's mistake.
-func compileValid(doc any) *workflow.Graph {
+func compileValid(doc any) *compiled.Graph {
 	def, err := workflow.Boundless().ParseJSON(value.Encode(doc))
 	if err != nil {
 		panic("decision: a patched definition: " + err.Error())
 	}
-	g, err := workflow.Boundless().Compile(def)
+	g, err := compiled.Compile(workflow.Boundless(), def)
 	if err != nil {
 		panic("decision: a patched definition: " + err.Error())
 	}

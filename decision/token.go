@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -348,7 +349,7 @@ func cancelTokens(s *state.State, ids []workflow.TokenID) {
 // The counts that are given are not modified, since tokens share them. If an outer loop holds
 // an inner one that has been taken twice, {outer: 1, inner: 2} becomes {outer: 2}: the inner
 // loop may be taken as often again in the next round.
-func Traverse(g *workflow.Graph, counts state.Counts, t *workflow.GraphTransition) state.Counts {
+func Traverse(g *compiled.Graph, counts state.Counts, t *compiled.Transition) state.Counts {
 	if t.Loop == nil {
 		return counts
 	}

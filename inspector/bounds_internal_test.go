@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
@@ -104,7 +105,7 @@ func TestPartsThatAreDrawn(t *testing.T) {
 		long.Transitions[i].Condition = `"` + strings.Repeat("<é>", 1500) + `" == input.x`
 	}
 	for name, d := range map[string]*workflow.Definition{"nodes": dense(1000, 1), "edges": dense(200, 20), "texts": long} {
-		g, err := workflow.Compile(d)
+		g, err := compiled.Compile(workflow.Bounds{}, d)
 		require.NoError(t, err)
 		of := diagram.New(g, nil)
 		p := paintPart(of, "n7", nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -292,9 +293,9 @@ func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definit
 	if err != nil {
 		return err
 	}
-	var graphs [2]*workflow.Graph
+	var graphs [2]*compiled.Graph
 	for i, d := range []*workflow.Definition{was, is} {
-		if graphs[i], err = workflow.Compile(d); err != nil {
+		if graphs[i], err = compiled.Compile(workflow.Bounds{}, d); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -33,7 +34,7 @@ type takenSet map[workflow.TransitionID]bool
 //
 // It sets Counted and Never of the body, and Taken of sum, by which the edges are labelled. If no run counts, sum says nothing of
 // transitions, which is not the same as that none was taken.
-func (b *definitionsBody) countTaken(p *page, g *workflow.Graph, sum *diagram.Run, runs []pawl.Overview) error {
+func (b *definitionsBody) countTaken(p *page, g *compiled.Graph, sum *diagram.Run, runs []pawl.Overview) error {
 	left := int64(countedOfAll)
 	sum.Taken = map[workflow.TransitionID]int{}
 	for i := range runs {

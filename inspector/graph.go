@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -48,7 +49,7 @@ type graphData struct {
 // graphOf returns the compiled definition that the run has now.
 //
 // It must not be changed: other pages have the same, and of revision 1 the engine itself.
-func (v *viewer) graphOf() (*workflow.Graph, error) {
+func (v *viewer) graphOf() (*compiled.Graph, error) {
 	key := graphKey{v.lifeOf(), v.ov.Revision}
 	if g, ok := v.s.graphs.find(key); ok {
 		return g, nil
@@ -65,7 +66,7 @@ func (v *viewer) graphOf() (*workflow.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (v *viewer) viewGraph() (any, error) {
 // patch has removed. If the graph is drawn in part, the table has the nodes that are drawn, or a page of all nodes.
 //
 // It comes after the picture was drawn, since it depends on what is in it. A node without tokens has a row as well.
-func (v *viewer) addNodes(data *graphData, g *workflow.Graph, known map[workflow.NodeID]tally, link func(workflow.NodeID) string) {
+func (v *viewer) addNodes(data *graphData, g *compiled.Graph, known map[workflow.NodeID]tally, link func(workflow.NodeID) string) {
 	var order []workflow.NodeID
 	for i := range g.Definition.Nodes {
 		order = append(order, g.Definition.Nodes[i].ID)

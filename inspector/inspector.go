@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/fair"
 	"github.com/pawl-run/pawl/replay"
@@ -81,7 +82,7 @@ type server struct {
 	now      func() time.Time
 	build    string
 	whys     cache[runLife, *explained]
-	graphs   cache[graphKey, *workflow.Graph]
+	graphs   cache[graphKey, *compiled.Graph]
 	pictures cache[pictureKey, *keptPicture]
 	pasts    cache[runLife, *history]
 	strips   cache[runLife, *keptBranches]

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -60,12 +61,12 @@ type keptPicture struct {
 // drawGraph draws a definition with a run on it, which may be nil. Pages of the same definition and counts share one picture.
 //
 // link may be nil: then the nodes lead nowhere.
-func (p *page) drawGraph(g *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) picture {
+func (p *page) drawGraph(g *compiled.Graph, run *diagram.Run, link func(workflow.NodeID) string) picture {
 	return p.drawPicture(p.keyOf(run, link, g), link, func() *diagram.Diagram { return diagram.New(g, run) })
 }
 
 // keyOf returns the key of a picture of definitions.
-func (p *page) keyOf(run *diagram.Run, link func(workflow.NodeID) string, graphs ...*workflow.Graph) (key pictureKey) {
+func (p *page) keyOf(run *diagram.Run, link func(workflow.NodeID) string, graphs ...*compiled.Graph) (key pictureKey) {
 	h := sha256.New()
 	for _, g := range graphs {
 		fmt.Fprintf(h, "%q %d %q\n", g.Definition.Name, g.Definition.Version, g.Hash)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -99,7 +100,7 @@ func definitionText(d *workflow.Definition) (text string, size int, err error) {
 // revisionOf returns the compiled definition that the run had at a revision.
 //
 // That of now is graphOf; earlier ones are read from the run, compiled, and kept likewise.
-func (v *viewer) revisionOf(revision int) (*workflow.Graph, error) {
+func (v *viewer) revisionOf(revision int) (*compiled.Graph, error) {
 	if revision == v.ov.Revision {
 		return v.graphOf()
 	}
@@ -111,7 +112,7 @@ func (v *viewer) revisionOf(revision int) (*workflow.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ type kindCount struct {
 // drawDifference draws a difference, and says it in words: if there are many changes, those that the query of the page chooses.
 //
 // Revisions of a run, versions that are published, and a patch that is about to be made are all shown in this way.
-func (p *page) drawDifference(before, after *workflow.Graph, run *diagram.Run, link func(workflow.NodeID) string) (out difference, err error) {
+func (p *page) drawDifference(before, after *compiled.Graph, run *diagram.Run, link func(workflow.NodeID) string) (out difference, err error) {
 	changes, err := workflow.CompareDefinitions(before.Definition, after.Definition)
 	if err != nil {
 		return out, err

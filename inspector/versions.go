@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -148,7 +149,7 @@ func (s *server) showVersion(p *page, name, text string) error {
 // publishedGraph returns a published definition compiled.
 //
 // It is compiled for each page, as these pages are not watched.
-func (s *server) publishedGraph(p *page, name string, version int) (*workflow.Graph, error) {
+func (s *server) publishedGraph(p *page, name string, version int) (*compiled.Graph, error) {
 	d, err := s.engine.Published(p.r.Context(), name, version)
 	if errors.Is(err, pawl.ErrNotPublished) {
 		return nil, errNoPage
@@ -156,5 +157,5 @@ func (s *server) publishedGraph(p *page, name string, version int) (*workflow.Gr
 	if err != nil {
 		return nil, err
 	}
-	return workflow.Compile(d)
+	return compiled.Compile(workflow.Bounds{}, d)
 }

@@ -243,7 +243,7 @@ func sourceOf(e *document.Element, root, folder string) (source, error) {
 	if e.Depth() > value.DefaultDepth { // as in a file of its own
 		return source{}, errorAt(e, "the definition has more than %d levels", value.DefaultDepth)
 	}
-	def, problem := workflow.ParseElement(*e)
+	def, problem := workflow.Bounds{}.ParseElement(*e)
 	return source{def, problem}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/replay"
@@ -119,7 +120,7 @@ func (d *driver) replayRun(ctx context.Context, engine *pawl.Engine, run workflo
 	got, status, only := int64(0), "", []workflow.NodeID(nil)
 	if e.Patch.set {
 		ops, _ := e.Patch.value.([]any)
-		g, err := workflow.Compile(rec.Definition())
+		g, err := compiled.Compile(workflow.Bounds{}, rec.Definition())
 		if err == nil {
 			g, err = planning.Patched(g, ops, workflow.Boundless())
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
@@ -15,7 +16,7 @@ import (
 // beginApproval lets a token wait for people's votes. They are shown the node's message and
 // its input. Message and input are evaluated once, when people are asked, and stay as they
 // are while data change.
-func (p *planner) beginApproval(t *state.Token, n *workflow.GraphNode, v vars) {
+func (p *planner) beginApproval(t *state.Token, n *compiled.Node, v vars) {
 	d := decision.RequestApproval{Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout)}
 	var f *workflow.Failure
 	if len(n.Input) > 0 {
@@ -33,7 +34,7 @@ func (p *planner) beginApproval(t *state.Token, n *workflow.GraphNode, v vars) {
 }
 
 // evalMessage evaluates what the people of an approval are asked.
-func (p *planner) evalMessage(n *workflow.GraphNode, v vars) (string, *workflow.Failure) {
+func (p *planner) evalMessage(n *compiled.Node, v vars) (string, *workflow.Failure) {
 	return v.evalText(n.Message, "what people are asked", "the message of an approval")
 }
 
@@ -55,7 +56,7 @@ func (v vars) evalText(program *expr.Program, what, of string) (string, *workflo
 }
 
 // requestApprovalAgain lets a token wait for people once more, who are asked the same.
-func (p *planner) requestApprovalAgain(t *state.Token, n *workflow.GraphNode) {
+func (p *planner) requestApprovalAgain(t *state.Token, n *compiled.Node) {
 	d := decision.RequestApproval{Token: t.ID, Attempt: t.Attempt + 1, Message: n.Approval.Message, Due: timeout.Deadline(p.now, n.Timeout)}
 	d.Input, _ = t.Input.(map[string]any)
 	if m := t.Remembered().Message; m != "" {
@@ -120,7 +121,7 @@ func (p *planner) decideApproval(id workflow.TokenID, approved bool, cause strin
 
 // approvalTimedOut ends an approval that nobody has decided in time. The votes that were
 // given make no difference to that; an output has them all the same.
-func (p *planner) approvalTimedOut(t *state.Token, n *workflow.GraphNode) {
+func (p *planner) approvalTimedOut(t *state.Token, n *compiled.Node) {
 	switch n.Approval.OnTimeout {
 	case workflow.ApprovalApprove:
 		p.decideApproval(t.ID, true, "timeout")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/merge"
@@ -43,7 +44,7 @@ func (p *planner) branchesOf(g *state.Group, status state.BranchStatus) iter.Seq
 // collectArrivals returns the values of the branches that have arrived, and the looping
 // transitions by which they came, in definition order. A looping transition counts once,
 // however many branches have come by it.
-func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*workflow.GraphTransition) {
+func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*compiled.Transition) {
 	var out []merge.Branch
 	taken := map[workflow.TransitionID]bool{}
 	for i, b := range p.branchesOf(g, state.BranchArrived) {
@@ -57,7 +58,7 @@ func (p *planner) collectArrivals(g *state.Group) ([]merge.Branch, []*workflow.G
 		}
 		out = append(out, merge.Branch{Index: i, Value: branchValue(sources)})
 	}
-	var loops []*workflow.GraphTransition
+	var loops []*compiled.Transition
 	for _, id := range p.s.Graph.Loops {
 		if taken[id] {
 			loops = append(loops, p.s.Graph.Transition(id))
@@ -77,7 +78,7 @@ func branchValue(sources []any) any {
 
 // listErrors writes the failures that a join tolerates to its errors target. It writes an
 // empty list if nothing failed, so that what is behind the join finds one.
-func (p *planner) listErrors(g *state.Group, spec *workflow.GroupSpec) *workflow.Failure {
+func (p *planner) listErrors(g *state.Group, spec *compiled.GroupSpec) *workflow.Failure {
 	if spec.Sync.Errors == "" {
 		return nil
 	}

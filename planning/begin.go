@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -49,7 +50,7 @@ func (p *planner) beginToken(e entry) {
 // beginFirstAttempt begins a task or a child with what the node's expressions say. The input
 // is evaluated once: every attempt has the same, unless an operator asks for another. If it
 // fails no attempt has been made, so that it is neither retried nor parked.
-func (p *planner) beginFirstAttempt(t *state.Token, n *workflow.GraphNode, v vars) {
+func (p *planner) beginFirstAttempt(t *state.Token, n *compiled.Node, v vars) {
 	input, f := p.evalInput(n, v)
 	chosen := ""
 	if f == nil {
@@ -74,7 +75,7 @@ func (p *planner) beginFirstAttempt(t *state.Token, n *workflow.GraphNode, v var
 // The order matters. At a join the token has not begun, and a pause does not concern it. A
 // paused run takes no locks, so that a token is held before it asks for one. The lock is
 // last, because from then on the token keeps others waiting.
-func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any) bool {
+func (p *planner) queueAtNode(t *state.Token, n *compiled.Node, result any) bool {
 	switch via := p.arrivedVia(t, n); {
 	case via != "":
 		p.decide(decision.AwaitJoin{Token: t.ID, Via: via})
@@ -98,14 +99,14 @@ func (p *planner) queueAtNode(t *state.Token, n *workflow.GraphNode, result any)
 
 // heldByPause reports whether a pause keeps tokens from beginning at a node. Waits, approvals
 // and gateways begin while the run is paused, because time and people go on.
-func heldByPause(n *workflow.GraphNode) bool {
+func heldByPause(n *compiled.Node) bool {
 	return n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow || n.Lock != ""
 }
 
 // evalInput evaluates a node's input mapping. The fields are evaluated in the order of their
 // names, which decides which of several errors is told. It returns an object, which is empty
 // if the node maps nothing.
-func (p *planner) evalInput(n *workflow.GraphNode, v vars) (map[string]any, *workflow.Failure) {
+func (p *planner) evalInput(n *compiled.Node, v vars) (map[string]any, *workflow.Failure) {
 	out := make(map[string]any, len(n.Input))
 	for _, m := range n.Input {
 		x, f := v.evalProgram(m.Program)
@@ -162,7 +163,7 @@ func (p *planner) beginNextAttempt(t *state.Token) {
 // reachEndNode ends the run at an end node. An end node ends the run at once, with whatever
 // else lives in it. Its mapping may write the output of the run and may fail, in which case
 // the run goes on as after the failure of any node.
-func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
+func (p *planner) reachEndNode(t *state.Token, n *compiled.Node, v vars) {
 	v.result = map[string]any{}
 	// The mapping is tried on a fork: a mapping that fails half way must not have written the
 	// first half.
@@ -188,7 +189,7 @@ func (p *planner) reachEndNode(t *state.Token, n *workflow.GraphNode, v vars) {
 
 // keptOutput returns a node's output if some expression asks for it, else nil. Outputs may be
 // large, and a run with many nodes would keep all of them for nobody.
-func keptOutput(n *workflow.GraphNode, output any) any {
+func keptOutput(n *compiled.Node, output any) any {
 	if n.KeepsOutput {
 		return output
 	}

@@ -5,13 +5,14 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // wide returns the graph of a fan-out of n branches.
-func wide(t failer, n int) *workflow.Graph {
+func wide(t failer, n int) *compiled.Graph {
 	return compile(t, fmt.Sprintf(`
 name: wide
 start: s

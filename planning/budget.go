@@ -3,6 +3,7 @@ package planning
 import (
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
@@ -25,7 +26,7 @@ type budget struct {
 
 // newBudget returns the budget of a plan for a run of a definition, which may lower what
 // expressions cost.
-func newBudget(g *workflow.Graph) *budget {
+func newBudget(g *compiled.Graph) *budget {
 	return &budget{allowed: limits.PlanCosts * int(g.Limits.CELCost)}
 }
 

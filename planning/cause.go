@@ -3,6 +3,7 @@ package planning
 import (
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -22,7 +23,7 @@ import (
 
 // endFailure returns with what the run fails at an end node, nil where it completes there; or
 // why an expression has no value.
-func (p *planner) endFailure(t *state.Token, n *workflow.GraphNode, v vars) (failure, f *workflow.Failure) {
+func (p *planner) endFailure(t *state.Token, n *compiled.Node, v vars) (failure, f *workflow.Failure) {
 	if n.End.Fail == "" && n.End.CodeExpr == "" {
 		return nil, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -18,7 +19,7 @@ import (
 // The choice must be among those that the node lists, so that what a run may start is known
 // beforehand: a definition that was made from data cannot name any task type that the engine
 // has. The failures are permanent, since another attempt would choose the same.
-func (p *planner) evalChoice(n *workflow.GraphNode, v vars) (string, *workflow.Failure) {
+func (p *planner) evalChoice(n *compiled.Node, v vars) (string, *workflow.Failure) {
 	if n.Choice == nil {
 		return "", nil
 	}
@@ -46,7 +47,7 @@ func (p *planner) evalChoice(n *workflow.GraphNode, v vars) (string, *workflow.F
 }
 
 // addChoice notes what an expression has chosen, and from what.
-func (p *planner) addChoice(n *workflow.GraphNode, v vars, name string) {
+func (p *planner) addChoice(n *compiled.Node, v vars, name string) {
 	if !p.explains {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -193,7 +194,7 @@ func (p *planner) completeNode(t *state.Token, c completion) {
 // evaluated, which ends the branch whatever the node's error transitions say. Skip and the
 // results given to a fork call it without completeNode, because their caller is refused where
 // a task would fail.
-func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion) (*branchFailure, *workflow.Failure) {
+func (p *planner) leaveNode(t *state.Token, n *compiled.Node, c completion) (*branchFailure, *workflow.Failure) {
 	q := p
 	if len(n.Output) > 0 || len(n.Cancels) > 0 {
 		q = p.forkPlanner()
@@ -252,7 +253,7 @@ func (p *planner) leaveNode(t *state.Token, n *workflow.GraphNode, c completion)
 
 // chooseTransitions returns the transitions that a completed node takes. That nothing matches
 // is the end of the token, unless the node says that it is a failure.
-func (p *planner) chooseTransitions(n *workflow.GraphNode, v vars) ([]match, *branchFailure, *workflow.Failure) {
+func (p *planner) chooseTransitions(n *compiled.Node, v vars) ([]match, *branchFailure, *workflow.Failure) {
 	matched, f := p.matchTiers(n.Success, v, nil)
 	if f != nil {
 		return nil, nil, f

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -31,7 +32,7 @@ func (p *planner) startRootNodes() {
 // startNode puts the one token of a node on it, with the parent and the caught failure of t.
 // The step is noted as started first, so that no later resolution in the same plan starts it
 // again. A node of a dag begins without a result: it asks for those of others by nodes.
-func (p *planner) startNode(n *workflow.GraphNode, t state.Token) {
+func (p *planner) startNode(n *compiled.Node, t state.Token) {
 	t.Node = n.ID
 	p.decide(decision.StartStep{Node: n.ID})
 	p.createToken(t, nil)
@@ -60,7 +61,7 @@ func (p *planner) resolveOutgoing(matches []match, v vars) {
 // no single failure.
 func (p *planner) endNode(d decision.EndStep, v vars) {
 	p.decide(d)
-	work := []*workflow.GraphNode{p.s.Graph.Node(d.Node)}
+	work := []*compiled.Node{p.s.Graph.Node(d.Node)}
 	for len(work) > 0 && !p.hasStopped() {
 		from := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -98,7 +99,7 @@ const (
 //
 // A quorum of 0 is join: all. Say that three transitions lead to a node with a quorum of 2:
 // it runs when the second of them is taken, and is skipped when the second is dead.
-func (p *planner) readinessOf(n *workflow.GraphNode) readiness {
+func (p *planner) readinessOf(n *compiled.Node) readiness {
 	x := p.s.Step(n.ID)
 	quorum, open := n.Join.Quorum(), len(n.Incoming)-x.Resolved
 	switch {
@@ -131,7 +132,7 @@ func (p *planner) failNode(f *workflow.Failure) {
 		p.decide(decision.DeferFailure{Failure: *f})
 	}
 	p.decide(decision.EndStep{Node: f.Node})
-	work := []*workflow.GraphNode{p.s.Graph.Node(f.Node)}
+	work := []*compiled.Node{p.s.Graph.Node(f.Node)}
 	for len(work) > 0 && !p.hasStopped() {
 		from := work[len(work)-1]
 		work = work[:len(work)-1]

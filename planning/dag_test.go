@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -179,7 +180,7 @@ func (m *dagModel) spread() {
 func TestReady(t *testing.T) {
 	harness.CheckProperty(t, func(t *rapid.T) {
 		c := drawDAG(t)
-		g, err := workflow.Compile(c.definition())
+		g, err := compiled.Compile(workflow.Bounds{}, c.definition())
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -241,7 +242,7 @@ func (m *dagModel) want() workflow.RunStatus {
 }
 
 // large returns a dag of n nodes and about 4.17 transitions per node.
-func large(t failer, n int) *workflow.Graph {
+func large(t failer, n int) *compiled.Graph {
 	t.Helper()
 	d := &workflow.Definition{Name: "large", Mode: workflow.ModeDAG}
 	for i := range n {
@@ -252,7 +253,7 @@ func large(t failer, n int) *workflow.Graph {
 			}
 		}
 	}
-	g, err := workflow.Boundless().Compile(d)
+	g, err := compiled.Compile(workflow.Boundless(), d)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -260,7 +261,7 @@ func large(t failer, n int) *workflow.Graph {
 }
 
 // playDAG completes every task as soon as it is dispatched.
-func playDAG(b testing.TB, g *workflow.Graph) *state.State {
+func playDAG(b testing.TB, g *compiled.Graph) *state.State {
 	p := newPlayer(b, g)
 	p.quick = true
 	mustSend(b, p, state.Start{})
@@ -285,7 +286,7 @@ func BenchmarkDAG(b *testing.B) {
 func TestDAGIsLinear(t *testing.T) {
 	harness.MeasuresTime(t)
 	small, big := large(t, 1_000), large(t, 60_000)
-	per := func(g *workflow.Graph, rounds int) float64 {
+	per := func(g *compiled.Graph, rounds int) float64 {
 		best := time.Duration(1 << 62)
 		for range 3 {
 			begun := time.Now()

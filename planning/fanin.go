@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -322,7 +323,7 @@ func (p *planner) fireGroup(g *state.Group, why firing) {
 // with a join of its own: that of the first branch that arrived, or the first of all if none
 // did; "" if the node has no join. A node with a join of its own must know on which of its
 // incoming transitions the continuation counts.
-func (p *planner) arrivingTransition(g *state.Group, spec *workflow.GroupSpec) workflow.TransitionID {
+func (p *planner) arrivingTransition(g *state.Group, spec *compiled.GroupSpec) workflow.TransitionID {
 	if p.s.Graph.Node(spec.To).Join == workflow.JoinNone {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -15,7 +16,7 @@ import (
 // Everything in it may fail when it is evaluated, so that a node is left only when all its
 // matches are complete.
 type match struct {
-	*workflow.GraphTransition
+	*compiled.Transition
 	joins  workflow.Scope // the branch that arrives at its join; zero if it joins none
 	source any            // the value that the branch brings to the merge
 	count  int            // branches that it makes
@@ -35,10 +36,10 @@ type branchFailure struct {
 // They are evaluated in definition order, and the first failure ends it. A transition that
 // joins has the source of its merge evaluated, unless nobody will ask for it; any other, how
 // many branches it makes.
-func (p *planner) evalMatches(ts []*workflow.GraphTransition, v vars) ([]match, *branchFailure, *workflow.Failure) {
+func (p *planner) evalMatches(ts []*compiled.Transition, v vars) ([]match, *branchFailure, *workflow.Failure) {
 	matches := make([]match, len(ts))
 	for i, t := range ts {
-		matches[i] = match{GraphTransition: t}
+		matches[i] = match{Transition: t}
 		m := &matches[i]
 		if m.joins = p.joinedBranch(v.scope, t); m.joins.Group != 0 {
 			var f *workflow.Failure
@@ -61,7 +62,7 @@ func (p *planner) evalMatches(ts []*workflow.GraphTransition, v vars) ([]match, 
 // innermost occurrence of the group which t synchronizes. It is the zero Scope if the token
 // is in no such group, and then t does not join it. Taking the transition from a group
 // further in ends that inner branch with it: the token leaves both.
-func (p *planner) joinedBranch(sc workflow.Scope, t *workflow.GraphTransition) workflow.Scope {
+func (p *planner) joinedBranch(sc workflow.Scope, t *compiled.Transition) workflow.Scope {
 	if t.Joins == nil {
 		return workflow.Scope{}
 	}
@@ -143,7 +144,7 @@ func (p *planner) passOn(m *match, v vars) {
 	}
 	p.createToken(state.Token{
 		Node: m.To, Via: p.viaIfJoined(m.ID, m.To), Parent: t.ID, Scope: v.scope,
-		Counts: decision.Traverse(p.s.Graph, t.Counts, m.GraphTransition), Caught: v.caught,
+		Counts: decision.Traverse(p.s.Graph, t.Counts, m.Transition), Caught: v.caught,
 	}, v.result)
 }
 

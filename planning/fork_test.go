@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -54,7 +55,7 @@ func toldNow(p *player, m state.Message) told { return told{m, p.now} }
 
 // untimed takes out settings that depend on how long an attempt runs, which in a fork has
 // all its time again, and on the id of the run, from which jitter is made.
-func untimed(t *rapid.T, g *workflow.Graph) *workflow.Graph {
+func untimed(t *rapid.T, g *compiled.Graph) *compiled.Graph {
 	d := *g.Definition
 	d.Nodes = slices.Clone(d.Nodes)
 	for i := range d.Nodes {
@@ -68,7 +69,7 @@ func untimed(t *rapid.T, g *workflow.Graph) *workflow.Graph {
 			n.Retry = &r
 		}
 	}
-	out, err := workflow.Compile(&d)
+	out, err := compiled.Compile(workflow.Bounds{}, &d)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -76,7 +77,7 @@ func untimed(t *rapid.T, g *workflow.Graph) *workflow.Graph {
 }
 
 // forkAt plays the messages up to a record, makes a fork, and plays the others so much later.
-func forkAt(t *rapid.T, g *workflow.Graph, all []told, at int, later time.Duration) *player {
+func forkAt(t *rapid.T, g *compiled.Graph, all []told, at int, later time.Duration) *player {
 	p := newPlayer(t, g)
 	for i, x := range all {
 		m := x.message

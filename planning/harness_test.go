@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -28,7 +29,7 @@ var dawn = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 // after every one of them what must always hold.
 type player struct {
 	t       failer
-	graph   *workflow.Graph
+	graph   *compiled.Graph
 	state   *state.State
 	now     time.Time
 	store   *rows
@@ -43,20 +44,20 @@ type player struct {
 	sent     int // messages
 }
 
-func newPlayer(t failer, g *workflow.Graph) *player {
+func newPlayer(t failer, g *compiled.Graph) *player {
 	p := &player{t: t, graph: g, state: state.NewState("r", g), now: dawn, store: newRows(), fired: map[workflow.GroupID]int{}}
 	p.state.Epoch = epoch0
 	return p
 }
 
 // compile reads a definition in YAML.
-func compile(t failer, yaml string) *workflow.Graph {
+func compile(t failer, yaml string) *compiled.Graph {
 	t.Helper()
 	d, err := workflow.ParseYAML([]byte(yaml))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -16,7 +17,7 @@ import (
 // unmetJoins are the transitions that the incidents of a run were about, by the node from which they lead, with the
 // first token that was made afterwards.
 type unmetJoins struct {
-	graph *workflow.Graph // a patch may bring what could not come before
+	graph *compiled.Graph // a patch may bring what could not come before
 	since map[workflow.NodeID]workflow.TokenID
 }
 
@@ -82,7 +83,7 @@ transitions:
 
 // drawJoins draws a graph of tasks in layers, which a branch that waits for ever keeps from ending: each node leads to
 // some of the next ones, by a choice or at once, and some of these need all that leads to them.
-func drawJoins(t *rapid.T) *workflow.Graph {
+func drawJoins(t *rapid.T) *compiled.Graph {
 	d := &workflow.Definition{Name: "joins", Start: "begin", Nodes: []workflow.Node{{ID: "begin"}, {ID: "other", Wait: &workflow.WaitSpec{Event: "done"}}}}
 	lead := func(from, to workflow.NodeID, condition string, priority int) {
 		d.Transitions = append(d.Transitions, workflow.Transition{From: from, To: to, Condition: condition, Priority: priority})
@@ -121,7 +122,7 @@ func drawJoins(t *rapid.T) *workflow.Graph {
 		kept[x.ID] = true
 	}
 	d.Transitions = slices.DeleteFunc(d.Transitions, func(tr workflow.Transition) bool { return !kept[tr.From] || !kept[tr.To] })
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -19,7 +20,7 @@ import (
 // that fanned out, so that a nested merge lands in the outer branch. A value that is written
 // and then found not to fit the state's schema fails the group, and the fork is dropped with
 // the write.
-func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
+func (p *planner) mergeArrivals(g *state.Group, spec *compiled.GroupSpec, arrivals []merge.Branch) (any, *workflow.Failure) {
 	m := spec.Sync.Merge
 	if m == nil {
 		return nil, nil
@@ -55,7 +56,7 @@ func (p *planner) mergeArrivals(g *state.Group, spec *workflow.GroupSpec, arriva
 
 // mergeLimit returns how many bytes of JSON the merged value of a group may have. If
 // the node behind the join takes all of it, it is part of that node's input.
-func (p *planner) mergeLimit(spec *workflow.GroupSpec) int {
+func (p *planner) mergeLimit(spec *compiled.GroupSpec) int {
 	if spec.MergedIn != "" {
 		return min(p.s.Graph.Limits.PayloadBytes, limits.MaxMergedBytes)
 	}

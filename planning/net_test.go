@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -20,13 +21,13 @@ type net struct {
 // maxNodes bounds a net; beyond it every block is a leaf.
 const maxNodes = 24
 
-func drawNet(t *rapid.T) *workflow.Graph {
+func drawNet(t *rapid.T) *compiled.Graph {
 	b := &net{t: t, def: workflow.Definition{Name: "net", Limits: workflow.Limits{Tokens: 1500}}}
 	b.def.Start, _ = b.block(3 + b.upTo("depth", 3))
 	if b.one("run timeout", 12) {
 		b.def.Timeout = 20 * time.Second
 	}
-	g, err := workflow.Compile(&b.def)
+	g, err := compiled.Compile(workflow.Bounds{}, &b.def)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

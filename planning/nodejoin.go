@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -35,7 +36,7 @@ type joinPlace struct {
 //
 // A token made by a transition has it in Via. The first token of a branch does not: a fan-out
 // makes very many, and their transition follows from the spawns of the group.
-func (p *planner) arrivedVia(t *state.Token, n *workflow.GraphNode) workflow.TransitionID {
+func (p *planner) arrivedVia(t *state.Token, n *compiled.Node) workflow.TransitionID {
 	switch {
 	case n.Join == workflow.JoinNone || p.isDAG():
 		return ""
@@ -59,7 +60,7 @@ func (p *planner) viaIfJoined(id workflow.TransitionID, to workflow.NodeID) work
 }
 
 // firstWaiting returns the token that has waited longest at a join by one transition.
-func (p *planner) firstWaiting(t *workflow.GraphTransition, sc workflow.Scope) *state.Token {
+func (p *planner) firstWaiting(t *compiled.Transition, sc workflow.Scope) *state.Token {
 	return p.s.FirstInLine(state.WaitKey{Kind: state.LineJoin, Name: string(t.ID), Scope: sc})
 }
 
@@ -88,7 +89,7 @@ func (p *planner) fireAllJoin(at joinPlace) {
 // token that came last, and so completed the join; its counts are, for each loop, the highest
 // of those that met: whoever has gone round most often decides how often all of them may
 // still do.
-func (p *planner) fireNodeJoin(n *workflow.GraphNode, sc workflow.Scope) {
+func (p *planner) fireNodeJoin(n *compiled.Node, sc workflow.Scope) {
 	var ids []workflow.TokenID
 	var last *state.Token
 	counts := state.Counts{}

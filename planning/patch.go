@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -52,7 +53,7 @@ func (p *planner) patchRun(m state.Patch) error {
 //
 // A token whose event was renamed must wait in another line; an approval whose quorum was
 // lowered may have it already; a join that lost a transition may have all that it waits for.
-func (p *planner) redecideWaits(old *workflow.Graph) {
+func (p *planner) redecideWaits(old *compiled.Graph) {
 	end := p.s.NextGroup // what begins now has the new rules from the first
 	for _, id := range p.s.LiveTokens() {
 		if p.hasStopped() {
@@ -80,7 +81,7 @@ func (p *planner) redecideWaits(old *workflow.Graph) {
 
 // waitAnew lets a token wait by its node's new rules, from now on, if they have changed.
 // Deadlines that did not change run on. The token stays in the attempt in which it is.
-func (p *planner) waitAnew(t *state.Token, old *workflow.Graph) {
+func (p *planner) waitAnew(t *state.Token, old *compiled.Graph) {
 	n, was := p.s.Graph.Node(t.Node), old.Node(t.Node)
 	if reflect.DeepEqual(n.Wait, was.Wait) && n.Timeout == was.Timeout {
 		return
@@ -110,7 +111,7 @@ func (p *planner) recountVotes(t *state.Token) {
 // redecideGroup decides a group by the rules that its join now has. A join that tolerates
 // less than before may have to fail with a failure that it has taken long since: the last
 // branch's, by index.
-func (p *planner) redecideGroup(g *state.Group, old *workflow.Graph) {
+func (p *planner) redecideGroup(g *state.Group, old *compiled.Graph) {
 	sync := p.syncOf(g)
 	if sync == nil {
 		return

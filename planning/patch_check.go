@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -16,7 +17,7 @@ import (
 // the new rules. The first problem is the one told.
 type patchCheck struct {
 	s        *state.State
-	old, new *workflow.Graph
+	old, new *compiled.Graph
 	pins     state.Pins
 	steps    []state.Step // of a dag, as they stand then
 }
@@ -124,7 +125,7 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 // checkWaiting finds a token that its new node would not know what to do with: it
 // waits for another child, has not kept what is asked for now, or has come by a
 // transition that leads elsewhere now.
-func (c *patchCheck) checkWaiting(t *state.Token, was, is *workflow.GraphNode) error {
+func (c *patchCheck) checkWaiting(t *state.Token, was, is *compiled.Node) error {
 	path := nodePath(t.Node)
 	switch {
 	case was.Choice == nil && is.Choice != nil && t.Attempt > 0:
@@ -146,7 +147,7 @@ func (c *patchCheck) checkWaiting(t *state.Token, was, is *workflow.GraphNode) e
 }
 
 // sameChild reports whether the child that a token waits for is still the one of its node.
-func sameChild(t *state.Token, was, is *workflow.GraphNode) bool {
+func sameChild(t *state.Token, was, is *compiled.Node) bool {
 	before, after := t.SubworkflowAt(was), t.SubworkflowAt(is)
 	return before.Name == after.Name && before.Version == after.Version
 }
@@ -166,7 +167,7 @@ func forgetsResult(t *state.Token) bool {
 }
 
 // groupName returns the name of a group, "" of none.
-func groupName(spec *workflow.GroupSpec) string {
+func groupName(spec *compiled.GroupSpec) string {
 	if spec == nil {
 		return ""
 	}
@@ -212,7 +213,7 @@ func (c *patchCheck) checkGroups() error {
 }
 
 // isJoined reports whether a transition of a definition joins a group.
-func isJoined(g *workflow.Graph, group *state.Group) bool {
+func isJoined(g *compiled.Graph, group *state.Group) bool {
 	spec := g.Groups[group.Name]
 	return group.Name != "" && spec != nil && spec.Sync != nil
 }
@@ -277,7 +278,7 @@ func (c *patchCheck) checkDAG() error {
 // wouldBeTaken returns whether a node that ended so would have taken a transition. A
 // condition cannot be asked any more, since the result of the node is not kept and data have
 // changed.
-func wouldBeTaken(t *workflow.GraphTransition, end workflow.TokenStatus) (taken, known bool) {
+func wouldBeTaken(t *compiled.Transition, end workflow.TokenStatus) (taken, known bool) {
 	succeeded := end == workflow.Completed
 	switch {
 	case end == workflow.Cancelled:
@@ -293,7 +294,7 @@ func wouldBeTaken(t *workflow.GraphTransition, end workflow.TokenStatus) (taken,
 // checkIncoming finds transitions from nodes that have ended to one that waits which a patch
 // changes. Such a transition is resolved, and nobody knows any more which way it would have
 // been under another rule.
-func (c *patchCheck) checkIncoming(was, is *workflow.GraphNode) error {
+func (c *patchCheck) checkIncoming(was, is *compiled.Node) error {
 	for _, t := range was.Incoming {
 		if c.s.Step(t.From).Phase != state.StepDone {
 			continue

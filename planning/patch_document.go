@@ -9,6 +9,7 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -25,7 +26,7 @@ import (
 // is why elements have keys. It knows nothing of a run: whether one can go on by the new
 // definition is for patchCheck to say. It is also what a caller asks beforehand, to see the
 // definition that a patch makes.
-func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Graph, error) {
+func Patched(g *compiled.Graph, ops []any, bounds workflow.Bounds) (*compiled.Graph, error) {
 	if len(ops) > limits.MaxPatch {
 		return nil, &workflow.LimitError{Limit: "patch", Max: limits.MaxPatch, Got: int64(len(ops))}
 	}
@@ -56,7 +57,7 @@ func Patched(g *workflow.Graph, ops []any, bounds workflow.Bounds) (*workflow.Gr
 	if err != nil {
 		return nil, withoutPlaces(err)
 	}
-	patched, err := bounds.Compile(def)
+	patched, err := compiled.Compile(bounds, def)
 	return patched, withoutPlaces(err)
 }
 
@@ -172,7 +173,7 @@ type elements struct {
 }
 
 // documentOf returns a definition as patches see it: its nodes and transitions are objects, whose keys are their ids.
-func documentOf(g *workflow.Graph) (document, error) {
+func documentOf(g *compiled.Graph) (document, error) {
 	v, err := value.Decode([]byte(g.JSON), value.Limits{Bytes: -1})
 	if err != nil {
 		return document{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -74,7 +75,7 @@ func legitimate(t failer, err error) {
 	}
 }
 
-func drawOps(t *rapid.T, g *workflow.Graph) []any {
+func drawOps(t *rapid.T, g *compiled.Graph) []any {
 	nodes, ids := []workflow.NodeID{}, []workflow.TransitionID{"none"}
 	for i := range g.Definition.Nodes {
 		nodes = append(nodes, g.Definition.Nodes[i].ID)

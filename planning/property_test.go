@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -176,7 +177,7 @@ func everyOrder(n int, f func([]int)) {
 	permute(n)
 }
 
-func playOrder(t *testing.T, g *workflow.Graph, order []int, strategy, remaining string) {
+func playOrder(t *testing.T, g *compiled.Graph, order []int, strategy, remaining string) {
 	p := newPlayer(t, g)
 	p.quick = len(order) > 4
 	if _, err := p.send(state.Start{}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -336,7 +337,7 @@ func race(t *testing.T, first, second racer, other int, third string) {
 	p.replay()
 }
 
-func raceGraph(t *testing.T, kinds []string, join string) *workflow.Graph {
+func raceGraph(t *testing.T, kinds []string, join string) *compiled.Graph {
 	return compile(t, fmt.Sprintf(`
 name: race
 start: split

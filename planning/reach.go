@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -36,7 +37,7 @@ func (p *planner) mayStillTake(at joinPlace, i int, t *state.Token) bool {
 // incoming transition i of a join without passing it. A transition that leads to the join's
 // own node by another way does not count: the token would be at the join, and have to pass
 // it.
-func (p *planner) leadsToIncoming(at joinPlace, i int, t *workflow.GraphTransition, in workflow.Scope) bool {
+func (p *planner) leadsToIncoming(at joinPlace, i int, t *compiled.Transition, in workflow.Scope) bool {
 	n := p.s.Graph.Node(at.node)
 	return t.ID == n.Incoming[i].ID || t.To != n.ID && p.reachWithin(at, i, in).Has(p.s.Graph.Node(t.To))
 }
@@ -90,8 +91,8 @@ func (p *planner) enclosingNames(branch, token workflow.Scope) (names []string) 
 // joins can be taken within some groups. It is there because every token in the branch asks
 // for the same set. A plan is short, so that nothing is ever dropped but by a patch.
 type reachCache struct {
-	graph *workflow.Graph // a patch gives the run another
-	sets  map[reachKey]workflow.NodeSet
+	graph *compiled.Graph // a patch gives the run another
+	sets  map[reachKey]compiled.NodeSet
 }
 
 // A reachKey says for which join, which incoming transition of it and within which groups a
@@ -107,14 +108,14 @@ type reachKey struct {
 //
 // Where no name counts the set is that of the definition, which was found when it was
 // compiled.
-func (p *planner) reachWithin(at joinPlace, i int, sc workflow.Scope) workflow.NodeSet {
+func (p *planner) reachWithin(at joinPlace, i int, sc workflow.Scope) compiled.NodeSet {
 	g := p.s.Graph
 	names := p.enclosingNames(at.scope, sc)
 	if len(names) == 0 {
 		return g.Node(at.node).Reach[i]
 	}
 	if p.reach.graph != g {
-		p.reach = reachCache{graph: g, sets: map[reachKey]workflow.NodeSet{}}
+		p.reach = reachCache{graph: g, sets: map[reachKey]compiled.NodeSet{}}
 	}
 	key := reachKey{at.node, i, strings.Join(names, "\x00")}
 	set, ok := p.reach.sets[key]

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/reference"
@@ -39,7 +40,7 @@ func TestReference(t *testing.T) {
 
 func playBoth(t *rapid.T) {
 	def := drawGraph(t)
-	g, err := workflow.Compile(translate(def))
+	g, err := compiled.Compile(workflow.Bounds{}, translate(def))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

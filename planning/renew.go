@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -14,7 +15,7 @@ import (
 // Only a node that may be parked, and asks for the result as it is entered, has it kept:
 // results may be large. 10,000 branches of one fan-out begin with the same result, which is
 // then written once.
-func (p *planner) keepResult(t *state.Token, n *workflow.GraphNode, result any) {
+func (p *planner) keepResult(t *state.Token, n *compiled.Node, result any) {
 	if !n.KeepsResult {
 		return
 	}

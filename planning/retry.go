@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -14,7 +15,7 @@ import (
 // after, if it is more than 0, is the delay that the task has asked for. The budget is the
 // attempts since Base. The delay is a pure function of run, token and attempt, jitter
 // included, so that a replay comes to the same.
-func (p *planner) retryAt(t *state.Token, n *workflow.GraphNode, f *workflow.Failure, after time.Duration) (time.Time, bool) {
+func (p *planner) retryAt(t *state.Token, n *compiled.Node, f *workflow.Failure, after time.Duration) (time.Time, bool) {
 	// None, if it was the node's input that failed.
 	made := t.Attempt - t.Base
 	if made < 1 || made >= n.Retry.MaxAttempts || !retriesFailure(n.Node.Retry, f) {

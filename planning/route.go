@@ -3,6 +3,7 @@ package planning
 import (
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -14,9 +15,9 @@ import (
 // transition of tier 1 is the else branch, and is not looked at. An error of a condition
 // fails the node and is never taken for false: whoever wrote a wrong condition would
 // otherwise see a run go the wrong way.
-func (p *planner) matchTiers(tiers [][]*workflow.GraphTransition, v vars, f *workflow.Failure) ([]*workflow.GraphTransition, *workflow.Failure) {
+func (p *planner) matchTiers(tiers [][]*compiled.Transition, v vars, f *workflow.Failure) ([]*compiled.Transition, *workflow.Failure) {
 	for _, tier := range tiers {
-		var matched []*workflow.GraphTransition
+		var matched []*compiled.Transition
 		for _, t := range tier {
 			ok, failure := p.transitionMatches(t, v, f)
 			if failure != nil {
@@ -37,7 +38,7 @@ func (p *planner) matchTiers(tiers [][]*workflow.GraphTransition, v vars, f *wor
 // looped often enough is skipped before its condition is evaluated. That way the next tier is
 // the exit of a loop, and a condition that no longer makes sense after so many rounds cannot
 // fail. A loop of maxIterations 3 is taken 3 times, so that its body runs 4 times.
-func (p *planner) transitionMatches(t *workflow.GraphTransition, v vars, f *workflow.Failure) (bool, *workflow.Failure) {
+func (p *planner) transitionMatches(t *compiled.Transition, v vars, f *workflow.Failure) (bool, *workflow.Failure) {
 	if t.Loop != nil && v.token.Counts[t.ID] >= t.Loop.MaxIterations {
 		p.addNote(v.token.ID, t.ID, "skipped: looped %d of %d times", v.token.Counts[t.ID], t.Loop.MaxIterations)
 		return false, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/story"
 	"github.com/pawl-run/pawl/internal/value"
@@ -75,7 +76,7 @@ func (s *script) define(t *testing.T, yaml string) string {
 	if err != nil {
 		return err.Error() + "\n"
 	}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		return err.Error() + "\n"
 	}

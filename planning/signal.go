@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -15,7 +16,7 @@ import (
 // Events whose time is up are lost.
 //
 // Signals that do not match stay kept, for another wait.
-func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string, v vars) bool {
+func (p *planner) takeKept(t *state.Token, n *compiled.Node, names []string, v vars) bool {
 	for k := range p.s.KeptSignalsOf(names...) {
 		switch {
 		case k.Expired(p.now):
@@ -32,7 +33,7 @@ func (p *planner) takeKept(t *state.Token, n *workflow.GraphNode, names []string
 // wantsEvent reports whether an event matches what a token waits for. An error in match is no
 // match; it is told. A wait for any of several may name the same event twice with different
 // matches: one that holds is enough.
-func (p *planner) wantsEvent(t *state.Token, n *workflow.GraphNode, name string, payload any, v vars) bool {
+func (p *planner) wantsEvent(t *state.Token, n *compiled.Node, name string, payload any, v vars) bool {
 	v.payload, v.signalled = payload, true
 	for i := range n.Waits {
 		w := &n.Waits[i]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
@@ -226,7 +227,7 @@ func (p *planner) addNote(t workflow.TokenID, tr workflow.TransitionID, format s
 
 // addCondition says what the condition of a transition has come to, since it was evaluated
 // at a cost.
-func (p *planner) addCondition(t *workflow.GraphTransition, v vars, result bool, cost int) {
+func (p *planner) addCondition(t *compiled.Transition, v vars, result bool, cost int) {
 	if !p.explains {
 		return
 	}

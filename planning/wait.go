@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -16,7 +17,7 @@ import (
 // A signal that was sent before the token came is thus taken, also by a wait whose timer is
 // past: what has happened comes before what is due. The wait counts as an attempt, so that
 // its timeout may be retried.
-func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
+func (p *planner) beginWait(t *state.Token, n *compiled.Node, v vars) {
 	names := n.Events()
 	if p.takeKept(t, n, names, v) {
 		return
@@ -53,7 +54,7 @@ func (p *planner) beginWait(t *state.Token, n *workflow.GraphNode, v vars) {
 // waitDue returns the earliest timer of a wait node, zero if it has none, and whether it is
 // past. All timers of the node are evaluated, because the earliest decides. A for counts from
 // now and lies ahead; an until may be past, and then the wait is over at once.
-func (p *planner) waitDue(n *workflow.GraphNode, v vars) (due time.Time, past bool, f *workflow.Failure) {
+func (p *planner) waitDue(n *compiled.Node, v vars) (due time.Time, past bool, f *workflow.Failure) {
 	for i := range n.Waits {
 		w := &n.Waits[i]
 		at := timeout.Deadline(p.now, w.For)

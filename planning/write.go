@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -17,7 +19,7 @@ import (
 // No expression of the mapping sees what another one writes, so that their order does not
 // matter. Where there is something to write the planner is a fork, so that a failure after
 // the first write leaves nothing.
-func (p *planner) writeOutput(mapping []workflow.Mapping, v vars) *workflow.Failure {
+func (p *planner) writeOutput(mapping []compiled.Mapping, v vars) *workflow.Failure {
 	values := make([]any, len(mapping))
 	for i, m := range mapping {
 		x, f := v.evalProgram(m.Program)
@@ -93,7 +95,7 @@ func isList(v any) bool {
 // checkWritten checks what was written against the state's schema: each top-level property as
 // a whole, or the element that was appended to it. All is written first, because a property
 // may be valid only with everything that the mapping writes in it.
-func (p *planner) checkWritten(sc workflow.Scope, mapping []workflow.Mapping) *workflow.Failure {
+func (p *planner) checkWritten(sc workflow.Scope, mapping []compiled.Mapping) *workflow.Failure {
 	for _, m := range mapping {
 		if f := p.checkPath(sc, m.Path); f != nil {
 			return f
@@ -122,12 +124,12 @@ func (p *planner) checkPath(sc workflow.Scope, path value.Path) *workflow.Failur
 		last := lastOf(list)
 		return p.schemaFailure(path.String(), p.s.Graph.Element(name), value.Materialize(last))
 	}
-	schema := p.s.Graph.Property(name)
-	if schema == nil {
+	of := p.s.Graph.Property(name)
+	if of == nil {
 		return nil
 	}
 	v, _ := p.s.Data(sc, state.SectionState, name)
-	return p.schemaFailure(path.String(), schema, value.Materialize(v))
+	return p.schemaFailure(path.String(), of, value.Materialize(v))
 }
 
 // lastOf returns the last element of a list that has one, nil of anything else.
@@ -146,17 +148,23 @@ func lastOf(list any) any {
 //
 // Schemas have a bound of their own for each message, since a schema may cost far more than
 // the value that is checked against it is large.
-func (p *planner) checkSchema(schema *workflow.Schema, v any) error {
-	cost, err := schema.CheckWithin(limits.MaxSchemaCost-p.budget.checks, v)
+func (p *planner) checkSchema(of *schema.Schema, v any) error {
+	cost, err := of.CheckWithin(limits.MaxSchemaCost-p.budget.checks, v)
 	p.budget.pacer.Spend(cost)
 	p.budget.checks += cost
+	switch e := err.(type) { //nolint:errorlint // it is never wrapped
+	case *schema.Error:
+		return &workflow.SchemaError{Path: e.Path, Message: e.Message}
+	case *schema.LimitError:
+		return &workflow.LimitError{Limit: e.Limit, Max: e.Max}
+	}
 	return err
 }
 
 // schemaFailure returns why a value does not fit its schema, nil if it does. A plan
 // that cannot pay for the check is given up.
-func (p *planner) schemaFailure(what string, schema *workflow.Schema, v any) *workflow.Failure {
-	err := p.checkSchema(schema, v)
+func (p *planner) schemaFailure(what string, of *schema.Schema, v any) *workflow.Failure {
+	err := p.checkSchema(of, v)
 	var limit *workflow.LimitError
 	switch {
 	case err == nil:

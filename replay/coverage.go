@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -29,7 +30,7 @@ type DefinitionCoverage struct {
 	Transitions []TransitionCoverage `json:"transitions"` // in definition order
 	Joins       []JoinCoverage       `json:"joins,omitempty"`
 
-	graph       *workflow.Graph
+	graph       *compiled.Graph
 	nodes       map[workflow.NodeID]*NodeCoverage
 	transitions map[workflow.TransitionID]*TransitionCoverage
 	joins       map[string]*JoinCoverage
@@ -254,7 +255,7 @@ func joinKey(group string, node workflow.NodeID) string { return group + "\x00" 
 // It lists all nodes, transitions, joins and choices with a count of 0 when it first sees the
 // definition: what is never counted must be there to be told. always marks a transition that stands in
 // a tier for completions and in one for failures.
-func (c *Coverage) coverageOf(g *workflow.Graph) *DefinitionCoverage {
+func (c *Coverage) coverageOf(g *compiled.Graph) *DefinitionCoverage {
 	if d := c.byHash[g.Hash]; d != nil {
 		return d
 	}

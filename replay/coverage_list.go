@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/compiled"
 )
 
 // Definitions returns what was counted, by workflow, version and hash.
@@ -99,7 +99,7 @@ func (d *DefinitionCoverage) Never() (out []string) {
 // if it was taken at all.
 func (d *DefinitionCoverage) addTiers(n *NodeCoverage, add func(string, ...any)) {
 	g := d.graph.Node(n.Node)
-	for i, tiers := range [][][]*workflow.GraphTransition{g.Success, g.Failure} {
+	for i, tiers := range [][][]*compiled.Transition{g.Success, g.Failure} {
 		word := ""
 		if i == 1 {
 			word = "error "

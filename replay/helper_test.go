@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/replay"
@@ -20,16 +21,16 @@ var dawn = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 type recorder struct {
 	t       *testing.T
 	state   *state.State
-	graph   *workflow.Graph
+	graph   *compiled.Graph
 	now     time.Time
 	records []decision.Record
 }
 
-func compile(t *testing.T, yaml string) *workflow.Graph {
+func compile(t *testing.T, yaml string) *compiled.Graph {
 	t.Helper()
 	d, err := workflow.ParseYAML([]byte(yaml))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	return g
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -16,7 +17,7 @@ import (
 func TestQueryIsBounded(t *testing.T) {
 	d, err := workflow.ParseYAML([]byte("name: full\nstart: a\nnodes: [{id: a, task: work}]\n"))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	of := func(id workflow.RunID, text string) *Recording {
 		r := decision.Record{Seq: 1, Planner: planning.Version, Message: state.Start{Input: map[string]any{"text": text}}}

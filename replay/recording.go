@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/planning"
@@ -27,7 +28,7 @@ type Recording struct {
 	Run    workflow.RunID
 	Source string // the file, or the directory, that it was read from
 
-	graph    *workflow.Graph // of the definition that it began with
+	graph    *compiled.Graph // of the definition that it began with
 	history  decision.History
 	redacted bool   // it has the shapes of values, not the values
 	export   string // the file of exported runs that it is in, "" if it comes from elsewhere
@@ -36,7 +37,7 @@ type Recording struct {
 
 // New returns the recording of a run that began with a compiled definition. history may be
 // read any number of times.
-func New(run workflow.RunID, g *workflow.Graph, history decision.History) *Recording {
+func New(run workflow.RunID, g *compiled.Graph, history decision.History) *Recording {
 	return &Recording{Run: run, graph: g, history: history}
 }
 
@@ -49,7 +50,7 @@ func (r *Recording) Definition() *workflow.Definition {
 }
 
 // Graph returns the definition that the run began with, compiled; nil of a Recording that nobody has made. Do not modify it.
-func (r *Recording) Graph() *workflow.Graph {
+func (r *Recording) Graph() *compiled.Graph {
 	if r == nil {
 		return nil
 	}
@@ -168,11 +169,11 @@ func Open(path string, o Options) (*Recording, error) { return newLibrary(o).ope
 // Runs of one directory mostly share few definitions, and each is compiled once.
 // It belongs to one goroutine, and lives for one call of All or Open.
 type library struct {
-	graphs map[string]*workflow.Graph
+	graphs map[string]*compiled.Graph
 	codec  store.Codec // of what is sealed; may be nil
 }
 
-func newLibrary(o Options) library { return library{map[string]*workflow.Graph{}, o.Codec} }
+func newLibrary(o Options) library { return library{map[string]*compiled.Graph{}, o.Codec} }
 
 // openFile reads the file of a run, or the first run of an export. The database is read into memory
 // and is open until the recording is closed, since its history reads from it each time it is ranged
@@ -225,7 +226,7 @@ func (l library) readFile(db *sqlite.Conn) (*Recording, error) {
 //
 // CompileDefinition compares the document with the hash, so that a definition that was changed beside
 // its run is not taken for the one that made the records.
-func (l library) graphOf(doc, hash string) (*workflow.Graph, error) {
+func (l library) graphOf(doc, hash string) (*compiled.Graph, error) {
 	if l.graphs[hash] == nil {
 		g, err := runfile.CompileDefinition(doc, hash)
 		if err != nil {

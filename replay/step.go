@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -120,7 +121,7 @@ type Stepper struct {
 	player  *player
 	at      int                // records that the player has played
 	kept    map[int]state.Rows // states to go back to, by records played
-	graphs  map[int]*workflow.Graph
+	graphs  map[int]*compiled.Graph
 }
 
 // keepEvery is how many records apart the states are that a stepper can go back to.
@@ -131,7 +132,7 @@ const keepEvery = 256
 // It reads redacted runs as well: a Stepper is
 // what can show them, since it need not plan.
 func NewStepper(rec *Recording) (*Stepper, error) {
-	s := &Stepper{rec: rec, kept: map[int]state.Rows{}, graphs: map[int]*workflow.Graph{}}
+	s := &Stepper{rec: rec, kept: map[int]state.Rows{}, graphs: map[int]*compiled.Graph{}}
 	for r, err := range rec.eachRedacted() {
 		if err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -75,7 +76,7 @@ func Substitute(rec *Recording, d *workflow.Definition) (_ Substitution, err err
 	if d == nil {
 		d = &workflow.Definition{}
 	}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		return Substitution{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -271,7 +272,7 @@ func placesText(before string, tokens []*state.Token, after string) string {
 // A transition counts as there if a token waits in its line, in the same scope: tokens of another
 // branch belong to another occurrence of the join. Only join all can be hopeless: synchronize fires
 // when nothing else can come, which is its own question.
-func joinText(s *state.State, t *state.Token, n *workflow.GraphNode) (text string, hopeless bool) {
+func joinText(s *state.State, t *state.Token, n *compiled.Node) (text string, hopeless bool) {
 	var has, lacks []string
 	reached := reachable(s, n.ID, t.Scope)
 	for _, tr := range n.Incoming {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -280,7 +281,7 @@ func whenText(shortfall, timedOut bool) string {
 // routeText says which transitions were taken, in what tier, and into how many branches.
 //
 // It is part of what Diff compares. The tier is left out where a patch has removed the transition.
-func routeText(g *workflow.Graph, r *planning.Route, branches int) string {
+func routeText(g *compiled.Graph, r *planning.Route, branches int) string {
 	if len(r.Transitions) == 0 {
 		return ", takes nothing"
 	}
@@ -303,7 +304,7 @@ func routeText(g *workflow.Graph, r *planning.Route, branches int) string {
 //
 // failed says that the token left by a tier for failures; a transition that leaves on both outcomes is
 // in both lists.
-func tierOf(g *workflow.Graph, node workflow.NodeID, id workflow.TransitionID, failed bool) (tier int, ok bool) {
+func tierOf(g *compiled.Graph, node workflow.NodeID, id workflow.TransitionID, failed bool) (tier int, ok bool) {
 	n := g.Node(node)
 	if n == nil {
 		return 0, false

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -75,7 +76,7 @@ type repairer struct {
 	to       *store.Dir
 	toPath   string
 	files    map[string][]string         // of runs, by the start of their names
-	graphs   map[string]*workflow.Graph  // by hash
+	graphs   map[string]*compiled.Graph  // by hash
 	surveyed bool                        // surveyFiles has read every file; it does so at most once
 	strays   map[workflow.RunID][]string // files that have the name of another run
 	restored map[workflow.RunID]bool     // the runs that are committed in the new directory; a child looks for its parent here
@@ -90,7 +91,7 @@ type repairer struct {
 // It is what Rebuild calls.
 func (in *inspection) restoreInto(to *store.Dir, path string) error {
 	r := &repairer{
-		inspection: in, to: to, toPath: path, graphs: map[string]*workflow.Graph{},
+		inspection: in, to: to, toPath: path, graphs: map[string]*compiled.Graph{},
 		strays: map[workflow.RunID][]string{}, restored: map[workflow.RunID]bool{},
 	}
 	return r.restoreAll()
@@ -177,7 +178,7 @@ func (r *repairer) restoreDefinitions() error {
 		// A definition is known by its hash: one whose text does not have that hash is damaged,
 		// and is looked for in the files of runs when a run needs it.
 		doc, err := r.OpenText(index.DefinitionPlace(x.Text(0)), x.Text(1))
-		var g *workflow.Graph
+		var g *compiled.Graph
 		if err == nil {
 			g, err = runfile.CompileDefinition(doc, x.Text(0))
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/seal"
@@ -92,7 +93,7 @@ func (r *repairer) surveyFiles() {
 // findGraph returns a compiled definition, wherever it is found; nil if nowhere.
 //
 // The index was read before; only if it lacks the definition are the files surveyed.
-func (r *repairer) findGraph(hash string) *workflow.Graph {
+func (r *repairer) findGraph(hash string) *compiled.Graph {
 	if r.graphs[hash] == nil {
 		r.surveyFiles()
 	}
@@ -104,7 +105,7 @@ func (r *repairer) findGraph(hash string) *workflow.Graph {
 // A run that was patched has several; the first is the one with which the replay begins, as the
 // patches themselves are records. It is remembered for other runs of the same definition. The
 // hash proves the text.
-func (r *repairer) definitionIn(db *sqlite.Conn) (g *workflow.Graph, err error) {
+func (r *repairer) definitionIn(db *sqlite.Conn) (g *compiled.Graph, err error) {
 	hash, doc, err := runfile.ReadFirstDefinition(runfile.InDatabase(db))
 	if err != nil || hash == "" {
 		return nil, err
@@ -130,7 +131,7 @@ type recovered struct {
 	records []decision.Record // the same records, decoded
 	seq     int64             // of the last record, which is also their number; 0 without records
 	sum     runfile.Checksum  // of the chain up to there, which the next record must continue
-	graphs  []*workflow.Graph // that it may have begun with, likeliest first
+	graphs  []*compiled.Graph // that it may have begun with, likeliest first
 	broken  error             // why the next record cannot be taken, if there is one
 
 	state    *state.State     // after them; nil if nothing is left

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
@@ -42,7 +43,7 @@ func (r *repairer) restoreRun(id workflow.RunID) error {
 	broken = append(broken, more...)
 	// The hash in the row names the definition even if the file lacks it: it is tried first.
 	if g := r.findGraph(row.Definition); g != nil && row.Num != 0 {
-		m.graphs = append([]*workflow.Graph{g}, m.graphs...)
+		m.graphs = append([]*compiled.Graph{g}, m.graphs...)
 	}
 	if err := m.replayAll(); err != nil {
 		broken = append(broken, err)

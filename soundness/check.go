@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -139,7 +140,7 @@ func Check(d *workflow.Definition, o Options) (Report, error) {
 		d = &workflow.Definition{}
 	}
 	o = o.withDefaults()
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	if err != nil {
 		return Report{}, err
 	}
@@ -169,7 +170,7 @@ func Check(d *workflow.Definition, o Options) (Report, error) {
 // All checks of one call of Check share it, and it belongs to that call: nothing in it is safe
 // for several goroutines.
 type checker struct {
-	graph    *workflow.Graph // of the definition as it was given
+	graph    *compiled.Graph // of the definition as it was given
 	options  Options
 	values   *values
 	findings []Finding // in the order in which they were found, until sortFindings

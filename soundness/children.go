@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -31,7 +32,7 @@ func (s *script) standFor(st *state.State, t *state.Token) *stand {
 
 // newStand returns a stand without outputs. The scenario's mocks are by node, for all definitions: the task must not have
 // the name of a node of g.
-func newStand(g *workflow.Graph, name string) *stand {
+func newStand(g *compiled.Graph, name string) *stand {
 	task := workflow.NodeID("end of " + name)
 	for g.Node(task) != nil {
 		task += "'"
@@ -79,7 +80,7 @@ func (d *stand) definition(name string, version int) (*workflow.Definition, bool
 
 // writeStands writes a stand for each subworkflow of a definition; pawl test publishes them before the start. writeStands
 // reports false if a subworkflow has no stand: a definition that starts itself by its version cannot have another one.
-func (s *script) writeStands(b *strings.Builder, g *workflow.Graph) bool {
+func (s *script) writeStands(b *strings.Builder, g *compiled.Graph) bool {
 	written := map[string]bool{}
 	for i := range g.Definition.Nodes {
 		spec := g.Definition.Nodes[i].Subworkflow

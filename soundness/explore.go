@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
@@ -45,7 +46,7 @@ type found struct {
 // state that is known. The checks in faults.go read them when the search is over.
 type explorer struct {
 	check    *checker
-	graph    *workflow.Graph
+	graph    *compiled.Graph
 	pins     state.Pins
 	states   []*found                       // in the order in which they were found; those from explore's index on wait to be expanded
 	byForm   map[string]int                 // the index of the state of each form, which is what makes two states one
@@ -77,7 +78,7 @@ func newExplorer(c *checker) (*explorer, error) {
 		d.Limits.Tokens = c.options.Tokens
 	}
 	// The definition passed workflow.Compile in Check; only the smaller limit is new.
-	g, err := workflow.Boundless().Compile(&d)
+	g, err := compiled.Compile(workflow.Boundless(), &d)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func newExplorer(c *checker) (*explorer, error) {
 // emptyExplorer returns an explorer that has looked at nothing.
 //
 // moveBetween uses one for a single step, so that the facts of the search stay as they are.
-func emptyExplorer(c *checker, g *workflow.Graph) *explorer {
+func emptyExplorer(c *checker, g *compiled.Graph) *explorer {
 	return &explorer{
 		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{}, endedAt: map[workflow.NodeID]int{}, failed: map[string]*found{},
 		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -62,7 +63,7 @@ func (c *checker) checkJoins(x *explorer) {
 }
 
 // incomingNames returns the transitions that lead to a node, for a message.
-func incomingNames(n *workflow.GraphNode) string {
+func incomingNames(n *compiled.Node) string {
 	names := make([]string, len(n.Incoming))
 	for i, t := range n.Incoming {
 		names[i] = string(t.ID)
@@ -228,7 +229,7 @@ func (c *checker) checkTaken(x *explorer) {
 			continue
 		}
 		for _, tier := range n.Success[1:] {
-			if !slices.ContainsFunc(tier, func(t *workflow.GraphTransition) bool { return x.taken[t.ID] }) {
+			if !slices.ContainsFunc(tier, func(t *compiled.Transition) bool { return x.taken[t.ID] }) {
 				c.addFinding(Finding{
 					Code: ShadowedTier, Node: n.ID, Transition: tier[0].ID,
 					Message: "it is never taken: for every result an earlier tier matches, or no condition of this one is true",
@@ -240,7 +241,7 @@ func (c *checker) checkTaken(x *explorer) {
 
 // decidedByResult reports whether the conditions of a node compare fields of its result with
 // literals and do nothing else, so that the values that were tried stand for all.
-func decidedByResult(n *workflow.GraphNode) bool {
+func decidedByResult(n *compiled.Node) bool {
 	for _, t := range n.Outgoing {
 		if t.Loop != nil || t.Condition != nil && !comparisons.MatchString(t.Condition.Source()) {
 			return false

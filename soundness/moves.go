@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -126,7 +127,7 @@ func (x *explorer) tokenMoves(s *state.State, t *state.Token) (out [][][]move) {
 }
 
 // resultMoves returns a move for each result that a node is tried with.
-func (x *explorer) resultMoves(n *workflow.GraphNode, message func(any) state.Message) (out [][]move) {
+func (x *explorer) resultMoves(n *compiled.Node, message func(any) state.Message) (out [][]move) {
 	for _, some := range x.check.values.resultsOf(n) {
 		var moves []move
 		for _, v := range some {
@@ -141,7 +142,7 @@ func (x *explorer) resultMoves(n *workflow.GraphNode, message func(any) state.Me
 
 // signalMoves returns a thing to try for each event that a node waits for. The signal is
 // transient: if nobody takes it, it is not kept, and tryMove sees that it has changed nothing.
-func (x *explorer) signalMoves(n *workflow.GraphNode) (out [][][]move) {
+func (x *explorer) signalMoves(n *compiled.Node) (out [][][]move) {
 	for _, name := range n.Events() {
 		var lists [][]move
 		for _, some := range x.check.values.payloadsOf(n) {
@@ -158,7 +159,7 @@ func (x *explorer) signalMoves(n *workflow.GraphNode) (out [][][]move) {
 
 // failuresOf returns the codes with which a task is let fail: those that transitions catch, and
 // one that none names. A failure that nothing can catch ends the run, and is not tried.
-func failuresOf(s *state.State, t *state.Token, n *workflow.GraphNode) (codes []string) {
+func failuresOf(s *state.State, t *state.Token, n *compiled.Node) (codes []string) {
 	// A parked task waits for an operator, whom the search does not play: it never fails here.
 	if n.Node.Retry != nil && n.Node.Retry.Exhausted == workflow.ExhaustedPark {
 		return nil

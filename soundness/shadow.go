@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -28,9 +29,9 @@ func (c *checker) checkShadowed() {
 // checkTiers looks at the tiers of one outcome, first to last, and keeps two things on the way:
 // a transition that always matches, behind which all is dead, and the texts of conditions that
 // were false if the run comes further than their tier.
-func (c *checker) checkTiers(n *workflow.GraphNode, tiers [][]*workflow.GraphTransition) {
-	var always *workflow.GraphTransition
-	tried := map[string]*workflow.GraphTransition{} // conditions that were false, if a later tier is tried
+func (c *checker) checkTiers(n *compiled.Node, tiers [][]*compiled.Transition) {
+	var always *compiled.Transition
+	tried := map[string]*compiled.Transition{} // conditions that were false, if a later tier is tried
 	for k, tier := range tiers {
 		by := always
 		if by == nil {
@@ -72,7 +73,7 @@ func (c *checker) checkTiers(n *workflow.GraphNode, tiers [][]*workflow.GraphTra
 // transition whose condition is equal to the last of the two; which one does not matter, since
 // it only gives the message a name. One condition that is new is enough for the tier to be
 // alive.
-func shadowOf(tier []*workflow.GraphTransition, tried map[string]*workflow.GraphTransition) (by *workflow.GraphTransition) {
+func shadowOf(tier []*compiled.Transition, tried map[string]*compiled.Transition) (by *compiled.Transition) {
 	for _, t := range tier {
 		if by = tried[t.Transition.Condition]; by == nil {
 			return nil
@@ -99,6 +100,6 @@ func isAlways(p *expr.Program) bool {
 
 // takesBoth reports whether a tier has a transition for completions and failures alike: what is
 // shadowed for one may be taken for the other.
-func takesBoth(tier []*workflow.GraphTransition) bool {
-	return slices.ContainsFunc(tier, func(t *workflow.GraphTransition) bool { return t.Outcome == workflow.OnAlways })
+func takesBoth(tier []*compiled.Transition) bool {
+	return slices.ContainsFunc(tier, func(t *compiled.Transition) bool { return t.Outcome == workflow.OnAlways })
 }

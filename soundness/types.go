@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -41,7 +42,7 @@ func (c *checker) checkTypes() {
 		c.checkType(n, "", "the choice of "+string(n.Kind), n.Choice, before, false)
 	}
 	for _, m := range g.Output {
-		c.checkType(&workflow.GraphNode{Node: &workflow.Node{}}, "", "output.mapping "+m.Name, m.Program, nil, false)
+		c.checkType(&compiled.Node{Node: &workflow.Node{}}, "", "output.mapping "+m.Name, m.Program, nil, false)
 	}
 }
 
@@ -49,7 +50,7 @@ func (c *checker) checkTypes() {
 //
 // It is careful not to accuse: one sample with which the expression works, or fails for another
 // reason than its types, such as a limit, acquits it.
-func (c *checker) checkType(n *workflow.GraphNode, t workflow.TransitionID, field string, p *expr.Program, result any, condition bool) {
+func (c *checker) checkType(n *compiled.Node, t workflow.TransitionID, field string, p *expr.Program, result any, condition bool) {
 	if p == nil {
 		return
 	}

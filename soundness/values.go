@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -150,7 +151,7 @@ func (u *use) textOf(ref []string) string {
 // is made up anyhow and left out of the forms of states, which keeps a counter that nobody
 // asks from making every state a new one.
 type values struct {
-	graph    *workflow.Graph
+	graph    *compiled.Graph
 	uses     []use
 	relevant map[string]bool // sections and fields that can change where tokens go, as state.x
 	varied   map[string]bool // roots with assignments that were not tried
@@ -184,7 +185,7 @@ func (v *values) add(u use) {
 
 // addNodeUses adds the expressions of a node, and those at the targets of its transitions: they
 // are evaluated while the token moves, when the result is still this node's.
-func (v *values) addNodeUses(n *workflow.GraphNode) {
+func (v *values) addNodeUses(n *compiled.Node) {
 	for _, m := range n.Output {
 		mapping := use{program: m.Program, target: targetOf(m.Path.Segments), node: n.ID, path: m.Path.Segments}
 		if m.Path.Append {
@@ -215,7 +216,7 @@ func (v *values) addNodeUses(n *workflow.GraphNode) {
 
 // addMergeUses adds what a branch brings to the join to which t leads: it goes to the target, if there is one, and to the result
 // of the node behind the join, whose place is returned. It returns nil if nothing is merged.
-func (v *values) addMergeUses(n *workflow.GraphNode, t *workflow.GraphTransition) (joined []string) {
+func (v *values) addMergeUses(n *compiled.Node, t *compiled.Transition) (joined []string) {
 	if t.Joins == nil || t.Synchronization.Merge == nil {
 		return nil
 	}
@@ -357,7 +358,7 @@ type absent struct{}
 
 // resultsOf returns the results to try at a node, as several lists; the first list that works will do: they differ in fields
 // that do not matter.
-func (v *values) resultsOf(n *workflow.GraphNode) [][]any {
+func (v *values) resultsOf(n *compiled.Node) [][]any {
 	var schema any
 	if n.Node.OutputSchema != nil {
 		schema = n.Node.OutputSchema
@@ -374,10 +375,10 @@ func (v *values) resultsOf(n *workflow.GraphNode) [][]any {
 }
 
 // payloadsOf returns the payloads to try for an event for which a node waits.
-func (v *values) payloadsOf(n *workflow.GraphNode) [][]any {
+func (v *values) payloadsOf(n *compiled.Node) [][]any {
 	return v.assignments("payload at "+string(n.ID), nil, func(u *use, ref []string) ([]string, bool) {
 		switch {
-		case ref[0] == "payload" && slices.ContainsFunc(n.Waits, func(w workflow.GraphWait) bool {
+		case ref[0] == "payload" && slices.ContainsFunc(n.Waits, func(w compiled.Wait) bool {
 			return w.Match != nil && u.program != nil && w.Match.Source() == u.program.Source()
 		}):
 			return ref[1:], true

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/redo"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -74,7 +75,7 @@ func TestRunExists(t *testing.T) {
 func TestTheLastDescendant(t *testing.T) {
 	def, err := workflow.ParseJSON([]byte(`{"name": "w", "start": "a", "nodes": [{"id": "a"}], "limits": {"descendants": 2}}`))
 	require.NoError(t, err)
-	g, err := workflow.Compile(def)
+	g, err := compiled.Compile(workflow.Bounds{}, def)
 	require.NoError(t, err)
 	d := open(t, t.TempDir())
 	begin := func(h Head) error {

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/memo"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // definitions are the compiled definitions that were asked for.
@@ -22,7 +22,7 @@ import (
 // a hash in it that pawl.db lacks would have a run without a definition.
 type definitions struct {
 	mu     sync.Mutex
-	graphs memo.Table[string, *workflow.Graph] // by hash
+	graphs memo.Table[string, *compiled.Graph] // by hash
 	stored memo.Table[string, struct{}]        // hashes that pawl.db has
 
 	unused unusedList
@@ -39,11 +39,11 @@ const (
 // AddDefinition remembers a compiled definition, and returns the one to share:
 // g, or an equal one that came before. The first commit of a run that needs it
 // writes it down.
-func (d *Dir) AddDefinition(g *workflow.Graph) *workflow.Graph { return d.definitions.addGraph(g) }
+func (d *Dir) AddDefinition(g *compiled.Graph) *compiled.Graph { return d.definitions.addGraph(g) }
 
 // Known returns the compiled definition with a hash if it is remembered; nil if
 // it is not.
-func (d *Dir) Known(hash string) *workflow.Graph { return d.definitions.graphOf(hash) }
+func (d *Dir) Known(hash string) *compiled.Graph { return d.definitions.graphOf(hash) }
 
 // maxKnown bounds how many definitions are remembered, and how large they are together as JSON; in
 // memory they may be 40 times as large. Runs that are active hold their own. maxStored bounds the
@@ -55,7 +55,7 @@ var (
 
 // addGraph remembers a compiled definition and returns the one to use: that which is remembered under the same hash
 // already, if there is one.
-func (ds *definitions) addGraph(g *workflow.Graph) *workflow.Graph {
+func (ds *definitions) addGraph(g *compiled.Graph) *compiled.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	if known, ok := ds.graphs.Get(g.Hash); ok {
@@ -65,7 +65,7 @@ func (ds *definitions) addGraph(g *workflow.Graph) *workflow.Graph {
 	return g
 }
 
-func (ds *definitions) graphOf(hash string) *workflow.Graph {
+func (ds *definitions) graphOf(hash string) *compiled.Graph {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	g, _ := ds.graphs.Get(hash)
@@ -73,7 +73,7 @@ func (ds *definitions) graphOf(hash string) *workflow.Graph {
 }
 
 // storedDocument returns a definition as it is stored.
-func (d *Dir) storedDocument(g *workflow.Graph) (string, error) {
+func (d *Dir) storedDocument(g *compiled.Graph) (string, error) {
 	return d.sealer.SealText(index.DefinitionPlace(g.Hash), g.JSON)
 }
 
@@ -103,12 +103,12 @@ func (ds *definitions) markMissing(hash string) {
 //
 // The compilation is made without a lock: two callers may compile the same, and share one of the
 // two.
-func (d *Dir) Graph(hash string) (*workflow.Graph, error) {
+func (d *Dir) Graph(hash string) (*compiled.Graph, error) {
 	return d.GraphUntil(context.Background(), hash)
 }
 
 // GraphUntil is Graph until ctx is done, with whose error it fails then.
-func (d *Dir) GraphUntil(ctx context.Context, hash string) (*workflow.Graph, error) {
+func (d *Dir) GraphUntil(ctx context.Context, hash string) (*compiled.Graph, error) {
 	if g := d.definitions.graphOf(hash); g != nil {
 		return g, nil
 	}
@@ -154,7 +154,7 @@ func (d *Dir) storeDefinition(db *sqlite.Conn, hash, doc string) error {
 //
 // A name and version mean the same for good, so that whoever starts a run by them knows what it
 // gets.
-func (d *Dir) Publish(g *workflow.Graph) error {
+func (d *Dir) Publish(g *compiled.Graph) error {
 	d.definitions.addGraph(g)
 	doc, err := d.storedDocument(g)
 	if err != nil {
@@ -169,7 +169,7 @@ func (d *Dir) Publish(g *workflow.Graph) error {
 
 // publishGraph writes a definition under its name and version. To publish the same again changes nothing; another
 // definition under that name and version is refused.
-func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error {
+func (d *Dir) publishGraph(db *sqlite.Conn, g *compiled.Graph, doc string) error {
 	name, version := g.Definition.Name, int64(runfile.VersionOf(g))
 	if known, err := d.checkPublish(db, g); known || err != nil {
 		return err
@@ -182,7 +182,7 @@ func (d *Dir) publishGraph(db *sqlite.Conn, g *workflow.Graph, doc string) error
 }
 
 // CheckPublish reports whether the same definition is published already, and changes nothing. It fails as Publish would, and with the error of ctx.
-func (d *Dir) CheckPublish(ctx context.Context, g *workflow.Graph) (known bool, err error) {
+func (d *Dir) CheckPublish(ctx context.Context, g *compiled.Graph) (known bool, err error) {
 	err = d.readIndexUntil(ctx, func(db *sqlite.Conn) (err error) { known, err = d.checkPublish(db, g); return err })
 	return known, err
 }
@@ -190,7 +190,7 @@ func (d *Dir) CheckPublish(ctx context.Context, g *workflow.Graph) (known bool, 
 // checkPublish reports whether a definition is published under its name and version: the error is ErrPublished if another one is.
 //
 // It is asked within the transaction that publishes: of two that publish at once one is refused.
-func (d *Dir) checkPublish(db *sqlite.Conn, g *workflow.Graph) (known bool, err error) {
+func (d *Dir) checkPublish(db *sqlite.Conn, g *compiled.Graph) (known bool, err error) {
 	name, version := g.Definition.Name, int64(runfile.VersionOf(g))
 	var have string
 	if err := db.Each(getPublished, d.publishedHash(&have), name, version); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -15,13 +16,13 @@ func TestKnownDefinitionsAreBoundedInBytes(t *testing.T) {
 	var ds definitions
 	text := strings.Repeat("x", 2*maxKnown.Bytes)
 	for i := range 100 {
-		g := &workflow.Graph{Hash: fmt.Sprint(i), JSON: text[:1<<20]}
+		g := &compiled.Graph{Graph: &workflow.Graph{Hash: fmt.Sprint(i), JSON: text[:1<<20]}}
 		require.Same(t, g, ds.addGraph(g))
-		require.Same(t, g, ds.addGraph(&workflow.Graph{Hash: g.Hash, JSON: g.JSON}), "an equal one that came before")
+		require.Same(t, g, ds.addGraph(&compiled.Graph{Graph: &workflow.Graph{Hash: g.Hash, JSON: g.JSON}}), "an equal one that came before")
 		require.LessOrEqual(t, ds.graphs.Bytes(), maxKnown.Bytes)
 		require.LessOrEqual(t, ds.graphs.Len(), maxKnown.Bytes>>20)
 	}
-	large := &workflow.Graph{Hash: "large", JSON: text}
+	large := &compiled.Graph{Graph: &workflow.Graph{Hash: "large", JSON: text}}
 	require.Same(t, large, ds.addGraph(large))
 	require.Equal(t, 1, ds.graphs.Len())
 }
@@ -29,17 +30,17 @@ func TestKnownDefinitionsAreBoundedInBytes(t *testing.T) {
 // Some more definitions than are remembered, started in turn, are not all compiled again.
 func TestDefinitionsInTurnAreRemembered(t *testing.T) {
 	var ds definitions
-	compiled := 0
+	times := 0
 	const many, passes = 1100, 5
 	for i := range many * passes {
 		hash := fmt.Sprint(i % many)
 		if ds.graphOf(hash) == nil {
-			compiled++
-			ds.addGraph(&workflow.Graph{Hash: hash, JSON: hash})
+			times++
+			ds.addGraph(&compiled.Graph{Graph: &workflow.Graph{Hash: hash, JSON: hash}})
 		}
 		ds.markStored(hash)
 	}
-	require.Less(t, compiled, many+many*(passes-1)/4)
+	require.Less(t, times, many+many*(passes-1)/4)
 	for i := range many {
 		require.True(t, ds.isStored(fmt.Sprint(i)))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -39,16 +40,16 @@ func where(t *testing.T, path, text string) (files []string) {
 }
 
 // defined returns the graph of a definition that no other test has.
-func defined(t *testing.T, name, text string) *workflow.Graph {
+func defined(t *testing.T, name, text string) *compiled.Graph {
 	def, err := workflow.ParseJSON([]byte(`{"name": "` + name + `", "start": "start", "nodes": [{"id": "start", "task": "t", "input": {"k": "'` + text + `'"}}]}`))
 	require.NoError(t, err)
-	g, err := workflow.Compile(def)
+	g, err := compiled.Compile(workflow.Bounds{}, def)
 	require.NoError(t, err)
 	return g
 }
 
 // startOf is start for a run of another definition.
-func startOf(t *testing.T, d *Dir, id workflow.RunID, g *workflow.Graph) *owner {
+func startOf(t *testing.T, d *Dir, id workflow.RunID, g *compiled.Graph) *owner {
 	return &owner{t: t, run: d.New(Head{Run: id, InputHash: "in"}, g), state: state.NewState(id, g)}
 }
 
@@ -95,7 +96,7 @@ func TestUnusedDefinitionsAreCollected(t *testing.T) {
 	d := open(t, t.TempDir())
 	shared, lone, published := defined(t, "shared", ""), defined(t, "lone", ""), defined(t, "published", "")
 	require.NoError(t, d.Publish(published))
-	begin := func(id workflow.RunID, g *workflow.Graph) {
+	begin := func(id workflow.RunID, g *compiled.Graph) {
 		o := startOf(t, d, id, g)
 		o.five(nil)
 		require.NoError(t, o.file())

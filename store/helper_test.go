@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -40,18 +41,18 @@ const fan = `{
   ]
 }`
 
-func graph(t testing.TB) *workflow.Graph {
+func graph(t testing.TB) *compiled.Graph {
 	g, err := fanGraph()
 	require.NoError(t, err)
 	return g
 }
 
-var fanGraph = sync.OnceValues(func() (*workflow.Graph, error) {
+var fanGraph = sync.OnceValues(func() (*compiled.Graph, error) {
 	def, err := workflow.ParseJSON([]byte(fan))
 	if err != nil {
 		return nil, err
 	}
-	return workflow.Compile(def)
+	return compiled.Compile(workflow.Bounds{}, def)
 })
 
 // zero is when every test begins.

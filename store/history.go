@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -118,12 +119,12 @@ type ForkSource struct {
 	Head    Head
 	Records []decision.Record // all, from the first on
 	num     int64
-	graph   *workflow.Graph // that it began with
+	graph   *compiled.Graph // that it began with
 }
 
 // NewForkSource returns a run that is not in a directory, with its records from the first on. It fails with a
 // *workflow.LimitError if it is too large. Their planner must have decided them so: nothing is checked here.
-func NewForkSource(head Head, g *workflow.Graph, records []decision.Record) (*ForkSource, error) {
+func NewForkSource(head Head, g *compiled.Graph, records []decision.Record) (*ForkSource, error) {
 	size := int64(0)
 	for i := range records {
 		e, err := records[i].Encode()
@@ -147,7 +148,7 @@ func (f *ForkSource) BlobRefs(records []decision.Record) []string {
 }
 
 // BlobRefs returns the hashes of the blobs that some records of a run that began with g refer to.
-func BlobRefs(g *workflow.Graph, records ...decision.Record) (hashes []string) {
+func BlobRefs(g *compiled.Graph, records ...decision.Record) (hashes []string) {
 	var refs []index.BlobRef
 	for i := range records {
 		refs = index.AppendRefs(refs, &records[i], g)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/seal"
@@ -303,10 +304,10 @@ func (in *Inspection) RunIDs() (ids []workflow.RunID, err error) {
 func (in *Inspection) FS() fs.FS { return in.dir.root.FS() }
 
 // AddDefinition remembers a compiled definition for Graph and the snapshots.
-func (in *Inspection) AddDefinition(g *workflow.Graph) { in.dir.AddDefinition(g) }
+func (in *Inspection) AddDefinition(g *compiled.Graph) { in.dir.AddDefinition(g) }
 
 // Graph returns the compiled definition with a hash. It fails with ErrCorrupt.
-func (in *Inspection) Graph(hash string) (*workflow.Graph, error) { return in.dir.Graph(hash) }
+func (in *Inspection) Graph(hash string) (*compiled.Graph, error) { return in.dir.Graph(hash) }
 
 // Row returns the row of a run, also if it comes with ErrCorrupt, as far as it could be
 // read. It fails with ErrRunNotFound.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
@@ -38,7 +39,7 @@ import (
 // has records that may not be on the disk. The owner loads the run again.
 type Run struct {
 	dir     *Dir
-	graph   *workflow.Graph
+	graph   *compiled.Graph
 	row     index.Row
 	doc     string // of the definition, before the first commit
 	fresh   bool   // the index does not know the run
@@ -75,7 +76,7 @@ type Run struct {
 // The number and the nonce are drawn here, and are the run's own from now on, whether or not it
 // comes to a commit. Only the root of a family has room for descendants; a child takes from its
 // root's. Every part of its row counts as sound, since nothing was read.
-func (d *Dir) New(head Head, g *workflow.Graph) *Run {
+func (d *Dir) New(head Head, g *compiled.Graph) *Run {
 	d.definitions.addGraph(g)
 	head.Workflow, head.Version, head.Definition = g.Definition.Name, runfile.VersionOf(g), g.Hash
 	head.Status, head.Seq, head.File = workflow.RunCreated, 0, ""
@@ -94,7 +95,7 @@ func (d *Dir) New(head Head, g *workflow.Graph) *Run {
 
 // newHandle makes what New and Load have in common. The request is made once and used for all
 // commits: a commit allocates nothing for it.
-func (d *Dir) newHandle(row index.Row, g *workflow.Graph) *Run {
+func (d *Dir) newHandle(row index.Row, g *compiled.Graph) *Run {
 	r := &Run{dir: d, graph: g, row: row}
 	r.size.Store(row.FileSize)
 	r.total = row.FileSize

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -221,9 +222,9 @@ func TestPublish(t *testing.T) {
 	g := graph(t)
 	require.NoError(t, d.Publish(g))
 	require.NoError(t, d.Publish(g))
-	other := compiled(t, strings.Replace(fan, `"task": "t"`, `"task": "u"`, 1))
+	other := compileText(t, strings.Replace(fan, `"task": "t"`, `"task": "u"`, 1))
 	require.ErrorIs(t, d.Publish(other), ErrPublished)
-	newer := compiled(t, strings.Replace(fan, `"version": 3`, `"version": 12`, 1))
+	newer := compileText(t, strings.Replace(fan, `"version": 3`, `"version": 12`, 1))
 	require.NoError(t, d.Publish(newer))
 	require.NoError(t, d.Close())
 
@@ -243,10 +244,10 @@ func TestPublish(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-func compiled(t *testing.T, doc string) *workflow.Graph {
+func compileText(t *testing.T, doc string) *compiled.Graph {
 	def, err := workflow.ParseJSON([]byte(doc))
 	require.NoError(t, err)
-	g, err := workflow.Compile(def)
+	g, err := compiled.Compile(workflow.Bounds{}, def)
 	require.NoError(t, err)
 	return g
 }

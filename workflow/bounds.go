@@ -23,6 +23,8 @@ type Bounds struct {
 	Bytes       int // of the definition as text: 4 MiB
 	Expressions int // bytes of source of all expressions, each different one once: 1 MiB
 	Subschemas  int // of all JSON Schemas together: 50,000
+
+	elements
 }
 
 // Boundless are the bounds of definitions that were found valid before. A run that began under wider bounds must
@@ -43,9 +45,6 @@ func (b Bounds) withDefaults() Bounds {
 		Subschemas: cmp.Or(b.Subschemas, limits.MaxAllSubschemas),
 	}
 }
-
-// Compile validates d within the bounds and returns its graph; see [Compile].
-func (b Bounds) Compile(d *Definition) (*Graph, error) { return b.compileGraph(d) }
 
 // tooLarge finds that there is more of d than its bounds allow. The bytes are checked elsewhere: of a text as it is
 // read, of a Go value when it is written as JSON.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -38,8 +39,10 @@ func TestNeeds(t *testing.T) {
 	d := &workflow.Definition{Name: "x", Mode: workflow.ModeDAG, Nodes: []workflow.Node{{ID: "a"}, {ID: "b", Needs: []workflow.NodeID{"a", "a"}}}}
 	g, err := workflow.Compile(d)
 	require.NoError(t, err)
-	require.NotNil(t, g.Transition("a->b"))
-	require.Len(t, g.Node("b").Incoming, 2)
+	full, err := compiled.Of(g)
+	require.NoError(t, err)
+	require.NotNil(t, full.Transition("a->b"))
+	require.Len(t, full.Node("b").Incoming, 2)
 	require.Empty(t, g.Definition.Transitions)
 	hash, err := d.Hash()
 	require.NoError(t, err)
@@ -71,7 +74,7 @@ func TestLargeDefinition(t *testing.T) {
 	}
 	require.Len(t, d.Transitions, 5*n)
 	b := workflow.Bounds{Nodes: n, Transitions: 5 * n, Bytes: 128 << 20}
-	g, err := b.Compile(d)
+	g, err := compiled.Compile(b, d)
 	require.NoError(t, err)
 	require.Len(t, g.Transitions, 5*n)
 	raw, err := g.Definition.MarshalJSON()

@@ -59,3 +59,12 @@ func (c *compiler) compileSource(source string) (*expr.Program, error) {
 	}
 	return done.program, done.err
 }
+
+// allPrograms returns the programs of all sources that were compiled, by source.
+func (c *compiler) allPrograms() programs {
+	out := make(programs, len(c.programs))
+	for source, done := range c.programs {
+		out[source] = done.program
+	}
+	return out
+}

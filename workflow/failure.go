@@ -168,3 +168,12 @@ func (e *PatchError) Error() string {
 	}
 	return where + e.Message
 }
+
+// A SchemaError reports a value that does not fit its schema.
+type SchemaError struct {
+	Path    string // RFC 6901 pointer into the value
+	Message string
+}
+
+// Error names the place and what is wrong there.
+func (e *SchemaError) Error() string { return fmt.Sprintf("at %q: %s", e.Path, e.Message) }

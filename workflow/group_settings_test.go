@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -47,7 +48,9 @@ func TestSettingsOfAGroup(t *testing.T) {
 	require.Equal(t, workflow.HashOfDefinition(t, each), g.Hash)
 	require.Nil(t, g.Definition.Groups)
 	require.Empty(t, g.Definition.Check())
-	require.Equal(t, workflow.MOfN(2), g.Groups["g"].Sync.Strategy)
+	full, err := compiled.Of(g)
+	require.NoError(t, err)
+	require.Equal(t, workflow.MOfN(2), full.Groups["g"].Sync.Strategy)
 	require.Len(t, once.Groups, 1, "the caller's definition is not modified")
 	require.Nil(t, once.Transitions[3].Synchronization.Merge)
 

@@ -56,13 +56,15 @@ func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, err
 		p.reportSyntax(err)
 		return nil, p.definitionError("")
 	}
-	return ParseElement(*e)
+	return b.ParseElement(*e)
 }
 
+// elements gives [Bounds] a method for package pawltest.
+type elements struct{}
+
 // ParseElement reads a definition that is a part of a text, such as a scenario,
-// in which its problems have their places; see [ParseJSON]. It is for package pawltest:
-// nobody else can make an element.
-func ParseElement(e document.Element) (*Definition, error) {
+// in which its problems have their places; see [ParseJSON]. Nobody outside of this module can make an element.
+func (elements) ParseElement(e document.Element) (*Definition, error) {
 	p := &parser{here: place{line: e.Line, column: e.Column}}
 	d := &Definition{}
 	p.readOwned(owner{places: &d.places}, func() { p.readFields(&e, definitionFormat(d)) })

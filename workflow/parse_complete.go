@@ -2,8 +2,8 @@ package workflow
 
 import (
 	"slices"
-	"strconv"
 
+	"github.com/pawl-run/pawl/internal/edges"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -50,27 +50,7 @@ func modelValue(v any) any {
 	return n
 }
 
-// completeIDs gives each transition without an id its default: FROM->TO, or the first of FROM->TO#2, FROM->TO#3 and
-// so on that is not taken. Example: three transitions from a to b without ids are a->b, a->b#2 and a->b#3. An id that
-// the definition gives to another transition is passed over, wherever that one stands.
+// completeIDs gives each transition without an id its default.
 func completeIDs(ts []Transition) {
-	taken := make(map[TransitionID]bool, len(ts))
-	for i := range ts {
-		taken[ts[i].ID] = true
-	}
-	// The number that was given last is kept for each pair of nodes: a search from 2 each time would cost the square
-	// of their number.
-	last := map[TransitionID]int{}
-	for i := range ts {
-		t := &ts[i]
-		if t.ID != "" {
-			continue
-		}
-		id := TransitionID(t.From) + "->" + TransitionID(t.To)
-		t.ID = id
-		for n := max(last[id], 1) + 1; taken[t.ID]; n++ {
-			t.ID, last[id] = id+"#"+TransitionID(strconv.Itoa(n)), n
-		}
-		taken[t.ID] = true
-	}
+	edges.NameEdges(len(ts), func(i int) (id *TransitionID, from, to NodeID) { return &ts[i].ID, ts[i].From, ts[i].To })
 }

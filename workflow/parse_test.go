@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -108,7 +109,7 @@ func TestCompileCompletes(t *testing.T) {
 	require.NoError(t, err)
 	before, err := d.MarshalJSON()
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	require.Equal(t, workflow.HashOfDefinition(t, d), g.Hash)
 	require.NotNil(t, g.Transition("plan->quote"))
@@ -210,7 +211,7 @@ func TestProblemsOfGoDefinitions(t *testing.T) {
 func TestSchemaOfGoNumbers(t *testing.T) {
 	d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}},
 		Input: workflow.InputSpec{Schema: map[string]any{"minimum": 1, "required": []string{"a"}, "multipleOf": float32(0.5)}}}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	require.Error(t, g.InputSchema.Check(int64(0)))
 	require.NoError(t, g.InputSchema.Check(1.5))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -181,7 +182,7 @@ func TestPublishedSchemaLimits(t *testing.T) {
 // TestPublishedSchemaFits: it takes every good definition, and what MarshalJSON
 // makes of it, and refuses what the parser refuses.
 func TestPublishedSchemaFits(t *testing.T) {
-	schema, err := CompileSchema(publishedSchema(t))
+	schema, err := schema.Compile(publishedSchema(t))
 	require.NoError(t, err)
 	for file, text := range goodDefinitions(t) {
 		require.NoError(t, schema.Check(valueOf(t, definitionTexts.ReadYAML, text)), file)
@@ -227,7 +228,7 @@ func valueOf(t *testing.T, read func([]byte) (*document.Element, error), text st
 }
 
 func TestPublishedSchemaTakesChoices(t *testing.T) {
-	schema, err := CompileSchema(publishedSchema(t))
+	schema, err := schema.Compile(publishedSchema(t))
 	require.NoError(t, err)
 	for text, ok := range map[string]bool{
 		`"all"`: true, `"any"`: true, `"synchronize"`: true, `{"mOfN": 2}`: true, `{"mOfN": 0}`: false, `{}`: false, `"some"`: false, `2`: false,

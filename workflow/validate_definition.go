@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 )
@@ -103,7 +104,7 @@ func (c *checker) checkInitial(s site) {
 	if _, err := value.Normalize(doc, value.Limits{}); err != nil {
 		return // reported with the schema
 	}
-	source, err := newSchemaSource(d.State.Schema)
+	source, err := schema.NewSource(d.State.Schema)
 	if err != nil {
 		return // reported with the schema
 	}
@@ -117,7 +118,7 @@ func (c *checker) checkInitial(s site) {
 			continue
 		}
 		// The part is compiled as the graph does it: what is valid here is valid there.
-		compiled, err := source.schemaAt("properties", name)
+		compiled, err := source.At("properties", name)
 		if err != nil {
 			c.reportProblem(s, "state.schema", problem.Schema, "%s", schemaMessage(err))
 			return
@@ -149,7 +150,7 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 	if c.wrongSchemas > maxWrongSchemas || c.tooManySubschemas(s, field, doc) {
 		return
 	}
-	_, err := CompileSchema(doc)
+	_, err := schema.Compile(doc)
 	if err == nil {
 		return
 	}
@@ -166,10 +167,8 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 // at the schema that passes the bound, and later schemas are left out in silence.
 func (c *checker) tooManySubschemas(s site, field string, doc any) bool {
 	most, before := c.bounded.Subschemas, c.subschemas
-	var size schemaSize
-	size.addValue(doc, 0)
 	// A schema that stands at several nodes counts each time, since it is compiled each time.
-	c.subschemas += size.subschemas
+	c.subschemas += schema.CountSubschemas(doc)
 	if before <= most && c.subschemas > most {
 		c.reportProblem(s, field, problem.TooLarge, "up to here the schemas have more than %d subschemas", most)
 	}

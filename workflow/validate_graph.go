@@ -210,3 +210,43 @@ func summarizeTier(tier []edge, stays func(edge) bool) (certain, inside, outside
 	}
 	return certain, inside, outside
 }
+
+// maxLoops bounds the memory that the natural loops of a definition take, in words of 64 bits. That is 16 MiB, such
+// as 13,000 loops in a definition of 10,000 nodes.
+const maxLoops = 2 << 20
+
+// checkLoops checks that the natural loops of all transitions with a loop fit. They are found when the graph is
+// built, which must not run out of memory for a definition that was found valid.
+func (c *checker) checkLoops() {
+	words := (len(c.def.Nodes) + 63) / 64
+	total := 0
+	for i := range c.def.Transitions {
+		if c.def.Transitions[i].Loop == nil {
+			continue
+		}
+		if total += words; total > maxLoops {
+			c.reportProblem(c.atTransition(i), "loop", problem.TooLarge, "the loops up to here are too many for a definition of %d nodes: at most %d", len(c.def.Nodes), maxLoops/words)
+			return
+		}
+	}
+}
+
+// maxReach bounds the memory that reach takes, in words of 64 bits.
+const maxReach = 8 << 20
+
+// checkReach checks that the reachability of all synchronizing joins fits. There is a set for each incoming
+// transition: many such joins in a large definition would take memory in proportion to its square.
+func (c *checker) checkReach() {
+	words := (len(c.def.Nodes) + 63) / 64
+	total := 0
+	for i := range c.def.Nodes {
+		n := &c.def.Nodes[i]
+		if n.Join != JoinSynchronize {
+			continue
+		}
+		if total += c.graph.countIncoming(n.ID) * words; total > maxReach {
+			c.reportProblem(c.atNode(i), "join", problem.TooLarge, "the joins: synchronize up to here have too many incoming transitions for a definition of %d nodes", len(c.def.Nodes))
+			return
+		}
+	}
+}

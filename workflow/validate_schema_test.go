@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
@@ -21,7 +22,7 @@ func TestSchemaOfOddProperties(t *testing.T) {
 		properties[name] = map[string]any{"type": "array", "items": map[string]any{"const": int64(i)}}
 	}
 	d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a"}}, State: workflow.StateSpec{Schema: map[string]any{"properties": properties}}}
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	for i, name := range names {
 		require.NoError(t, g.Property(name).Check([]any{int64(i)}), "%q", name)

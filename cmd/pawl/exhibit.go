@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/replay"
@@ -129,7 +130,7 @@ func exhibitRun(d *store.Dir, rec *replay.Recording) error {
 
 // A played run is a recorded one in memory.
 type played struct {
-	graph   *workflow.Graph // that it began with
+	graph   *compiled.Graph // that it began with
 	records []decision.Record
 	state   *state.State // after the last one
 }
@@ -137,7 +138,7 @@ type played struct {
 // playRecording reads a recorded run. It holds all records of one run in memory at once. The bounds
 // of definitions are lifted, as a recording was accepted under the bounds of its own engine.
 func playRecording(rec *replay.Recording) (p played, err error) {
-	if p.graph, err = workflow.Boundless().Compile(rec.Definition()); err != nil {
+	if p.graph, err = compiled.Compile(workflow.Boundless(), rec.Definition()); err != nil {
 		return p, err
 	}
 	for r, err := range rec.Records() {

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/internal/runfile"
@@ -74,7 +75,7 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 		}
 	}
 	source := sourceOf(c.Path, c.zoneOf(con.Now()))
-	var g *workflow.Graph
+	var g *compiled.Graph
 	var run *diagram.Run
 	if c.At != nil {
 		g, run, source, err = c.graphAt(ctx, con)
@@ -108,7 +109,7 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 }
 
 // graphAt returns the run as it was after a record, and whence it comes. Its records are applied, not planned again.
-func (c *graphCommand) graphAt(ctx context.Context, con *console) (_ *workflow.Graph, _ *diagram.Run, source string, _ error) {
+func (c *graphCommand) graphAt(ctx context.Context, con *console) (_ *compiled.Graph, _ *diagram.Run, source string, _ error) {
 	name := c.Path
 	if c.Run != "" {
 		name += ":" + c.Run
@@ -141,7 +142,7 @@ func (c *graphCommand) draw(d *diagram.Diagram, con *console) graphReport {
 // loadGraph reads what a path names: a definition, or a run with its definition as it is now. A
 // file is told by its first bytes, not by its name: a definition, an export, or the file of a run,
 // sealed or not. A definition without a run has a nil diagram.Run.
-func loadGraph(path string, id workflow.RunID, keys pawl.Codec) (*workflow.Graph, *diagram.Run, error) {
+func loadGraph(path string, id workflow.RunID, keys pawl.Codec) (*compiled.Graph, *diagram.Run, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
@@ -169,7 +170,7 @@ func loadGraph(path string, id workflow.RunID, keys pawl.Codec) (*workflow.Graph
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	g, err := workflow.Compile(def)
+	g, err := compiled.Compile(workflow.Bounds{}, def)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -234,7 +235,7 @@ func openRunOf(dir string, id workflow.RunID, keys store.Codec) (*standing, erro
 }
 
 // askGraph asks the engine that has a directory open for a run and its definition, and says which it is. locked is the error if it has no socket.
-func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) (_ *workflow.Graph, _ *diagram.Run, source string, _ error) {
+func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) (_ *compiled.Graph, _ *diagram.Run, source string, _ error) {
 	client, err := api.Dial(ctx, dir)
 	if errors.Is(err, api.ErrNoEngine) {
 		return nil, nil, "", locked
@@ -254,7 +255,7 @@ func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) 
 	if err != nil {
 		return nil, nil, "", err
 	}
-	g, err := workflow.Boundless().Compile(def)
+	g, err := compiled.Compile(workflow.Boundless(), def)
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -267,13 +268,13 @@ func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) 
 
 // graphs remembers compiled definitions by their hash. It is used while one run is restored, by one
 // goroutine.
-type graphs map[string]*workflow.Graph
+type graphs map[string]*compiled.Graph
 
 // Known returns the definition with a hash, nil if it is not remembered.
-func (g graphs) Known(hash string) *workflow.Graph { return g[hash] }
+func (g graphs) Known(hash string) *compiled.Graph { return g[hash] }
 
 // AddDefinition remembers a definition.
-func (g graphs) AddDefinition(def *workflow.Graph) *workflow.Graph {
+func (g graphs) AddDefinition(def *compiled.Graph) *compiled.Graph {
 	g[def.Hash] = def
 	return def
 }
@@ -314,7 +315,7 @@ func readRunFile(path string, keys store.Codec) (*standing, error) {
 }
 
 // graphOfRun returns the definition of a run and what is drawn of it.
-func graphOfRun(s *standing, err error) (*workflow.Graph, *diagram.Run, error) {
+func graphOfRun(s *standing, err error) (*compiled.Graph, *diagram.Run, error) {
 	if err != nil {
 		return nil, nil, err
 	}

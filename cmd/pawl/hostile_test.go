@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
@@ -30,7 +31,7 @@ func hostileExport(t *testing.T) string {
 	t.Helper()
 	d, err := workflow.ParseYAML([]byte("name: x\nstart: a\nnodes: [{id: a, task: work}, {id: b, approval: {quorum: 2}}, {id: c, wait: {event: e}}]\ntransitions: [{from: a, to: b}, {from: a, to: c}]"))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	s := state.NewState(evil, g)
 	s.Epoch = 1

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -129,7 +130,7 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 // patchedBy returns a definition as operations change it that an engine takes. Its bounds are
 // lifted, since the engine has already taken the patch under bounds of its own.
 func patchedBy(d *workflow.Definition, texts []any) (*workflow.Definition, error) {
-	g, err := workflow.Boundless().Compile(d)
+	g, err := compiled.Compile(workflow.Boundless(), d)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -64,7 +65,7 @@ type edge struct {
 }
 
 // New makes the diagram of a compiled definition. run, which may be nil, is drawn on it.
-func New(g *workflow.Graph, run *Run) *Diagram {
+func New(g *compiled.Graph, run *Run) *Diagram {
 	d := &Diagram{title: fmt.Sprintf("%s@%d", g.Definition.Name, g.Definition.Version), run: run, start: -1}
 	place := make(map[workflow.NodeID]int, len(g.Definition.Nodes))
 	// The order is that of the definition, which is the order in which its author thinks, and does not depend on a map.
@@ -104,8 +105,8 @@ func New(g *workflow.Graph, run *Run) *Diagram {
 // errorsOnly returns the transitions that are tried only when the node fails.
 //
 // A transition for all outcomes is among Success and Failure; New has it from Success.
-func errorsOnly(n *workflow.GraphNode) []*workflow.GraphTransition {
-	var out []*workflow.GraphTransition
+func errorsOnly(n *compiled.Node) []*compiled.Transition {
+	var out []*compiled.Transition
 	for _, t := range slices.Concat(n.Failure...) {
 		if t.Outcome == workflow.OnError {
 			out = append(out, t)
@@ -119,7 +120,7 @@ func errorsOnly(n *workflow.GraphNode) []*workflow.GraphTransition {
 //
 // Branches of an inner fan-out that join are back in the outer branch, but that transition is not followed: its target is then marked only
 // if something else leads there. The mark is for the eye, and nothing decides by it.
-func (d *Diagram) findBranches(g *workflow.Graph, place map[workflow.NodeID]int) {
+func (d *Diagram) findBranches(g *compiled.Graph, place map[workflow.NodeID]int) {
 	var todo []workflow.NodeID
 	reach := func(id workflow.NodeID) {
 		if n := &d.nodes[place[id]]; !n.branch {

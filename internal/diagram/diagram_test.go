@@ -22,25 +22,26 @@ import (
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-func compile(t testing.TB, text string) *workflow.Graph {
+func compile(t testing.TB, text string) *compiled.Graph {
 	t.Helper()
 	d, err := workflow.Parse([]byte(text))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	return g
 }
 
 // definitions returns the definitions of all patterns and examples, by name: the first of
 // each scenario file, and of the examples the files, the texts in the programs, and what those left that have Go values.
-func definitions(t *testing.T) map[string]*workflow.Graph {
-	out := map[string]*workflow.Graph{}
+func definitions(t *testing.T) map[string]*compiled.Graph {
+	out := map[string]*compiled.Graph{}
 	patterns, err := filepath.Glob("../../testdata/patterns/*.yaml")
 	require.NoError(t, err)
 	require.Len(t, patterns, 43)
@@ -89,7 +90,7 @@ func definitions(t *testing.T) map[string]*workflow.Graph {
 }
 
 // definitionsIn returns the definitions that are texts in a program.
-func definitionsIn(t *testing.T, path string) (out []*workflow.Graph) {
+func definitionsIn(t *testing.T, path string) (out []*compiled.Graph) {
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	require.NoError(t, err)
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -97,7 +98,7 @@ func definitionsIn(t *testing.T, path string) (out []*workflow.Graph) {
 			text, err := strconv.Unquote(lit.Value)
 			require.NoError(t, err)
 			if d, err := workflow.Parse([]byte(text)); err == nil {
-				g, err := workflow.Compile(d)
+				g, err := compiled.Compile(workflow.Bounds{}, d)
 				require.NoError(t, err, path)
 				out = append(out, g)
 			}

@@ -1,12 +1,15 @@
 package diagram
 
-import "github.com/pawl-run/pawl/workflow"
+import (
+	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/workflow"
+)
 
 // NewDifference makes the diagram of a definition, with the nodes and edges that an earlier form of it had and that are gone. The changes, which
 // CompareDefinitions has returned, are marked in words, and in the classes added, removed and changed. run, which may be nil, is drawn on it.
 //
 // after comes first and keeps its order, so that a small patch does not move the whole drawing; what was removed is appended.
-func NewDifference(before, after *workflow.Graph, changes []workflow.DefinitionChange, run *Run) *Diagram {
+func NewDifference(before, after *compiled.Graph, changes []workflow.DefinitionChange, run *Run) *Diagram {
 	// A change names a node or a transition; one that names neither is of the definition itself, and is not drawn.
 	nodes, edges := map[workflow.NodeID]workflow.ChangeKind{}, map[workflow.TransitionID]workflow.ChangeKind{}
 	for _, c := range changes {

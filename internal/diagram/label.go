@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -20,7 +21,7 @@ const (
 // detailOf returns what the kind of a node says beyond its id.
 //
 // It is "" if the id says it all, such as that of a task whose type has the same name, or an approval that one vote decides.
-func detailOf(n *workflow.GraphNode) string {
+func detailOf(n *compiled.Node) string {
 	switch n.Kind {
 	case workflow.KindTask:
 		if n.Choice != nil {
@@ -65,7 +66,7 @@ func detailOf(n *workflow.GraphNode) string {
 // cancels.
 //
 // They stand below the id, a line each. A run, a difference or a part puts its own lines before or behind them later.
-func marksOf(n *workflow.GraphNode) []string {
+func marksOf(n *compiled.Node) []string {
 	var out []string
 	if n.Join != workflow.JoinNone {
 		out = append(out, "joins "+n.Join.String())
@@ -115,7 +116,7 @@ func durationText(d time.Duration) string {
 //
 // Its label says in this order when it is taken, how many branches it makes, for which it waits, and how often a loop may use it. A
 // foreach behind the condition of tier 1 reads "1: each input.items", in one line.
-func (d *Diagram) newEdge(n *workflow.GraphNode, t *workflow.GraphTransition, from, to int) edge {
+func (d *Diagram) newEdge(n *compiled.Node, t *compiled.Transition, from, to int) edge {
 	// A part is one line of the label.
 	e := edge{from: from, to: to, loop: t.Loop != nil, id: t.ID}
 	condition := conditionText(n, t)
@@ -160,7 +161,7 @@ func timesText(n int) string {
 //
 // For two tiers with priorities 1 and 2, the second without a condition, the texts are "1: total > 100" and "2: else". With one tier there
 // are no numbers, and a transition that is always taken on success says nothing.
-func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
+func conditionText(n *compiled.Node, t *compiled.Transition) string {
 	// tiers are those among which the transition is tried.
 	tiers, text := n.Success, ""
 	switch t.Outcome {
@@ -173,7 +174,7 @@ func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 	if len(t.Errors) > 0 {
 		text = "on " + strings.Join(t.Errors, ", ")
 	}
-	tier := slices.IndexFunc(tiers, func(tier []*workflow.GraphTransition) bool { return slices.Contains(tier, t) })
+	tier := slices.IndexFunc(tiers, func(tier []*compiled.Transition) bool { return slices.Contains(tier, t) })
 	switch source := strings.Join(strings.Fields(t.Transition.Condition), " "); {
 	case source != "" && text != "":
 		text += " if " + source
@@ -193,7 +194,7 @@ func conditionText(n *workflow.GraphNode, t *workflow.GraphTransition) string {
 // fanText says how many branches a transition makes, and in which group.
 //
 // ×3 → quotes ≤2 stands for three branches in the group quotes; at most two of them work at once.
-func fanText(t *workflow.GraphTransition) string {
+func fanText(t *compiled.Transition) string {
 	var text string
 	switch {
 	case t.Foreach != nil:
@@ -215,7 +216,7 @@ func fanText(t *workflow.GraphTransition) string {
 // joinText says which group a join waits for, and how many of its branches.
 //
 // For a join of two branches of the group quotes it is "2 of quotes". The number counts branches, not tokens.
-func joinText(g *workflow.GroupSpec) string {
+func joinText(g *compiled.GroupSpec) string {
 	switch s := g.Sync.Strategy; s {
 	case workflow.All:
 		return "all of " + g.Name

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,7 +20,7 @@ func TestPart(t *testing.T) {
 			def.Transitions = append(def.Transitions, workflow.Transition{From: def.Nodes[i-1].ID, To: def.Nodes[i].ID})
 		}
 	}
-	g, err := workflow.Compile(def)
+	g, err := compiled.Compile(workflow.Bounds{}, def)
 	require.NoError(t, err)
 	counts := func(done, running, failed workflow.NodeID) *Run {
 		return &Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{done: {workflow.Completed: 1}, running: {workflow.Dispatched: 1}, failed: {workflow.Failed: 1}}}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -72,6 +73,6 @@ func TestAttemptsAreFoundWhileTheyAreHeld(t *testing.T) {
 // waitingTask returns an attempt of a run.
 func waitingTask(run workflow.RunID) *Task {
 	t := &Task{}
-	t.Run, t.Node = run, &workflow.GraphNode{Node: &workflow.Node{}}
+	t.Run, t.Node = run, &compiled.Node{Node: &workflow.Node{}}
 	return t
 }

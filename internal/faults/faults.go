@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/memo"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -151,7 +152,7 @@ func (l *Log) isFirst(hash string) bool {
 // told before. d, g and own are those of WarningsOf; d is nil for a definition that is started
 // by its name: its text is the engine's own, and the number of a line there tells nobody
 // anything.
-func (l *Log) Warnings(ctx context.Context, d *workflow.Definition, g, own *workflow.Graph) {
+func (l *Log) Warnings(ctx context.Context, d *workflow.Definition, g, own *compiled.Graph) {
 	if len(g.Warnings) == 0 || !l.logger.Enabled(ctx, slog.LevelWarn) || !l.isFirst(g.Hash) {
 		return
 	}
@@ -169,7 +170,7 @@ func (l *Log) Warnings(ctx context.Context, d *workflow.Definition, g, own *work
 //
 // Compiling finds the warnings, so that d is checked here only if g was compiled from another text, in which they have other places. The
 // caller may change what it gets.
-func WarningsOf(d *workflow.Definition, g, own *workflow.Graph) []workflow.Problem {
+func WarningsOf(d *workflow.Definition, g, own *compiled.Graph) []workflow.Problem {
 	switch {
 	case own != nil:
 		return append([]workflow.Problem{}, own.Warnings...)

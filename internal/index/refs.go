@@ -3,9 +3,9 @@ package index
 import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // A BlobRef is a blob that a run refers to: a row of blob_refs.
@@ -17,7 +17,7 @@ type BlobRef struct {
 // AppendRefs appends the blobs that a record of a run of g refers to: those that come
 // with its message, those in the first state if the message starts the run, and
 // those that joins have made. Other decisions only pass them on.
-func AppendRefs(out []BlobRef, r *decision.Record, g *workflow.Graph) []BlobRef {
+func AppendRefs(out []BlobRef, r *decision.Record, g *compiled.Graph) []BlobRef {
 	out = appendMessageRefs(out, r.Message)
 	if _, ok := r.Message.(state.Start); ok {
 		out = appendRefsOf(out, g.Definition.State.Initial)

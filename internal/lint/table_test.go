@@ -21,15 +21,18 @@ var layers = map[string][]string{
 
 	"internal/document": {"internal/value"},
 	"internal/layout":   {},
+	"internal/schema":   {"internal/expr", "internal/limits", "internal/pace", "internal/value"},
+	"internal/edges":    {},
 
-	"workflow":       slices.Concat(vocabulary, []string{"internal/document"}),
-	"schedule":       slices.Concat(vocabulary, []string{"workflow", "internal/document"}),
-	"internal/state": slices.Concat(vocabulary, []string{"workflow"}),
-	"history":        slices.Concat(vocabulary, []string{"workflow"}),
-	"decision":       slices.Concat(vocabulary, []string{"workflow", "internal/state", "history"}),
-	"planning":       decided,
+	"workflow":          slices.Concat(vocabulary, []string{"internal/document", "internal/edges", "internal/schema"}),
+	"internal/compiled": slices.Concat(vocabulary, []string{"internal/edges", "internal/schema", "workflow"}),
+	"internal/state":    slices.Concat(vocabulary, []string{"workflow", "internal/compiled"}),
+	"schedule":          slices.Concat(vocabulary, []string{"workflow", "internal/document"}),
+	"history":           slices.Concat(vocabulary, []string{"workflow"}),
+	"decision":          slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/state", "history"}),
+	"planning":          slices.Concat(decided, []string{"internal/schema"}),
 
-	"internal/diagram": slices.Concat(vocabulary, []string{"workflow", "internal/layout"}),
+	"internal/diagram": slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/layout"}),
 
 	"aesgcm":                     {},
 	"blob":                       {"internal/seal"},
@@ -130,7 +133,7 @@ const forTests = "internal/testing"
 // packages that deal with decisions.
 var (
 	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec", "internal/limits", "internal/pace", "internal/problem"}
-	decided    = slices.Concat(vocabulary, []string{"workflow", "internal/state", "history", "decision"})
+	decided    = slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/state", "history", "decision"})
 )
 
 // pure are the packages without clock, I/O, randomness, goroutine, lock, logger
@@ -148,7 +151,10 @@ var pure = map[string][]string{
 	"internal/layout":   {},
 	"internal/diagram":  {"golang.org/x/text"},
 	"internal/columns":  {},
-	"workflow":          {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"workflow":          {},
+	"internal/schema":   {"github.com/santhosh-tekuri/jsonschema/v6"},
+	"internal/edges":    {},
+	"internal/compiled": {},
 	"schedule":          {},
 	"internal/state":    {},
 	"decision":          {},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/fair"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -57,11 +58,11 @@ type Runs interface {
 	// Head returns the row of a run.
 	Head(id workflow.RunID) (store.Head, error)
 	// Graph returns a compiled definition by its hash.
-	Graph(hash string) (*workflow.Graph, error)
+	Graph(hash string) (*compiled.Graph, error)
 	// Ask delivers a message to a run and waits until the answer is committed.
 	Ask(id workflow.RunID, m state.Message) error
 	// StartChild begins a child run of a definition, and returns when that is committed.
-	StartChild(d *actor.Child, g *workflow.Graph) error
+	StartChild(d *actor.Child, g *compiled.Graph) error
 	// TellApart warns that a parent and its child cannot speak now; it does nothing while the engine closes.
 	TellApart(child workflow.RunID, err error)
 	// Storable returns a text as a record can hold it.

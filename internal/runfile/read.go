@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -174,12 +175,12 @@ func pagedRows[T any](c Source, from *table, after int64, row func(*rowReader) T
 // fails if the definition does not have the hash. The bounds may have been lowered since the run began, and must not
 // keep it from going on. The hash is of the definition, not of its text: it says that whatever reads the definition
 // today understands it as the program did that wrote it.
-func CompileDefinition(doc, hash string) (*workflow.Graph, error) {
+func CompileDefinition(doc, hash string) (*compiled.Graph, error) {
 	def, err := workflow.Boundless().ParseJSON([]byte(doc))
 	if err != nil {
 		return nil, err
 	}
-	g, err := workflow.Boundless().Compile(def)
+	g, err := compiled.Compile(workflow.Boundless(), def)
 	if err != nil {
 		return nil, err
 	}
@@ -191,4 +192,4 @@ func CompileDefinition(doc, hash string) (*workflow.Graph, error) {
 
 // VersionOf returns the version of a definition; 1 may be left out. Definitions with version: 1 and without a version
 // are the same.
-func VersionOf(g *workflow.Graph) int { return max(g.Definition.Version, 1) }
+func VersionOf(g *compiled.Graph) int { return max(g.Definition.Version, 1) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/codec"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -13,15 +14,15 @@ import (
 // Definitions remembers compiled definitions. Runs of one definition share its graph. AddDefinition returns the one
 // to share, which another goroutine may have added first. A directory of package store is one.
 type Definitions interface {
-	Known(hash string) *workflow.Graph // nil if it is not remembered
-	AddDefinition(*workflow.Graph) *workflow.Graph
+	Known(hash string) *compiled.Graph // nil if it is not remembered
+	AddDefinition(*compiled.Graph) *compiled.Graph
 }
 
 // RestoreState returns the state that a file holds, an empty one if the file is nil. The run began with the
 // definition g. An error says why the rows in the file are not a state. Counters, lines and indexes follow from the
 // rows, so that the file cannot contradict them. But rows may contradict each other, and then state.Restore panics: a
 // file that somebody has damaged must not end the host.
-func RestoreState(c Source, id workflow.RunID, g *workflow.Graph, known Definitions) (s *state.State, err error) {
+func RestoreState(c Source, id workflow.RunID, g *compiled.Graph, known Definitions) (s *state.State, err error) {
 	if c == nil {
 		return state.NewState(id, g), nil
 	}
@@ -46,7 +47,7 @@ func RestoreState(c Source, id workflow.RunID, g *workflow.Graph, known Definiti
 
 // patchedGraph returns the compiled definition that the last patch made. It is compiled only if no other run has it
 // already.
-func patchedGraph(c Source, hash string, revision int, known Definitions) (*workflow.Graph, error) {
+func patchedGraph(c Source, hash string, revision int, known Definitions) (*compiled.Graph, error) {
 	if g := known.Known(hash); g != nil {
 		return g, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
@@ -17,10 +18,10 @@ import (
 // published later changes nothing for a run that goes on. It looks breadth first, through all
 // definitions that may be reached, and asks for each name and version once; recursion of
 // definitions ends there.
-func ResolvePins(ctx context.Context, dir *store.Dir, g *workflow.Graph) (state.Pins, error) {
+func ResolvePins(ctx context.Context, dir *store.Dir, g *compiled.Graph) (state.Pins, error) {
 	var pins state.Pins
 	asked, seen := map[state.Pin]bool{}, map[string]bool{}
-	for graphs := []*workflow.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
+	for graphs := []*compiled.Graph{g}; len(graphs) > 0; graphs = graphs[1:] {
 		for _, c := range childrenOf(graphs[0]) {
 			name := state.Pin{Name: c.spec.Name, Version: c.spec.Version}
 			if asked[name] {
@@ -53,7 +54,7 @@ type childSpec struct {
 }
 
 // childrenOf returns what the nodes of a graph may run as children, in definition order.
-func childrenOf(g *workflow.Graph) (out []childSpec) {
+func childrenOf(g *compiled.Graph) (out []childSpec) {
 	for i := range g.Definition.Nodes {
 		n := &g.Definition.Nodes[i]
 		if n.Subworkflow == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/refusal"
@@ -103,7 +104,7 @@ func New(o Options) *Runs {
 //
 // With it the actor makes a run that does not exist; without it a missing run is ErrRunNotFound.
 type Birth struct {
-	Graph     *workflow.Graph
+	Graph     *compiled.Graph
 	InputHash string
 	Parent    *workflow.Parent // of a child run
 	Tenant    string
@@ -433,7 +434,7 @@ func (r relatedRuns) Ask(id workflow.RunID, m state.Message) error {
 }
 
 // StartChild implements roster.Runs.
-func (r relatedRuns) StartChild(d *actor.Child, g *workflow.Graph) error {
+func (r relatedRuns) StartChild(d *actor.Child, g *compiled.Graph) error {
 	input, _ := d.Input.(map[string]any)
 	b := &Birth{Graph: g, InputHash: value.Hash(input), Parent: &d.Parent, Tenant: d.Tenant}
 	return r.runs.AskOrStart(r.runs.o.Alive, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)

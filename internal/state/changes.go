@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -167,7 +168,7 @@ type Rows struct {
 
 // Restore returns the state that rows describe, as if every row were put into a new state. Counters are counted anew.
 // It panics if the rows are not those of one state, as those of a damaged file may be: whoever reads a file recovers.
-func Restore(g *workflow.Graph, rows Rows) *State {
+func Restore(g *compiled.Graph, rows Rows) *State {
 	s := NewState(rows.Facts.Run, g)
 	// Groups come first, since a token is counted in the group that it is in. An enclosing group has a lower id than
 	// what is nested in it.

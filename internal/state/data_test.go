@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -17,7 +18,7 @@ var dataScopes = []workflow.Scope{{}, {Group: 1}, {Group: 2}}
 
 // dataState returns a state with the scopes of dataScopes.
 func dataState(t require.TestingT) *State {
-	g, err := workflow.Compile(&workflow.Definition{Name: "d", Start: "a", Nodes: []workflow.Node{{ID: "a"}}})
+	g, err := compiled.Compile(workflow.Bounds{}, &workflow.Definition{Name: "d", Start: "a", Nodes: []workflow.Node{{ID: "a"}}})
 	require.NoError(t, err)
 	s := NewState("r", g)
 	s.PutGroup(&Group{ID: 1, Total: 1, First: 1})

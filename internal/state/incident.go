@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -133,7 +134,7 @@ func (s *State) findUnmetJoin() *workflow.Failure {
 // it: something stands there, where it begins, or where other transitions lead to that from. It searches backwards,
 // since a join has few transitions before it and a run may have tokens at many nodes. Conditions and branches are
 // left aside: it may say yes where nothing comes, and never no where something does.
-func (s *State) mayTake(to *workflow.GraphTransition) bool {
+func (s *State) mayTake(to *compiled.Transition) bool {
 	if s.joins.standing[to.To] > 0 {
 		return true
 	}

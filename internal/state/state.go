@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -61,7 +62,7 @@ type Facts struct {
 //     group: a run in which nothing can happen any more has ended.
 type State struct {
 	Facts
-	Graph *workflow.Graph // the run's definition, compiled; shared by all its runs
+	Graph *compiled.Graph // the run's definition, compiled; shared by all its runs
 	Epoch Epoch           // of the engine that plans now; not part of the run's state
 	Rules int             // the version of the planner as which it plans; 0: the newest; likewise
 
@@ -99,7 +100,7 @@ type State struct {
 }
 
 // NewState returns the state of a run before its first message.
-func NewState(run workflow.RunID, g *workflow.Graph) *State {
+func NewState(run workflow.RunID, g *compiled.Graph) *State {
 	return &State{Graph: g, Facts: Facts{Run: run, NextToken: 1, NextGroup: 1, NextSignal: 1}}
 }
 
@@ -359,7 +360,7 @@ func (s *State) AddArtifacts(as []workflow.Artifact) {
 // file of a run keeps all of them, so that a record is understood with the definition that it was planned with.
 type Revision struct {
 	Number   int // from 2
-	Graph    *workflow.Graph
+	Graph    *compiled.Graph
 	Document any // the definition as a value
 }
 

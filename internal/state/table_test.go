@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -110,7 +111,7 @@ func TestAgendaOrder(t *testing.T) {
 // Data of a discarded overlay never show in an overlay that gets its memory, over any state, however much it held; a
 // state that has given the memory away keeps none of it.
 func TestDiscard(t *testing.T) {
-	base := NewState("r", &workflow.Graph{})
+	base := NewState("r", &compiled.Graph{})
 	for _, branches := range []int{1, 100} {
 		for range 20 {
 			o := base.Overlay()
@@ -131,7 +132,7 @@ func TestDiscard(t *testing.T) {
 			spare := base.TakeSpare()
 			require.Same(t, o, spare)
 			require.Nil(t, base.TakeSpare())
-			base = NewState("r", &workflow.Graph{})
+			base = NewState("r", &compiled.Graph{})
 			base.GiveSpare(spare)
 		}
 	}
@@ -144,8 +145,8 @@ func TestRestoreRefusesBranchesThatAreNotThere(t *testing.T) {
 	for _, sc := range []workflow.Scope{{Group: 1, Branch: 1 << 40}, {Group: 1, Branch: 1}, {Group: 1, Branch: -1}, {Group: 2}} {
 		rows := Rows{Facts: Facts{Run: "r"}, Groups: []*Group{{ID: 1, Name: "g", First: 1, Total: 1}}}
 		rows.Branches = []BranchChange{{Scope: sc, Status: BranchArrived}}
-		require.Panics(t, func() { Restore(&workflow.Graph{}, rows) }, "%v", sc)
+		require.Panics(t, func() { Restore(&compiled.Graph{}, rows) }, "%v", sc)
 		rows.Branches, rows.Tokens = nil, []*Token{{ID: 1, Node: "n", Scope: sc}}
-		require.Panics(t, func() { Restore(&workflow.Graph{}, rows) }, "%v", sc)
+		require.Panics(t, func() { Restore(&compiled.Graph{}, rows) }, "%v", sc)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -96,7 +97,7 @@ func (t *Token) AllSnoozes() int {
 }
 
 // ChosenAt returns what the expression of the node of t has chosen; "" if it has none.
-func (t *Token) ChosenAt(n *workflow.GraphNode) string {
+func (t *Token) ChosenAt(n *compiled.Node) string {
 	if n.Choice == nil {
 		return ""
 	}
@@ -106,10 +107,10 @@ func (t *Token) ChosenAt(n *workflow.GraphNode) string {
 // TaskAt returns the type of the task of t, which has begun at n. A node may leave the choice of its task type to an
 // expression. It is evaluated once, as the token begins, and remembered, so that every attempt goes to the same
 // handler.
-func (t *Token) TaskAt(n *workflow.GraphNode) string { return cmp.Or(t.ChosenAt(n), n.Task) }
+func (t *Token) TaskAt(n *compiled.Node) string { return cmp.Or(t.ChosenAt(n), n.Task) }
 
 // SubworkflowAt returns which definition the child of t executes, which has begun at n.
-func (t *Token) SubworkflowAt(n *workflow.GraphNode) workflow.SubworkflowSpec {
+func (t *Token) SubworkflowAt(n *compiled.Node) workflow.SubworkflowSpec {
 	return Chosen(n.Subworkflow, t.ChosenAt(n))
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -29,7 +30,7 @@ func long(t *testing.T) map[string]func() {
 	for i := range 700 {
 		x["x"] = append(x["x"].([]any), int64(i))
 	}
-	g, err := workflow.Compile(define(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b, task: t}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]"))
+	g, err := compiled.Compile(workflow.Bounds{}, define(t, "name: x\nstart: a\nnodes: [{id: a}, {id: b, task: t}]\ntransitions: [{from: a, to: b, foreach: {collection: input.l}}]"))
 	require.NoError(t, err)
 	start := state.Start{Input: map[string]any{"l": l[:80_000]}}
 	plan, err := planning.Step(state.NewState("x", g), start, time.UnixMilli(0).UTC())

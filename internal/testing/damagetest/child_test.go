@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness/witness"
@@ -46,7 +47,7 @@ type note struct {
 type life struct {
 	hook   testhook.Hook // of dir
 	dir    *store.Dir
-	graph  *workflow.Graph
+	graph  *compiled.Graph
 	ledger *os.File
 	blobs  *blob.Files
 	owners map[workflow.RunID]*owner
@@ -67,7 +68,7 @@ func child(path string) error {
 		return err
 	}
 	l := &life{owners: map[workflow.RunID]*owner{}}
-	if l.graph, err = workflow.Compile(witness.MustParse(workYAML)); err != nil {
+	if l.graph, err = compiled.Compile(workflow.Bounds{}, witness.MustParse(workYAML)); err != nil {
 		return err
 	}
 	// The ledger is of a disk that loses nothing.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -288,7 +289,7 @@ func (l *timeline) notLate(run *timedRun) {
 func (l *timeline) play(n int) {
 	l.open()
 	for i, text := range timed {
-		g, err := workflow.Compile(witness.MustParse(text))
+		g, err := compiled.Compile(workflow.Bounds{}, witness.MustParse(text))
 		require.NoError(l.t, err)
 		id := workflow.RunID(fmt.Sprint(g.Definition.Name, "-", i))
 		l.runs = append(l.runs, &timedRun{id: id, state: state.NewState(id, g), events: map[workflow.EventType]int{}})

@@ -24,14 +24,14 @@ var holes = []bug{
 		"./handler", "TestHTTPReadsNoBodyBeyondItsContext",
 	},
 	{
-		"$ref doubles a schema without bound", "workflow/schema_bounds.go",
+		"$ref doubles a schema without bound", "internal/schema/bounds.go",
 		"if sum += n; sum > limits.MaxAppliedSchemas {", "if sum += n; sum < 0 {",
-		"./workflow", "TestHostileSchemasAreRefused",
+		"./internal/schema", "TestHostileSchemasAreRefused",
 	},
 	{
-		"the check of a value has no bound of cost", "workflow/schema.go",
+		"the check of a value has no bound of cost", "internal/schema/schema.go",
 		"	case m.left < 0:\n", "	case m.left < 0 && most < 0:\n",
-		"./workflow", "TestHostileChecksEndAtTheirCost",
+		"./internal/schema", "TestHostileChecksEndAtTheirCost",
 	},
 	{
 		"YAML may have directives", "internal/document/yaml.go",
@@ -179,9 +179,9 @@ var holes = []bug{
 		".", "TestReferencesGiveTheSizeOfTheirBlob",
 	},
 	{
-		"schema_error quotes the value", "workflow/schema.go",
+		"schema_error quotes the value", "internal/schema/schema.go",
 		"	case *kind.Pattern:\n		return fmt.Sprintf(\"it does not match the pattern %q\", k.Want)\n", "",
-		"./workflow", "TestSchemaErrorsQuoteNoValue",
+		"./internal/schema", "TestSchemaErrorsQuoteNoValue",
 	},
 	{
 		"an engine without a logger is silent", "engine.go",

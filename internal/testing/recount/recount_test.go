@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -24,7 +25,7 @@ transitions:
 func started(t *testing.T) *state.State {
 	d, err := workflow.ParseYAML([]byte(fan))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	s := state.NewState("r", g)
 	plan, err := planning.Step(s, state.Start{}, time.UnixMilli(0))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
@@ -60,7 +61,7 @@ type original struct {
 	seed    uint64
 	r       *rand.Rand
 	engine  *pawl.Engine
-	graph   *workflow.Graph
+	graph   *compiled.Graph
 	input   map[string]any
 	state   *state.State
 	records []decision.Record
@@ -85,7 +86,7 @@ func newOriginal(t *testing.T, seed uint64) *original {
 // drawUntimed draws a definition without child runs, whose ends are not the test's to repeat, and without
 // settings that depend on how long an attempt runs, which in a fork has all its time again, on the instant at
 // which a run began, or on its id, from which jitter is made.
-func drawUntimed(r *rand.Rand) *workflow.Graph {
+func drawUntimed(r *rand.Rand) *compiled.Graph {
 	for {
 		d := copied(drawGraph(r, "original", nil, 14).Definition)
 		for i := range d.Nodes {
@@ -100,7 +101,7 @@ func drawUntimed(r *rand.Rand) *workflow.Graph {
 				n.Wait = &workflow.WaitSpec{For: 3 * time.Second}
 			}
 		}
-		if g, err := workflow.Compile(d); err == nil {
+		if g, err := compiled.Compile(workflow.Bounds{}, d); err == nil {
 			return g
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/merge"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -37,8 +38,8 @@ func valueOf[T any](r *rand.Rand, values []T) T {
 
 // drawFamily draws the definitions of one root run: the last is its own, those
 // before it are of its children and their children.
-func drawFamily(r *rand.Rand, name string) []*workflow.Graph {
-	var out []*workflow.Graph
+func drawFamily(r *rand.Rand, name string) []*compiled.Graph {
+	var out []*compiled.Graph
 	var names []string
 	for depth := r.IntN(3); depth >= 0; depth-- {
 		most := 18
@@ -52,7 +53,7 @@ func drawFamily(r *rand.Rand, name string) []*workflow.Graph {
 }
 
 // drawGraph draws a definition that is valid, whatever else it is.
-func drawGraph(r *rand.Rand, name string, children []string, most int) *workflow.Graph {
+func drawGraph(r *rand.Rand, name string, children []string, most int) *compiled.Graph {
 	for {
 		g := &generator{r: r, children: children, most: most}
 		g.def = &workflow.Definition{Name: name, Limits: workflow.Limits{Tokens: 400, LiveTokens: 120, Descendants: 25}}
@@ -65,7 +66,7 @@ func drawGraph(r *rand.Rand, name string, children []string, most int) *workflow
 		if g.one(10) {
 			g.def.Timeout = time.Duration(g.upTo(60)) * time.Second
 		}
-		sound, err := workflow.Compile(g.def)
+		sound, err := compiled.Compile(workflow.Bounds{}, g.def)
 		if err != nil {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/planning"
@@ -22,7 +23,7 @@ import (
 type model struct {
 	id       workflow.RunID
 	hands    *hands
-	graph    *workflow.Graph // that it began with
+	graph    *compiled.Graph // that it began with
 	state    *state.State
 	records  []uint64 // a digest of each
 	messages []state.Message
@@ -35,7 +36,7 @@ type model struct {
 	children map[workflow.RunID]string
 }
 
-func newModel(id workflow.RunID, g *workflow.Graph, h *hands) *model {
+func newModel(id workflow.RunID, g *compiled.Graph, h *hands) *model {
 	return &model{
 		id: id, graph: g, hands: h, state: state.NewState(id, g),
 		results: map[pawl.Key]bool{}, out: map[pawl.Key]int64{}, attempts: map[workflow.TokenID]int{},

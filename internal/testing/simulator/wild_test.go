@@ -4,13 +4,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // wild returns a sound definition with changes that nobody has thought about: it
 // is still valid, and may do anything but hang.
-func (g *generator) wild(sound *workflow.Graph) *workflow.Graph {
-	var out *workflow.Graph
+func (g *generator) wild(sound *compiled.Graph) *compiled.Graph {
+	var out *compiled.Graph
 	for range 8 {
 		from := sound
 		if out != nil {
@@ -18,7 +19,7 @@ func (g *generator) wild(sound *workflow.Graph) *workflow.Graph {
 		}
 		g.def = copied(from.Definition)
 		g.mutate()
-		if graph, err := workflow.Compile(g.def); err == nil {
+		if graph, err := compiled.Compile(workflow.Bounds{}, g.def); err == nil {
 			out = graph
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/rescue"
@@ -47,11 +48,11 @@ type world struct {
 	began    time.Time
 	folder   string
 	settings pawl.Options
-	families [][]*workflow.Graph
-	graphs   map[string]*workflow.Graph // by hash
+	families [][]*compiled.Graph
+	graphs   map[string]*compiled.Graph // by hash
 	inputs   []map[string]any           // of the families
 	models   map[workflow.RunID]*model
-	asked    map[workflow.RunID]*workflow.Graph // starts that may have been taken
+	asked    map[workflow.RunID]*compiled.Graph // starts that may have been taken
 	purging  map[workflow.RunID]bool            // roots that may be gone
 	former   map[pawl.Key]bool                  // of runs that are gone
 	keys     map[pawl.Key]pawl.Key              // of the calls that were admitted, by name; with mu
@@ -100,7 +101,7 @@ func newWorld(p play, folder string) *world {
 	r := p.draw("world")
 	w := &world{
 		play: p, ctx: context.Background(), began: time.Now(), folder: folder,
-		graphs: map[string]*workflow.Graph{}, models: map[workflow.RunID]*model{}, asked: map[workflow.RunID]*workflow.Graph{},
+		graphs: map[string]*compiled.Graph{}, models: map[workflow.RunID]*model{}, asked: map[workflow.RunID]*compiled.Graph{},
 		purging: map[workflow.RunID]bool{}, former: map[pawl.Key]bool{}, keys: map[pawl.Key]pawl.Key{}, given: map[pawl.Key]pawl.Key{}, epochs: map[state.Epoch]string{}, over: map[workflow.RunID]bool{},
 		trace: fnv.New64a(), tally: newTally(),
 	}

@@ -86,11 +86,7 @@ func (m *maker) make(t reflect.Type, depth int) reflect.Value {
 	case reflect.TypeFor[context.Context]():
 		return reflect.ValueOf(over)
 	case reflect.TypeFor[*workflow.Graph]():
-		return reflect.ValueOf(compiled)
-	case reflect.TypeFor[*workflow.GraphTransition]():
-		return reflect.ValueOf(compiled.Transition("split->work"))
-	case reflect.TypeFor[*workflow.GraphNode]():
-		return reflect.ValueOf(compiled.Node("work"))
+		return reflect.ValueOf(graph)
 	}
 	if m.IntN(4) == 0 || depth > 4 {
 		return reflect.Zero(t)

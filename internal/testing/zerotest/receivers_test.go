@@ -51,9 +51,7 @@ func receivers(t *testing.T) (out []function) {
 	t.Cleanup(func() { require.NoError(t, attached.Close(context.Background())) })
 	out = append(out, function{"worker.Pool", pool}, function{"worker.Pool attached", attached}, function{"worker.Pool closed", ended})
 	out = append(out, function{"worker.Client", &worker.Client{URL: server.URL}}, function{"worker.Client zero", &worker.Client{}})
-	return append(out, function{"workflow.Graph", compiled},
-		function{"workflow.GraphNode", compiled.Node("work")}, function{"workflow.GraphTransition", compiled.Transition("split->work")},
-		function{"workflow.Schema", schema(t)})
+	return append(out, function{"workflow.Graph", graph})
 }
 
 func engine(t *testing.T) *pawl.Engine {
@@ -73,14 +71,8 @@ func engine(t *testing.T) *pawl.Engine {
 	return e
 }
 
-func schema(t *testing.T) *workflow.Schema {
-	s, err := workflow.CompileSchema(map[string]any{"type": "object", "required": []any{"a"}})
-	require.NoError(t, err)
-	return s
-}
-
-// compiled is a graph.
-var compiled = func() *workflow.Graph {
+// graph is a graph.
+var graph = func() *workflow.Graph {
 	d, err := workflow.ParseYAML([]byte(definition))
 	if err != nil {
 		panic(err)

@@ -44,14 +44,11 @@ type call struct {
 
 // handles are the types whose values come from a constructor only.
 var handles = map[reflect.Type]bool{
-	reflect.TypeFor[pawl.Engine]():              true,
-	reflect.TypeFor[blob.Files]():               true,
-	reflect.TypeFor[worker.Pool]():              true,
-	reflect.TypeFor[worker.Client]():            true,
-	reflect.TypeFor[workflow.Graph]():           true,
-	reflect.TypeFor[workflow.GraphNode]():       true,
-	reflect.TypeFor[workflow.GraphTransition](): true,
-	reflect.TypeFor[workflow.Schema]():          true,
+	reflect.TypeFor[pawl.Engine]():    true,
+	reflect.TypeFor[blob.Files]():     true,
+	reflect.TypeFor[worker.Pool]():    true,
+	reflect.TypeFor[worker.Client]():  true,
+	reflect.TypeFor[workflow.Graph](): true,
 }
 
 // helpers are functions of tests: as those of the standard library do, they panic

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -57,7 +58,7 @@ func TestDefinitions(t *testing.T) {
 	for _, f := range files {
 		d, err := Definition(strings.TrimSuffix(f.Name(), ".yaml"))
 		require.NoError(t, err, f.Name())
-		_, err = workflow.Compile(d)
+		_, err = compiled.Compile(workflow.Bounds{}, d)
 		require.NoError(t, err, f.Name())
 	}
 	_, err = Definition("none")

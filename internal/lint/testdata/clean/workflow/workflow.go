@@ -2,8 +2,6 @@
 package workflow
 
 import (
-	_ "github.com/santhosh-tekuri/jsonschema/v6"
-
 	_ "github.com/pawl-run/pawl/internal/codec"
 	_ "github.com/pawl-run/pawl/merge"
 )

@@ -1,4 +1,4 @@
-package workflow
+package schema
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // BenchmarkSchema is the check of a small input against its schema, and the part of it that the
 // meter takes.
 func BenchmarkSchema(b *testing.B) {
-	s, err := CompileSchema(map[string]any{
+	s, err := Compile(map[string]any{
 		"type": "object", "required": []any{"card", "amount"},
 		"properties": map[string]any{
 			"card": map[string]any{"type": "string", "pattern": "^[0-9]{4,19}$"}, "amount": map[string]any{"type": "integer", "minimum": int64(1)},
@@ -31,7 +31,7 @@ func BenchmarkSchema(b *testing.B) {
 	b.Run("meter", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			m := schemaMeter{left: limits.MaxSchemaCost, unevaluated: s.unevaluated, whole: s.whole}
+			m := meter{left: limits.MaxSchemaCost, unevaluated: s.unevaluated, whole: s.whole}
 			if m.apply(s.compiled, order, 0); m.left < 0 {
 				b.Fatal("it is bounded")
 			}

@@ -1,9 +1,12 @@
-package workflow
+package compiled
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // addGroups makes a GroupSpec of every sibling group that is named, and leads from each transition to the group that
@@ -26,7 +29,7 @@ func (b *builder) addGroups() {
 		if t.Joins.Sync != nil {
 			continue
 		}
-		t.Joins.Sync, t.Joins.To = t.Synchronization.withDefaults(), t.To
+		t.Joins.Sync, t.Joins.To = syncWithDefaults(t.Synchronization), t.To
 		if e := t.Synchronization.Errors; e != "" {
 			path, err := value.ParsePath(e)
 			if err != nil {
@@ -51,13 +54,13 @@ func (b *builder) addGroups() {
 // mergedField returns the field of a node's input that is the whole value which the join of a group has merged into
 // target; "" if none is, or something else may be written there before the input is evaluated. The merged value is a
 // part of that input then, and the planner bounds it as one: the join fails, and not the node behind it.
-func (n *GraphNode) mergedField(target string) string {
+func (n *Node) mergedField(target string) string {
 	// Elsewhere the input is evaluated later, or not at all, and state may be another by then.
-	if n.Kind != KindTask && n.Kind != KindSubworkflow || n.Join != JoinNone || n.Lock != "" {
+	if n.Kind != workflow.KindTask && n.Kind != workflow.KindSubworkflow || n.Join != workflow.JoinNone || n.Lock != "" {
 		return ""
 	}
 	// result is the merged value for the node behind the join, and the target has it as well.
-	for _, field := range sortedKeys(n.Node.Input) {
+	for _, field := range slices.Sorted(maps.Keys(n.Node.Input)) {
 		if source := strings.TrimSpace(n.Node.Input[field]); source == "result" || source == target {
 			return field
 		}

@@ -1,4 +1,4 @@
-package workflow
+package schema
 
 import (
 	"cmp"
@@ -12,21 +12,21 @@ import (
 	"github.com/pawl-run/pawl/internal/limits"
 )
 
-// maxSchemaWeight bounds the weight of a schema: about a second of a processor and 250 MB,
+// maxWeight bounds the weight of a schema: about a second of a processor and 250 MB,
 // if all of it is wrong and each place is told.
-const maxSchemaWeight = 400_000
+const maxWeight = 400_000
 
-// A schemaSize says how large a document is that is to be a schema. It counts before anything is compiled, so it
+// A size says how large a document is that is to be a schema. It counts before anything is compiled, so it
 // cannot tell a schema from an object that only looks like one, and takes all for schemas.
-type schemaSize struct {
+type size struct {
 	subschemas int // there may be: everything that is an object or a bool
 	weight     int // of all values: what it costs to find them wrong grows with their depth
 }
 
 // addValue counts what is in a document so many levels deep, but for what is there as a value. The walk ends at the
 // bound: a document may be deeper and larger than anybody would wait for.
-func (s *schemaSize) addValue(doc any, depth int) {
-	if s.weight += 8 + depth; s.weight > maxSchemaWeight {
+func (s *size) addValue(doc any, depth int) {
+	if s.weight += 8 + depth; s.weight > maxWeight {
 		return
 	}
 	switch doc := doc.(type) {
@@ -50,15 +50,22 @@ func (s *schemaSize) addValue(doc any, depth int) {
 	}
 }
 
+// CountSubschemas returns how many subschemas a document may have that is to be a schema, as far as its weight is within bounds.
+func CountSubschemas(doc any) int {
+	var all size
+	all.addValue(doc, 0)
+	return all.subschemas
+}
+
 // checkSize returns an error if a document is too large to be a schema.
 func checkSize(doc any) error {
-	var size schemaSize
-	size.addValue(doc, 0)
+	var all size
+	all.addValue(doc, 0)
 	switch {
-	case size.subschemas > limits.MaxSubschemas:
-		return fmt.Errorf("%d subschemas are more than %d", size.subschemas, limits.MaxSubschemas)
-	case size.weight > maxSchemaWeight:
-		return fmt.Errorf("its values weigh more than %d, where each counts 8 and its depth", maxSchemaWeight)
+	case all.subschemas > limits.MaxSubschemas:
+		return fmt.Errorf("%d subschemas are more than %d", all.subschemas, limits.MaxSubschemas)
+	case all.weight > maxWeight:
+		return fmt.Errorf("its values weigh more than %d, where each counts 8 and its depth", maxWeight)
 	}
 	return nil
 }
@@ -93,10 +100,10 @@ func (c *patternCompiler) compile(source string) (jsonschema.Regexp, error) {
 	return p, nil
 }
 
-// schemaPaths counts how often the parts of a schema apply to one value, over all paths by which $ref, allOf and such
+// paths counts how often the parts of a schema apply to one value, over all paths by which $ref, allOf and such
 // lead to them. Example: a refers twice to b, b twice to c, and so on: 20 small parts are a million when a value is
 // checked. And a that refers to itself for the same value would be checked for ever.
-type schemaPaths struct {
+type paths struct {
 	applied     map[*jsonschema.Schema]int // by a part, itself counted; 0 while that is found out
 	unevaluated bool
 	older       bool // one of its parts is of a draft before 2020-12
@@ -104,7 +111,7 @@ type schemaPaths struct {
 
 // follow returns why a schema cannot be used, nil if it can. It visits each part once, from the root on, whatever
 // refers to it.
-func (p *schemaPaths) follow(root *jsonschema.Schema) error {
+func (p *paths) follow(root *jsonschema.Schema) error {
 	seen := map[*jsonschema.Schema]bool{root: true}
 	for queue := []*jsonschema.Schema{root}; len(queue) > 0; queue = queue[1:] {
 		s := queue[0]
@@ -131,7 +138,7 @@ func (p *schemaPaths) follow(root *jsonschema.Schema) error {
 
 // countApplied returns how many schemas apply to a value if s does, itself counted: the sum over its parts, each
 // found once. A part that is met while its own sum is being found out refers to itself.
-func (p *schemaPaths) countApplied(s *jsonschema.Schema) (int, error) {
+func (p *paths) countApplied(s *jsonschema.Schema) (int, error) {
 	switch n, ok := p.applied[s]; {
 	case n > 0:
 		return n, nil
@@ -207,3 +214,6 @@ func sortedParts(m map[string]*jsonschema.Schema) []*jsonschema.Schema {
 	}
 	return parts
 }
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,4 +1,4 @@
-package workflow
+package schema
 
 import (
 	"cmp"
@@ -30,17 +30,17 @@ type violation struct {
 	kind jsonschema.ErrorKind // without err
 }
 
-// toError returns the violation as a *SchemaError. An error of the library contributes only its reason: its place is
+// toError returns the violation as a *Error. An error of the library contributes only its reason: its place is
 // within the part that was checked.
 func (v *violation) toError() error {
 	if v == nil {
 		return nil
 	}
-	found := &SchemaError{}
+	found := &Error{}
 	// The finder itself has found it, and made no text so far.
 	if v.err == nil {
-		found.Message = value.Shorten(schemaReason(v.kind), maxSchemaMessage)
-	} else if !errors.As(schemaError(v.err), &found) {
+		found.Message = value.Shorten(reasonOf(v.kind), maxMessage)
+	} else if !errors.As(errorOf(v.err), &found) {
 		return v.err
 	}
 	found.Path = value.Pointer(v.path)
@@ -52,7 +52,7 @@ const findLarge = 200_000
 
 var anything = &jsonschema.Schema{Bool: new(true), DraftVersion: 2020}
 
-// findViolation returns a violation of s in v, nil if v fits. s has none of what [schemaPaths] notes as whole. It
+// findViolation returns a violation of s in v, nil if v fits. s has none of what [paths] notes as whole. It
 // looks at the value itself, then at the parts that apply to it, then into it, so that what is told is the outermost.
 func (f *violationFinder) findViolation(s *jsonschema.Schema, v any) *violation {
 	// A wrong type ends it here: what is inside a value of another type means nothing.

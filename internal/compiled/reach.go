@@ -1,13 +1,10 @@
-package workflow
+package compiled
 
 import (
 	"slices"
 
-	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/workflow"
 )
-
-// maxReach bounds the memory that reach takes, in words of 64 bits.
-const maxReach = 8 << 20
 
 // findReach finds, for each transition into a node with join: synchronize, the nodes from which it can be reached
 // without passing that node. A join that synchronizes fires when no other token can come. To find that out at each
@@ -17,20 +14,19 @@ const maxReach = 8 << 20
 func (b *builder) findReach() {
 	g := b.graph
 	for _, n := range g.Nodes {
-		g.joinsAll = g.joinsAll || n.Join == JoinAll && g.Definition.Mode != ModeDAG
+		g.joinsAll = g.joinsAll || n.Join == workflow.JoinAll && g.Definition.Mode != workflow.ModeDAG
 	}
 	if len(g.Synchronize) == 0 {
 		return
 	}
 	// It has the edges of needs too, which only a dag has, and a dag has no such join.
-	a := newAdjacency(g.Definition)
-	incoming := a.incomingNodes()
+	incoming := g.incomingNodes()
 	for _, n := range g.Synchronize {
 		n.Reach = make([]NodeSet, len(n.Incoming))
 		for i, t := range n.Incoming {
 			// It is no loop, but the same kind of set.
-			body := loopBody{set: make([]uint64, (len(a.nodes)+63)/64)}
-			for work := []int{a.index[t.From]}; len(work) > 0; {
+			body := loopBody{set: make([]uint64, (len(g.Nodes)+63)/64)}
+			for work := []int{g.Nodes[t.From].Index}; len(work) > 0; {
 				at := work[len(work)-1]
 				work = work[:len(work)-1]
 				if body.addNode(at) && at != n.Index {
@@ -46,17 +42,17 @@ func (b *builder) findReach() {
 // ReachWithin tells apart. It assumes that further groups may be fanned out again.
 const maxNestable = 4
 
-// A NodeSet has a bit for each node of a definition, by [GraphNode.Index]. The bit of node i is bit i%64 of word
+// A NodeSet has a bit for each node of a definition, by [Node.Index]. The bit of node i is bit i%64 of word
 // i/64. A set may be shorter than the definition, as nil is.
 type NodeSet []uint64
 
 // Has reports whether a node is in the set. An empty set has none.
-func (s NodeSet) Has(n *GraphNode) bool {
+func (s NodeSet) Has(n *Node) bool {
 	return n.Index/64 < len(s) && s[n.Index/64]&(1<<(n.Index%64)) != 0
 }
 
 // addNode puts a node into the set and reports whether it was not there.
-func (s NodeSet) addNode(n *GraphNode) bool {
+func (s NodeSet) addNode(n *Node) bool {
 	if s.Has(n) {
 		return false
 	}
@@ -70,7 +66,7 @@ func (s NodeSet) addNode(n *GraphNode) bool {
 // out a group of that name within it before. Example: in a branch of group g, a node joins transitions a and b, and
 // behind the join of g the graph leads back to a. A token of this branch that has arrived at the join of g is no
 // longer in the branch, and cannot come to a that way.
-func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
+func (g *Graph) ReachWithin(n *Node, i int, enclosing []string) NodeSet {
 	// A node with another join has no sets, and nothing comes to it in this sense.
 	if i < 0 || i >= len(n.Reach) {
 		return nil
@@ -93,16 +89,16 @@ func (g *Graph) ReachWithin(n *GraphNode, i int, enclosing []string) NodeSet {
 
 // reachInBranch walks backwards from a transition, as findReach does, and does not follow transitions that leave the
 // branch. nestable are those of enclosing whose joins may also stand for a fan-out within the branch.
-func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string) NodeSet {
+func (g *Graph) reachInBranch(n *Node, i int, enclosing, nestable []string) NodeSet {
 	// Outside any group no transition leaves the branch: the set is known.
 	if len(enclosing) == 0 {
 		return n.Reach[i]
 	}
-	leaves := func(t *GraphTransition) bool { return t.Joins != nil && slices.Contains(enclosing, t.Joins.Name) }
+	leaves := func(t *Transition) bool { return t.Joins != nil && slices.Contains(enclosing, t.Joins.Name) }
 	out := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
-	var work []*GraphNode
+	var work []*Node
 	// The walk does not go on from n: a token that passes it has been at the join.
-	add := func(id NodeID) {
+	add := func(id workflow.NodeID) {
 		if x := g.Node(id); out.addNode(x) && x != n {
 			work = append(work, x)
 		}
@@ -137,7 +133,7 @@ func (g *Graph) reachInBranch(n *GraphNode, i int, enclosing, nestable []string)
 // branches, past everything but the group's own join: beyond that a token is outside the group.
 func (g *Graph) mayNest(spec *GroupSpec) bool {
 	seen := make(NodeSet, (len(g.Definition.Nodes)+63)/64)
-	var work []*GraphNode
+	var work []*Node
 	for _, t := range spec.Spawners {
 		if x := g.Node(t.To); seen.addNode(x) {
 			work = append(work, x)
@@ -157,23 +153,6 @@ func (g *Graph) mayNest(spec *GroupSpec) bool {
 		}
 	}
 	return false
-}
-
-// checkReach checks that the reachability of all synchronizing joins fits. There is a set for each incoming
-// transition: many such joins in a large definition would take memory in proportion to its square.
-func (c *checker) checkReach() {
-	words := (len(c.def.Nodes) + 63) / 64
-	total := 0
-	for i := range c.def.Nodes {
-		n := &c.def.Nodes[i]
-		if n.Join != JoinSynchronize {
-			continue
-		}
-		if total += c.graph.countIncoming(n.ID) * words; total > maxReach {
-			c.reportProblem(c.atNode(i), "join", problem.TooLarge, "the joins: synchronize up to here have too many incoming transitions for a definition of %d nodes", len(c.def.Nodes))
-			return
-		}
-	}
 }
 
 // JoinsAll reports whether tokens wait at some node for all its incoming transitions. It is false for a dag.

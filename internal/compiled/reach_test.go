@@ -1,4 +1,4 @@
-package workflow_test
+package compiled_test
 
 import (
 	"fmt"
@@ -8,20 +8,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-func compileYAML(t *testing.T, text string) *workflow.Graph {
+func compileYAML(t *testing.T, text string) *compiled.Graph {
 	t.Helper()
 	d, err := workflow.ParseYAML([]byte(text))
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 	return g
 }
 
 // reachers lists the nodes from which incoming transition i of j can be taken.
-func reachers(g *workflow.Graph, i int, enclosing ...string) string {
+func reachers(g *compiled.Graph, i int, enclosing ...string) string {
 	var out []string
 	set := g.ReachWithin(g.Node("j"), i, enclosing)
 	for id, n := range g.Nodes {
@@ -85,7 +86,7 @@ func BenchmarkReachWithin(b *testing.B) {
 	}
 	d.Transitions = append(d.Transitions, workflow.Transition{From: last, To: "j"},
 		workflow.Transition{From: "j", To: "z", Synchronization: &workflow.Synchronization{SiblingGroup: "g"}})
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(b, err)
 	for b.Loop() {
 		g.ReachWithin(g.Node("j"), 0, []string{"g"})

@@ -1,23 +1,25 @@
-package workflow
+package compiled
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/pawl-run/pawl/internal/expr"
+	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
 )
 
-// compileProgram compiles source, nil if it is empty. The checker has found it valid, in the same compiler, which
-// gives the same program again.
+// compileProgram returns the program of source, nil if it is empty. Package workflow has compiled it as it was checked.
 func (b *builder) compileProgram(source string) *expr.Program {
 	if source == "" {
 		return nil
 	}
-	p, err := b.compiler.compileSource(source)
-	if err != nil {
-		b.keepError(err)
+	p, ok := b.graph.Program(expr.Pass{}, source)
+	if !ok {
+		b.keepError(fmt.Errorf("the expression %.100q was not checked", source))
 		return nil
 	}
 	// This is the only way by which an expression comes into a graph, so that no reference is missed.
@@ -26,8 +28,8 @@ func (b *builder) compileProgram(source string) *expr.Program {
 }
 
 // compileSchema compiles a schema that is checked as a whole; nil gives nil.
-func (b *builder) compileSchema(doc any) *Schema {
-	s, err := CompileSchema(doc)
+func (b *builder) compileSchema(doc any) *schema.Schema {
+	s, err := schema.Compile(doc)
 	if err != nil {
 		b.keepError(err)
 	}
@@ -50,25 +52,25 @@ func (b *builder) compileSchemas() {
 // source, so that a $ref in one of them finds what the others define.
 func (b *builder) compileStateSchema(doc any) {
 	g := b.graph
-	source, err := newSchemaSource(doc)
+	source, err := schema.NewSource(doc)
 	if err != nil {
 		b.keepError(err)
 		return
 	}
 	// Without keys it is the whole.
-	part := func(keys ...string) *Schema {
-		s, err := source.schemaAt(keys...)
+	part := func(keys ...string) *schema.Schema {
+		s, err := source.At(keys...)
 		if err != nil {
 			b.keepError(err)
 		}
 		return s
 	}
 	g.StateSchema = part()
-	g.properties, g.elements = map[string]*Schema{}, map[string]*Schema{}
+	g.properties, g.elements = map[string]*schema.Schema{}, map[string]*schema.Schema{}
 	root, _ := doc.(map[string]any)
 	properties, _ := root["properties"].(map[string]any)
 	// A property without a schema of its own is free until the state is checked as a whole.
-	for _, name := range sortedKeys(properties) {
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		g.properties[name] = part("properties", name)
 		if m, ok := properties[name].(map[string]any); ok && m["items"] != nil {
 			g.elements[name] = part("properties", name, "items")
@@ -100,10 +102,10 @@ func (b *builder) addNodes() {
 	d := b.graph.Definition
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		gn := &GraphNode{Node: n, Index: i, Kind: n.Kind(), Choice: b.compileProgram(n.choiceSource()), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
+		gn := &Node{Node: n, Index: i, Kind: n.Kind(), Choice: b.compileProgram(choiceSource(n)), Input: b.compileMappings(n.Input, false), Output: b.compileMappings(n.Output, true)}
 		// A result is checked against it before it is mapped.
 		gn.Schema = b.compileSchema(n.OutputSchema)
-		if gn.Approval = n.Approval.withDefaults(); gn.Approval != nil {
+		if gn.Approval = approvalWithDefaults(n.Approval); gn.Approval != nil {
 			gn.Message = b.compileProgram(n.Approval.MessageExpr)
 		}
 		if n.End != nil {
@@ -114,10 +116,10 @@ func (b *builder) addNodes() {
 			gn.Until = gn.Waits[0].Until
 		}
 		// Both look for the tokens of one branch, which may be what is outside any group.
-		b.graph.TracksRoot = b.graph.TracksRoot || len(n.Cancels) > 0 || n.Join == JoinSynchronize
+		b.graph.TracksRoot = b.graph.TracksRoot || len(n.Cancels) > 0 || n.Join == workflow.JoinSynchronize
 		// Nodes are added in definition order, so that this list is in it too: of joins that wait for each other the
 		// first fires.
-		if n.Join == JoinSynchronize {
+		if n.Join == workflow.JoinSynchronize {
 			b.graph.Synchronize = append(b.graph.Synchronize, gn)
 		}
 		gn.AsksResult = asksResult(gn)
@@ -126,22 +128,22 @@ func (b *builder) addNodes() {
 			gn.Retry = timeout.Retry{MaxAttempts: max(r.MaxAttempts, 1), InitialInterval: r.InitialInterval, BackoffCoefficient: r.BackoffCoefficient, MaxInterval: r.MaxInterval, Jitter: r.Jitter}
 			// An operator may retry a parked task with its input evaluated anew. The result of the node before is
 			// gone by then, unless it is kept.
-			gn.KeepsResult = gn.AsksResult && r.Exhausted == ExhaustedPark && (len(n.Input) > 0 || gn.Choice != nil)
+			gn.KeepsResult = gn.AsksResult && r.Exhausted == workflow.ExhaustedPark && (len(n.Input) > 0 || gn.Choice != nil)
 		}
 		b.graph.Nodes[n.ID] = gn
 	}
 }
 
 // compileWaits returns what a wait node waits for: the things in its list any, or the one that it names itself.
-func (b *builder) compileWaits(w *WaitSpec) []GraphWait {
+func (b *builder) compileWaits(w *workflow.WaitSpec) []Wait {
 	specs := w.Any
 	if specs == nil {
 		// One thing is a list of one.
-		specs = []WaitSpec{*w}
+		specs = []workflow.WaitSpec{*w}
 	}
-	out := make([]GraphWait, len(specs))
+	out := make([]Wait, len(specs))
 	for i := range specs {
-		out[i] = GraphWait{&specs[i], b.compileProgram(specs[i].Until), b.compileProgram(specs[i].Match)}
+		out[i] = Wait{&specs[i], b.compileProgram(specs[i].Until), b.compileProgram(specs[i].Match)}
 	}
 	return out
 }
@@ -158,9 +160,18 @@ func (b *builder) findSignals() {
 	b.graph.Signals = slices.Compact(names)
 }
 
+// choiceSource returns the expression that chooses a task type or a subworkflow; "" if none
+// does.
+func choiceSource(n *workflow.Node) string {
+	if n.Subworkflow != nil {
+		return n.Subworkflow.NameExpr
+	}
+	return n.TaskExpr
+}
+
 // asksResult reports whether entering a node takes the result of the node left. A branch that may begin later, and a
 // node that waits, keep the result only if so.
-func asksResult(n *GraphNode) bool {
+func asksResult(n *Node) bool {
 	asks := func(p *expr.Program) bool {
 		return p != nil && slices.ContainsFunc(p.References(), func(ref []string) bool { return ref[0] == "result" })
 	}

@@ -1,4 +1,7 @@
-package workflow
+// Package schema compiles JSON Schemas and checks values against them, within bounds: a schema may come from a stranger.
+//
+// The package is pure: no clock, no I/O, no randomness.
+package schema
 
 import (
 	"cmp"
@@ -36,40 +39,40 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%w, not to %s", errNoLoader, url)
 }
 
-// CompileSchema compiles a schema given as a value; nil gives nil. The error says what is wrong with it: it is no
+// Compile compiles a schema given as a value; nil gives nil. The error says what is wrong with it: it is no
 // schema, refers to something else, or is beyond a bound. It has at most some 40,000 values, fewer if they are deep,
 // and 5,000 subschemas; at most 10,000 of them apply to one value, where each $ref counts as
 // often as it is followed; nothing in it applies to a value because it applies to that value; its patterns are
 // bounded as those of expressions are; and it has neither $dynamicRef nor $recursiveRef. The bounds are there for
 // definitions of strangers: without them a schema of a few KB can take the memory of the host, or a check hours.
-func CompileSchema(doc any) (*Schema, error) {
-	s, err := newSchemaSource(doc)
+func Compile(doc any) (*Schema, error) {
+	s, err := NewSource(doc)
 	if err != nil {
 		return nil, err
 	}
-	return s.schemaAt()
+	return s.At()
 }
 
-// A schemaSource compiles parts of one document. The zero value is no document. To compile each part from a document
+// A Source compiles parts of one document. The zero value is no document. To compile each part from a document
 // of its own would break its references, and cost the whole each time.
-type schemaSource struct {
+type Source struct {
 	compiler           *jsonschema.Compiler
 	unevaluated, whole bool
 }
 
-// newSchemaSource reads a document that is to be a schema, and finds whether it can be used. Cheap looks come first:
+// NewSource reads a document that is to be a schema, and finds whether it can be used. Cheap looks come first:
 // its size is bounded before it is compiled, and what is compiled is walked through once for what its references come
 // to.
-func newSchemaSource(doc any) (schemaSource, error) {
+func NewSource(doc any) (Source, error) {
 	if doc == nil {
-		return schemaSource{}, nil
+		return Source{}, nil
 	}
 	doc, err := value.Normalize(doc, value.Limits{}) // it may be a Go value of any depth
 	if err != nil {
-		return schemaSource{}, err
+		return Source{}, err
 	}
 	if err := checkSize(doc); err != nil {
-		return schemaSource{}, err
+		return Source{}, err
 	}
 	c := jsonschema.NewCompiler()
 	// Nothing is loaded, patterns are the engine's own, and a schema that names no draft is of 2020-12.
@@ -77,21 +80,21 @@ func newSchemaSource(doc any) (schemaSource, error) {
 	c.UseRegexpEngine(new(patternCompiler).compile)
 	c.DefaultDraft(jsonschema.Draft2020)
 	if err := c.AddResource("mem:///schema", doc); err != nil {
-		return schemaSource{}, err
+		return Source{}, err
 	}
 	root, err := c.Compile("mem:///schema") // the whole, so that parts are there
 	if err != nil {
-		return schemaSource{}, err
+		return Source{}, err
 	}
-	paths := schemaPaths{applied: map[*jsonschema.Schema]int{}}
+	paths := paths{applied: map[*jsonschema.Schema]int{}}
 	if err := paths.follow(root); err != nil {
-		return schemaSource{}, err
+		return Source{}, err
 	}
-	return schemaSource{c, paths.unevaluated, paths.unevaluated || paths.older}, nil
+	return Source{c, paths.unevaluated, paths.unevaluated || paths.older}, nil
 }
 
-// schemaAt compiles the part at the given keys; of no document that is nil.
-func (s schemaSource) schemaAt(keys ...string) (*Schema, error) {
+// At compiles the part at the given keys; of no document that is nil.
+func (s Source) At(keys ...string) (*Schema, error) {
 	if s.compiler == nil {
 		return nil, nil
 	}
@@ -103,16 +106,27 @@ func (s schemaSource) schemaAt(keys ...string) (*Schema, error) {
 	return &Schema{compiled, s.unevaluated, s.whole}, nil
 }
 
-// A SchemaError reports a value that does not fit its schema.
-type SchemaError struct {
+// A Error reports a value that does not fit its schema.
+type Error struct {
 	Path    string // RFC 6901 pointer into the value
 	Message string
 }
 
 // Error names the place and what is wrong there.
-func (e *SchemaError) Error() string { return fmt.Sprintf("at %q: %s", e.Path, e.Message) }
+func (e *Error) Error() string { return fmt.Sprintf("at %q: %s", e.Path, e.Message) }
 
-// Check returns a *SchemaError if v, a value of the JSON model, does not fit s, and a
+// A LimitError says that a check is refused because it would cost too much, or the value is too deep.
+type LimitError struct {
+	Limit string // which bound
+	Max   int64  // its value
+}
+
+// Error names the bound.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limit %s exceeded: at most %d", e.Limit, e.Max)
+}
+
+// Check returns a *Error if v, a value of the JSON model, does not fit s, and a
 // *LimitError if the check would cost more than 10 million units or v is deeper than anything
 // in a run.
 func (s *Schema) Check(v any) error {
@@ -127,7 +141,7 @@ func (s *Schema) CheckWithin(most int, v any) (cost int, err error) {
 	if s == nil {
 		return 0, nil
 	}
-	m := schemaMeter{left: most, unevaluated: s.unevaluated, whole: s.whole}
+	m := meter{left: most, unevaluated: s.unevaluated, whole: s.whole}
 	// The meter walks first. Only a check that is paid for is made.
 	switch m.apply(s.compiled, v, 0); {
 	case m.tooDeep:
@@ -138,36 +152,36 @@ func (s *Schema) CheckWithin(most int, v any) (cost int, err error) {
 	// The library is complete and tells more; it is as good as the finder for what is small, and alone where parts
 	// look at what others have not evaluated.
 	if cost = most - m.left; cost < findLarge || s.whole {
-		return cost, schemaError(s.compiled.Validate(v))
+		return cost, errorOf(s.compiled.Validate(v))
 	}
 	return cost, new(violationFinder).findViolation(s.compiled, v).toError()
 }
 
-// schemaError returns an error of the library as a *SchemaError about one place: the first one, whatever the order in
+// errorOf returns an error of the library as a *Error about one place: the first one, whatever the order in
 // which the library has looked. The library reports a tree of causes, in an order of its own. The smallest place at
 // each level makes one error of it which is the same in each run and each replay.
-func schemaError(err error) error {
+func errorOf(err error) error {
 	var ve *jsonschema.ValidationError
 	switch {
 	case err == nil:
 		return nil
 	case !errors.As(err, &ve):
-		return &SchemaError{Message: err.Error()}
+		return &Error{Message: err.Error()}
 	}
 	for len(ve.Causes) > 0 {
 		ve = slices.MinFunc(ve.Causes, func(a, b *jsonschema.ValidationError) int {
 			return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(a.SchemaURL, b.SchemaURL))
 		})
 	}
-	return &SchemaError{Path: value.Pointer(ve.InstanceLocation), Message: value.Shorten(schemaReason(ve.ErrorKind), maxSchemaMessage)}
+	return &Error{Path: value.Pointer(ve.InstanceLocation), Message: value.Shorten(reasonOf(ve.ErrorKind), maxMessage)}
 }
 
-// maxSchemaMessage bounds, in bytes, what a message lists of properties and of a schema.
-const maxSchemaMessage = 400
+// maxMessage bounds, in bytes, what a message lists of properties and of a schema.
+const maxMessage = 400
 
-// schemaReason says what is wrong in the words of the schema: it quotes nothing of the value but the names of
+// reasonOf says what is wrong in the words of the schema: it quotes nothing of the value but the names of
 // properties. The message gets into events and logs, which have other readers than the data.
-func schemaReason(k jsonschema.ErrorKind) string {
+func reasonOf(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Minimum:
 		return "minimum: it is less than " + ratText(k.Want)

@@ -1,4 +1,4 @@
-package workflow_test
+package schema_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -76,7 +77,7 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 		"patterns":              {map[string]any{"patternProperties": patterns}, "more than 65536 bytes"},
 	}
 	for name, test := range tests {
-		_, err := workflow.CompileSchema(test.schema)
+		_, err := schema.Compile(test.schema)
 		require.Error(t, err, name)
 		assert.Contains(t, err.Error(), test.want, name)
 		d := &workflow.Definition{Name: "x", Start: "a", Nodes: []workflow.Node{{ID: "a", Task: "t", OutputSchema: test.schema}}}
@@ -159,17 +160,17 @@ func TestHostileChecksEndAtTheirCost(t *testing.T) {
 		"unevaluated":       {map[string]any{"unevaluatedProperties": false, "allOf": repeated(map[string]any{"title": "x"}, 4900)}, many(5000)},
 	}
 	for name, test := range tests {
-		s, err := workflow.CompileSchema(test.schema)
+		s, err := schema.Compile(test.schema)
 		require.NoError(t, err, name)
-		var limit *workflow.LimitError
+		var limit *schema.LimitError
 		require.ErrorAs(t, s.Check(test.value), &limit, name)
 		assert.Equal(t, limits.SchemaCost, limit.Limit, name)
 		assert.EqualValues(t, limits.MaxSchemaCost, limit.Max, name)
 	}
-	s, err := workflow.CompileSchema(twice)
+	s, err := schema.Compile(twice)
 	require.NoError(t, err)
 	require.NoError(t, s.Check(deepList(500)))
-	var limit *workflow.LimitError
+	var limit *schema.LimitError
 	require.ErrorAs(t, s.Check(deepList(5000)), &limit)
 	assert.Equal(t, value.LimitDepth, limit.Limit)
 }
@@ -223,7 +224,7 @@ func TestOrdinaryChecksAreWithinTheirCost(t *testing.T) {
 		"a long text": {map[string]any{"type": "string", "pattern": "^[a-z]*$"}, strings.Repeat("a", 1<<20)},
 	}
 	for name, test := range tests {
-		s, err := workflow.CompileSchema(test.schema)
+		s, err := schema.Compile(test.schema)
 		require.NoError(t, err, name)
 		require.NoError(t, s.Check(test.value), name)
 	}
@@ -252,11 +253,11 @@ func TestSchemaErrorsQuoteNoValue(t *testing.T) {
 		if inner, ok := test.schema.(map[string]any); ok && inner["$schema"] != nil {
 			doc["$schema"] = inner["$schema"]
 		}
-		s, err := workflow.CompileSchema(doc)
+		s, err := schema.Compile(doc)
 		require.NoError(t, err)
 		assert.EqualError(t, s.Check(map[string]any{"a/b": test.value}), test.want)
 	}
-	s, err := workflow.CompileSchema(map[string]any{"additionalProperties": map[string]any{"type": "string"}})
+	s, err := schema.Compile(map[string]any{"additionalProperties": map[string]any{"type": "string"}})
 	require.NoError(t, err)
 	for range 20 { // whatever the order of the map is
 		require.EqualError(t, s.Check(map[string]any{"c": int64(1), "a": int64(1), "b": int64(1)}), `at "/a": got number, want string`)

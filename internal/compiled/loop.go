@@ -1,10 +1,4 @@
-package workflow
-
-import "github.com/pawl-run/pawl/internal/problem"
-
-// maxLoops bounds the memory that the natural loops of a definition take, in words of 64 bits. That is 16 MiB, such
-// as 13,000 loops in a definition of 10,000 nodes.
-const maxLoops = 2 << 20
+package compiled
 
 // findLoops finds the natural loop of every transition with a loop: the target of the back edge and the nodes that
 // reach its source without passing the target (Aho, Lam, Sethi and Ullman, Compilers, 9.6.6). A token that takes an
@@ -16,35 +10,18 @@ func (b *builder) findLoops() {
 	if len(g.Loops) < 2 {
 		return
 	}
-	a := newAdjacency(g.Definition)
-	incoming := a.incomingNodes()
+	incoming := g.incomingNodes()
 	for _, id := range g.Loops {
 		t := g.Transitions[id]
-		t.body = naturalLoop(a.index[t.From], a.index[t.To], incoming)
+		t.body = naturalLoop(g.Nodes[t.From].Index, g.Nodes[t.To].Index, incoming)
 	}
 }
 
 // Resets reports whether taking t, which loops, resets the count of inner: its natural loop is strictly contained in
 // that of t. Two loops with the same nodes reset nothing in each other: neither is the inner one, and a definition
 // with two back edges would never end.
-func (t *GraphTransition) Resets(inner *GraphTransition) bool {
+func (t *Transition) Resets(inner *Transition) bool {
 	return t.body.set != nil && inner.body.set != nil && t.body.strictlyContains(&inner.body)
-}
-
-// checkLoops checks that the natural loops of all transitions with a loop fit. They are found when the graph is
-// built, which must not run out of memory for a definition that was found valid.
-func (c *checker) checkLoops() {
-	words := (len(c.def.Nodes) + 63) / 64
-	total := 0
-	for i := range c.def.Transitions {
-		if c.def.Transitions[i].Loop == nil {
-			continue
-		}
-		if total += words; total > maxLoops {
-			c.reportProblem(c.atTransition(i), "loop", problem.TooLarge, "the loops up to here are too many for a definition of %d nodes: at most %d", len(c.def.Nodes), maxLoops/words)
-			return
-		}
-	}
 }
 
 // A loopBody is a natural loop, by the indices of its nodes. The source is the node that the back edge leaves, the
@@ -104,13 +81,13 @@ func (b *loopBody) strictlyContains(inner *loopBody) bool {
 	return true
 }
 
-// incomingNodes returns the nodes from which edges lead to each node. A node from which two edges lead is there
+// incomingNodes returns the nodes from which transitions lead to each node, by index. A node from which two lead is there
 // twice, which a walk does not mind.
-func (g *adjacency) incomingNodes() [][]int {
-	out := make([][]int, len(g.nodes))
-	for n := range g.nodes {
-		for _, e := range g.out[n] {
-			out[e.to] = append(out[e.to], n)
+func (g *Graph) incomingNodes() [][]int {
+	out := make([][]int, len(g.Nodes))
+	for _, n := range g.Nodes {
+		for _, t := range n.Incoming {
+			out[n.Index] = append(out[n.Index], g.Nodes[t.From].Index)
 		}
 	}
 	return out

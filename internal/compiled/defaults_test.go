@@ -1,10 +1,11 @@
-package workflow_test
+package compiled_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -28,7 +29,7 @@ transitions:
 	require.NoError(t, err)
 	hash, err := d.Hash()
 	require.NoError(t, err)
-	g, err := workflow.Compile(d)
+	g, err := compiled.Compile(workflow.Bounds{}, d)
 	require.NoError(t, err)
 
 	sync := g.Groups["g"].Sync

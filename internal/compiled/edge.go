@@ -1,8 +1,11 @@
-package workflow
+package compiled
 
 import (
 	"cmp"
 	"slices"
+
+	"github.com/pawl-run/pawl/internal/edges"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // addTransitions makes the graph's transitions, in the order of the definition, which is the order in which matches
@@ -11,7 +14,7 @@ func (b *builder) addTransitions() {
 	d := b.graph.Definition
 	for i := range d.Transitions {
 		t := &d.Transitions[i]
-		gt := &GraphTransition{Transition: t, Condition: b.compileProgram(t.Condition)}
+		gt := &Transition{Transition: t, Condition: b.compileProgram(t.Condition)}
 		if t.Foreach != nil {
 			gt.Collection = b.compileProgram(t.Foreach.Collection)
 		}
@@ -34,23 +37,25 @@ func (b *builder) addNeeds() {
 	for i := range d.Nodes {
 		// The zero transition between two nodes is followed on success, without a condition.
 		for _, from := range d.Nodes[i].Needs {
-			all = append(all, Transition{From: from, To: d.Nodes[i].ID})
+			all = append(all, workflow.Transition{From: from, To: d.Nodes[i].ID})
 		}
 	}
 	if len(all) == len(d.Transitions) {
 		return
 	}
 	// The ids of the definition's own transitions are complete, and stay.
-	completeIDs(all)
+	edges.NameEdges(len(all), func(i int) (id *workflow.TransitionID, from, to workflow.NodeID) {
+		return &all[i].ID, all[i].From, all[i].To
+	})
 	// They are in a slice of their own, to which the graph keeps pointers.
 	for i := range all[len(d.Transitions):] {
-		b.connectNodes(&GraphTransition{Transition: &all[len(d.Transitions)+i]})
+		b.connectNodes(&Transition{Transition: &all[len(d.Transitions)+i]})
 	}
 }
 
 // connectNodes adds a transition to the nodes that it joins. Both lists are in definition order, since transitions
 // are added in it.
-func (b *builder) connectNodes(t *GraphTransition) {
+func (b *builder) connectNodes(t *Transition) {
 	b.graph.Transitions[t.ID] = t
 	to, from := b.graph.Nodes[t.To], b.graph.Nodes[t.From]
 	from.Outgoing = append(from.Outgoing, t)
@@ -62,13 +67,13 @@ func (b *builder) connectNodes(t *GraphTransition) {
 func (b *builder) groupByTier() {
 	// Each node by itself: the order of the map makes no difference.
 	for _, n := range b.graph.Nodes {
-		var success, failure []*GraphTransition
+		var success, failure []*Transition
 		for _, t := range n.Outgoing {
-			if t.Outcome != OnError {
+			if t.Outcome != workflow.OnError {
 				// The zero outcome is success.
 				success = append(success, t)
 			}
-			if t.Outcome == OnError || t.Outcome == OnAlways {
+			if t.Outcome == workflow.OnError || t.Outcome == workflow.OnAlways {
 				failure = append(failure, t)
 			}
 		}
@@ -78,9 +83,9 @@ func (b *builder) groupByTier() {
 
 // byTier groups transitions by priority, lowest first, in definition order. The sort is stable, so that within a tier
 // the definition's order stays.
-func byTier(ts []*GraphTransition) [][]*GraphTransition {
-	slices.SortStableFunc(ts, func(a, b *GraphTransition) int { return cmp.Compare(a.Priority, b.Priority) })
-	var out [][]*GraphTransition
+func byTier(ts []*Transition) [][]*Transition {
+	slices.SortStableFunc(ts, func(a, b *Transition) int { return cmp.Compare(a.Priority, b.Priority) })
+	var out [][]*Transition
 	for i, t := range ts {
 		if i == 0 || t.Priority != ts[i-1].Priority {
 			out = append(out, nil)

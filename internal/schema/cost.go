@@ -1,4 +1,4 @@
-package workflow
+package schema
 
 import (
 	"iter"
@@ -17,10 +17,10 @@ const (
 	bytesPrice = 16 // so many bytes of a text are read or hashed for one unit
 )
 
-// A schemaMeter counts down what a check may still cost; less than 0 ends the walk. It walks over schema and value as
+// A meter counts down what a check may still cost; less than 0 ends the walk. It walks over schema and value as
 // the library does, but goes into every alternative: it decides nothing but where a type does not fit. The sum may be
 // too high, and must not be too low: a schema cannot make a check cost more than was counted.
-type schemaMeter struct {
+type meter struct {
 	left        int  // units
 	depth       int  // lists and objects that the walk is in
 	tooDeep     bool // why it has ended
@@ -34,7 +34,7 @@ const maxCheckedDepth = 512
 
 // apply pays for a schema that applies to v, beneath so many others that do. above is how many schemas lead to this
 // one for the same value: the library goes through them to see that it is not in a circle.
-func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
+func (m *meter) apply(s *jsonschema.Schema, v any, above int) {
 	// Nothing is counted any more: the check will be refused.
 	if m.left < 0 {
 		return
@@ -80,7 +80,7 @@ func (m *schemaMeter) apply(s *jsonschema.Schema, v any, above int) {
 
 // enterContainer reports whether a list or an object is within the bound of depth; the walk
 // ends at one that is not.
-func (m *schemaMeter) enterContainer() bool {
+func (m *meter) enterContainer() bool {
 	if m.depth == maxCheckedDepth {
 		m.left, m.tooDeep = -1, true
 		return false
@@ -92,7 +92,7 @@ func (m *schemaMeter) enterContainer() bool {
 
 // applyAll applies each of some schemas to the same value. The rest of them is left out once the bound is passed:
 // apply returns at once.
-func (m *schemaMeter) applyAll(parts []*jsonschema.Schema, v any, above int) {
+func (m *meter) applyAll(parts []*jsonschema.Schema, v any, above int) {
 	for _, part := range parts {
 		m.apply(part, v, above)
 	}
@@ -122,7 +122,7 @@ func fitsTypes(types *jsonschema.Types, v any) bool {
 
 // payForConstants pays for the comparisons with constants and for the format. An enumeration is compared with one
 // constant after the other.
-func (m *schemaMeter) payForConstants(s *jsonschema.Schema, v any) {
+func (m *meter) payForConstants(s *jsonschema.Schema, v any) {
 	if s.Const != nil {
 		m.left -= m.costOfEquality(v, *s.Const)
 	}
@@ -141,7 +141,7 @@ func (m *schemaMeter) payForConstants(s *jsonschema.Schema, v any) {
 // costOfEquality returns what it costs to compare a value with a constant. Values of different kinds, and texts of
 // different lengths, are told apart at once. A list or an object of the same length is compared to the end, as far as
 // the cost goes.
-func (m *schemaMeter) costOfEquality(v, constant any) int {
+func (m *meter) costOfEquality(v, constant any) int {
 	switch v := v.(type) {
 	case nil, bool:
 		return 0
@@ -170,7 +170,7 @@ func (m *schemaMeter) costOfEquality(v, constant any) int {
 }
 
 // costOfValue returns what it costs to compare or to hash a value.
-func (m *schemaMeter) costOfValue(v any) int {
+func (m *meter) costOfValue(v any) int {
 	switch v := v.(type) {
 	case nil, bool:
 		return 1
@@ -188,7 +188,7 @@ func (m *schemaMeter) costOfValue(v any) int {
 }
 
 // costOfItems returns what it costs to go through items, at most a little more than is left.
-func (m *schemaMeter) costOfItems(items iter.Seq[any]) int {
+func (m *meter) costOfItems(items iter.Seq[any]) int {
 	cost := 1
 	if !m.enterContainer() {
 		return cost
@@ -205,7 +205,7 @@ func (m *schemaMeter) costOfItems(items iter.Seq[any]) int {
 }
 
 // payForNumber pays for comparisons, which are of fractions, and for a division.
-func (m *schemaMeter) payForNumber(s *jsonschema.Schema) {
+func (m *meter) payForNumber(s *jsonschema.Schema) {
 	if s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil {
 		m.left -= numberCost
 	}
@@ -216,7 +216,7 @@ func (m *schemaMeter) payForNumber(s *jsonschema.Schema) {
 }
 
 // payForText pays for the length of a text, which is counted in code points, and for its pattern.
-func (m *schemaMeter) payForText(s *jsonschema.Schema, text string) {
+func (m *meter) payForText(s *jsonschema.Schema, text string) {
 	m.left -= len(text) / bytesPrice
 	// A pattern has no backtracking: its cost grows with the text alone.
 	if s.Pattern != nil {
@@ -231,7 +231,7 @@ func costOfMatch(pattern jsonschema.Regexp, bytes int) int {
 
 // payForList pays for the items of a list, each by what applies to it: a part of its own, the one for the rest, or
 // those for all.
-func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
+func (m *meter) payForList(s *jsonschema.Schema, list []any) {
 	// The library notes of each item whether some part has looked at it.
 	if m.unevaluated {
 		m.left -= len(list)
@@ -273,7 +273,7 @@ func (m *schemaMeter) payForList(s *jsonschema.Schema, list []any) {
 
 // costOfUnique returns what it costs to find equal items: a few are compared in pairs, many
 // are hashed.
-func (m *schemaMeter) costOfUnique(list []any) int {
+func (m *meter) costOfUnique(list []any) int {
 	// Each item is compared with all others: the sum of all items, as often as there are items.
 	if len(list) <= 20 {
 		return len(list) * m.costOfValue(list)
@@ -283,7 +283,7 @@ func (m *schemaMeter) costOfUnique(list []any) int {
 }
 
 // payForObject pays for the properties of an object, and for what depends on whether some are there.
-func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, above int) {
+func (m *meter) payForObject(s *jsonschema.Schema, object map[string]any, above int) {
 	// Whether the required ones are there is looked at one by one.
 	m.left -= len(object) + len(s.Required) + len(s.DependentRequired) + len(s.Dependencies) + len(s.DependentSchemas)
 	if m.unevaluated {
@@ -323,7 +323,7 @@ func (m *schemaMeter) payForObject(s *jsonschema.Schema, object map[string]any, 
 
 // payForProperty pays for one property. If no other keyword of s names the property, the schema of further properties
 // applies to it as well.
-func (m *schemaMeter) payForProperty(s *jsonschema.Schema, name string, v any) {
+func (m *meter) payForProperty(s *jsonschema.Schema, name string, v any) {
 	// A property may be named and match patterns as well: all of them apply.
 	part, known := s.Properties[name]
 	if known {

@@ -1,4 +1,4 @@
-package workflow
+package schema
 
 import (
 	"errors"
@@ -92,7 +92,7 @@ func TestViolationsAreThoseOfTheLibrary(t *testing.T) {
 	fit, unfit := 0, 0
 	harness.CheckProperty(t, func(t *rapid.T) {
 		doc := map[string]any{"$defs": map[string]any{"x": map[string]any{"type": []any{"string", "null"}}}, "allOf": []any{drawSchema(t, 3)}}
-		s, err := CompileSchema(doc)
+		s, err := Compile(doc)
 		require.NoError(t, err)
 		require.False(t, s.whole)
 		named := strings.Contains(string(value.Encode(doc)), "propertyNames")
@@ -105,7 +105,7 @@ func TestViolationsAreThoseOfTheLibrary(t *testing.T) {
 				continue
 			}
 			unfit++
-			found := &SchemaError{}
+			found := &Error{}
 			require.ErrorAs(t, got, &found)
 			require.NotEmpty(t, found.Message)
 			if !named { // the library tells a place beside it
@@ -146,13 +146,13 @@ func TestLargeValuesAreRefusedInLittleMemory(t *testing.T) {
 		"objects":      {map[string]any{"items": map[string]any{"properties": map[string]any{"a": text, "b": long}}}, pairs, "/0/a"},
 		"the last":     {map[string]any{"items": map[string]any{"type": "integer"}}, append(numbers[:499_999:499_999], "x"), "/499999"},
 	} {
-		s, err := CompileSchema(c.schema)
+		s, err := Compile(c.schema)
 		require.NoError(t, err, name)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		err = s.Check(c.value)
 		runtime.ReadMemStats(&after)
-		var found *SchemaError
+		var found *Error
 		require.ErrorAs(t, err, &found, name)
 		require.Equal(t, c.path, found.Path, name)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20), name)
@@ -165,7 +165,7 @@ func TestTheViolationOfAPatternIsTheSame(t *testing.T) {
 	schema := map[string]any{"patternProperties": map[string]any{
 		"^a": map[string]any{"type": "string"}, "b$": map[string]any{"type": "boolean"}, "^ab": map[string]any{"type": "array"}, "": map[string]any{"type": "object"},
 	}}
-	s, err := CompileSchema(schema)
+	s, err := Compile(schema)
 	require.NoError(t, err)
 	want := new(violationFinder).findViolation(s.compiled, map[string]any{"ab": int64(1)}).toError().Error()
 	for range 50 {
