@@ -220,7 +220,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
 	}
 	feed, err := checkFeed(o.Feed)
-	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), err); err != nil {
+	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), checkExecutor(o.Executor), err); err != nil {
 		return nil, err
 	}
 	o.Feed = feed

@@ -68,6 +68,30 @@ output: {mapping: {squares: state.squares}}
 	// Output: completed [1 4 9 16] <nil>
 }
 
+// A typed handler: what does not fit its input fails the task, with the place.
+func ExampleTyped() {
+	type quote struct {
+		Supplier string `json:"supplier"`
+		Cents    int    `json:"cents,omitzero"`
+	}
+	ask := pawl.Typed(func(ctx context.Context, in quote) (quote, error) {
+		in.Cents = 480 * pawl.TaskFrom(ctx).Attempt
+		return in, nil
+	})
+	ctx := context.Background()
+	engine, done := example(pawl.Handlers{"ask": ask})
+	defer done()
+	d := parse("name: quote\nstart: ask\nnodes: [{id: ask, task: ask, input: {supplier: input.supplier}, output: {output: result}}]\n")
+
+	got, err := pawl.Run[quote](ctx, engine, workflow.Run{ID: "quote-1", Definition: d}, map[string]any{"supplier": "acme"})
+	fmt.Println(got.Supplier, got.Cents, err)
+	_, err = pawl.Run[quote](ctx, engine, workflow.Run{ID: "quote-2", Definition: d}, map[string]any{"supplier": 7})
+	fmt.Println(err)
+	// Output:
+	// acme 480 <nil>
+	// run "quote-2" failed: invalid_input at node "ask" (t1): input.supplier: it is of type integer, and pawl_test.quote.Supplier is of type string
+}
+
 // A start may be repeated: the same id, definition and input is one run.
 func ExampleEngine_Start() {
 	ctx := context.Background()

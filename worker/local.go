@@ -82,13 +82,16 @@ func (p *Pool) leftBehind() error {
 // Start adds a worker of this process, or changes one: it takes the types that
 // r names, or those of the handlers, and gets work at once. Its leases do not
 // run out: it lives as long as the process. It returns an *Error if r is not
-// valid or the id is that of a remote worker.
+// valid or the id is that of a remote worker, and what pawl.Handlers.Check says.
 //
 // Start for an id that is there changes its handlers at once for tasks that begin later; those that
 // run keep theirs.
 func (p *Pool) Start(r Registration, h pawl.Handlers) error {
 	if r.Types == nil {
 		r.Types = handledTypes(h)
+	}
+	if err := h.Check(); err != nil {
+		return err
 	}
 	r, err := r.withDefaults()
 	if err != nil {

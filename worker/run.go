@@ -34,6 +34,9 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // when Drain is closed; beating goes on until the last result is delivered, so that no lease runs out
 // under a task that is being finished.
 func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
+	if err := h.Check(); err != nil {
+		return err
+	}
 	l := &clientLoop{client: c, handlers: h, types: c.Types, held: map[pawl.Key]context.CancelCauseFunc{}, room: make(chan struct{}, 1), log: c.Logger}
 	if l.types == nil {
 		l.types = handledTypes(h)

@@ -240,3 +240,23 @@ func TestAClientNeedsAnAddress(t *testing.T) {
 		require.ErrorIs(t, err, pawl.ErrInvalid, address)
 	}
 }
+
+// A handler of pawl.Typed works for a pool as in the engine's process; types that JSON cannot say let no worker begin.
+func TestTypedHandlersInAWorker(t *testing.T) {
+	type in struct{ N int }
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		stop := running(t, client(p, "ann", 2), pawl.Handlers{"a": pawl.Typed(func(ctx context.Context, _ any) (string, error) {
+			task := pawl.TaskFrom(ctx)
+			return "done " + string(task.Key), task.Heartbeat(ctx, nil)
+		})})
+		f.dispatch("a", keysOf(1)...)
+		pass(time.Minute)
+		synctest.Wait()
+		require.Equal(t, "done k1", f.result("k1"))
+		require.NoError(t, stop())
+		bad := pawl.Handlers{"a": pawl.Typed(func(context.Context, chan in) (string, error) { return "", nil })}
+		require.ErrorIs(t, client(p, "bob", 1).Run(t.Context(), bad), pawl.ErrInvalid)
+		require.ErrorIs(t, p.Start(Registration{ID: "here"}, bad), pawl.ErrInvalid)
+		require.Empty(t, p.Status().Workers)
+	})
+}

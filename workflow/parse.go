@@ -3,6 +3,7 @@ package workflow
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/problem"
@@ -16,6 +17,15 @@ func Parse(data []byte) (*Definition, error) {
 		return ParseJSON(data)
 	}
 	return ParseYAML(data)
+}
+
+// MustParse is Parse for a definition that is part of the program, such as an embedded file: it panics where Parse fails.
+func MustParse(data []byte) *Definition {
+	d, err := Parse(data)
+	if err != nil {
+		panic(fmt.Sprintf("workflow: parse a definition of the program: %v", err))
+	}
+	return d
 }
 
 // ParseJSON reads a definition from JSON. Unknown fields, keys that are there

@@ -252,3 +252,11 @@ func TestLongErrorsAreCut(t *testing.T) {
 	require.Len(t, e.Problems, 2*workflow.MaxListed)
 	require.Contains(t, e.Error(), "and 100 more")
 }
+
+// A definition of the program that does not parse is a mistake of the program.
+func TestMustParse(t *testing.T) {
+	require.Equal(t, "d", workflow.MustParse([]byte("name: d\nstart: a\nnodes: [{id: a}]\n")).Name)
+	require.PanicsWithValue(t, "workflow: parse a definition of the program: invalid definition: line 1:1: nme: there is no such field; did you mean name? (unknown_field)", func() {
+		workflow.MustParse([]byte("nme: d"))
+	})
+}

@@ -4,26 +4,27 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
+var hello = workflow.MustParse([]byte(`
+name: hello
+start: greet
+nodes: [{id: greet, task: greet, input: {name: input.name}, output: {output.text: result}}]`))
+
+func greet(ctx context.Context, in struct{ Name string }) (string, error) {
+	return "hello " + in.Name, nil
+}
+
 func main() {
 	ctx := context.Background()
-	handlers := pawl.Handlers{"greet": func(ctx context.Context, t pawl.Task) (any, error) {
-		var in struct{ Name string }
-		err := t.Bind(&in)
-		return "hello " + in.Name, err
-	}}
-	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: handlers})
+	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pawl.Handlers{"greet": pawl.Typed(greet)}})
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	defer engine.Close(ctx)
-	greet := workflow.Node{ID: "greet", Task: "greet", Input: map[string]string{"name": "input.name"}, Output: map[string]string{"output.text": "result"}}
-	run := workflow.Run{ID: "hello-1", Definition: &workflow.Definition{Name: "hello", Start: "greet", Nodes: []workflow.Node{greet}}}
-	outcome, err := engine.Run(ctx, run, map[string]any{"name": "world"}) // Start and Wait
+	outcome, err := engine.Run(ctx, workflow.Run{ID: "hello-1", Definition: hello}, map[string]any{"name": "world"}) // Start and Wait
 	fmt.Println(outcome.Status, outcome.Output["text"], err)
 }

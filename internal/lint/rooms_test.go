@@ -9,7 +9,7 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {24, 6_500},
+	".":        {25, 7_000},
 	"store":    {50, 17_000},
 	"api":      {15, 4_900},
 	"cmd/pawl": {24, 7_900},

@@ -77,6 +77,7 @@ var layers = map[string][]string{
 	"internal/late":              {},
 	"internal/keeping":           slices.Concat(decided, []string{"internal/refusal", "internal/texts", "blob"}),
 	"internal/exporting":         slices.Concat(decided, []string{"internal/keeping", "internal/portable", "internal/refusal", "blob", "store"}),
+	"internal/goschema":          {"internal/value"},
 	"internal/forking":           slices.Concat(decided, []string{"internal/refusal", "internal/shown", "planning", "store"}),
 	"internal/once":              slices.Concat(decided, []string{"internal/faults", "internal/late", "internal/refusal", "blob", "store"}),
 	"internal/purging":           slices.Concat(decided, []string{"internal/refusal", "store"}),
@@ -87,7 +88,7 @@ var layers = map[string][]string{
 	"internal/outbox":            slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "store"}),
 	"actor":                      slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "planning"}),
 
-	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/refusal", "internal/roster", "internal/running", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
+	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/refusal", "internal/roster", "internal/running", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/acts":   {"."},
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),

@@ -124,6 +124,9 @@ func (w *Worker) newLoop(h pawl.Handlers) (*workerLoop, error) {
 	if w.Conn == nil || len(types) == 0 {
 		return nil, errNoWorker
 	}
+	if err := h.Check(); err != nil {
+		return nil, err
+	}
 	js, err := jetstream.New(w.Conn)
 	if err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)

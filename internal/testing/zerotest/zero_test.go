@@ -51,9 +51,9 @@ var handles = map[reflect.Type]bool{
 	reflect.TypeFor[workflow.Graph](): true,
 }
 
-// helpers are functions of tests: as those of the standard library do, they panic
-// without a testing.T.
-var helpers = map[string]bool{"pawltest.Play": true, "pawltest.Run": true, "pawltest.RunWith": true}
+// helpers are functions of tests, which panic without a testing.T as those of the standard library do, and one that
+// panics by its name.
+var helpers = map[string]bool{"workflow.MustParse": true, "pawltest.Play": true, "pawltest.Run": true, "pawltest.RunWith": true}
 
 // trusting says whether a function is of a package that takes values of the JSON
 // model from the packages above it, which have made them so.

@@ -1,0 +1,110 @@
+package goschema
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A field is one that encoding/json writes for a struct, of the struct itself or of one embedded in it.
+type field struct {
+	reflect.StructField
+	name     string // in JSON
+	place    string // TYPE.FIELD
+	tagged   bool   // the tag says the name
+	optional bool
+	quoted   bool // the tag says ",string"
+	depth    int  // of embedding
+}
+
+// fieldsOf returns the fields of a struct by the rules of encoding/json: of several with one name the least deeply
+// embedded counts, of several at one depth the tagged one, and else none.
+func fieldsOf(t reflect.Type) []field {
+	var all []field
+	collectFields(t, 0, map[reflect.Type]bool{}, &all)
+	byName := map[string][]field{}
+	var names []string
+	for _, f := range all {
+		if byName[f.name] == nil {
+			names = append(names, f.name)
+		}
+		byName[f.name] = append(byName[f.name], f)
+	}
+	var dominant []field
+	for _, name := range names {
+		same := byName[name]
+		slices.SortStableFunc(same, func(a, b field) int {
+			return cmp.Or(cmp.Compare(a.depth, b.depth), -compareBool(a.tagged, b.tagged))
+		})
+		if len(same) == 1 || same[0].depth < same[1].depth || same[0].tagged != same[1].tagged {
+			dominant = append(dominant, same[0])
+		}
+	}
+	return dominant
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
+}
+
+// collectFields adds the fields of a struct and of those embedded in it. within are the structs that it is in.
+func collectFields(t reflect.Type, depth int, within map[reflect.Type]bool, to *[]field) {
+	if within[t] {
+		return
+	}
+	within[t] = true
+	defer delete(within, t)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Tag.Get("json") == "-" {
+			continue
+		}
+		inner := f.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if f.Anonymous && tag == "" && inner.Kind() == reflect.Struct && !saysItsJSON(inner) {
+			collectFields(inner, depth+1, within, to)
+			continue
+		}
+		if !f.IsExported() {
+			continue
+		}
+		*to = append(*to, field{
+			StructField: f, name: cmp.Or(tag, f.Name), place: t.String() + "." + f.Name, tagged: tag != "", depth: depth,
+			optional: mayBeAbsent(f.Type, options), quoted: hasOption(options, "string") && isQuotable(f.Type),
+		})
+	}
+}
+
+func hasOption(options, name string) bool { return slices.Contains(strings.Split(options, ","), name) }
+
+func mayBeAbsent(t reflect.Type, options string) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+		return true
+	default:
+		return hasOption(options, "omitempty") || hasOption(options, "omitzero")
+	}
+}
+
+// isQuotable says whether the option string of a tag holds for a type.
+func isQuotable(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	k := t.Kind()
+	return k == reflect.Bool || k == reflect.String || k >= reflect.Int && k <= reflect.Uintptr || k == reflect.Float32 || k == reflect.Float64
+}
+
+// fold returns a name as encoding/json compares it where the exact one is not there.
+func fold(name string) string { return strings.ToLower(name) }

@@ -1,0 +1,180 @@
+package goschema_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/internal/goschema"
+	"github.com/pawl-run/pawl/internal/value"
+)
+
+type (
+	base struct {
+		ID   string `json:"id"`
+		Kind string // as that of deep: neither counts
+	}
+	deep struct {
+		Kind string
+		Lost string `json:"twice"`
+	}
+	other struct {
+		Lost2 string `json:"twice"`
+	}
+	line struct {
+		Price float64 `json:"price" doc:"in euros"`
+		Count int     `json:"count,omitzero" enum:"1,2,3"`
+	}
+	order struct {
+		base
+		*deep
+		other
+		Kind    string            `json:"kind" enum:"new,old"`
+		Lines   []line            `json:"lines"`
+		At      time.Time         `json:"at,omitzero"`
+		Wait    time.Duration     `json:"wait,omitempty"`
+		Bytes   []byte            `json:"bytes"`
+		Labels  map[string]string `json:"labels"`
+		Note    *string           `json:"note"`
+		Any     any               `json:"any"`
+		Quoted  int               `json:"quoted,omitzero,string"`
+		Hidden  int               `json:"-"`
+		Dash    int               `json:"-,omitempty"`
+		Plain   bool
+		private int //nolint:unused // no field of JSON
+	}
+	tree struct {
+		Name     string  `json:"name"`
+		Children []*tree `json:"children"`
+	}
+)
+
+// The schema of a struct is that of what encoding/json reads and writes, with the places of the Go type.
+func TestSchemaOfAStruct(t *testing.T) {
+	s, err := goschema.Of(reflect.TypeFor[order]())
+	require.NoError(t, err)
+	got, err := json.MarshalIndent(s, "", " ")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"type": "object", "x-go": "goschema_test.order", "additionalProperties": false, "required": ["Plain", "id", "kind"], "properties": {
+		"id": {"type": "string", "x-go": "goschema_test.base.ID"},
+		"kind": {"type": "string", "enum": ["new", "old"], "x-go": "goschema_test.order.Kind"},
+		"lines": {"type": "array", "x-go": "goschema_test.order.Lines", "items": {"type": "object", "x-go": "goschema_test.line", "additionalProperties": false,
+			"required": ["price"], "properties": {
+				"price": {"type": "number", "description": "in euros", "x-go": "goschema_test.line.Price"},
+				"count": {"type": "integer", "enum": [1, 2, 3], "x-go": "goschema_test.line.Count"}}}},
+		"at": {"type": "string", "format": "date-time", "x-go": "goschema_test.order.At"},
+		"wait": {"type": "integer", "description": "nanoseconds", "x-go": "goschema_test.order.Wait"},
+		"bytes": {"type": "string", "contentEncoding": "base64", "x-go": "goschema_test.order.Bytes"},
+		"labels": {"type": "object", "additionalProperties": {"type": "string", "x-go": "string"}, "x-go": "goschema_test.order.Labels"},
+		"note": {"type": "string", "x-go": "goschema_test.order.Note"},
+		"any": {"x-go": "goschema_test.order.Any"},
+		"quoted": {"type": "string", "x-go": "goschema_test.order.Quoted"},
+		"-": {"type": "integer", "x-go": "goschema_test.order.Dash"},
+		"Plain": {"type": "boolean", "x-go": "goschema_test.order.Plain"}}}`, string(got))
+}
+
+// A type that holds itself is described once, and referred to.
+func TestSchemaOfATree(t *testing.T) {
+	s, err := goschema.Of(reflect.TypeFor[tree]())
+	require.NoError(t, err)
+	require.Contains(t, s.Defs, "goschema_test.tree")
+	require.Nil(t, s.Check(decode(t, `{"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}`)))
+	problem := s.Check(decode(t, `{"name": "a", "children": [{"name": "b", "children": [{"name": 7}]}]}`))
+	require.EqualError(t, problem, "input.children[0].children[0].name: it is of type integer, and goschema_test.tree.Name is of type string")
+	_, err = json.Marshal(s)
+	require.NoError(t, err)
+}
+
+// A value that does not fit is refused at its place.
+func TestPlaces(t *testing.T) {
+	s, err := goschema.Of(reflect.TypeFor[order]())
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		`{"id": "1", "kind": "new", "plain": true}`: "", // by another case, as encoding/json takes it
+		`{"id": "1", "kind": "new", "Plain": true, "note": null, "labels": {"a": "b"}, "any": [1], "lines": [{"price": 1}]}`: "",
+		`{"kind": "new", "Plain": true}`:                                                   "input.id: it is missing (goschema_test.base.ID)",
+		`{"id": null, "kind": "new", "Plain": true}`:                                       "input.id: it is missing (goschema_test.base.ID)",
+		`{"id": "1", "kind": "gone", "Plain": true}`:                                       `input.kind: it is "gone", and goschema_test.order.Kind is one of ["new","old"]`,
+		`{"id": "1", "kind": "new", "Plain": true, "lins": []}`:                            `input.lins: goschema_test.order has no such field: did you mean "lines"?`,
+		`{"id": "1", "kind": "new", "Plain": true, "lines": [{"price": "x"}]}`:             "input.lines[0].price: it is of type string, and goschema_test.line.Price is of type number",
+		`{"id": "1", "kind": "new", "Plain": true, "lines": [{"price": 1, "count": 1.5}]}`: "input.lines[0].count: it is of type number, and goschema_test.line.Count is of type integer",
+		`{"id": "1", "kind": "new", "Plain": true, "labels": {"a": 1}}`:                    "input.labels.a: it is of type integer, and string is of type string",
+		`[]`: "input: it is of type array, and goschema_test.order is of type object",
+	} {
+		problem := s.Check(decode(t, text))
+		if want == "" {
+			require.Nil(t, problem, text)
+			continue
+		}
+		require.NotNil(t, problem, text)
+		require.Equal(t, want, problem.Error(), text)
+	}
+}
+
+// JSON cannot say some types, and the error names the field.
+func TestUnsupportedTypes(t *testing.T) {
+	type nested struct{ Rates map[string]chan int }
+	for want, typ := range map[string]reflect.Type{
+		"chan int: chan int has no JSON form":                                reflect.TypeFor[chan int](),
+		"goschema_test.nested.Rates: chan int has no JSON form":              reflect.TypeFor[[]nested](),
+		"func(): func() has no JSON form":                                    reflect.TypeFor[func()](),
+		"map[bool]int: map[bool]int has no JSON form: its keys are no texts": reflect.TypeFor[map[bool]int](),
+		"*complex128: complex128 has no JSON form":                           reflect.TypeFor[*complex128](),
+		"struct { N int \"enum:\\\"one\\\"\" }.N: enum \"one\" is no integer": reflect.TypeFor[struct {
+			N int `enum:"one"`
+		}](),
+		"struct { F float64 \"enum:\\\"1\\\"\" }.F: enum is for texts and integers": reflect.TypeFor[struct {
+			F float64 `enum:"1"`
+		}](),
+	} {
+		_, err := goschema.Of(typ)
+		require.EqualError(t, err, want)
+	}
+}
+
+// A value that encoding/json has written fits the schema of its type, and what fits is read by encoding/json: neither says
+// more than the other, but for fields that are missing.
+func TestAsEncodingJSON(t *testing.T) {
+	s, err := goschema.Of(reflect.TypeFor[order]())
+	require.NoError(t, err)
+	rapid.Check(t, func(t *rapid.T) {
+		o := order{base: base{ID: rapid.String().Draw(t, "id")}, Kind: rapid.SampledFrom([]string{"new", "old"}).Draw(t, "kind")}
+		o.Lines = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) line {
+			return line{rapid.Float64Range(-1e9, 1e9).Draw(t, "price"), rapid.IntRange(1, 3).Draw(t, "count")}
+		}), 0, 3).Draw(t, "lines")
+		o.Bytes = rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
+		o.Wait = time.Duration(rapid.Int32().Draw(t, "wait"))
+		o.Quoted = int(rapid.Int16().Draw(t, "quoted"))
+		text, err := json.Marshal(o)
+		require.NoError(t, err)
+		v, err := value.Decode(text, value.Limits{})
+		require.NoError(t, err)
+		require.Nil(t, s.Check(v), string(text))
+	})
+	scalar := rapid.SampledFrom([]string{`null`, `1`, `1.5`, `"new"`, `true`, `[]`, `{}`, `[{"price": 1}]`, `"AA=="`, `"7"`, `{"a": "b"}`, `[1]`})
+	rapid.Check(t, func(t *rapid.T) {
+		object := map[string]json.RawMessage{"id": json.RawMessage(`"x"`), "kind": json.RawMessage(`"new"`), "Plain": json.RawMessage("true")}
+		for _, name := range rapid.SliceOfN(rapid.SampledFrom([]string{"id", "kind", "Plain", "plain", "lines", "wait", "bytes", "labels", "note", "any", "x"}), 1, 3).Draw(t, "names") {
+			object[name] = json.RawMessage(scalar.Draw(t, "value"))
+		}
+		text, err := json.Marshal(object)
+		require.NoError(t, err)
+		v, err := value.Decode(text, value.Limits{})
+		require.NoError(t, err)
+		if s.Check(v) == nil && string(object["bytes"]) != `"new"` && string(object["bytes"]) != `"7"` { // no base64
+			var o order
+			require.NoError(t, value.Bind(v, &o, true), string(text))
+		}
+	})
+}
+
+func decode(t *testing.T, text string) any {
+	t.Helper()
+	v, err := value.Decode([]byte(text), value.Limits{})
+	require.NoError(t, err)
+	return v
+}

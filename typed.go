@@ -1,0 +1,182 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"runtime"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/goschema"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Typed returns a handler, for Handlers, from a function of an input and an output:
+//
+//	pawl.Handlers{"greet": pawl.Typed(func(ctx context.Context, in Greeting) (Reply, error) { ... })}
+//
+// The input of the task is decoded into In as encoding/json would, and strictly: a field that In lacks, a value of
+// another type, and the absence of a field that has neither omitempty nor omitzero and is no pointer, slice, map or
+// interface, fail the task for good with the code invalid_input and a message that says where, before f is called. A null counts as
+// absent. The tag enum:"a,b" of a field lists its values, and doc:"..." describes it. [TaskFrom] has the task: its keys,
+// its branch, Heartbeat, Once, Put.
+//
+// Types that JSON cannot say, such as a channel, are refused by Open, see [Handlers.Check].
+//
+//go:noinline
+func Typed[In, Out any](f func(ctx context.Context, in In) (Out, error)) func(context.Context, Task) (any, error) {
+	types := typesOf(reflect.TypeFor[In](), reflect.TypeFor[Out]())
+	if f == nil {
+		types.err = errors.New("the function is nil")
+	}
+	return func(ctx context.Context, t Task) (any, error) {
+		if asked, ok := t.services.(*typesQuestion); ok {
+			asked.types = types
+			return nil, nil
+		}
+		if types.err != nil {
+			return nil, Permanent(types.err)
+		}
+		var in In
+		if err := types.bindInput(t, &in); err != nil {
+			return nil, err
+		}
+		return f(context.WithValue(ctx, taskInContext{}, t), in)
+	}
+}
+
+// TaskFrom returns the task that a handler of [Typed] was called for, by the handler's context. From any other context it returns the zero
+// Task, whose methods answer ErrClosed.
+func TaskFrom(ctx context.Context) Task {
+	t, _ := ctx.Value(taskInContext{}).(Task)
+	return t
+}
+
+// taskInContext is the key of the task in the context of a typed handler.
+type taskInContext struct{}
+
+// codeInvalidInput is that of package handler.
+const codeInvalidInput = "invalid_input"
+
+// handlerTypes are the types of a handler of Typed.
+type handlerTypes struct {
+	in, out *goschema.Schema
+	err     error // what JSON cannot say of them
+}
+
+func typesOf(in, out reflect.Type) *handlerTypes {
+	t := &handlerTypes{}
+	var inErr, outErr error
+	if t.in, inErr = goschema.Of(in); inErr != nil {
+		inErr = fmt.Errorf("input: %w", inErr)
+	}
+	if out == reflect.TypeFor[Result]() {
+		t.out = &goschema.Schema{} // its Output may be anything
+	} else if t.out, outErr = goschema.Of(out); outErr != nil {
+		outErr = fmt.Errorf("output: %w", outErr)
+	}
+	t.err = errors.Join(inErr, outErr)
+	return t
+}
+
+// bindInput decodes the input of a task.
+func (h *handlerTypes) bindInput(t Task, in any) error {
+	if p := h.in.Check(t.Input); p != nil {
+		return TaskError{Code: codeInvalidInput, Message: p.Error()}
+	}
+	if err := value.Bind(t.Input, in, false); err != nil {
+		return TaskError{Code: codeInvalidInput, Message: "input: " + err.Error()}
+	}
+	return nil
+}
+
+// typedName is the name that the compiler gives to the handlers of Typed, of any types: a function of that name knows a
+// typesQuestion. That is why Typed is never put into its callers, whose functions have names of their own.
+var typedName = nameOfCode(Typed(func(context.Context, any) (any, error) { return nil, nil }))
+
+func nameOfCode(f func(context.Context, Task) (any, error)) string {
+	return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
+}
+
+// A typesQuestion asks a handler of Typed for its types, in place of a call.
+type typesQuestion struct {
+	TaskServices
+	types *handlerTypes
+}
+
+// typesOfHandler returns the types of a handler of Typed, and nil for any other.
+func typesOfHandler(f func(context.Context, Task) (any, error)) *handlerTypes {
+	if f == nil || nameOfCode(f) != typedName {
+		return nil
+	}
+	var asked typesQuestion
+	_, _ = f(context.Background(), Task{services: &asked})
+	return asked.types
+}
+
+// Check fails with ErrInvalid if the types of a handler of [Typed] have parts that JSON cannot say, or its function is nil: it names them all.
+// Open asks it, and so do the workers of package worker.
+func (h Handlers) Check() error {
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if types := typesOfHandler(h[name]); types != nil && types.err != nil {
+			all = append(all, fmt.Errorf("%w: the handler of %q: %w", ErrInvalid, name, types.err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// checkExecutor asks an executor that is Handlers.
+func checkExecutor(x Executor) error {
+	h, _ := x.(Handlers)
+	return h.Check()
+}
+
+// Run starts a run, waits for its outcome and decodes its output into Out, strictly. Errors: those of Engine.Run; a
+// *workflow.RunError if the run did not complete; an output that Out does not take, which leaves the run completed.
+func Run[Out any](ctx context.Context, e *Engine, run workflow.Run, input any) (Out, error) {
+	return outputOf[Out](e.Run(ctx, run, input))
+}
+
+// WaitFor waits for the outcome of a run and decodes its output into Out, see [Run].
+func WaitFor[Out any](ctx context.Context, e *Engine, id workflow.RunID) (Out, error) {
+	return outputOf[Out](e.Wait(ctx, id))
+}
+
+func outputOf[Out any](outcome workflow.Outcome, err error) (Out, error) {
+	var out Out
+	if err == nil {
+		err = outcome.BindStrict(&out)
+	}
+	return out, err
+}
+
+// A SignalOf is the name of a signal whose payload is a T:
+//
+//	const Paid pawl.SignalOf[Payment] = "paid"
+//	err := Paid.Send(ctx, engine, "order-42", Payment{Cents: 4800})
+type SignalOf[T any] string
+
+// Send sends the signal to a run, see [Engine.Signal].
+func (s SignalOf[T]) Send(ctx context.Context, e *Engine, run workflow.RunID, payload T) error {
+	return e.Signal(ctx, run, s.With(payload))
+}
+
+// With returns the signal with a payload, for an ID, a TTL and the like.
+func (s SignalOf[T]) With(payload T) workflow.Signal {
+	return workflow.Signal{Name: string(s), Payload: payload}
+}
+
+// A VoteOf is the id of a node that waits for approval, whose votes carry a T:
+//
+//	const Refund pawl.VoteOf[Reason] = "refund"
+//	err := Refund.Cast(ctx, engine, "order-42", "ann", true, Reason{"it was late"})
+type VoteOf[T any] string
+
+// Cast votes on the approval of a run, see [Engine.Vote].
+func (v VoteOf[T]) Cast(ctx context.Context, e *Engine, run workflow.RunID, by string, approved bool, data T) error {
+	return e.Vote(ctx, Target{Run: run, Node: workflow.NodeID(v)}, workflow.Ballot{By: by, Approved: approved, Data: data})
+}

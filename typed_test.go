@@ -1,0 +1,142 @@
+package pawl_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+type greeting struct {
+	Name string `json:"name"`
+	Loud bool   `json:"loud,omitzero"`
+}
+
+type reply struct {
+	Text    string `json:"text"`
+	Attempt int    `json:"attempt"`
+}
+
+func greet(ctx context.Context, in greeting) (reply, error) {
+	t := pawl.TaskFrom(ctx)
+	if in.Name == "nobody" {
+		return reply{}, pawl.TaskError{Code: "nobody", Message: "there is nobody"}
+	}
+	_, err := t.Once(ctx, "", func(context.Context) (any, error) { return 1, nil })
+	return reply{"hello " + in.Name, t.Attempt}, err
+}
+
+// greetRun returns a run of one typed task, with an input mapping.
+func greetRun(id workflow.RunID, input map[string]string) workflow.Run {
+	n := workflow.Node{ID: "greet", Task: "greet", Input: input, Output: map[string]string{"output.text": "result.text", "output.attempt": "result.attempt"}}
+	return workflow.Run{ID: id, Definition: &workflow.Definition{Name: "greet", Start: "greet", Nodes: []workflow.Node{n}}}
+}
+
+// A typed handler gets its input as its type, strictly, and its output is read as a type.
+func TestTypedHandlers(t *testing.T) {
+	ctx := t.Context()
+	e, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"greet": pawl.Typed(greet)}})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(ctx)) }()
+
+	got, err := pawl.Run[reply](ctx, e, greetRun("a", map[string]string{"name": "input.name"}), map[string]any{"name": "ann"})
+	require.NoError(t, err)
+	require.Equal(t, reply{"hello ann", 1}, got)
+	got, err = pawl.WaitFor[reply](ctx, e, "a")
+	require.NoError(t, err)
+	require.Equal(t, "hello ann", got.Text)
+
+	for id, c := range map[workflow.RunID]struct {
+		input map[string]string
+		want  string
+	}{
+		"unknown": {map[string]string{"name": "'x'", "nmae": "'y'"}, `input.nmae: pawl_test.greeting has no such field: did you mean "name"?`},
+		"missing": {map[string]string{"loud": "true"}, "input.name: it is missing (pawl_test.greeting.Name)"},
+		"type":    {map[string]string{"name": "7"}, "input.name: it is of type integer, and pawl_test.greeting.Name is of type string"},
+	} {
+		_, err = pawl.Run[reply](ctx, e, greetRun(id, c.input), nil)
+		var failed *workflow.RunError
+		require.ErrorAs(t, err, &failed, id)
+		require.Equal(t, "invalid_input", failed.Failure.Code, id)
+		require.Equal(t, c.want, failed.Failure.Message, id)
+	}
+	_, err = pawl.Run[reply](ctx, e, greetRun("own", map[string]string{"name": "'nobody'"}), nil)
+	require.ErrorContains(t, err, "nobody")
+	_, err = pawl.WaitFor[struct{ Text int }](ctx, e, "a")
+	require.ErrorContains(t, err, "bind the output")
+	_, err = pawl.WaitFor[struct{ Text string }](ctx, e, "a")
+	require.ErrorContains(t, err, "attempt", "decoding is strict")
+	require.ErrorIs(t, pawl.TaskFrom(ctx).Heartbeat(ctx, nil), pawl.ErrClosed)
+}
+
+// A type that JSON cannot say is refused by Open, with the place, whatever the handler would be given.
+func TestTypesThatJSONCannotSay(t *testing.T) {
+	type rate struct{ Per chan int }
+	h := pawl.Handlers{
+		"in":    pawl.Typed(func(context.Context, rate) (any, error) { return nil, nil }),
+		"out":   pawl.Typed(func(context.Context, any) (func(), error) { return nil, nil }),
+		"fine":  pawl.Typed(greet),
+		"plain": func(context.Context, pawl.Task) (any, error) { return nil, errors.New("it is not called") },
+	}
+	_, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: h})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorContains(t, err, `the handler of "in": input: pawl_test.rate.Per: chan int has no JSON form`)
+	require.ErrorContains(t, err, `the handler of "out": output: func(): func() has no JSON form`)
+	require.NotContains(t, err.Error(), "fine")
+	require.NotContains(t, err.Error(), "plain")
+	output, err := h["in"](t.Context(), pawl.Task{})
+	require.True(t, output == nil && pawl.IsPermanent(err))
+}
+
+// A signal and a vote have the type of what they carry.
+func TestTypedSignalsAndVotes(t *testing.T) {
+	type payment struct {
+		Cents int `json:"cents"`
+	}
+	const paid pawl.SignalOf[payment] = "paid"
+	const refund pawl.VoteOf[payment] = "refund"
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		e, err := pawl.Open(ctx, t.TempDir(), pawl.Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(ctx)) }()
+		d := &workflow.Definition{Name: "d", Start: "pay", Nodes: []workflow.Node{
+			{ID: "pay", Wait: &workflow.WaitSpec{Event: "paid"}, Output: map[string]string{"output.cents": "result.payload.cents"}},
+			{ID: "refund", Approval: &workflow.ApprovalSpec{}},
+		}, Transitions: []workflow.Transition{{From: "pay", To: "refund"}}}
+		require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: d}, nil))
+		require.NoError(t, paid.Send(ctx, e, "r", payment{480}))
+		require.Equal(t, workflow.Signal{Name: "paid", Payload: payment{1}}, paid.With(payment{1}))
+		<-time.After(time.Second)
+		require.NoError(t, refund.Cast(ctx, e, "r", "ann", true, payment{5}))
+		got, err := pawl.WaitFor[payment](ctx, e, "r")
+		require.NoError(t, err)
+		require.Equal(t, payment{480}, got)
+	})
+}
+
+// The cost of a call: of an untyped handler that binds strictly, and of a typed one.
+func BenchmarkTypedCall(b *testing.B) {
+	task := pawl.Task{Node: "greet", Input: map[string]any{"name": "ann", "loud": true}}
+	for name, h := range map[string]func(context.Context, pawl.Task) (any, error){
+		"untyped": func(_ context.Context, t pawl.Task) (any, error) {
+			var in greeting
+			err := t.BindStrict(&in)
+			return reply{Text: in.Name}, err
+		},
+		"typed": pawl.Typed(func(_ context.Context, in greeting) (reply, error) { return reply{Text: in.Name}, nil }),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = h(b.Context(), task)
+			}
+		})
+	}
+}
