@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxWords bounds the words of the pages that users read, so that a new page replaces an old one. The bound was 40,000
-// before there were metrics, which have a page with a row for each.
-const maxWords = 42_000
+// maxWords bounds the words of the pages that users read, so that a new page replaces an old one.
+const maxWords = 40_000
 
 // TestWordsOfPages counts the words of docs and of the pages at the top. A word has a letter or a digit: the bars of
 // tables and the signs of code are none.
