@@ -23,8 +23,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// acts returns the events of a run that name somebody, or a reason, as lines.
-func acts(t *testing.T, e *pawl.Engine, id workflow.RunID) []string {
+// listActs returns the events of a run that name somebody, or a reason, as lines.
+func listActs(t *testing.T, e *pawl.Engine, id workflow.RunID) []string {
 	t.Helper()
 	var out []string
 	for ev, err := range e.Events(t.Context(), id, pawl.EventsOptions{}) {
@@ -123,7 +123,7 @@ func TestEveryCallNamesWhoMadeIt(t *testing.T) {
 			want = append(want, fmt.Sprintf("%s %s: reason of %s", x[0], x[1], x[1]))
 		}
 		want = append(want, "workflow.cancelled canceller: over")
-		got := acts(t, e, "r")
+		got := listActs(t, e, "r")
 		require.Equal(t, want, got)
 
 		for s, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
@@ -132,7 +132,7 @@ func TestEveryCallNamesWhoMadeIt(t *testing.T) {
 			require.Equal(t, `cancelled by "canceller": over`, s.Failure.Error())
 		}
 		records := 0
-		for r, err := range e.Journal(t.Context(), "r") {
+		for r, err := range e.Journal(t.Context(), "r", pawl.EventsOptions{}) {
 			require.NoError(t, err)
 			if text := fmt.Sprintf("%+v", r.Message); strings.Contains(text, "reason of ") || strings.Contains(text, "canceller") {
 				records++
@@ -142,7 +142,7 @@ func TestEveryCallNamesWhoMadeIt(t *testing.T) {
 
 		require.NoError(t, e.Close(t.Context()))
 		e = open(t, dir, options)
-		require.Equal(t, got, acts(t, e, "r"), "what was written tells it as well")
+		require.Equal(t, got, listActs(t, e, "r"), "what was written tells it as well")
 	})
 }
 
@@ -154,7 +154,7 @@ func TestCallsInNobodysName(t *testing.T) {
 	require.NoError(t, e.Cancel(pawl.Because(t.Context(), "no more"), "a", ""))
 	require.Equal(t, []string{
 		"workflow.paused <nil>: the disk is full", "workflow.resumed bob: <nil>", "workflow.cancelled <nil>: no more",
-	}, acts(t, e, "a"))
+	}, listActs(t, e, "a"))
 	out, err := e.Wait(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, workflow.Failure{Code: workflow.CodeCancelled, Message: "no more", Permanent: true}, *out.Failure)
@@ -175,7 +175,7 @@ func TestARepeatedCallKeepsWhoWasFirst(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"workflow.started ann: <nil>", "signal.received ann: <nil>", "workflow.paused ann: <nil>", "workflow.cancelled cid: x",
-	}, acts(t, e, "r"))
+	}, listActs(t, e, "r"))
 }
 
 // A result's metadata are the handler's own, and stay as they are.
@@ -188,7 +188,7 @@ func TestWhoCompletesATaskDoesNotChangeItsMetadata(t *testing.T) {
 		require.NoError(t, err)
 		result := pawl.Result{Output: map[string]any{"n": 1}, Metadata: map[string]any{"by": "a machine"}}
 		require.NoError(t, e.Complete(pawl.As(t.Context(), "ann"), s.Tokens[0].Key, result))
-		require.Equal(t, []string{"task.completed a machine: <nil>", "token.completed ann: <nil>"}, acts(t, e, "a"))
+		require.Equal(t, []string{"task.completed a machine: <nil>", "token.completed ann: <nil>"}, listActs(t, e, "a"))
 	})
 }
 
@@ -247,7 +247,7 @@ func TestNamesHaveOneSpelling(t *testing.T) {
 	require.ErrorContains(t, e.Vote(pawl.As(t.Context(), "bob"), at, workflow.Ballot{By: "cid"}), `the vote is that of "cid", and the call is made as "bob"`)
 	require.Equal(t, []string{
 		"workflow.started " + composed + ": <nil>", "approval.voted " + composed + ": <nil>", "approval.voted Ann Lee: <nil>", "approval.voted bob: <nil>",
-	}, acts(t, e, "r"))
+	}, listActs(t, e, "r"))
 }
 
 func TestNamesAndReasonsThatAreRefused(t *testing.T) {
@@ -312,7 +312,7 @@ func TestSignalsAndBallotsAreRecordedWhole(t *testing.T) {
 	require.NoError(t, e.Signal(t.Context(), "r", signal))
 	require.NoError(t, e.Vote(t.Context(), pawl.Target{Run: "r", Token: 1, Node: "a"}, ballot))
 	given := map[string]any{"Signal": signal, "Ballot": ballot}
-	for r, err := range e.Journal(t.Context(), "r") {
+	for r, err := range e.Journal(t.Context(), "r", pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		message := reflect.ValueOf(r.Message)
 		name := message.Type().Name()

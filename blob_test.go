@@ -259,7 +259,7 @@ func TestArtifacts(t *testing.T) {
 			snap, err := e.Inspect(t.Context(), "good")
 			require.NoError(t, err)
 			require.Len(t, snap.Artifacts, 2)
-			counts := map[pawl.EventType]int{}
+			counts := map[workflow.EventType]int{}
 			for ev, err := range e.Events(t.Context(), "good", pawl.EventsOptions{}) {
 				require.NoError(t, err)
 				counts[ev.Type]++

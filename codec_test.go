@@ -133,7 +133,7 @@ func findClassified(t *testing.T, dir string) {
 func readAll(t *testing.T, e *pawl.Engine, id workflow.RunID) string {
 	t.Helper()
 	var text strings.Builder
-	for r, err := range e.Journal(t.Context(), id) {
+	for r, err := range e.Journal(t.Context(), id, pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		fmt.Fprintln(&text, r.Message, r.Decisions)
 	}

@@ -79,7 +79,7 @@ type FollowOptions struct {
 	// Log gets what is committed, and Bases complete copies of the directory from time to
 	// time, with the blobs that runs refer to, where no Folder does. They hold everything sealed
 	// as in the directory, but blobs: open a sealed store for those.
-	Log   Log
+	Log   commitlog.Log
 	Bases blob.Store
 	// Interval is how long a commit waits for others before it is sent; 0 is a second.
 	Interval time.Duration
@@ -92,10 +92,6 @@ type FollowOptions struct {
 	Report func(FollowReport)
 }
 
-// A Log keeps the changes of an engine directory outside of it. Package store/folderlog has one in
-// a folder.
-type Log = commitlog.Log
-
 // A FollowReport says how far a copy of the engine directory is.
 type FollowReport struct {
 	Position commitlog.Position `json:"position"` // the place of the last entry in the log
@@ -107,11 +103,11 @@ type FollowReport struct {
 
 // RestoreOptions say what [Restore] makes a directory of: a Folder, or a Log and Bases.
 type RestoreOptions struct {
-	Folder string     // of FollowOptions, or a backup of [Engine.Backup], which is of one moment. It is only read
-	Log    Log        // of FollowOptions
-	Bases  blob.Store // likewise
-	At     time.Time  // as of when; zero: the last moment that there is
-	Codec  Codec      // of the engine; nil if it had none
+	Folder string        // of FollowOptions, or a backup of [Engine.Backup], which is of one moment. It is only read
+	Log    commitlog.Log // of FollowOptions
+	Bases  blob.Store    // likewise
+	At     time.Time     // as of when; zero: the last moment that there is
+	Codec  Codec         // of the engine; nil if it had none
 }
 
 // A RestoreInfo says what was restored.
@@ -240,7 +236,7 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 // that they have begun goes on. Three calls wait on: Publish, which has no context, and Import and Once while they commit. The engine tries again until it is
 // certain whether the Log has what was to be appended. If Close comes first it waits for 10 s.
 type RemoteOptions struct {
-	Log    Log           // gets each transaction before it counts
+	Log    commitlog.Log // gets each transaction before it counts
 	Bases  blob.Store    // gets complete copies of the directory, from time to time
 	Rebase time.Duration // after how long there is a new base, if anything has changed; 0 is an hour
 	Detach bool          // without Log: a directory that had one goes on alone, with what it has; its log is of no use to it any more
@@ -308,12 +304,12 @@ func (o *Options) checkRemote(path string) error {
 
 // RecoverOptions say how a log is begun anew.
 type RecoverOptions struct {
-	Log    Log          // of RemoteOptions: the one that is damaged, or a new one of that name
-	Bases  blob.Store   // likewise
-	Codec  Codec        // of the engine; nil if it has none
-	Logger *slog.Logger // nil discards
-	Begin  bool         // without it nothing is begun: the report tells what would be given up
-	GiveUp int          // how many entries of the log are given up at most
+	Log    commitlog.Log // of RemoteOptions: the one that is damaged, or a new one of that name
+	Bases  blob.Store    // likewise
+	Codec  Codec         // of the engine; nil if it has none
+	Logger *slog.Logger  // nil discards
+	Begin  bool          // without it nothing is begun: the report tells what would be given up
+	GiveUp int           // how many entries of the log are given up at most
 }
 
 // A RecoverReport says how a directory and its log stand to each other.

@@ -62,7 +62,7 @@ func TestTwoActorsOfARun(t *testing.T) {
 		group.Wait()
 	}
 	seen := map[string]int{}
-	for r, err := range e.Journal(t.Context(), "a") {
+	for r, err := range e.Journal(t.Context(), "a", EventsOptions{}) {
 		require.NoError(t, err)
 		if s, ok := r.Message.(state.Signal); ok {
 			seen[s.ID]++

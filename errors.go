@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/keeping"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
@@ -181,7 +182,7 @@ func HTTPStatus(err error) int {
 // what is not UTF-8.
 //
 // RetryAfter, if it is more than 0, is how long the next attempt waits, in place of the
-// delay of the node's retry policy: at most MaxRetryAfter, which is taken for anything
+// delay of the node's retry policy: at most a day, which is taken for anything
 // longer. The policy still decides whether there is a next attempt.
 type TaskError struct {
 	Code       string
@@ -189,9 +190,6 @@ type TaskError struct {
 	Retryable  bool
 	RetryAfter time.Duration
 }
-
-// MaxRetryAfter bounds TaskError.RetryAfter.
-const MaxRetryAfter = 24 * time.Hour
 
 // Error returns code and message.
 func (e TaskError) Error() string { return e.Code + ": " + e.Message }
@@ -249,7 +247,7 @@ func retryAfterOf(err error) time.Duration {
 	if at := (*TaskError)(nil); !errors.As(err, &te) && errors.As(err, &at) && at != nil {
 		te = *at
 	}
-	return min(max(te.RetryAfter, 0), MaxRetryAfter)
+	return min(max(te.RetryAfter, 0), limits.MaxRetryAfter)
 }
 
 // attemptError returns the message that a handler's error is about an attempt; m says
@@ -271,18 +269,12 @@ const (
 	maxMessage = texts.MaxMessage
 )
 
-// The bounds of Snooze.
-const (
-	MinSnooze = time.Second
-	MaxSnooze = 30 * 24 * time.Hour
-)
-
 // Snooze returns an error by which a handler asks to be called again after d: because
 // what it looks for is not there yet. That is no failure and costs no attempt of the
 // retry policy, and needs none. The wait is durable and holds no slot; Task.Attempt
 // counts on, so that the next call has a key of its own.
 //
-// A time that is shorter than MinSnooze, or longer than MaxSnooze, is taken for that.
+// A time that is shorter than a second is taken for a second, one that is longer than 30 days for 30 days.
 // The limit snoozes of the definition, 10,000 by default, bounds how often a task may
 // ask; beyond it the attempt fails with the code limit_exceeded. The timeout of a node
 // counts from each call anew, that of the run goes on.
@@ -310,7 +302,7 @@ func snoozeOf(err error) (after time.Duration, snoozed bool) {
 	var s SnoozeError
 	switch {
 	case errors.As(err, &s):
-		return min(max(s.After, MinSnooze), MaxSnooze), true
+		return min(max(s.After, limits.MinSnooze), limits.MaxSnooze), true
 	case lacksDescriptors(err):
 		return descriptorPause, true
 	}

@@ -216,7 +216,7 @@ func ExampleEngine_Journal() {
 	def := parse("name: greet\nstart: greet\nnodes: [{id: greet, task: greet, output: {output.text: result}}]\n")
 	_, err := engine.Run(ctx, workflow.Run{ID: "g", Definition: def}, nil)
 	check(err)
-	for record, err := range engine.Journal(ctx, "g") {
+	for record, err := range engine.Journal(ctx, "g", pawl.EventsOptions{}) {
 		check(err)
 		fmt.Printf("%d %T\n", record.Seq, record.Message)
 		for _, d := range record.Decisions {

@@ -49,7 +49,7 @@ func TestExport(t *testing.T) {
 	for run, err := range portable.Read(bytes.NewReader(text.Bytes())) {
 		require.NoError(t, err)
 		var journal []pawl.Record
-		for r, err := range e.Journal(t.Context(), run.ID) {
+		for r, err := range e.Journal(t.Context(), run.ID, pawl.EventsOptions{}) {
 			require.NoError(t, err)
 			journal = append(journal, r)
 		}

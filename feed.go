@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -44,7 +45,7 @@ type FeedMessage struct {
 	Workflow string         `json:"workflow"`        // name of the definition
 	Version  int            `json:"version"`         // of the definition
 	Tenant   string         `json:"tenant,omitzero"` // on whose behalf the run is
-	Event    Event          `json:"event"`           // as Events lists it, but without the keys of tasks, with which anybody can complete them
+	Event    history.Event  `json:"event"`           // as Events lists it, but without the keys of tasks, with which anybody can complete them
 }
 
 // FeedOptions say which events are published, and to whom.
@@ -61,7 +62,7 @@ type FeedOptions struct {
 	// To publishes the events; nil publishes and keeps none, and costs nothing.
 	To Feed
 	// Types are the types of the events that are wanted; none is all.
-	Types []EventType
+	Types []workflow.EventType
 	// MaxBytes is how many bytes of events wait at most, in the directory, while the broker is
 	// away or slow; 256 MiB by default. Then commits that bring events wait until some are published:
 	// runs stand still, and calls that change one take as long as their contexts let them. No

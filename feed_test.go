@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
@@ -61,7 +62,7 @@ func (l *listener) countCalls() int {
 
 // eventsOf returns the events of a run as they came for the first time. Repetitions must be equal, and
 // go back to an event that was there.
-func (l *listener) eventsOf(t testing.TB, id workflow.RunID) (out []pawl.Event) {
+func (l *listener) eventsOf(t testing.TB, id workflow.RunID) (out []history.Event) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +82,7 @@ func (l *listener) eventsOf(t testing.TB, id workflow.RunID) (out []pawl.Event) 
 }
 
 // listEvents returns events as they are published: without the keys of tasks.
-func listEvents(t testing.TB, all iter.Seq2[pawl.Event, error]) (out []pawl.Event) {
+func listEvents(t testing.TB, all iter.Seq2[history.Event, error]) (out []history.Event) {
 	t.Helper()
 	for ev, err := range all {
 		require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, some := &listener{}, &listener{}
 		e := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
-		few := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: some, Types: []pawl.EventType{workflow.EventWorkflowCompleted}}})
+		few := open(t, t.TempDir(), pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: some, Types: []workflow.EventType{workflow.EventWorkflowCompleted}}})
 		for _, id := range runFed(t, e, "r", 20) {
 			drained(t, e)
 			require.Equal(t, listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{})), l.eventsOf(t, id))
@@ -356,7 +357,7 @@ func TestFeedOutlivesItsEngine(t *testing.T) {
 		e = open(t, dir, pawl.Options{Executor: twice, Feed: pawl.FeedOptions{To: l}})
 		ended := place.follow(t, e)
 		runFed(t, e, "r", 3)
-		want := map[workflow.RunID][]pawl.Event{}
+		want := map[workflow.RunID][]history.Event{}
 		for _, id := range []workflow.RunID{"r0", "r1", "r2"} {
 			want[id] = listEvents(t, e.Events(t.Context(), id, pawl.EventsOptions{}))
 		}

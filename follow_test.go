@@ -23,6 +23,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
@@ -34,7 +35,7 @@ import (
 
 // A copyPlace is where a test keeps the copy of an engine directory.
 type copyPlace struct {
-	log   pawl.Log
+	log   commitlog.Log
 	bases *blob.Files
 	path  string // of the log
 }
@@ -181,7 +182,7 @@ func TestFollowThroughFaults(t *testing.T) {
 
 func followThroughFaults(t *testing.T, r *rand.Rand) {
 	memory, faults := &logtest.Memory{}, rand.New(rand.NewPCG(r.Uint64(), 2))
-	writer := func() pawl.Log {
+	writer := func() commitlog.Log {
 		return memory.Writer(func(string) logtest.Fault {
 			if faults.IntN(3) > 0 {
 				return logtest.None
@@ -485,7 +486,7 @@ func TestFollowRefusesTheDirectory(t *testing.T) {
 
 // journalOf returns the journal of a run as text, a line for each record.
 func journalOf(t *testing.T, e *pawl.Engine, id workflow.RunID) (out []string) {
-	for r, err := range e.Journal(t.Context(), id) {
+	for r, err := range e.Journal(t.Context(), id, pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		data, err := json.Marshal(r)
 		require.NoError(t, err)

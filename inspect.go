@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
@@ -133,6 +134,17 @@ func summaryOf(h *store.Head) RunSummary {
 
 // A RunFilter selects runs, and says in which order they are listed and how many. The
 // zero value selects all, oldest first.
+//
+// Where is a condition: an expression in CEL that is true or false of a run, such as
+//
+//	status == "failed" && labels.customer == "7" && started > timestamp("2026-11-01T00:00:00Z")
+//
+// Its variables are run, workflow, status, tenant, parent, forkedFrom and code (of the failure), which are
+// texts, "" without; version and seq; labels, a map of texts, in which labels.x is "" if the run
+// has no label x; started and ended, which is null until the run has ended. An index finds run, workflow,
+// status, tenant, parent and labels that == or in compares with constant texts, and that && joins with the
+// rest. For all else the engine looks at each run. A condition has at most 4 KiB, and may cost some 1 ms
+// for a run.
 type RunFilter struct {
 	Workflow   string               // name of the definition; "" is any
 	Parent     workflow.RunID       // whose children; "" is any
@@ -234,13 +246,15 @@ type EventsOptions struct {
 // Events lists the events of a run, in sequence, without gaps; task.dispatched has the key of
 // the attempt. With Follow it waits for new ones until the run has ended or ctx is done. An
 // error ends the list.
-func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Event, error] {
-	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Event, error] { return e.withKeys(id, e.dir.EventsUntil(ctx, id, after)) }, func(ev *Event) int64 { return ev.Seq })
+func (e *Engine) Events(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[history.Event, error] {
+	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[history.Event, error] {
+		return e.withKeys(id, e.dir.EventsUntil(ctx, id, after))
+	}, func(ev *history.Event) int64 { return ev.Seq })
 }
 
 // withKeys adds to the events of dispatched tasks the keys of the attempts, which are not stored.
-func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[Event, error]) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[history.Event, error]) iter.Seq2[history.Event, error] {
+	return func(yield func(history.Event, error) bool) {
 		for ev, err := range events {
 			if epoch, _ := ev.Data["epoch"].(string); ev.Type == workflow.EventTaskDispatched && epoch != "" {
 				number, _ := ev.Data["attempt"].(int64)
@@ -256,14 +270,9 @@ func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[Event, error]) ite
 }
 
 // Journal lists the records of a run: every message that was taken, and what
-// was decided. Replaying them gives the run again. An error ends the list.
-func (e *Engine) Journal(ctx context.Context, id workflow.RunID) iter.Seq2[Record, error] {
-	return e.JournalAfter(ctx, id, EventsOptions{})
-}
-
-// JournalAfter lists the records of a run behind one of them, as Journal does, and with Follow
-// waits for new ones until the run has ended or ctx is done.
-func (e *Engine) JournalAfter(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Record, error] {
+// was decided. Replaying them gives the run again. With Follow it waits for new ones until the run has ended or ctx is done. An error ends the
+// list.
+func (e *Engine) Journal(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Record, error] {
 	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Record, error] { return e.dir.HistoryUntil(ctx, id, after) }, func(r *Record) int64 { return r.Seq })
 }
 

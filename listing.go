@@ -95,24 +95,6 @@ func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[
 	return listUntilDone(ctx, e.dir.DeadLetters(ctx, store.DeadLetterFilter(f)), func(l store.DeadLetter) DeadLetter { return DeadLetter(l) })
 }
 
-// IncidentFilter selects, of the runs that fit a filter, those that go on and have an incident: the join of a node
-// can no longer be met (CodeJoinUnmet). Runs looks at no others then.
-//
-// A Where that is no condition stays as it is, so that Runs says what is wrong with it: put into parentheses, texts such as
-// "true) || (true" would become one.
-func IncidentFilter(f RunFilter) RunFilter {
-	const unmet = `code == "` + workflow.CodeJoinUnmet + `"`
-	f.Status = []workflow.RunStatus{workflow.RunRunning, workflow.RunPaused}
-	switch {
-	case CheckWhere(f.Where) != nil:
-	case f.Where == "":
-		f.Where = unmet
-	default:
-		f.Where = "(" + f.Where + "\n) && " + unmet
-	}
-	return f
-}
-
 // listUntilDone yields a list of the store with the types and errors of this package, and ends it
 // when ctx is done.
 func listUntilDone[S, T any](ctx context.Context, list iter.Seq2[S, error], convert func(S) T) iter.Seq2[T, error] {
@@ -159,20 +141,8 @@ type EffortError struct {
 // Error says how far the list came.
 func (e *EffortError) Error() string { return (*store.EffortError)(e).Error() }
 
-// CheckWhere returns the error with which a list or a watch with this condition would begin, a
-// *WhereError and ErrInvalid; nil for one that compiles. "" is no condition.
-//
-// A condition is an expression in CEL that is true or false of a run, such as
-//
-//	status == "failed" && labels.customer == "7" && started > timestamp("2026-11-01T00:00:00Z")
-//
-// Its variables are run, workflow, status, tenant, parent, forkedFrom and code (of the failure), which are
-// texts, "" without; version and seq; labels, a map of texts, in which labels.x is "" if the run
-// has no label x; started and ended, which is null until the run has ended. An index finds run, workflow,
-// status, tenant, parent and labels that == or in compares with constant texts, and that && joins with the
-// rest. For all else the engine looks at each run. A condition has at most 4 KiB, and may cost some 1 ms
-// for a run.
-func CheckWhere(where string) error {
+// checkWhere returns the error with which a list with this condition would begin, nil for one that compiles. "" is no condition.
+func checkWhere(where string) error {
 	if where == "" {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -251,7 +252,7 @@ func TestWhere(t *testing.T) {
 		`run in ["even-2", "odd-3", "x"]`:                  {"odd-3", "even-2"},
 		`started < timestamp("2000-01-01T00:00:00Z")`:      nil,
 	} {
-		require.NoError(t, pawl.CheckWhere(where))
+		require.NoError(t, acts.CheckWhere(where))
 		require.Equal(t, want, runsWith(t, e, pawl.RunFilter{Where: where, Newest: true, Limit: 3}), where)
 	}
 	for r, err := range e.Runs(ctx, pawl.RunFilter{Where: `code == "refused"`}) {
@@ -261,7 +262,7 @@ func TestWhere(t *testing.T) {
 	}
 
 	const wrong = `status == "completed" && staus == "failed"`
-	errs := []error{pawl.CheckWhere(wrong)}
+	errs := []error{acts.CheckWhere(wrong)}
 	for _, err := range e.Runs(ctx, pawl.RunFilter{Where: wrong}) {
 		errs = append(errs, err)
 	}
@@ -276,7 +277,7 @@ func TestWhere(t *testing.T) {
 		require.Equal(t, []int{1, 26}, []int{at.Line, at.Column})
 		require.ErrorContains(t, err, "did you mean status?")
 	}
-	require.NoError(t, pawl.CheckWhere(""))
+	require.NoError(t, acts.CheckWhere(""))
 
 	found, failed := 0, error(nil)
 	for _, err := range e.Runs(ctx, pawl.RunFilter{Where: `run != "odd-3" || version + "" == ""`}) {

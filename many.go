@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -30,7 +31,7 @@ type Report struct {
 	Found   int       `json:"found"`            // that were looked at
 	Changed int       `json:"changed"`          // that took it
 	Left    int       `json:"left"`             // that are as they were: they had ended or waited no longer, or there was nothing to change
-	Refused []Refusal `json:"refused,omitzero"` // those that did not take it, the first MaxRefusals of them
+	Refused []Refusal `json:"refused,omitzero"` // those that did not take it, the first 1,000 of them
 
 	Targets []Target `json:"targets,omitzero"` // of a dry run: the first five, on which Simulate can try the act
 
@@ -46,9 +47,6 @@ type Refusal struct {
 	Err   error            `json:"-"`
 	Why   string           `json:"error"` // Err as a text
 }
-
-// MaxRefusals bounds the refusals that a Report has.
-const MaxRefusals = 1000
 
 const (
 	maxTargets = 5                // that a Report has
@@ -173,7 +171,7 @@ func (e *Engine) listSelected(ctx context.Context, s Selection) (list selectedLi
 	list.after = Target{Run: f.After}
 	if f.Status = unendedOf(f.Status); len(f.Status) == 0 {
 		list.all = func(yield func(selected, error) bool) {
-			if err := CheckWhere(f.Where); err != nil {
+			if err := checkWhere(f.Where); err != nil {
 				yield(selected{}, err)
 			}
 		}
@@ -236,7 +234,7 @@ func (r *Report) addResult(at Target, changed bool, err error) error {
 		r.Left++ // somebody else was first
 	case refusal.ConcernsAll(err):
 		return err
-	case r.Applied && len(r.Refused) < MaxRefusals:
+	case r.Applied && len(r.Refused) < limits.MaxRefusals:
 		r.Refused = append(r.Refused, Refusal{at.Run, at.Token, err, err.Error()})
 	}
 	r.Found++

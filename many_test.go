@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/acts"
 	verbs "github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -645,7 +647,7 @@ func patchURL(t *testing.T, e *pawl.Engine, expression string) {
 }
 
 // awaitEvent returns the first event of a type, when it has come.
-func awaitEvent(t *testing.T, e *pawl.Engine, run workflow.RunID, typ workflow.EventType) pawl.Event {
+func awaitEvent(t *testing.T, e *pawl.Engine, run workflow.RunID, typ workflow.EventType) history.Event {
 	t.Helper()
 	for ev, err := range e.Events(t.Context(), run, pawl.EventsOptions{Follow: true}) {
 		require.NoError(t, err)
@@ -654,7 +656,7 @@ func awaitEvent(t *testing.T, e *pawl.Engine, run workflow.RunID, typ workflow.E
 		}
 	}
 	t.Fatalf("the run %q has ended without %s", run, typ)
-	return pawl.Event{}
+	return history.Event{}
 }
 
 const unmet = `
@@ -691,7 +693,7 @@ func TestAnUnmetJoinIsAnIncident(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunID("stuck"), c.Run)
 	require.Equal(t, workflow.RunRunning, c.Status)
-	filter := pawl.IncidentFilter(pawl.RunFilter{Where: `workflow == "unmet" // of ours`})
+	filter := acts.IncidentFilter(pawl.RunFilter{Where: `workflow == "unmet" // of ours`})
 	for range 2 {
 		require.Equal(t, []workflow.RunID{"stuck"}, runsWith(t, e, filter))
 		s, err := e.Summary(ctx, "stuck")
@@ -711,7 +713,7 @@ func TestAnUnmetJoinIsAnIncident(t *testing.T) {
 // A text that is no condition does not become one between the parentheses of another.
 func TestAnIncidentFilterJoinsConditionsAndNotTexts(t *testing.T) {
 	for _, where := range []string{`true) || (true`, `workflow == "a") || (1 == 1`, `(`} {
-		f := pawl.IncidentFilter(pawl.RunFilter{Where: where})
-		require.ErrorAs(t, pawl.CheckWhere(f.Where), new(*pawl.WhereError), where)
+		f := acts.IncidentFilter(pawl.RunFilter{Where: where})
+		require.ErrorAs(t, acts.CheckWhere(f.Where), new(*pawl.WhereError), where)
 	}
 }

@@ -324,33 +324,19 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	return out, nil
 }
 
-// An Event tells what has changed in a run. Engine.Events lists them: those of
-// a run are numbered from 1 without gaps.
-type Event = history.Event
-
-// An EventType names what happened, as in task.completed. Its values are the
-// constants of package workflow, from [workflow.EventWorkflowStarted] on.
-type EventType = workflow.EventType
-
 // A Record is one message that a run has taken, with the decisions on it.
 // Engine.Journal lists them. The types of its message are internal: print it.
 type Record = decision.Record
-
-// An Explanation says why a run stands where it stands.
-type Explanation = history.Explanation
-
-// A Wait is what one token of a run waits for, or several that wait alike.
-type Wait = history.Wait
 
 // Why says what every token of a run waits for, until when, whether that can still come, and
 // how the token came there: by which transition, which conditions were asked and what they
 // read. For a run that failed it says what failed first, down through the child runs. Things to be done come first. It
 // plays the journal of the run, and of child runs that failed, in time in proportion to their records, and does not disturb
 // the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
-func (e *Engine) Why(ctx context.Context, id workflow.RunID) (Explanation, error) {
+func (e *Engine) Why(ctx context.Context, id workflow.RunID) (history.Explanation, error) {
 	rec, err := e.recordingOf(ctx, id)
 	if err != nil {
-		return Explanation{}, err
+		return history.Explanation{}, err
 	}
 	x, err := replay.Why(rec)
 	if err == nil {

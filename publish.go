@@ -82,7 +82,7 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 		}
 		return ownDefinition(g)
 	}
-	for r, err := range e.Journal(ctx, id) {
+	for r, err := range e.Journal(ctx, id, EventsOptions{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +264,7 @@ func (e *Engine) Revisions(ctx context.Context, id workflow.RunID, after int) it
 		if after >= last {
 			return
 		}
-		for r, err := range e.Journal(ctx, id) {
+		for r, err := range e.Journal(ctx, id, EventsOptions{}) {
 			if err != nil {
 				yield(RunRevision{}, err)
 				return

@@ -339,7 +339,7 @@ func TestCallsWaitForALogUntilTheirContextEnds(t *testing.T) {
 		for name, call := range map[string]func(context.Context) error{
 			"Inspect":    func(ctx context.Context) error { return errorOf(e.Inspect(ctx, "first")) },
 			"Events":     func(ctx context.Context) error { return listError(e.Events(ctx, "first", none)) },
-			"Journal":    func(ctx context.Context) error { return listError(e.Journal(ctx, "first")) },
+			"Journal":    func(ctx context.Context) error { return listError(e.Journal(ctx, "first", pawl.EventsOptions{})) },
 			"Wait":       func(ctx context.Context) error { return errorOf(e.Wait(ctx, "ended")) },
 			"Why":        func(ctx context.Context) error { return errorOf(e.Why(ctx, "first")) },
 			"Overview":   func(ctx context.Context) error { return errorOf(e.Overview(ctx, "ended")) },

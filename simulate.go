@@ -56,17 +56,10 @@ const maxSimulatedSteps = 10_000
 
 // A SimulatedStep is what a run would make of one message.
 type SimulatedStep struct {
-	Record Record  `json:"record"`          // as it would stand in the journal
-	Events []Event `json:"events,omitzero"` // that it would tell
-	Notes  []Note  `json:"notes,omitzero"`  // why it decides so
+	Record Record          `json:"record"`          // as it would stand in the journal
+	Events []history.Event `json:"events,omitzero"` // that it would tell
+	Notes  []history.Note  `json:"notes,omitzero"`  // why it decides so
 }
-
-// A Note says why the planner decided as it did: a condition with its value, a limit, the
-// counts of a join.
-type Note = history.Note
-
-// A Reading is a value that an expression may have read.
-type Reading = history.Reading
 
 // An Origin says of what [Engine.Simulate] makes a copy: [OfRun], [OfStart] or [OfFork]. The set is closed.
 type Origin interface {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -62,9 +63,9 @@ func TestSimulate(t *testing.T) {
 		ctx := pawl.As(t.Context(), "ann")
 		require.NoError(t, sim.Do(ctx, pawl.Complete{Key: key, Output: map[string]any{"score": 0.71}}))
 		notes := sim.Steps()[0].Notes
-		require.Equal(t, []pawl.Note{{
+		require.Equal(t, []history.Note{{
 			Token: 1, Transition: "check->ship", Expression: "result.score > 0.8",
-			Reads: []pawl.Reading{{Path: "result.score", Value: "0.71"}}, Cost: notes[0].Cost,
+			Reads: []history.Reading{{Path: "result.score", Value: "0.71"}}, Cost: notes[0].Cost,
 		}}, notes)
 		require.Positive(t, notes[0].Cost)
 
@@ -157,7 +158,7 @@ func TestWhy(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, x.Waits, 1)
 	require.Equal(t, "people: 0 of 2 approvals", x.Waits[0].For)
-	require.Equal(t, []pawl.Reading{{Path: "result.score", Value: "0.5"}}, x.Waits[0].Came.Notes[0].Reads)
+	require.Equal(t, []history.Reading{{Path: "result.score", Value: "0.5"}}, x.Waits[0].Came.Notes[0].Reads)
 	_, err = e.Why(t.Context(), "nobody")
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -375,7 +376,7 @@ func decided(t *testing.T, steps []pawl.SimulatedStep) (out []string) {
 
 func journalFrom(t *testing.T, e *pawl.Engine, id workflow.RunID, from int64) (out []pawl.SimulatedStep) {
 	t.Helper()
-	for r, err := range e.Journal(t.Context(), id) {
+	for r, err := range e.Journal(t.Context(), id, pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		if r.Seq >= from {
 			out = append(out, pawl.SimulatedStep{Record: r})

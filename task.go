@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
@@ -276,11 +277,8 @@ func (e *Engine) parseKey(k Key) (taskkey.Attempt, error) {
 	return a, nil
 }
 
-// MaxDetails bounds the details of a heartbeat, in bytes of JSON.
-const MaxDetails = 16 << 10
-
 // Heartbeat says that an attempt is alive and, with details, how far it is: anything
-// that JSON can say, up to MaxDetails; nil leaves the details as they are. The last
+// that JSON can say, up to 16 KiB; nil leaves the details as they are. The last
 // ones are Task.Details of the next attempt, and Inspect shows them.
 //
 // Heartbeats of one attempt within a tenth of its node's heartbeat (at most 10 s; 1 s
@@ -300,7 +298,7 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 	if err != nil {
 		return err
 	}
-	if details, err = value.Normalize(details, value.Limits{Bytes: MaxDetails}); err != nil {
+	if details, err = value.Normalize(details, value.Limits{Bytes: limits.MaxDetails}); err != nil {
 		return refusal.InvalidValue("the details of a heartbeat", err)
 	}
 	release, err := e.blobs.PinReferences(ctx, details)

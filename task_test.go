@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
@@ -46,7 +47,7 @@ func pendingTask(t *testing.T, dir, yaml string) (*pawl.Engine, chan pawl.Task) 
 // heartbeats returns the heartbeats in the journal of the run a.
 func heartbeats(t *testing.T, e *pawl.Engine) (out []state.Heartbeat) {
 	t.Helper()
-	for r, err := range e.Journal(t.Context(), "a") {
+	for r, err := range e.Journal(t.Context(), "a", pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		if m, ok := r.Message.(state.Heartbeat); ok {
 			out = append(out, m)
@@ -150,12 +151,12 @@ func TestDetailsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, tasks := pendingTask(t, t.TempDir(), beating)
 		task := <-tasks
-		require.NoError(t, task.Heartbeat(t.Context(), strings.Repeat("x", pawl.MaxDetails-2)))
-		err := task.Heartbeat(t.Context(), strings.Repeat("x", pawl.MaxDetails-1))
+		require.NoError(t, task.Heartbeat(t.Context(), strings.Repeat("x", limits.MaxDetails-2)))
+		err := task.Heartbeat(t.Context(), strings.Repeat("x", limits.MaxDetails-1))
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 		var limit *workflow.LimitError
 		require.ErrorAs(t, err, &limit)
-		assert.Equal(t, int64(pawl.MaxDetails), limit.Max)
+		assert.Equal(t, int64(limits.MaxDetails), limit.Max)
 		require.ErrorContains(t, err, "the details of a heartbeat")
 		require.ErrorIs(t, task.Heartbeat(t.Context(), make(chan int)), pawl.ErrInvalid)
 		require.Error(t, task.Heartbeat(t.Context(), map[string]any{"$blob": "sha256:" + strings.Repeat("0", 64), "size": 1}))
@@ -197,8 +198,8 @@ const snoozing = "name: one\nstart: w\nnodes: [{id: w, task: w, output: {output.
 // A snooze is as long as it asks for, within its bounds, also where it is wrapped.
 func TestSnoozeIsBounded(t *testing.T) {
 	for asked, delay := range map[time.Duration]time.Duration{
-		0: pawl.MinSnooze, -time.Hour: pawl.MinSnooze, 20 * time.Millisecond: pawl.MinSnooze,
-		time.Minute: time.Minute, 1 << 62: pawl.MaxSnooze,
+		0: limits.MinSnooze, -time.Hour: limits.MinSnooze, 20 * time.Millisecond: limits.MinSnooze,
+		time.Minute: time.Minute, 1 << 62: limits.MaxSnooze,
 	} {
 		for name, err := range map[string]error{"plain": pawl.Snooze(asked), "wrapped": fmt.Errorf("not there: %w", pawl.Snooze(asked))} {
 			t.Run(fmt.Sprint(asked, name), func(t *testing.T) {
@@ -206,7 +207,7 @@ func TestSnoozeIsBounded(t *testing.T) {
 					require.False(t, pawl.IsPermanent(err))
 					var began []time.Time
 					hook := &testhook.Hook{}
-					hook.SetMaxNap(2 * pawl.MaxSnooze) // otherwise the engine looks at the clock every minute of them
+					hook.SetMaxNap(2 * limits.MaxSnooze) // otherwise the engine looks at the clock every minute of them
 					e := openWith(t, hook, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"w": func(_ context.Context, t pawl.Task) (any, error) {
 						if began = append(began, time.Now()); t.Attempt == 1 {
 							return nil, err
@@ -299,7 +300,7 @@ func TestRetryAfterTakesThePlaceOfThePolicysDelay(t *testing.T) {
 	const policy = "name: one\nstart: w\nnodes: [{id: w, task: w, retry: {maxAttempts: 2, initialInterval: 1s, jitter: 0}}]\n"
 	for after, delay := range map[time.Duration]time.Duration{
 		0: time.Second, -time.Hour: time.Second, time.Minute: time.Minute, 20 * time.Millisecond: 20 * time.Millisecond,
-		1 << 62: pawl.MaxRetryAfter,
+		1 << 62: limits.MaxRetryAfter,
 	} {
 		asked := pawl.TaskError{Code: "busy", Retryable: true, RetryAfter: after}
 		for name, err := range map[string]error{"value": asked, "pointer": &asked, "wrapped": fmt.Errorf("call: %w", asked)} {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
@@ -178,7 +179,7 @@ func TestReadersOfWatchAreBounded(t *testing.T) {
 	}
 }
 
-func eventsOf(t *testing.T, e *pawl.Engine, id workflow.RunID, typ pawl.EventType) (out []pawl.Event) {
+func eventsOf(t *testing.T, e *pawl.Engine, id workflow.RunID, typ workflow.EventType) (out []history.Event) {
 	t.Helper()
 	for ev, err := range e.Events(t.Context(), id, pawl.EventsOptions{}) {
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -335,9 +336,9 @@ type Future struct {
 
 // A Step is what a run would make of one message.
 type Step struct {
-	Record Record       `json:"record"`
-	Events []pawl.Event `json:"events,omitzero"`
-	Notes  []pawl.Note  `json:"notes,omitzero"` // why it is decided so
+	Record Record          `json:"record"`
+	Events []history.Event `json:"events,omitzero"`
+	Notes  []history.Note  `json:"notes,omitzero"` // why it is decided so
 }
 
 // showFuture returns what has become of a copy.

@@ -93,7 +93,7 @@ func TestActs(t *testing.T) {
 		require.Contains(t, body, `"applied":true`, step.path)
 		require.Contains(t, body, step.want, step.path)
 	}
-	for r, err := range e.Journal(t.Context(), "m") {
+	for r, err := range e.Journal(t.Context(), "m", pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		_, body := get(t, h, "/v1/runs/m/journal?limit=1&after="+itoa(r.Seq-1))
 		if strings.Contains(body, "AlarmFired") {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -383,7 +384,7 @@ func TestStreamOfEvents(t *testing.T) {
 	s := httptest.NewServer(api.Handler(e, api.Options{}))
 	defer s.Close()
 	c := api.NewClient(s.URL, s.Client())
-	var got []pawl.Event
+	var got []history.Event
 	for ev, err := range c.Events(t.Context(), "order-1", pawl.EventsOptions{Follow: true}) {
 		require.NoError(t, err)
 		got = append(got, ev)
@@ -391,7 +392,7 @@ func TestStreamOfEvents(t *testing.T) {
 			require.NoError(t, e.Cancel(t.Context(), "order-1", "done"))
 		}
 	}
-	var want []pawl.Event
+	var want []history.Event
 	for ev, err := range e.Events(t.Context(), "order-1", pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		want = append(want, ev)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/workflow"
@@ -475,16 +476,16 @@ func (c *Client) Definition(ctx context.Context, id workflow.RunID) (*workflow.D
 
 // Events lists the events of a run, as Engine.Events does. A stream that breaks, when the engine closes,
 // is an error: go on after the last event.
-func (c *Client) Events(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[pawl.Event, error] {
+func (c *Client) Events(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[history.Event, error] {
 	q := aboutRun(id, "/events")
 	q.query.Set("after", strconv.FormatInt(o.After, 10))
 	if o.Follow {
-		return listStream[pawl.Event](ctx, c, q)
+		return listStream[history.Event](ctx, c, q)
 	}
-	return listLines[pawl.Event](ctx, c, q)
+	return listLines[history.Event](ctx, c, q)
 }
 
-// Journal lists the records of a run, as Engine.JournalAfter does, and like Events.
+// Journal lists the records of a run, as Engine.Journal does, and like Events.
 func (c *Client) Journal(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[Record, error] {
 	q := aboutRun(id, "/journal")
 	q.query.Set("after", strconv.FormatInt(o.After, 10))
@@ -495,7 +496,7 @@ func (c *Client) Journal(ctx context.Context, id workflow.RunID, o pawl.EventsOp
 }
 
 // Why says what a run waits for, or why it failed, as Engine.Why does.
-func (c *Client) Why(ctx context.Context, id workflow.RunID) (x pawl.Explanation, err error) {
+func (c *Client) Why(ctx context.Context, id workflow.RunID) (x history.Explanation, err error) {
 	err = c.ask(ctx, aboutRun(id, "/why"), &x)
 	return x, err
 }

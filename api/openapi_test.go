@@ -23,6 +23,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
@@ -46,16 +47,16 @@ var documented = append(api.Pages, []api.Documented{
 	{"Data", reflect.TypeFor[api.Data]()},
 	{"RunDefinition", reflect.TypeFor[api.RunDefinition]()},
 	{"RunRevision", reflect.TypeFor[pawl.RunRevision]()},
-	{"Event", reflect.TypeFor[pawl.Event]()},
+	{"Event", reflect.TypeFor[history.Event]()},
 	{"Record", reflect.TypeFor[api.Record]()},
-	{"Explanation", reflect.TypeFor[pawl.Explanation]()},
+	{"Explanation", reflect.TypeFor[history.Explanation]()},
 	{"FailedToken", reflect.TypeFor[replay.FailedToken]()},
 	{"FailedBelow", reflect.TypeFor[replay.FailedBelow]()},
-	{"Wait", reflect.TypeFor[pawl.Wait]()},
+	{"Wait", reflect.TypeFor[history.Wait]()},
 	{"Queued", reflect.TypeFor[workflow.Queued]()},
 	{"Arrival", reflect.TypeFor[replay.Arrival]()},
-	{"Note", reflect.TypeFor[pawl.Note]()},
-	{"Reading", reflect.TypeFor[pawl.Reading]()},
+	{"Note", reflect.TypeFor[history.Note]()},
+	{"Reading", reflect.TypeFor[history.Reading]()},
 	{"Comparison", reflect.TypeFor[replay.Comparison]()},
 	{"Parting", reflect.TypeFor[replay.Parting]()},
 	{"Choice", reflect.TypeFor[replay.Choice]()},

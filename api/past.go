@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/replay"
@@ -58,17 +59,17 @@ func (c *call) recordNamed(q *query, name string, id workflow.RunID) (int64, err
 
 // readExplanation returns why a run stands where it stands, or stood. Children are explained as
 // they stand now, since a record of the parent says nothing of how far a child was.
-func (c *call) readExplanation(id workflow.RunID) (pawl.Explanation, error) {
+func (c *call) readExplanation(id workflow.RunID) (history.Explanation, error) {
 	last, err := c.lastRecord(id)
 	if err != nil {
-		return pawl.Explanation{}, err
+		return history.Explanation{}, err
 	}
 	if last == math.MaxInt64 {
 		return c.engine.Why(c.context(), id)
 	}
 	rec, err := c.recordingOf(id)
 	if err != nil {
-		return pawl.Explanation{}, err
+		return history.Explanation{}, err
 	}
 	x, err := replay.Why(rec.Until(last))
 	if err == nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
@@ -358,11 +359,11 @@ func (v *viewer) showSignal(s *pawl.KeptSignal) any {
 	return out
 }
 
-func (v *viewer) showEvent(e *pawl.Event) any { return v.eventOf(e) }
+func (v *viewer) showEvent(e *history.Event) any { return v.eventOf(e) }
 
 // eventOf returns an event as it is shown. Data is cloned even if nothing is left out, as the keys
 // are deleted from it below.
-func (v *viewer) eventOf(e *pawl.Event) pawl.Event {
+func (v *viewer) eventOf(e *history.Event) history.Event {
 	out := *e
 	out.Data = maps.Clone(v.showObject("data", e.Data))
 	if v.rights&Act == 0 {
@@ -430,14 +431,14 @@ func (v *viewer) recordOf(r *pawl.Record) Record {
 // showNotes returns as it is shown why something was decided. A note has a text in words, which
 // goes, and the readings of a condition, which stay where the hook leaves something of them: reads
 // is a new slice, as the one of the note is shared.
-func (v *viewer) showNotes(notes []pawl.Note) []pawl.Note {
+func (v *viewer) showNotes(notes []history.Note) []history.Note {
 	if v.seesTexts() {
 		return notes
 	}
-	out := make([]pawl.Note, len(notes))
+	out := make([]history.Note, len(notes))
 	for i, n := range notes {
 		n.Text = ""
-		var reads []pawl.Reading
+		var reads []history.Reading
 		for _, r := range n.Reads {
 			if r.Value, _ = v.showValue(r.Path, r.Value).(string); r.Value != "" {
 				reads = append(reads, r)
@@ -462,7 +463,7 @@ func (v *viewer) showArrival(a *replay.Arrival) *replay.Arrival {
 // showExplanation returns an explanation as it is shown. x is a copy whose slices are not: they are
 // cloned before an element is replaced. The failures below are of other runs, so the hook is asked
 // in the name of each.
-func (v *viewer) showExplanation(x pawl.Explanation) pawl.Explanation {
+func (v *viewer) showExplanation(x history.Explanation) history.Explanation {
 	x.Failure, x.Failed, x.Waits = v.showFailure(x.Failure), slices.Clone(x.Failed), slices.Clone(x.Waits)
 	for i := range x.Failed {
 		x.Failed[i].Failure, x.Failed[i].Came = v.showFailure(x.Failed[i].Failure), v.showArrival(x.Failed[i].Came)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -235,16 +236,16 @@ type recordPage struct {
 
 // listEvents answers events behind a sequence: a page, or a stream until the run has ended.
 func (c *call) listEvents() error {
-	return listEntries(c, c.engine.Events, entryKind[pawl.Event]{
+	return listEntries(c, c.engine.Events, entryKind[history.Event]{
 		show:   c.viewerOf(c.runID()).showEvent,
-		seqOf:  func(e *pawl.Event) (seq, record int64) { return e.Seq, e.Record },
+		seqOf:  func(e *history.Event) (seq, record int64) { return e.Seq, e.Record },
 		pageOf: func(events []any, after int64, more bool) any { return eventPage{events, after, more} },
 	})
 }
 
 // listJournal answers records behind a sequence: a page, or a stream until the run has ended.
 func (c *call) listJournal() error {
-	return listEntries(c, c.engine.JournalAfter, entryKind[pawl.Record]{
+	return listEntries(c, c.engine.Journal, entryKind[pawl.Record]{
 		show:   c.viewerOf(c.runID()).showRecord,
 		seqOf:  func(r *pawl.Record) (seq, record int64) { return r.Seq, r.Seq },
 		pageOf: func(records []any, after int64, more bool) any { return recordPage{records, after, more} },

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -71,7 +72,7 @@ func (c *call) watchRuns() error {
 	if q.err != nil {
 		return q.err
 	}
-	if err := pawl.CheckWhere(f.Where); err != nil {
+	if err := acts.CheckWhere(f.Where); err != nil {
 		return err // not in a stream, which callers would open again
 	}
 	if !c.acceptsType(typeStream) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -14,7 +14,7 @@ func TestAnEventIsShownByACopy(t *testing.T) {
 	data := func() map[string]any {
 		return map[string]any{"key": "k", "message": "at 4111", "error": map[string]any{"code": "closed", "message": "at 4111"}}
 	}
-	e := pawl.Event{Type: workflow.EventTaskRetrying, Data: data()}
+	e := history.Event{Type: workflow.EventTaskRetrying, Data: data()}
 	v := &viewer{rights: View | Values}
 	require.NotContains(t, v.eventOf(&e).Data, "key")
 	v.redact = func(_ workflow.RunID, _ string, x any) any { return x }

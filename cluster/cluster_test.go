@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/workflow"
@@ -121,7 +122,7 @@ func (x *trial) open(dir, name, address string, term time.Duration, report func(
 		engine.Executor = pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
 	}
 	n, err := cluster.Open(x.t.Context(), filepath.Join(dir, name), cluster.Backend{
-		NewLog: func(context.Context) (pawl.Log, error) {
+		NewLog: func(context.Context) (commitlog.Log, error) {
 			return x.log.Writer(func(string) logtest.Fault {
 				if x.isCut(name) {
 					return logtest.Refused
@@ -399,7 +400,7 @@ func TestCallsArePassedOn(t *testing.T) {
 // Options that cannot be those of a node are refused.
 func TestOptionsOfNodes(t *testing.T) {
 	x := newTrial(t)
-	good := cluster.Backend{NewLog: func(context.Context) (pawl.Log, error) { return nil, nil }, Bases: x.bases, Blobs: x.blobs, Lease: view{&x.cell, nil}}
+	good := cluster.Backend{NewLog: func(context.Context) (commitlog.Log, error) { return nil, nil }, Bases: x.bases, Blobs: x.blobs, Lease: view{&x.cell, nil}}
 	for _, c := range []struct {
 		path string
 		b    cluster.Backend

@@ -14,12 +14,13 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/commitlog"
 )
 
 // A Backend is what the nodes share. Package natscluster has one on NATS JetStream.
 type Backend struct {
 	// NewLog opens the log, and is called for each life of the engine.
-	NewLog func(ctx context.Context) (pawl.Log, error)
+	NewLog func(ctx context.Context) (commitlog.Log, error)
 	Bases  blob.Store // of the log
 	Blobs  blob.Store // of the engine
 	Lease  Cell       // says who should have the directory

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -65,7 +66,7 @@ func statusFailure(r *request, resp *http.Response) pawl.TaskError {
 // (RFC 9110, section 10.2.3); 0 if it asks for none.
 func retryAfter(header string, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(header, 10, 64); err == nil {
-		return time.Duration(min(n, uint64(pawl.MaxRetryAfter/time.Second))) * time.Second
+		return time.Duration(min(n, uint64(limits.MaxRetryAfter/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(header)
 	if err != nil {

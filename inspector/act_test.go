@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/state"
@@ -50,7 +51,7 @@ func (s *shop) post(address string, form url.Values, site string) (int, string, 
 func (s *shop) last(id workflow.RunID) state.Act {
 	s.t.Helper()
 	var act state.Act
-	for r, err := range s.engine.Journal(s.t.Context(), id) {
+	for r, err := range s.engine.Journal(s.t.Context(), id, pawl.EventsOptions{}) {
 		require.NoError(s.t, err)
 		act = state.ActOf(r.Message)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -64,7 +65,7 @@ func readAll(kind string, values url.Values) (a *allTargets, err error) {
 	if a.Filter, err = readRunFilter(values); err != nil {
 		return nil, err
 	}
-	if err := pawl.CheckWhere(a.Filter.Where); err != nil {
+	if err := acts.CheckWhere(a.Filter.Where); err != nil {
 		return nil, fmt.Errorf("%w: %w", errAct, err)
 	}
 	for _, name := range a.filterNames() {

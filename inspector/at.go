@@ -36,11 +36,11 @@ const maxSteps = 400_000
 // keptPasts is how many runs have theirs in memory.
 const keptPasts = 8
 
-// A history is a past that is read when it is asked for, and a stepper for what else was so.
+// A pastOfRun is a past that is read when it is asked for, and a stepper for what else was so.
 //
 // mu is held while either is made or used: a Stepper is for one goroutine, and two readers of the same run share the work. Both are nil
 // until somebody asks, and are made anew when the run has more records than they cover.
-type history struct {
+type pastOfRun struct {
 	mu   sync.Mutex
 	past *past
 	step *replay.Stepper
@@ -104,11 +104,11 @@ func (v *viewer) readPast(ctx context.Context, life runLife, seq int64) (*past, 
 }
 
 // findHistory returns the history of a run, an empty one if nobody has asked yet. Two callers at once get the same one.
-func (s *server) findHistory(life runLife) *history {
+func (s *server) findHistory(life runLife) *pastOfRun {
 	if h, ok := s.pasts.find(life); ok {
 		return h
 	}
-	return s.pasts.keepValue(life, &history{})
+	return s.pasts.keepValue(life, &pastOfRun{})
 }
 
 // talliesAt returns how many tokens of each standing each node had after a record.

@@ -33,7 +33,7 @@ func (v *viewer) viewData() (any, error) {
 		data.Output = v.valueAt(v.id, "output", snapshot.Output, largeValue)
 	}
 	// The input is in the message of the first record; no more of the journal is read.
-	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
+	for r, err := range v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{}) {
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -21,7 +21,7 @@ type explained struct {
 	seen  int64     // the last record that a frame was made of
 	since time.Time // when the first one of that record was
 	has   bool
-	x     pawl.Explanation
+	x     history.Explanation
 	err   error
 	ready chan struct{} // is closed when the answer that is worked out is there; nil if none is
 }
@@ -29,7 +29,7 @@ type explained struct {
 // explainNow says why the run stands where it stands, for a page that waits for that or does not.
 //
 // It marks the page as stale if the answer is of an earlier record: a hub then makes another frame when the run rests.
-func (v *viewer) explainNow(patient bool) (pawl.Explanation, bool, error) {
+func (v *viewer) explainNow(patient bool) (history.Explanation, bool, error) {
 	ended := v.ov.Status.Final()
 	inAWhile := v.framed && !ended && (v.ov.Seq > fewRecords || v.ov.Live > fewRecords)
 	x, ok, err := v.s.explainRun(v.ctx, v.lifeOf(), v.ov.Seq, whyAsked{patient, inAWhile, ended})
@@ -51,7 +51,7 @@ type whyAsked struct {
 //
 // Three cases return at once: the answer is new enough; it is too early to work out another one, since the last one has cost much; or the
 // run moves, and by the time an answer is there it would be old.
-func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked whyAsked) (pawl.Explanation, bool, error) {
+func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked whyAsked) (history.Explanation, bool, error) {
 	e, ok := s.whys.find(life)
 	if !ok {
 		e = s.whys.keepValue(life, &explained{})
@@ -131,11 +131,11 @@ func (s *server) workOut(e *explained, id workflow.RunID) {
 }
 
 // askWhy asks the engine when there is a place among the answers that are worked out at once.
-func (s *server) askWhy(ctx context.Context, id workflow.RunID) (pawl.Explanation, error) {
+func (s *server) askWhy(ctx context.Context, id workflow.RunID) (history.Explanation, error) {
 	select {
 	case s.answers <- struct{}{}:
 	case <-ctx.Done():
-		return pawl.Explanation{}, context.Cause(ctx)
+		return history.Explanation{}, context.Cause(ctx)
 	}
 	defer func() { <-s.answers }()
 	return s.engine.Why(ctx, id)

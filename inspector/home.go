@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -129,7 +130,7 @@ func (s *server) showHome(p *page) error {
 	filters := [3]pawl.RunFilter{
 		{Status: []workflow.RunStatus{workflow.RunSuspended}, Newest: true, Limit: countedNeeds},
 		{Status: []workflow.RunStatus{workflow.RunFailed, workflow.RunTimedOut}, Newest: true, Limit: countedNeeds, EndedSince: since, Roots: true},
-		pawl.IncidentFilter(pawl.RunFilter{Newest: true, Limit: countedNeeds}),
+		acts.IncidentFilter(pawl.RunFilter{Newest: true, Limit: countedNeeds}),
 	}
 	for i, rows := range [3]*[]runRow{&b.Suspended, &b.Failed, &b.Incidents} {
 		for r, err := range s.engine.Runs(ctx, filters[i]) {

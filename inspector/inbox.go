@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -88,7 +89,7 @@ func textIf(shown bool, text string) string {
 // A condition on the runs may narrow both lists. A wrong one is shown with what is wrong with it, in place of rows.
 func (s *server) showInbox(p *page) error {
 	where := strings.TrimSpace(p.r.URL.Query().Get("where"))
-	if err := pawl.CheckWhere(where); err != nil {
+	if err := acts.CheckWhere(where); err != nil {
 		return p.showStatus(http.StatusBadRequest, "inbox.html", "Inbox", "inbox", inboxBody{Where: where, Wrong: wrongText(err)})
 	}
 	if err := p.takeWhere(where); err != nil {

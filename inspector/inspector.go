@@ -84,7 +84,7 @@ type server struct {
 	whys     cache[runLife, *explained]
 	graphs   cache[graphKey, *compiled.Graph]
 	pictures cache[pictureKey, *keptPicture]
-	pasts    cache[runLife, *history]
+	pasts    cache[runLife, *pastOfRun]
 	strips   cache[runLife, *keptBranches]
 	taken    cache[takenKey, takenSet]
 	told     cache[string, toldText] // by what their addresses have

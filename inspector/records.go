@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -29,7 +30,7 @@ type eventRow struct {
 }
 
 // rowOfEvent describes an event, with its data as far as the reader may see them.
-func (v *viewer) rowOfEvent(e *pawl.Event) eventRow {
+func (v *viewer) rowOfEvent(e *history.Event) eventRow {
 	row := eventRow{Seq: e.Seq, Record: e.Record, At: v.instantOf(e.At), Clock: clockText(e.At), Type: e.Type, Class: eventClass(e.Type), Node: e.Node, Token: e.Token}
 	row.Journal = v.journalLink(e.Record)
 	if e.Token != 0 {
@@ -99,7 +100,7 @@ func (v *viewer) viewEvents() (any, error) {
 	for _, n := range v.ov.Nodes {
 		data.Nodes = append(data.Nodes, choiceRow{Value: string(n.Node), Text: string(n.Node), Chosen: string(n.Node) == node})
 	}
-	var rows []pawl.Event
+	var rows []history.Event
 	for e, err := range v.s.engine.Events(v.ctx, v.id, pawl.EventsOptions{After: max(from, 0)}) {
 		if err != nil {
 			return nil, err
@@ -168,7 +169,7 @@ func (v *viewer) viewJournal() (any, error) {
 	if last < v.ov.Seq {
 		data.Newer = v.link("view", "journal", "record", strconv.FormatInt(min(last+recordPage/2, v.ov.Seq), 10))
 	}
-	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
+	for r, err := range v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{}) {
 		if err != nil {
 			return nil, err
 		}

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -90,7 +90,7 @@ func (p *page) decisionAt(text string) string {
 // eventData returns the particulars of an event in a line.
 //
 // They are values at the path data. The event itself is not changed.
-func (p *page) eventData(run workflow.RunID, e *pawl.Event) string {
+func (p *page) eventData(run workflow.RunID, e *history.Event) string {
 	if len(e.Data) == 0 || p.rights&api.Values == 0 {
 		return ""
 	}

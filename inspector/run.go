@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -225,7 +226,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 		return h, nil
 	}
 	if v.ov.Status == workflow.RunCompleted { // there is nothing to be worked out
-		h.Why, h.WhyAs = v.whyLines(&pawl.Explanation{Status: workflow.RunCompleted}, false), v.ov.Seq
+		h.Why, h.WhyAs = v.whyLines(&history.Explanation{Status: workflow.RunCompleted}, false), v.ov.Seq
 		return h, nil
 	}
 	if v.redacted { // what stands for its values would explain something else

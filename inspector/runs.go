@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -70,7 +71,7 @@ func (s *server) showRuns(p *page) (err error) {
 	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
 		return err
 	}
-	if err := pawl.CheckWhere(f.Where); err != nil {
+	if err := acts.CheckWhere(f.Where); err != nil {
 		b.Wrong = wrongText(err)
 		return p.showStatus(http.StatusBadRequest, "runs.html", "Runs", "runs", b)
 	}

@@ -231,7 +231,7 @@ func (v *viewer) viewToken() (any, error) {
 //
 // It reads all of it, since records are not indexed by tokens. Attempts begin with a decision and end with a message.
 func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
-	for r, err := range v.s.engine.Journal(v.ctx, v.id) {
+	for r, err := range v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{}) {
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -42,7 +42,7 @@ const shownReasons = 4
 
 // whyLines makes lines of an answer: how the run has ended, then what failed, then what it waits for. Without all there are at most
 // shownReasons, and a last line that leads to the others.
-func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
+func (v *viewer) whyLines(x *history.Explanation, all bool) (lines []whyLine) {
 	if x.Status.Final() || x.Status == workflow.RunSuspended {
 		if line := v.endLine(x); line.Text != "" {
 			lines = append(lines, line)
@@ -88,7 +88,7 @@ func (v *viewer) whyLines(x *pawl.Explanation, all bool) (lines []whyLine) {
 // endLine says how the run ended.
 //
 // It is also for a run that is suspended, which goes on only if somebody resumes it.
-func (v *viewer) endLine(x *pawl.Explanation) whyLine {
+func (v *viewer) endLine(x *history.Explanation) whyLine {
 	line := whyLine{Class: statusClass(x.Status), Word: statusWord(x.Status), Place: "The run", Href: v.link()}
 	switch {
 	case x.Failure != nil:

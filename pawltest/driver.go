@@ -393,7 +393,7 @@ func isUnanswered(err error) bool {
 // isJournaled reports whether an action, whose answer was lost, is in the journal.
 func (d *driver) isJournaled(a *action) bool {
 	e := &d.scenario.document.Events[a.event]
-	for r, err := range d.engine.Journal(d.ctx, a.run) {
+	for r, err := range d.engine.Journal(d.ctx, a.run, pawl.EventsOptions{}) {
 		if err != nil {
 			return false
 		}

@@ -87,7 +87,7 @@ func (d *driver) readRun(id workflow.RunID) (*runHistory, error) {
 	for i := range snap.Tokens {
 		run.nodes[snap.Tokens[i].ID] = snap.Tokens[i].Node
 	}
-	for r, err := range d.engine.Journal(d.ctx, id) {
+	for r, err := range d.engine.Journal(d.ctx, id, pawl.EventsOptions{}) {
 		if err != nil {
 			return nil, err
 		}

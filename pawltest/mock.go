@@ -213,7 +213,7 @@ func scopeOf(snap pawl.Snapshot, id workflow.TokenID) workflow.Scope {
 // branchItems returns the elements of the branches of a run's groups.
 func (d *driver) branchItems(run workflow.RunID) map[workflow.GroupID][]any {
 	out := map[workflow.GroupID][]any{}
-	for r, err := range d.engine.Journal(d.ctx, run) {
+	for r, err := range d.engine.Journal(d.ctx, run, pawl.EventsOptions{}) {
 		if err != nil {
 			break
 		}

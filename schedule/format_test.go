@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -75,7 +76,7 @@ func compareFields(t *testing.T, goType reflect.Type, schema map[string]any, fie
 
 // The schema accepts a file of schedules, and refuses one with a schedule that has no form, two, or a number for a duration.
 func TestSchemaAccepts(t *testing.T) {
-	schema, err := workflow.CompileSchema(readSchema(t))
+	schema, err := schema.Compile(readSchema(t))
 	require.NoError(t, err)
 	check := func(text string) error {
 		e, err := document.Reader{Noun: "schedule", Depth: 100}.ReadYAML([]byte(text))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
@@ -38,7 +39,7 @@ func TestDetailsOfARemoteWorker(t *testing.T) {
 	require.NoError(t, task.Heartbeat(ctx, map[string]any{"row": 1}))
 	require.NoError(t, task.Heartbeat(ctx, map[string]any{"row": 2}))
 	require.NoError(t, task.Heartbeat(ctx, nil))
-	err = task.Heartbeat(ctx, strings.Repeat("x", pawl.MaxDetails))
+	err = task.Heartbeat(ctx, strings.Repeat("x", limits.MaxDetails))
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	var limit *workflow.LimitError
 	require.ErrorAs(t, err, &limit)
@@ -73,7 +74,7 @@ func TestHeartbeatsOfAWorkerAreMerged(t *testing.T) {
 		require.Empty(t, drop)
 	}
 	records := 0
-	for r, err := range h.engine.Journal(ctx, "r") {
+	for r, err := range h.engine.Journal(ctx, "r", pawl.EventsOptions{}) {
 		require.NoError(t, err)
 		if _, ok := r.Message.(state.Heartbeat); ok {
 			records++

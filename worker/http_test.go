@@ -16,9 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
-	"github.com/stretchr/testify/require"
+	"github.com/pawl-run/pawl/internal/limits"
 )
 
 const secret = "correct horse"
@@ -217,8 +219,8 @@ func TestCompletions(t *testing.T) {
 	require.Nil(t, e)
 	require.Equal(t, map[string]any{"tokens_used": int64(7)}, pawl.ErrorMetadata(f.result("costly").(error)))
 	for body, says := range map[string]string{
-		`{"worker": "ann", "keys": [], "details": {"x": 1}}`:                                                 `which is not among keys: send it there as well`,
-		`{"worker": "ann", "keys": ["x"], "details": {"x": "` + strings.Repeat("x", pawl.MaxDetails) + `"}}`: `the details of key "x`,
+		`{"worker": "ann", "keys": [], "details": {"x": 1}}`:                                                   `which is not among keys: send it there as well`,
+		`{"worker": "ann", "keys": ["x"], "details": {"x": "` + strings.Repeat("x", limits.MaxDetails) + `"}}`: `the details of key "x`,
 	} {
 		_, e = ask(p, "POST", "/v1/heartbeat", body)
 		require.Contains(t, e.Message, says)

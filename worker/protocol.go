@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/value"
 )
@@ -109,7 +110,7 @@ func (q heartbeatRequest) readDetails() (map[pawl.Key]any, error) {
 		if !slices.Contains(q.Keys, k) {
 			return nil, invalidRequestf("details name the key %q, which is not among keys: send it there as well", string(k))
 		}
-		v, err := value.Decode(text, value.Limits{Bytes: pawl.MaxDetails})
+		v, err := value.Decode(text, value.Limits{Bytes: limits.MaxDetails})
 		if err != nil {
 			return nil, invalidRequestf("the details of key %q: %v", string(k), err)
 		}

@@ -75,7 +75,7 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 			}
 			add(inboxItem{DeadLetter: &l}, string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), "retry or skip", "", failureText(&l.Failure))
 		}
-		for run, err := range e.Runs(ctx, pawl.IncidentFilter(pawl.RunFilter{Workflow: c.Workflow, Where: c.Where})) {
+		for run, err := range e.Runs(ctx, acts.IncidentFilter(pawl.RunFilter{Workflow: c.Workflow, Where: c.Where})) {
 			if err == nil {
 				err = noteTrouble(run.Run, run.Trouble)
 			}

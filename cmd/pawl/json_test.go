@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/rescue"
@@ -34,7 +35,7 @@ var jsonLines = []struct {
 	{"show", "the run", reflect.TypeFor[pawl.Overview]()},
 	{"tokens", "a token", reflect.TypeFor[pawl.Token]()},
 	{"data", "the values", reflect.TypeFor[api.Data]()},
-	{"events", "an event", reflect.TypeFor[pawl.Event]()},
+	{"events", "an event", reflect.TypeFor[history.Event]()},
 	{"journal", "a record", reflect.TypeFor[api.Record]()},
 	{"revisions", "a revision", reflect.TypeFor[pawl.RunRevision]()},
 	{"inbox", "what waits", reflect.TypeFor[inboxItem]()},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/replay"
@@ -301,7 +302,7 @@ const dataIndent = 6
 
 // printEvent writes an event as a line. Where the console has no room for its particulars, they have lines of their own
 // below.
-func (c *eventsCommand) printEvent(con *console, v *pawl.Event) {
+func (c *eventsCommand) printEvent(con *console, v *history.Event) {
 	text := fmt.Sprintf("%5d %s %-20s %-12s", v.Seq, c.zoneOf(v.At).Format("15:04:05.000"), v.Type, v.Node)
 	if v.Token != 0 {
 		text += fmt.Sprintf(" t%d", v.Token)

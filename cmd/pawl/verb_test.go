@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 )
 
 // Every command has a sentence of help and an example, and the parser takes the example.
@@ -44,7 +45,7 @@ func TestVerbsHaveExamples(t *testing.T) {
 					assert.True(t, json.Valid([]byte(word[at:])), "%s: a shell makes %s of it", line, word)
 				}
 				if i > 0 && words[i-1] == "--where" {
-					assert.NoError(t, pawl.CheckWhere(word), line)
+					assert.NoError(t, acts.CheckWhere(word), line)
 				}
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -27,7 +28,7 @@ type siege struct {
 	*desk
 	t        *testing.T
 	innocent workflow.RunID
-	next     func() (pawl.Event, error, bool) // of the innocent run
+	next     func() (history.Event, error, bool) // of the innocent run
 }
 
 func beginSiege(t *testing.T, o offers) *siege {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/workflow"
@@ -127,7 +128,7 @@ func (s *shop) requireStory(t *testing.T) {
 		_, err := s.engine.Wait(ctx, id)
 		require.NoError(t, err)
 		told := ""
-		for r, err := range s.engine.Journal(ctx, id) {
+		for r, err := range s.engine.Journal(ctx, id, pawl.EventsOptions{}) {
 			require.NoError(t, err)
 			text, err := json.Marshal(r.Message)
 			require.NoError(t, err)

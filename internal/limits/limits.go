@@ -5,6 +5,7 @@ package limits
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -36,6 +37,17 @@ const (
 	MaxReason          = 1 << 10    // bytes of why a call was made
 	MaxTenant          = 255        // bytes of the name of a tenant
 )
+
+// Bounds of what a handler says.
+const (
+	MaxDetails    = 16 << 10            // bytes of JSON of the details of a heartbeat
+	MaxRetryAfter = 24 * time.Hour      // of an error that chooses when the next attempt begins
+	MinSnooze     = time.Second         // of a task that asks to be called again
+	MaxSnooze     = 30 * 24 * time.Hour // likewise
+)
+
+// MaxRefusals bounds the refusals that a report of acts on many runs has.
+const MaxRefusals = 1000
 
 // The bounds of the labels of a run: how many, and the bytes of a key and of a value.
 const (

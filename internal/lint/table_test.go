@@ -90,13 +90,13 @@ var layers = map[string][]string{
 
 	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/refusal", "internal/roster", "internal/running", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
-	"internal/acts":   {"."},
+	"internal/acts":   {".", "internal/filter", "workflow"},
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),
 	"worker":          slices.Concat(vocabulary, []string{"workflow", "internal/crowd", "internal/heap", "internal/loopback", "internal/remote", "internal/strict", "internal/taskqueue", "blob", "."}),
 	"inspector":       slices.Concat(decided, []string{"api", "internal/acts", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "internal/refusal", "replay", "worker", "."}),
-	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "."}),
+	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "commitlog", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),
 	"store/logtest":   slices.Concat(decided, []string{"store"}),
 	"pawltest":        slices.Concat(decided, []string{"internal/acts", "internal/below", "internal/document", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),

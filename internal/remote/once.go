@@ -133,7 +133,7 @@ func EncodeDetails(details any) (json.RawMessage, error) {
 	if details == nil {
 		return nil, nil
 	}
-	v, err := value.Normalize(details, value.Limits{Bytes: pawl.MaxDetails})
+	v, err := value.Normalize(details, value.Limits{Bytes: limits.MaxDetails})
 	if err == nil {
 		return value.Encode(v), nil
 	}

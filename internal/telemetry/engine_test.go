@@ -245,7 +245,7 @@ func TestCommitsAndAlarms(t *testing.T) {
 			} else {
 				_, err := e.Wait(t.Context(), "r")
 				require.NoError(t, err)
-				for _, err := range e.Journal(t.Context(), "r") {
+				for _, err := range e.Journal(t.Context(), "r", pawl.EventsOptions{}) {
 					require.NoError(t, err)
 					journal++
 				}
@@ -307,7 +307,7 @@ func TestFeedLagAndLostWorkers(t *testing.T) {
 			return nil, pawl.ErrPending
 		}}
 		e := open(t, t.TempDir(), &p, pawl.Options{Executor: pool, Feed: pawl.FeedOptions{
-			To: pawl.FeedFunc(func(context.Context, pawl.FeedMessage) error { <-time.After(time.Second); return nil }), Types: []pawl.EventType{workflow.EventWorkflowStarted},
+			To: pawl.FeedFunc(func(context.Context, pawl.FeedMessage) error { <-time.After(time.Second); return nil }), Types: []workflow.EventType{workflow.EventWorkflowStarted},
 		}})
 		start(t, e, "r", define(t, one("work")))
 		synctest.Wait()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/nats/internal/jet"
 	"github.com/pawl-run/pawl/nats/natslog"
 )
@@ -45,7 +46,7 @@ func Open(ctx context.Context, conn *nats.Conn, o Options) (b cluster.Backend, e
 	if len(o.Name) > maxName {
 		return b, fmt.Errorf("%w: natscluster.Options.Name is %q: use at most %d letters, digits, _ and -", pawl.ErrInvalid, o.Name, maxName)
 	}
-	newLog := func(ctx context.Context) (pawl.Log, error) {
+	newLog := func(ctx context.Context) (commitlog.Log, error) {
 		return natslog.Open(ctx, conn, natslog.Options(o))
 	}
 	if _, err := newLog(ctx); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -190,7 +191,7 @@ func (p *Pool) serveBeat(data []byte) reply {
 	var details any
 	if m.Details != nil {
 		var err error
-		if details, err = value.Decode(m.Details, value.Limits{Bytes: pawl.MaxDetails}); err != nil {
+		if details, err = value.Decode(m.Details, value.Limits{Bytes: limits.MaxDetails}); err != nil {
 			return invalidReply(err)
 		}
 	}

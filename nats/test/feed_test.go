@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -77,7 +78,7 @@ func readFeed(t testing.TB, conn *nats.Conn, feed *natscluster.Feed) (out []pawl
 // requireFed requires that the messages tell every event of each run, in its order; what comes again is as it was.
 func requireFed(t testing.TB, e *pawl.Engine, all []pawl.FeedMessage, ids ...workflow.RunID) (repeated int) {
 	t.Helper()
-	seen, came := map[string]pawl.FeedMessage{}, map[workflow.RunID][]pawl.Event{}
+	seen, came := map[string]pawl.FeedMessage{}, map[workflow.RunID][]history.Event{}
 	for _, m := range all {
 		if was, ok := seen[m.ID]; ok {
 			require.Equal(t, was, m)

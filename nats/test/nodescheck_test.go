@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -109,7 +110,7 @@ func checkWriters(t *testing.T, conn *nats.Conn) {
 func (x *nodesTrial) checkCopies(conn *nats.Conn) {
 	b, err := natscluster.Open(x.t.Context(), conn, natscluster.Options{Replicas: 3})
 	require.NoError(x.t, err)
-	newLog := func() pawl.Log {
+	newLog := func() commitlog.Log {
 		log, err := b.NewLog(x.t.Context())
 		require.NoError(x.t, err)
 		return log
@@ -141,7 +142,7 @@ func sumOf(t *testing.T, e *pawl.Engine) string {
 	h := sha256.New()
 	for run, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
 		require.NoError(t, err)
-		for record, err := range e.Journal(t.Context(), run.Run) {
+		for record, err := range e.Journal(t.Context(), run.Run, pawl.EventsOptions{}) {
 			require.NoError(t, err)
 			data, err := json.Marshal(record)
 			require.NoError(t, err)

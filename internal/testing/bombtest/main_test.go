@@ -146,7 +146,7 @@ func (w *world) digest(id workflow.RunID) string {
 	raw, err := json.Marshal(snap)
 	require.NoError(w.t, err)
 	_, _ = h.Write(raw)
-	for r, err := range w.Journal(w.t.Context(), id) {
+	for r, err := range w.Journal(w.t.Context(), id, pawl.EventsOptions{}) {
 		require.NoError(w.t, err)
 		_, _ = fmt.Fprintf(h, "%d %v %v\n", r.Seq, r.Message, r.Decisions)
 	}

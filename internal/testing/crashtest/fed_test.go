@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/testing/harness/witness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -107,7 +108,7 @@ func checkFed(dir string, w work, lines []witness.Entry, now witness.Snapshot) e
 }
 
 // toldBy returns the events that a run tells: of a fork, its own.
-func toldBy(f *witness.Found) []pawl.Event {
+func toldBy(f *witness.Found) []history.Event {
 	if f == nil {
 		return nil
 	}
@@ -119,8 +120,8 @@ func toldBy(f *witness.Found) []pawl.Event {
 }
 
 // isSameEvent compares an event that was read from JSON with what it was.
-func isSameEvent(read, was *pawl.Event) bool {
+func isSameEvent(read, was *history.Event) bool {
 	text, err := json.Marshal(was)
-	var same pawl.Event
+	var same history.Event
 	return err == nil && json.Unmarshal(text, &same) == nil && reflect.DeepEqual(&same, read)
 }

@@ -234,7 +234,7 @@ func (l *timeline) pass(d time.Duration) {
 			l.notLate(run)
 			continue
 		}
-		for record, err := range l.engine.Journal(l.t.Context(), run.id) {
+		for record, err := range l.engine.Journal(l.t.Context(), run.id, pawl.EventsOptions{}) {
 			require.NoError(l.t, err)
 			if record.Seq > run.seq {
 				l.follow(run, record, latest)

@@ -244,7 +244,7 @@ func TestContextDoneInTheMiddleOfACommit(t *testing.T) {
 		_, err = e.Wait(t.Context(), "a")
 		require.NoError(t, err)
 		starts := 0
-		for r, err := range e.Journal(t.Context(), "a") {
+		for r, err := range e.Journal(t.Context(), "a", pawl.EventsOptions{}) {
 			require.NoError(t, err)
 			if _, ok := r.Message.(state.Start); ok {
 				starts++
@@ -336,11 +336,8 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 	for _, err := range e.Events(ctx, "a", pawl.EventsOptions{Follow: true}) {
 		out["Events"] = err
 	}
-	for _, err := range e.Journal(ctx, "a") {
+	for _, err := range e.Journal(ctx, "a", pawl.EventsOptions{Follow: true}) {
 		out["Journal"] = err
-	}
-	for _, err := range e.JournalAfter(ctx, "a", pawl.EventsOptions{Follow: true}) {
-		out["JournalAfter"] = err
 	}
 	for _, err := range e.Revisions(ctx, "a", 0) {
 		out["Revisions"] = err

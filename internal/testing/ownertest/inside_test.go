@@ -216,7 +216,7 @@ func raceActors(t *testing.T, races int) (activations int64) {
 	group.Wait()
 	for i := range runs {
 		seen, seq := map[string]bool{}, int64(0)
-		for r, err := range e.Journal(t.Context(), workflow.RunID(fmt.Sprint("s", i))) {
+		for r, err := range e.Journal(t.Context(), workflow.RunID(fmt.Sprint("s", i)), pawl.EventsOptions{}) {
 			require.NoError(t, err)
 			seq++
 			require.Equal(t, seq, r.Seq)

@@ -149,7 +149,7 @@ func (o *original) play() {
 // follow reads the records that are new.
 func (o *original) follow() {
 	synctest.Wait()
-	for r, err := range o.engine.Journal(o.t.Context(), "r") {
+	for r, err := range o.engine.Journal(o.t.Context(), "r", pawl.EventsOptions{}) {
 		require.NoError(o.t, err)
 		if r.Seq <= int64(len(o.records)) {
 			continue

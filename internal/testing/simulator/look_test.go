@@ -82,7 +82,7 @@ func (w *world) deep() error {
 
 func (w *world) compare(m *model) error {
 	var records, events []uint64
-	for r, err := range w.engine.Journal(w.ctx, m.id) {
+	for r, err := range w.engine.Journal(w.ctx, m.id, pawl.EventsOptions{}) {
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}

@@ -372,7 +372,7 @@ func (w *world) born(r pawl.RunSummary) (*model, error) {
 // index.
 func (w *world) follow(m *model, r pawl.RunSummary) error {
 	if r.Seq != int64(len(m.records)) {
-		for record, err := range w.engine.Journal(w.ctx, r.Run) {
+		for record, err := range w.engine.Journal(w.ctx, r.Run, pawl.EventsOptions{}) {
 			if err != nil {
 				return fmt.Errorf("journal: %w", err)
 			}
