@@ -253,7 +253,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.purger = newPurger(e)
 	err = e.metrics.Watch(standing.Parts{
 		Dir: dir, Tasks: e.dispatcher, Runs: e.registry, Alarms: e.runs.Alarms, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
-		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance,
+		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance, Blobs: e.blobs.Own(),
 		TenantLimit: func(tenant string) standing.TenantLimit {
 			l := tenantLimitOf(o.Tenants, tenant)
 			return standing.TenantLimit{Runs: int64(l.Active), Bytes: l.Bytes}

@@ -38,6 +38,9 @@ type Files struct {
 	names  sync.Mutex
 	synced [256]atomic.Bool // the folders whose own names are durable
 
+	bytes   atomic.Int64 // that were put, without those that were deleted; of all blobs once they were counted
+	counted atomic.Bool
+
 	// For tests: at is called at every boundary, write returns what Put writes
 	// to in place of the file, sync makes a file or a folder durable.
 	at    func(stage)
@@ -93,6 +96,7 @@ func OpenFiles(dir string, o Options) (*Files, error) {
 	root, err := os.OpenRoot(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		f.counted.Store(true)
 		return f, nil
 	case err != nil:
 		return nil, wrapError("", "open", err)
@@ -241,8 +245,16 @@ func (f *Files) removeBlob(root *os.Root, a address, before time.Time) error {
 		return errYounger
 	}
 	f.at(judged)
-	return wrapError(a.fullHash(), "delete", root.Remove(a.filePath()))
+	if err := root.Remove(a.filePath()); err != nil {
+		return wrapError(a.fullHash(), "delete", err)
+	}
+	f.bytes.Add(-info.Size)
+	return nil
 }
+
+// Size returns about how many bytes the content of all blobs has. It is known of a folder that this Files has made, and else once All
+// came to its end, as Engine.CollectBlobs does; from then on Put and Delete count.
+func (f *Files) Size() (bytes int64, known bool) { return f.bytes.Load(), f.counted.Load() }
 
 // All is that of Store. Files and folders with other names than those of blobs
 // are passed over.
@@ -261,11 +273,19 @@ func (f *Files) All(ctx context.Context) iter.Seq2[Info, error] {
 			yield(Info{}, wrapError("", "list", err))
 			return
 		}
+		seen, before := int64(0), f.bytes.Load()
+		count := func(info Info, err error) bool {
+			seen += info.Size
+			return yield(info, err)
+		}
 		for _, e := range folders {
-			if len(e.Name()) == 2 && isLowerHex(e.Name()) && !f.yieldFolder(ctx, root, e.Name(), yield) {
+			if len(e.Name()) == 2 && isLowerHex(e.Name()) && !f.yieldFolder(ctx, root, e.Name(), count) {
 				return
 			}
 		}
+		// A blob that was put meanwhile was seen or not; one that was deleted was seen.
+		f.bytes.Store(seen + min(f.bytes.Load()-before, 0))
+		f.counted.Store(true)
 	}
 }
 

@@ -296,6 +296,7 @@ func (f *Files) installBlob(t *temporary, a address) error {
 		return wrapError(a.fullHash(), "put", err)
 	}
 	f.at(named)
+	f.bytes.Add(t.size)
 	return nil
 }
 

@@ -63,6 +63,7 @@ func (d *Dir) countFrames() {
 	if d.checkpoints.frames += n; err != nil {
 		d.checkpoints.frames = maxLogs * d.longLog()
 	}
+	d.sizes.Log.Store(int64(d.checkpoints.frames) * walFrame)
 	d.reserveLog()
 }
 
@@ -155,6 +156,7 @@ func (d *Dir) makeCheckpoint(sums *logSums) {
 	} else {
 		err = d.indexError(move())
 	}
+	d.measureIndex()
 	if err == nil {
 		d.stale = d.stale && d.redo.recycling // it could not be emptied then
 		return

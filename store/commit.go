@@ -123,6 +123,7 @@ func (d *Dir) runTransaction(batch []*commitRequest) error {
 	// has nothing to undo here.
 	d.keepRuns()
 	d.tenants.keepBytes()
+	d.sizes.Keep()
 	d.tapes.addTransaction(tape)
 	d.commits.Add(1)
 	d.hook.Hit("commit.done")
@@ -156,6 +157,7 @@ func (d *Dir) applyAll(batch []*commitRequest) error {
 	d.counts.clearChanges()
 	d.redo.clearMoved()
 	clear(d.tenants.changed)
+	d.sizes.Forget()
 	tape := (*sqlite.Tape)(nil)
 	if d.tape.Reset(); d.remote != nil || d.logAway || d.tapes.isOn() {
 		tape = &d.tape

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -170,6 +171,54 @@ func (d *Dir) Backlogs() (commits, files, redo Backlog) {
 	defer f.mu.Unlock()
 	commits, files = Backlog{d.committer.waiting.Load(), maxQueue}, Backlog{int64(len(f.queue) + len(f.postponed)), maxBacklog}
 	return commits, files, Backlog{d.redo.used.Load(), d.redo.most.Load()}
+}
+
+const nextSizes = `SELECT num, file_size FROM runs WHERE num > ? ORDER BY num LIMIT ?`
+
+// startSizes begins to count the files of runs, if there are metrics. Close waits for the end.
+func (d *Dir) startSizes() {
+	if d.options.Metrics == nil {
+		return
+	}
+	d.measureIndex()
+	d.sweeping.Go(func() {
+		last, n := int64(math.MinInt64), sweptOnce
+		for n == sweptOnce { // an error ends the directory, or another look at it tells the same
+			n = 0
+			err := d.readIndex(func(db *sqlite.Conn) error {
+				err := db.Each(nextSizes, func(r *sqlite.Row) error {
+					last = r.Int64(0)
+					n++
+					d.sizes.CountFile(last, r.Int64(1))
+					return nil
+				}, last, int64(sweptOnce))
+				if err == nil && n < sweptOnce {
+					d.sizes.Finish()
+				}
+				return err
+			})
+			if err != nil {
+				return
+			}
+		}
+	})
+}
+
+// measureIndex notes how large pawl.db is: at a checkpoint, since it grows with these alone.
+func (d *Dir) measureIndex() {
+	if d.options.Metrics == nil {
+		return
+	}
+	if info, err := d.root.Stat(indexFile); err == nil {
+		d.sizes.Index.Store(info.Size())
+	}
+}
+
+// Sizes returns how many bytes pawl.db with its logs takes, and the files of runs; counted is false until these were counted once after
+// Open. It waits for no commit. It counts nothing without Options.Metrics.
+func (d *Dir) Sizes() (index, runs int64, counted bool) {
+	runs, counted = d.sizes.Files()
+	return d.sizes.Index.Load() + d.sizes.Log.Load() + d.redo.used.Load(), runs, counted
 }
 
 // Commits returns how many transactions this life of the directory has committed.
@@ -342,94 +391,10 @@ func (d *Dir) StandingRuns() (out []RunCount) {
 	return out
 }
 
-// unfiledRecords count the records that are committed and in no file of a run, by the number of the run. Runs whose records
-// are all in their files take no room. Nothing is counted unless there are metrics: the map would cost each commit something.
-type unfiledRecords struct {
-	on      bool
-	mu      sync.Mutex
-	runs    map[int64]unfiledRun
-	records int64
-}
-
-// An unfiledRun has records behind the one with which its file ends.
-type unfiledRun struct {
-	filed, last int64     // sequences
-	since       time.Time // of the first of them, or a moment before
-}
-
-// setRun replaces what is known of a run. The lock is held.
-func (u *unfiledRecords) setRun(num int64, now unfiledRun) {
-	before := u.runs[num]
-	u.records += now.last - now.filed - (before.last - before.filed)
-	if u.runs == nil {
-		u.runs = map[int64]unfiledRun{}
-	}
-	if u.runs[num] = now; now.last == now.filed {
-		delete(u.runs, num)
-	}
-}
-
-// noteLoaded notes the row of a run that was loaded, and when the first record was made that its file lacks.
-func (u *unfiledRecords) noteLoaded(row *index.Row, since time.Time) {
-	if !u.on {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.setRun(row.Num, unfiledRun{row.Flushed, row.Seq, since})
-}
-
-// noteCommitted notes that a run has records from one to another, the first of which was made at an instant.
-func (u *unfiledRecords) noteCommitted(num, first, last int64, at time.Time) {
-	if !u.on {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	now, found := u.runs[num]
-	if !found {
-		now = unfiledRun{filed: first - 1, last: first - 1, since: at}
-	}
-	now.last = last
-	u.setRun(num, now)
-}
-
-// noteFiled notes that the index names a file of a run that ends with a record, which was made at an instant.
-func (u *unfiledRecords) noteFiled(num, seq int64, at time.Time) {
-	if !u.on {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if now, found := u.runs[num]; found && seq > now.filed {
-		u.setRun(num, unfiledRun{min(seq, now.last), now.last, at})
-	}
-}
-
-// noteGone notes that a run was purged.
-func (u *unfiledRecords) noteGone(num int64) {
-	if !u.on {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.setRun(num, unfiledRun{})
-}
-
-// Unfiled returns how many committed records are in no file of a run, and when the oldest of them was made; zero if there is
-// none. Records of runs that nobody has loaded since Open do not count. It waits for no commit, and looks at each run that has
-// such records. It counts nothing without Options.Metrics.
-func (d *Dir) Unfiled() (records int64, oldest time.Time) {
-	u := &d.unfiled
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, r := range u.runs {
-		if oldest.IsZero() || r.since.Before(oldest) {
-			oldest = r.since
-		}
-	}
-	return u.records, oldest
-}
+// Unfiled returns how many committed records are in no file of a run, and when the oldest of them was made; zero without any.
+// Records of runs that nobody has loaded since Open do not count. It waits for no commit, and looks at each run that has such
+// records. It counts nothing without Options.Metrics.
+func (d *Dir) Unfiled() (records int64, oldest time.Time) { return d.unfiled.Count() }
 
 // A LogStand says how a directory stands with its log outside.
 type LogStand struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/tally"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 )
@@ -112,9 +113,11 @@ type Dir struct {
 	counts       runCounts    // of the runs
 	tenants      tenantBytes
 	standing     standingRuns
-	unfiled      unfiledRecords
-	tape         sqlite.Tape // of the transaction under way; the committer's
-	tapes        tapes       // of those that whoever follows the directory has not got yet
+	unfiled      tally.Unfiled
+	sizes        tally.Sizes                  // are counted if there are metrics
+	copied       atomic.Pointer[FollowReport] // of who follows; nil without
+	tape         sqlite.Tape                  // of the transaction under way; the committer's
+	tapes        tapes                        // of those that whoever follows the directory has not got yet
 	outbox       *eventOutbox
 	remote       *remote       // nil if commits count when the directory has them
 	logAway      bool          // it has a log, which is not here

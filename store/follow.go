@@ -89,6 +89,7 @@ func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 		return fmt.Errorf("follow: %w", err)
 	}
 	defer d.tapes.endKeeping()
+	defer d.copied.Store(nil)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	f := &follower{dir: d, o: o, bases: make(chan builtBase, 1)}
@@ -242,7 +243,18 @@ func (f *follower) tell(err error) {
 	f.report.Waiting, f.report.Err = f.dir.tapes.countWaiting(), err
 	r := f.report
 	f.mu.Unlock()
+	f.dir.copied.Store(&r)
 	f.o.Report(r)
+}
+
+// CopyBehind returns when everything was committed that the copy of who follows the directory has, if it lacks something; zero if it lacks
+// nothing that is known. It is false if nobody follows, or the copy is not begun. It waits for no commit.
+func (d *Dir) CopyBehind() (at time.Time, ok bool) {
+	r := d.copied.Load()
+	if r != nil && (r.Err != nil || r.Waiting > 0 && d.tapes.countWaiting() > 0) {
+		at = r.At
+	}
+	return at, r != nil
 }
 
 // advance notes that the log has an entry.

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/tally"
 )
 
 // indexPragmas prepare the connection to pawl.db, in this order.
@@ -79,6 +80,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
 	d.committer.startLoop(d)
 	d.flusher.startWorkers(d)
 	d.startSweep()
+	d.startSizes()
 	d.startEraser()
 	return d, nil
 }
@@ -90,7 +92,7 @@ func tryOpen(ctx context.Context, path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, remote: o.remote, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{}), eraser: eraser{wake: make(chan struct{}, 1)}, unfiled: unfiledRecords{on: o.Metrics != nil}}
+	d := &Dir{path: path, options: o, sealer: sealer, hook: o.Hook, remote: o.remote, outbox: newEventOutbox(o.Outbox), backing: make(chan struct{}, 1), closing: make(chan struct{}), failed: make(chan struct{}), eraser: eraser{wake: make(chan struct{}, 1)}, unfiled: tally.Unfiled{On: o.Metrics != nil}}
 	// A commit of a remote directory holds the lock for as long as its log does not answer.
 	if o.remote != nil {
 		d.reading.gate, d.mu.gate = make(chan struct{}, 1), make(chan struct{}, 1)

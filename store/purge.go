@@ -161,6 +161,7 @@ func (p *purge) dropRows(db *sqlite.Conn) error {
 		num := x.Int64(0)
 		gone[num] = true
 		d.counts.countRun(x.Text(1), workflow.RunStatus(x.Int64(2)), -1)
+		d.sizes.ChangeFile(num, -x.Int64(4))
 		filed = append(filed, purgedFile{num, x.Text(3), x.Int64(4), x.Int64(5)})
 		return nil
 	}, numberList(nums))
@@ -175,7 +176,7 @@ func (p *purge) dropRows(db *sqlite.Conn) error {
 		}
 		last = max(last, m.row.Num)
 		d.redo.noteGone(m.row.Num)
-		d.unfiled.noteGone(m.row.Num)
+		d.unfiled.NoteGone(m.row.Num)
 	}
 	if last == 0 {
 		return nil

@@ -205,7 +205,7 @@ func (r *Run) advanceHandle() {
 	n := r.pendingBytes()
 	r.bytes += n
 	r.total += n
-	r.dir.unfiled.noteCommitted(r.row.Num, r.pending[0].Seq, r.row.Seq, r.pending[0].At)
+	r.dir.unfiled.NoteCommitted(r.row.Num, r.pending[0].Seq, r.row.Seq, r.pending[0].At)
 	r.unflushed = append(r.unflushed, r.pending...)
 	if r.appended += len(r.pending); r.request.run == nil {
 		r.appended = 0
@@ -330,7 +330,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 	if len(r.unflushed) > 0 {
 		since = r.unflushed[0].At
 	}
-	d.unfiled.noteLoaded(&snap.Row, since)
+	d.unfiled.NoteLoaded(snap.Row.Num, snap.Row.Flushed, snap.Row.Seq, since)
 	return r, s, events, nil
 }
 

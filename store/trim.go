@@ -83,7 +83,7 @@ func (d *Dir) trimFlushed(jobs []*flushJob) (spills []int64, err error) {
 	}
 	for _, j := range jobs {
 		if e := j.lastEntry(); j.err == nil && e != nil {
-			d.unfiled.noteFiled(j.row.Num, j.lastRequest().seq, e.At)
+			d.unfiled.NoteFiled(j.row.Num, j.lastRequest().seq, e.At)
 		}
 	}
 	return append(spills, d.trimRest(left)...), nil
@@ -108,6 +108,7 @@ func (d *Dir) nameFile(db *sqlite.Conn, j *flushJob) (filed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	d.sizes.ChangeFile(j.row.Num, int64(j.size)-j.row.FileSize)
 	d.tenants.countBytes(j.run.row.Tenant, int64(j.size)-j.row.FileSize-j.bytesUpTo(last.seq))
 	d.hook.Hit("file.trim")
 	return true, nil

@@ -71,7 +71,7 @@ var layers = map[string][]string{
 	"soundness":                  slices.Concat(decided, []string{"planning"}),
 	"internal/dispatch":          slices.Concat(decided, []string{"internal/heap", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "actor", "planning", "replay", "store"}),
 	"internal/roster":            slices.Concat(decided, []string{"internal/fair", "internal/testhook", "actor", "store"}),
-	"internal/standing":          slices.Concat(decided, []string{"internal/dispatch", "internal/outbox", "internal/roster", "internal/telemetry", "store"}),
+	"internal/standing":          slices.Concat(decided, []string{"blob", "internal/dispatch", "internal/outbox", "internal/roster", "internal/telemetry", "store"}),
 	"internal/faults":            slices.Concat(decided, []string{"internal/memo", "store"}),
 	"internal/following":         slices.Concat(decided, []string{"commitlog", "internal/refusal", "blob", "store", "store/folderlog"}),
 	"internal/late":              {},

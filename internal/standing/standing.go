@@ -2,6 +2,7 @@
 package standing
 
 import (
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/roster"
@@ -22,6 +23,7 @@ type Parts struct {
 	Concurrency int   // tasks at once
 	FeedBytes   int64 // of events that wait
 	Maintenance bool
+	Blobs       *blob.Files // nil if they are kept elsewhere
 	TenantLimit func(tenant string) TenantLimit
 }
 
@@ -32,7 +34,7 @@ type TenantLimit struct{ Runs, Bytes int64 }
 func (p Parts) Sources() telemetry.Sources {
 	return telemetry.Sources{
 		Tasks: p.Tasks.Stands, EndAttempt: p.Tasks.EndAttempt, Actors: p.Runs.Count, State: p.readState, Rooms: p.readRooms, Feed: p.readFeed,
-		Overdue: p.Alarms.Overdue, Runs: p.countRuns, Unfiled: p.Dir.Unfiled, LogOutside: p.logOutside,
+		Overdue: p.Alarms.Overdue, Runs: p.countRuns, Unfiled: p.Dir.Unfiled, Sizes: p.readSizes, CopyBehind: p.Dir.CopyBehind, LogOutside: p.logOutside,
 	}
 }
 
@@ -109,4 +111,19 @@ func (p Parts) countRuns() (out []telemetry.RunStand) {
 func (p Parts) logOutside() (telemetry.LogStand, bool) {
 	s, ok := p.Dir.LogOutside()
 	return telemetry.LogStand(s), ok
+}
+
+// readSizes says how many bytes the directory takes.
+func (p Parts) readSizes() map[string]int64 {
+	index, runs, counted := p.Dir.Sizes()
+	out := map[string]int64{"index": index}
+	if counted {
+		out["runs"] = runs
+	}
+	if p.Blobs != nil {
+		if n, ok := p.Blobs.Size(); ok {
+			out["blobs"] = n
+		}
+	}
+	return out
 }

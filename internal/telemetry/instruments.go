@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.opentelemetry.io/otel/metric"
 )
@@ -29,6 +30,7 @@ const (
 	stateLabel    = "pawl.engine.state"
 	boundLabel    = "pawl.bound"
 	seatLabel     = "pawl.worker.seat.state"
+	partLabel     = "pawl.store.part"
 )
 
 // An Instrument describes one metric.
@@ -75,6 +77,8 @@ const (
 	runActive
 	unfiledCount
 	unfiledAge
+	storeSize
+	copyBehind
 	logAppend
 	logWaits
 	logUnbased
@@ -124,6 +128,8 @@ var instruments = [ids]Instrument{
 	runActive:    {Name: "pawl.run.active", Kind: Gauge, Unit: "{run}", Text: "Runs that have not ended.", Labels: []string{workflowLabel, statusLabel}, whole: true},
 	unfiledCount: {Name: "pawl.log.unfiled", Kind: Gauge, Unit: "{record}", Text: "Committed records that are in no file of a run.", whole: true},
 	unfiledAge:   {Name: "pawl.log.unfiled.age", Kind: Gauge, Unit: "s", Text: "How old the oldest of them is."},
+	storeSize:    {Name: "pawl.store.size", Kind: Gauge, Unit: "By", Text: "Bytes that the directory takes.", Labels: []string{partLabel}, whole: true},
+	copyBehind:   {Name: "pawl.copy.behind", Kind: Gauge, Unit: "s", Text: "How far the copy that follows the directory is behind; 0 if it lacks nothing."},
 	logAppend:    {Name: "pawl.log.outside.append.duration", Kind: Histogram, Unit: "s", Text: "Time until the log outside of the directory has a commit.", bounds: short},
 	logWaits:     {Name: "pawl.log.outside.waiting.age", Kind: Gauge, Unit: "s", Text: "For how long a commit has waited for that log; 0 if none does."},
 	logUnbased:   {Name: "pawl.log.outside.unbased", Kind: Gauge, Unit: "By", Text: "Changes in the log since the last base was begun.", whole: true},
@@ -170,4 +176,22 @@ func (m *Metrics) Close() error {
 		return nil
 	}
 	return errors.Join(m.registration.Unregister())
+}
+
+// PrometheusName returns the name under which the exporter of OpenTelemetry for Prometheus has an instrument: with underscores, and
+// with the unit and _total at its end. A histogram has it with _bucket, _count and _sum behind it.
+func PrometheusName(d Instrument) string {
+	name := strings.ReplaceAll(d.Name, ".", "_")
+	switch {
+	case d.Unit == "s":
+		name += "_seconds"
+	case d.Unit == "By":
+		name += "_bytes"
+	case d.Unit == "1" && d.Kind == Gauge:
+		name += "_ratio"
+	}
+	if d.Kind == Counter {
+		name += "_total"
+	}
+	return name
 }

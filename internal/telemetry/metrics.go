@@ -40,6 +40,11 @@ type Sources struct {
 	Runs func() []RunStand
 	// Unfiled returns how many committed records are in no file of a run, and when the oldest was made.
 	Unfiled func() (records int64, oldest time.Time)
+	// Sizes returns how many bytes the directory takes, by part, as far as that is known.
+	Sizes func() map[string]int64
+	// CopyBehind returns when everything was committed that the copy of the directory has, if it lacks something; zero if it
+	// lacks nothing; ok is false without a copy.
+	CopyBehind func() (at time.Time, ok bool)
 	// LogOutside returns how the directory stands with its log outside; ok is false without one.
 	LogOutside func() (s LogStand, ok bool)
 	// Feed returns how far the feed is; ok is false without one.

@@ -44,6 +44,12 @@ func (m *Metrics) observeDirectory(o metric.Observer) {
 	records, oldest := m.sources.Unfiled()
 	m.observeCount(o, unfiledCount, records, values{})
 	m.observeSeconds(o, unfiledAge, ageOf(oldest), values{})
+	for part, n := range m.sources.Sizes() {
+		m.observeCount(o, storeSize, n, values{part})
+	}
+	if at, ok := m.sources.CopyBehind(); ok {
+		m.observeSeconds(o, copyBehind, ageOf(at), values{})
+	}
 	if s, ok := m.sources.LogOutside(); ok {
 		m.observeSeconds(o, logWaits, s.Waits, values{})
 		m.observeCount(o, logUnbased, s.Unbased, values{})

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,11 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/testing/metertest"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/store/logtest"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -241,4 +245,101 @@ func TestOnlyKnownFiguresAreObserved(t *testing.T) {
 		require.NoError(t, e.Close(t.Context()))
 		require.ErrorIs(t, e.ObserveFigure("viewers", zero), pawl.ErrClosed)
 	}
+}
+
+// The sizes that metrics tell are those of the files, however they came there, and in the next life as well.
+func TestSizesAreThoseOfTheFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		sizeOf := func(pattern string) (bytes float64) {
+			files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+			require.NoError(t, err)
+			for _, name := range files {
+				info, err := os.Stat(name)
+				require.NoError(t, err)
+				bytes += float64(info.Size())
+			}
+			return bytes
+		}
+		part := func(name string) string { return "pawl.store.size{pawl.store.part=" + name + "}" }
+		o := pawl.Options{IdleAfter: time.Second, Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return "done", nil }}}
+		for life := range 3 {
+			var p metertest.Provider
+			o.MeterProvider = &p
+			e, err := pawl.Open(t.Context(), dir, o)
+			require.NoError(t, err)
+			for i := range 260 {
+				start(t, e, fmt.Sprint(life, "-", i), define(t, one("work")))
+			}
+			ref, err := e.PutBlob(t.Context(), strings.NewReader(fmt.Sprint("content of life ", life)), "")
+			require.NoError(t, err)
+			_, err = e.PutBlob(t.Context(), strings.NewReader(fmt.Sprint("content of life ", life)), "")
+			require.NoError(t, err)
+			<-time.After(time.Minute)
+			seen := p.Collect(t.Context())
+			if life > 0 {
+				require.NotContains(t, seen, part("blobs"))
+				require.NoError(t, e.Purge(t.Context(), workflow.RunID(fmt.Sprint(life-1, "-1"))))
+				require.NoError(t, e.Purge(t.Context(), workflow.RunID(fmt.Sprint(life, "-7"))))
+			} else {
+				require.InDelta(t, ref.Size, seen[part("blobs")], 0)
+			}
+			_, err = e.CollectBlobs(t.Context(), 24*time.Hour)
+			require.NoError(t, err)
+			<-time.After(time.Minute)
+			seen = p.Collect(t.Context())
+			require.Positive(t, sizeOf("runs/*/*"))
+			require.InDelta(t, sizeOf("runs/*/*"), seen[part("runs")], 0)
+			require.InDelta(t, sizeOf("blobs/??/*"), seen[part("blobs")], 0)
+			require.GreaterOrEqual(t, seen[part("index")], sizeOf("pawl.db"))
+			require.LessOrEqual(t, seen[part("index")], sizeOf("pawl.db*"))
+			_, err = e.CollectBlobs(t.Context(), time.Minute)
+			require.NoError(t, err)
+			requireSome(t, map[string]float64{part("blobs"): 0}, p.Collect(t.Context()))
+			require.NoError(t, e.Close(t.Context()))
+		}
+	})
+}
+
+// A copy that cannot be written to is behind until it can.
+func TestACopyThatIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p metertest.Provider
+		e := open(t, t.TempDir(), &p, pawl.Options{Executor: pawl.Handlers{}})
+		behind := "pawl.copy.behind{}"
+		require.NotContains(t, p.Collect(t.Context()), behind)
+		bases, err := blob.OpenFiles(t.TempDir(), blob.Options{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, bases.Close()) })
+		log := &failingLog{Log: (&logtest.Memory{}).Writer(nil)}
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- e.Follow(ctx, pawl.FollowOptions{Log: log, Bases: bases}) }()
+		start(t, e, "r1", define(t, one("work")))
+		<-time.After(time.Minute)
+		requireSome(t, map[string]float64{behind: 0}, p.Collect(t.Context()))
+		log.fails.Store(true)
+		start(t, e, "r2", define(t, one("work")))
+		<-time.After(10 * time.Minute)
+		require.InDelta(t, 600, p.Collect(t.Context())[behind], 65)
+		log.fails.Store(false)
+		<-time.After(time.Minute)
+		requireSome(t, map[string]float64{behind: 0}, p.Collect(t.Context()))
+		end()
+		<-ended
+		require.NotContains(t, p.Collect(t.Context()), behind)
+	})
+}
+
+// A failingLog is a log that fails while it is told to.
+type failingLog struct {
+	store.Log
+	fails atomic.Bool
+}
+
+func (l *failingLog) Append(ctx context.Context, entry []byte) (store.Position, error) {
+	if l.fails.Load() {
+		return store.Position{}, errors.New("the log is away")
+	}
+	return l.Log.Append(ctx, entry)
 }
