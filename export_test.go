@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/aesgcm"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/portable"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -48,8 +49,8 @@ func TestExport(t *testing.T) {
 
 	for run, err := range portable.Read(bytes.NewReader(text.Bytes())) {
 		require.NoError(t, err)
-		var journal []pawl.Record
-		for r, err := range e.Journal(t.Context(), run.ID, pawl.EventsOptions{}) {
+		var journal []decision.Record
+		for r, err := range acts.Records(e.Journal(t.Context(), run.ID, pawl.EventsOptions{})) {
 			require.NoError(t, err)
 			journal = append(journal, r)
 		}

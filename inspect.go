@@ -273,7 +273,14 @@ func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[history.Event, err
 // was decided. Replaying them gives the run again. With Follow it waits for new ones until the run has ended or ctx is done. An error ends the
 // list.
 func (e *Engine) Journal(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Record, error] {
-	return followRun(ctx, e, id, o, func(after int64) iter.Seq2[Record, error] { return e.dir.HistoryUntil(ctx, id, after) }, func(r *Record) int64 { return r.Seq })
+	list := followRun(ctx, e, id, o, func(after int64) iter.Seq2[decision.Record, error] { return e.dir.HistoryUntil(ctx, id, after) }, func(r *decision.Record) int64 { return r.Seq })
+	return func(yield func(Record, error) bool) {
+		for r, err := range list {
+			if !yield(shownRecord(&r), err) {
+				return
+			}
+		}
+	}
 }
 
 // followRun lists a sequence of a run, as EventsOptions say.

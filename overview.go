@@ -325,8 +325,24 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 }
 
 // A Record is one message that a run has taken, with the decisions on it.
-// Engine.Journal lists them. The types of its message are internal: print it.
-type Record = decision.Record
+// Engine.Journal lists them. The types of the message and of the decisions are internal: print them.
+type Record struct {
+	Seq       int64          // from 1, without gaps
+	At        time.Time      // as of when it was decided
+	Epoch     uint64         // of the engine that decided it
+	Planner   int            // version of the planner
+	Message   any            // a start, a result, an alarm, a cancel and so on
+	Decisions []fmt.Stringer // each is one line
+}
+
+// shownRecord returns a record as callers see it.
+func shownRecord(r *decision.Record) Record {
+	out := Record{Seq: r.Seq, At: r.At, Epoch: uint64(r.Epoch), Planner: r.Planner, Message: r.Message, Decisions: make([]fmt.Stringer, len(r.Decisions))}
+	for i, d := range r.Decisions {
+		out.Decisions[i] = d
+	}
+	return out
+}
 
 // Why says what every token of a run waits for, until when, whether that can still come, and
 // how the token came there: by which transition, which conditions were asked and what they

@@ -61,7 +61,7 @@ func (e *Engine) Published(ctx context.Context, name string, version int) (*work
 
 // ownDefinition returns a copy of a compiled definition.
 func ownDefinition(g *compiled.Graph) (*workflow.Definition, error) {
-	return workflow.Boundless().ParseJSON([]byte(g.JSON))
+	return compiled.Boundless().ParseJSON([]byte(g.JSON))
 }
 
 // Revision returns the definition that a run had at one of its revisions: 1 is what it began with, 2
@@ -88,7 +88,7 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 		}
 		for _, d := range r.Decisions {
 			if p, ok := d.(decision.PatchRun); ok && p.Revision == revision {
-				return workflow.Boundless().ParseJSON(value.Encode(p.Definition))
+				return compiled.Boundless().ParseJSON(value.Encode(p.Definition))
 			}
 		}
 	}
@@ -279,7 +279,8 @@ func (e *Engine) Revisions(ctx context.Context, id workflow.RunID, after int) it
 
 // revisionOf returns the revision that a record has brought, if it has.
 func revisionOf(r *Record) (RunRevision, bool) {
-	act := state.ActOf(r.Message)
+	m, _ := r.Message.(state.Message)
+	act := state.ActOf(m)
 	out := RunRevision{Seq: r.Seq, At: r.At, By: act.By, Reason: act.Reason}
 	if r.Seq == 1 {
 		out.Revision = 1

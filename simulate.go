@@ -35,12 +35,13 @@ import (
 //
 // The copy is as of the last commit. Its clock stands still until Elapse moves it. A Simulation is for one goroutine at a time.
 type Simulation struct {
-	engine *Engine
-	head   store.Head // what a state does not know
-	state  *state.State
-	now    time.Time
-	steps  []SimulatedStep
-	again  []workflow.NodeID
+	engine  *Engine
+	head    store.Head // what a state does not know
+	state   *state.State
+	now     time.Time
+	steps   []SimulatedStep
+	records []decision.Record // of the steps
+	again   []workflow.NodeID
 }
 
 // SentAgain returns what [Engine.SentAgain] would of a run that an [OfFork] makes.
@@ -183,14 +184,13 @@ func (s *Simulation) planMessage(m state.Message) (err error) {
 	if err != nil || len(plan.Decisions) == 0 {
 		return err
 	}
-	step := SimulatedStep{Notes: plan.Trace, Record: Record{
-		Seq: s.head.Seq + 1, At: s.now, Epoch: s.state.Epoch, Planner: planning.Version, Message: m, Decisions: plan.Decisions,
-	}}
+	record := decision.Record{Seq: s.head.Seq + 1, At: s.now, Epoch: s.state.Epoch, Planner: planning.Version, Message: m, Decisions: plan.Decisions}
+	step := SimulatedStep{Notes: plan.Trace, Record: shownRecord(&record)}
 	for _, d := range plan.Decisions {
-		step.Events = append(step.Events, decision.Apply(s.state, d, &step.Record)...)
+		step.Events = append(step.Events, decision.Apply(s.state, d, &record)...)
 	}
 	s.head.Seq++
-	s.steps = append(s.steps, step)
+	s.steps, s.records = append(s.steps, step), append(s.records, record)
 	return nil
 }
 
@@ -483,11 +483,7 @@ func (e *Engine) simulateForkOf(
 		return nil, err
 	}
 	sim.again = forking.SentAgain(sim.state, f.Message, first, plan.Unkept)
-	records := f.Records
-	for _, step := range sim.Steps() {
-		records = append(records, step.Record)
-	}
-	if err := check(sim, source, records); err != nil {
+	if err := check(sim, source, slices.Concat(f.Records, sim.records)); err != nil {
 		return nil, err
 	}
 	return sim, nil

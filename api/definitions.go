@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -178,6 +179,6 @@ func (c *Client) askDefinition(ctx context.Context, q *question) (*workflow.Defi
 	if err := c.ask(ctx, q, &d); err != nil {
 		return nil, 0, err
 	}
-	def, err := workflow.Boundless().ParseJSON(d.Definition)
+	def, err := compiled.Boundless().ParseJSON(d.Definition)
 	return def, d.Revision, err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
@@ -412,7 +413,8 @@ func (v *viewer) showRecord(r *pawl.Record) any { return v.recordOf(r) }
 // recordOf returns a record as it is shown. Without texts a record keeps the kind of its message
 // and of each decision, the word before the first space, so that View is enough to follow how a run
 // moves.
-func (v *viewer) recordOf(r *pawl.Record) Record {
+func (v *viewer) recordOf(of *pawl.Record) Record {
+	r := acts.RecordOf(of)
 	act := state.ActOf(r.Message)
 	out := Record{Seq: r.Seq, At: r.At, Kind: state.MessageName(r.Message), By: act.By, Reason: act.Reason, Decisions: []string{}}
 	if v.seesTexts() {

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +73,7 @@ type caller struct {
 func (s *server) identifyCaller(r *http.Request) (caller, error) {
 	identify := s.options.Identify
 	if s.local {
-		identify = LocalCaller
+		identify = identifyLocal
 	}
 	if identify == nil {
 		if !loopback.SentRequest(r) {
@@ -92,70 +91,24 @@ func (s *server) identifyCaller(r *http.Request) (caller, error) {
 	return caller{}, refusef(http.StatusUnauthorized, codeUnauthorized, "the caller is not known")
 }
 
-// The headers of a request through the socket of an engine that say less than that its user sends it.
-const (
-	byHeader     = "Pawl-By"
-	rightsHeader = "Pawl-Rights"
-)
-
 // NarrowLocal says in a request through the socket of an engine, which has all rights by itself, for whom it is sent
 // and, with reading, that it has View and Values only. It is for programs that let others ask through them, as pawl
 // serve does; headers that others have set are replaced. Without a request it does nothing.
-func NarrowLocal(r *http.Request, who string, reading bool) {
-	if r == nil {
-		return
-	}
-	if r.Header == nil {
-		r.Header = http.Header{}
-	}
-	// Somebody without a name is somebody all the same, and has no files read or written.
-	r.Header[byHeader] = []string{url.QueryEscape(who)}
-	r.Header.Del(rightsHeader)
-	if reading {
-		r.Header.Set(rightsHeader, "read")
-	}
-}
+func NarrowLocal(r *http.Request, who string, reading bool) { loopback.NarrowLocal(r, who, reading) }
 
-// LocalCaller is the Options.Identify of what is served on the socket of an engine: the other side
-// is a program of the same user and has all rights and Files, but for those that the headers of NarrowLocal take away. The header with the name takes Files
-// by being there, even if the name is empty. The headers are believed because the socket has mode 0600: a program that can write to it could do everything
-// anyway. A request that comes through a program for somebody else has that header, and loses Files: nobody has files read or written through the program
-// of another.
-func LocalCaller(r *http.Request) (who string, rights Rights, err error) {
-	if r == nil {
-		return "", 0, refusef(http.StatusForbidden, codeForbidden, "there is no request")
-	}
-	who, err = url.QueryUnescape(r.Header.Get(byHeader))
-	switch rights := r.Header.Get(rightsHeader); {
-	case err != nil || rights != "" && rights != "read":
-		return "", 0, refusef(http.StatusForbidden, codeForbidden, "%s or %s is no header of NarrowLocal", byHeader, rightsHeader)
-	case rights == "read":
-		return who, View | Values, nil
-	case r.Header[byHeader] == nil: // nobody asks through it
-		return who, All | Files, nil
+// identifyLocal is the Options.Identify of what is served on the socket of an engine.
+func identifyLocal(r *http.Request) (who string, rights Rights, err error) {
+	switch s, err := loopback.SenderOf(r); {
+	case err != nil:
+		return "", 0, refusef(http.StatusForbidden, codeForbidden, "%s", err)
+	case s.Reading:
+		return s.Who, View | Values, nil
+	case s.Files:
+		return s.Who, All | Files, nil
 	default:
-		return who, All, nil
+		return s.Who, All, nil
 	}
 }
-
-// redactedHeader says that the runs have no values.
-const redactedHeader = "Pawl-Redacted"
-
-// MarkRedacted says in a request through the socket of an engine that the values of its runs were left out when they were
-// exported. The runs are shown then, and a request to explain or to try something is refused as replay.ErrRedacted says, since it
-// would plan on what stands for the values. It is for programs that open exports, as pawl does. Without a request it does nothing.
-func MarkRedacted(r *http.Request) {
-	if r == nil {
-		return
-	}
-	if r.Header == nil {
-		r.Header = http.Header{}
-	}
-	r.Header.Set(redactedHeader, "1")
-}
-
-// IsRedacted reports whether MarkRedacted has said so of a request.
-func IsRedacted(r *http.Request) bool { return r != nil && r.Header.Get(redactedHeader) != "" }
 
 // plannedPaths are those whose answers plan again what was recorded. A dry run plans as well, and
 // is known by its parameter.
@@ -163,7 +116,7 @@ var plannedPaths = []string{"/v1/runs/{run}/why", "/v1/runs/{run}/simulate", "/v
 
 // checkValues refuses what plans again on a run that has no values.
 func (c *call) checkValues(r *route) error {
-	if c.local && IsRedacted(c.r) && (slices.Contains(plannedPaths, r.path) || c.isDryRun()) {
+	if c.local && loopback.IsRedacted(c.r) && (slices.Contains(plannedPaths, r.path) || c.isDryRun()) {
 		return invalidf("%v", replay.ErrRedacted)
 	}
 	return nil
@@ -198,37 +151,30 @@ func (c caller) requireRights(needed Rights) error {
 // Local serves an engine to programs of the same user, with all rights, for pawl.Options.Socket. It
 // returns when the listener is closed and the requests under way have been answered: streams end at once, and
 // a request that does not end is cut off after 5 s.
-func Local(e *pawl.Engine, l net.Listener) { LocalWith(nil)(e, l) }
-
-// LocalWith is Local with pages beside the API, as inspector.Local has them: the handler that pages returns for
-// the engine answers the requests for all paths but /v1/, /healthz and /readyz. With nil there are no pages. The
-// contexts of its requests are done when the listener is closed.
-func LocalWith(pages func(*pawl.Engine) http.Handler) func(*pawl.Engine, net.Listener) {
-	return func(e *pawl.Engine, l net.Listener) {
-		if l == nil {
-			return
-		}
-		closing, stop := context.WithCancel(context.Background())
-		defer stop()
-		// The options are zero: local replaces Identify, there is no hook that redacts, and the
-		// rate is not looked at.
-		h := newServer(&server{engine: e, local: true, closing: closing.Done()})
-		if pages != nil {
-			h = besidePages(closing, h, pages(e))
-		}
-		s := &http.Server{
-			Handler:           h,
-			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-			ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections that break
-		}
-		_ = s.Serve(l) // until the listener is closed
-		// Streams and waits end now, as their contexts do; the other requests are short.
-		stop()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if s.Shutdown(ctx) != nil {
-			_ = s.Close() // nobody is left to be told
-		}
+func Local(e *pawl.Engine, l net.Listener) {
+	if l == nil {
+		return
+	}
+	closing, stop := context.WithCancel(context.Background())
+	defer stop()
+	// The options are zero: local replaces Identify, there is no hook that redacts, and the
+	// rate is not looked at.
+	h := newServer(&server{engine: e, local: true, closing: closing.Done()})
+	if p, ok := l.(loopback.Paged); ok { // as inspector.Local has it
+		h = besidePages(closing, h, p.Pages)
+	}
+	s := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo), // of connections that break
+	}
+	_ = s.Serve(l) // until the listener is closed
+	// Streams and waits end now, as their contexts do; the other requests are short.
+	stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if s.Shutdown(ctx) != nil {
+		_ = s.Close() // nobody is left to be told
 	}
 }
 

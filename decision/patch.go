@@ -66,11 +66,11 @@ func (PatchRun) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 // not apply, since the patch was accepted when it was planned. A document that does not
 // compile can only be a damaged one, or a planner's mistake.
 func compileValid(doc any) *compiled.Graph {
-	def, err := workflow.Boundless().ParseJSON(value.Encode(doc))
+	def, err := compiled.Boundless().ParseJSON(value.Encode(doc))
 	if err != nil {
 		panic("decision: a patched definition: " + err.Error())
 	}
-	g, err := compiled.Compile(workflow.Boundless(), def)
+	g, err := compiled.Compile(compiled.Boundless(), def)
 	if err != nil {
 		panic("decision: a patched definition: " + err.Error())
 	}

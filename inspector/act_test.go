@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -51,7 +52,7 @@ func (s *shop) post(address string, form url.Values, site string) (int, string, 
 func (s *shop) last(id workflow.RunID) state.Act {
 	s.t.Helper()
 	var act state.Act
-	for r, err := range s.engine.Journal(s.t.Context(), id, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(s.engine.Journal(s.t.Context(), id, pawl.EventsOptions{})) {
 		require.NoError(s.t, err)
 		act = state.ActOf(r.Message)
 	}

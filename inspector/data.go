@@ -3,6 +3,7 @@ package inspector
 import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -33,7 +34,7 @@ func (v *viewer) viewData() (any, error) {
 		data.Output = v.valueAt(v.id, "output", snapshot.Output, largeValue)
 	}
 	// The input is in the message of the first record; no more of the journal is read.
-	for r, err := range v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{})) {
 		if err != nil {
 			return nil, err
 		}

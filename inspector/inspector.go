@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/fair"
+	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -191,7 +192,7 @@ func (s *server) servePage(p *page, head, rest string) error {
 		return p.keepTheme()
 	}
 	// The runs of such an engine have placeholders in place of values: to let something happen to them would tell what never happens.
-	p.redacted = s.local && api.IsRedacted(p.r)
+	p.redacted = s.local && loopback.IsRedacted(p.r)
 	if head == "act" && rest == "" {
 		if p.redacted {
 			return replay.ErrRedacted

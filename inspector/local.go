@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/loopback"
 )
 
 // Local serves the API of an engine, as api.Local does, and its pages to programs of the same user, for
@@ -14,11 +15,27 @@ import (
 //
 // Requests say in whose name they come and with which rights, which is believed since only the same user can open the socket.
 func Local(e *pawl.Engine, l net.Listener) {
-	api.LocalWith(func(e *pawl.Engine) http.Handler {
-		s := newServer(e, Options{Identify: api.LocalCaller})
-		s.local = true
-		return s
-	})(e, l)
+	if l == nil {
+		return
+	}
+	s := newServer(e, Options{Identify: identifyLocal})
+	s.local = true
+	api.Local(e, loopback.Paged{Listener: l, Pages: s})
+}
+
+// identifyLocal is the Options.Identify of the pages on the socket of an engine.
+func identifyLocal(r *http.Request) (who string, rights api.Rights, err error) {
+	s, err := loopback.SenderOf(r)
+	switch {
+	case err != nil:
+		return "", 0, &api.Error{Status: http.StatusForbidden, Code: "forbidden", Message: err.Error()}
+	case s.Reading:
+		return s.Who, api.View | api.Values, nil
+	case s.Files:
+		return s.Who, api.All | api.Files, nil
+	default:
+		return s.Who, api.All, nil
+	}
 }
 
 // nameHeader has what NameLocal says.

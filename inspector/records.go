@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -169,7 +170,7 @@ func (v *viewer) viewJournal() (any, error) {
 	if last < v.ov.Seq {
 		data.Newer = v.link("view", "journal", "record", strconv.FormatInt(min(last+recordPage/2, v.ov.Seq), 10))
 	}
-	for r, err := range v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{})) {
 		if err != nil {
 			return nil, err
 		}

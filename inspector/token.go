@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -231,7 +232,7 @@ func (v *viewer) viewToken() (any, error) {
 //
 // It reads all of it, since records are not indexed by tokens. Attempts begin with a decision and end with a message.
 func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
-	for r, err := range v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{})) {
 		if err != nil {
 			return err
 		}

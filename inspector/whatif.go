@@ -263,7 +263,7 @@ func (v *viewer) addFuture(data *whatIfData, sim *pawl.Simulation) error {
 	steps := sim.Steps()
 	data.More = max(0, len(steps)-shownSimulation)
 	for i := range steps[:len(steps)-data.More] {
-		data.Steps = append(data.Steps, v.rowOfRecord(&steps[i].Record))
+		data.Steps = append(data.Steps, v.rowOfRecord(new(acts.RecordOf(&steps[i].Record))))
 	}
 	g, err := v.graphOf()
 	if err != nil {

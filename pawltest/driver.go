@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/timeout"
@@ -393,7 +394,7 @@ func isUnanswered(err error) bool {
 // isJournaled reports whether an action, whose answer was lost, is in the journal.
 func (d *driver) isJournaled(a *action) bool {
 	e := &d.scenario.document.Events[a.event]
-	for r, err := range d.engine.Journal(d.ctx, a.run, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(d.engine.Journal(d.ctx, a.run, pawl.EventsOptions{})) {
 		if err != nil {
 			return false
 		}

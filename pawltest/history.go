@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -87,7 +88,7 @@ func (d *driver) readRun(id workflow.RunID) (*runHistory, error) {
 	for i := range snap.Tokens {
 		run.nodes[snap.Tokens[i].ID] = snap.Tokens[i].Node
 	}
-	for r, err := range d.engine.Journal(d.ctx, id, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(d.engine.Journal(d.ctx, id, pawl.EventsOptions{})) {
 		if err != nil {
 			return nil, err
 		}

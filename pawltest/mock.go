@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -213,7 +214,7 @@ func scopeOf(snap pawl.Snapshot, id workflow.TokenID) workflow.Scope {
 // branchItems returns the elements of the branches of a run's groups.
 func (d *driver) branchItems(run workflow.RunID) map[workflow.GroupID][]any {
 	out := map[workflow.GroupID][]any{}
-	for r, err := range d.engine.Journal(d.ctx, run, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(d.engine.Journal(d.ctx, run, pawl.EventsOptions{})) {
 		if err != nil {
 			break
 		}

@@ -122,7 +122,7 @@ func (d *driver) replayRun(ctx context.Context, engine *pawl.Engine, run workflo
 		ops, _ := e.Patch.value.([]any)
 		g, err := compiled.Compile(workflow.Bounds{}, rec.Definition())
 		if err == nil {
-			g, err = planning.Patched(g, ops, workflow.Boundless())
+			g, err = planning.Patched(g, ops, compiled.Boundless())
 		}
 		if err != nil {
 			return err

@@ -253,7 +253,7 @@ func large(t failer, n int) *compiled.Graph {
 			}
 		}
 	}
-	g, err := compiled.Compile(workflow.Boundless(), d)
+	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

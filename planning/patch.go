@@ -28,7 +28,7 @@ func (p *planner) patchRun(m state.Patch) error {
 		return fmt.Errorf("%w: it is at %d, the patch is for %d", state.ErrConflict, p.s.Revision(), m.Base)
 	}
 	old := p.s.Graph
-	g, err := Patched(old, m.Ops, workflow.Boundless())
+	g, err := Patched(old, m.Ops, compiled.Boundless())
 	if err != nil {
 		return err
 	}

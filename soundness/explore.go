@@ -78,7 +78,7 @@ func newExplorer(c *checker) (*explorer, error) {
 		d.Limits.Tokens = c.options.Tokens
 	}
 	// The definition passed workflow.Compile in Check; only the smaller limit is new.
-	g, err := compiled.Compile(workflow.Boundless(), &d)
+	g, err := compiled.Compile(compiled.Boundless(), &d)
 	if err != nil {
 		return nil, err
 	}

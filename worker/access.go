@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/loopback"
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // A Caller is who has sent a request, as Options.Authorize says. The zero Caller may
@@ -50,7 +51,7 @@ func AuthorizeTokens(callers map[string]Caller) func(context.Context, *http.Requ
 	}
 }
 
-var errUnauthorized = poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool")
+var errUnauthorized = poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "the token is missing or wrong: send \"Authorization: Bearer TOKEN\" with the token of the pool")
 
 // bearerToken returns the token of a request; "" if it has none.
 // The scheme is compared without regard to case, as RFC 9110 has it; the token is the rest, as it is.
@@ -107,7 +108,7 @@ func (p *Pool) requireAccess(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setReadTimeout(w, readTimeout) // the server reads the body of who is refused to its end
 		if err := cross.Check(r); err != nil {
-			writeError(w, poolErrorf(http.StatusForbidden, CodeForbidden, "a page of another site may not ask: %v", err))
+			writeError(w, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "a page of another site may not ask: %v", err))
 			return
 		}
 		caller, err := p.identifyCaller(r)
@@ -132,12 +133,12 @@ func (p *Pool) requireAccess(next http.Handler) http.Handler {
 // has let point to 127.0.0.1.
 func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 	if err := p.options.checkAccess(); err != nil {
-		return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "%v", err)
+		return Caller{}, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "%v", err)
 	}
 	switch {
 	case p.options.NoToken:
 		if !loopback.IsLoopback(r.RemoteAddr) || !loopback.IsLoopback(r.Host) {
-			return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token")
+			return Caller{}, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "this pool has no token, so it serves its own machine only: set Options.Token, and send it as a bearer token")
 		}
 		return anyCaller, nil
 	case p.options.Token != "":
@@ -153,9 +154,9 @@ func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 	case errors.As(err, &refused):
 		return Caller{}, refused
 	case err != nil:
-		return Caller{}, poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the request is not authorized: send what Options.Authorize of the pool asks for")
+		return Caller{}, poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "the request is not authorized: send what Options.Authorize of the pool asks for")
 	case c.Worker == "":
-		return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "the caller is no worker of this pool")
+		return Caller{}, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "the caller is no worker of this pool")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +173,7 @@ func (p *Pool) checkSender(ctx context.Context, id string) error {
 		return err
 	}
 	if c := callerOf(ctx); c.Worker != every && c.Worker != id {
-		return poolErrorf(http.StatusForbidden, CodeForbidden, "the message is in the name of worker %q, and comes from %q: a worker speaks for itself only", id, c.Worker)
+		return poolErrorf(http.StatusForbidden, remote.CodeForbidden, "the message is in the name of worker %q, and comes from %q: a worker speaks for itself only", id, c.Worker)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +189,7 @@ func (p *Pool) checkSender(ctx context.Context, id string) error {
 func (c Caller) mayTake(types []string) error {
 	for _, kind := range types {
 		if !slices.Contains(c.Types, kind) && !slices.Contains(c.Types, every) {
-			return poolErrorf(http.StatusForbidden, CodeForbidden, "worker %q may not take tasks of type %q: register for the types that it may take", c.Worker, kind)
+			return poolErrorf(http.StatusForbidden, remote.CodeForbidden, "worker %q may not take tasks of type %q: register for the types that it may take", c.Worker, kind)
 		}
 	}
 	return nil
@@ -239,7 +240,7 @@ func (p *Pool) Revoke(id string) {
 // for the change: Revoke may come in between, and what was removed must not come back.
 func (p *Pool) checkRevoked(id string) error {
 	if p.revoked[id] {
-		return poolErrorf(http.StatusForbidden, CodeForbidden, "worker %q is kept out of this pool", id)
+		return poolErrorf(http.StatusForbidden, remote.CodeForbidden, "worker %q is kept out of this pool", id)
 	}
 	return nil
 }

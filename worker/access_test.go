@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
-	"github.com/stretchr/testify/require"
 )
 
 // forbids says that an error is a refusal, and final.
@@ -24,7 +26,7 @@ func forbids(t *testing.T, err error, says string) {
 	var e *worker.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, 403, e.Status)
-	require.Equal(t, worker.CodeForbidden, e.Code)
+	require.Equal(t, remote.CodeForbidden, e.Code)
 	require.Contains(t, e.Message, says)
 }
 
@@ -68,7 +70,7 @@ func TestAWorkerSpeaksForItselfOnly(t *testing.T) {
 	require.NotContains(t, status(t, h, "e"), "ann", "of others it sees nothing")
 	require.Contains(t, status(t, h, "a"), "ann")
 
-	for token, code := range map[string]string{"": worker.CodeUnauthorized, "wrong": worker.CodeUnauthorized, "none": worker.CodeForbidden} {
+	for token, code := range map[string]string{"": remote.CodeUnauthorized, "wrong": remote.CodeUnauthorized, "none": remote.CodeForbidden} {
 		stranger := h.client("ann")
 		stranger.Token = token
 		var e *worker.Error
@@ -138,9 +140,9 @@ func TestAuthorizeIsAskedEveryTime(t *testing.T) {
 	_, err = ann.Poll(t.Context(), 0)
 	require.ErrorContains(t, err, "unauthorized")
 	require.NotContains(t, err.Error(), "secret")
-	give(worker.Caller{Worker: "ann"}, &worker.Error{Status: 429, Code: worker.CodeTooMany, Message: "later"})
+	give(worker.Caller{Worker: "ann"}, &worker.Error{Status: 429, Code: remote.CodeTooMany, Message: "later"})
 	_, err = ann.Poll(t.Context(), 0)
-	require.ErrorIs(t, err, &worker.Error{Code: worker.CodeTooMany})
+	require.ErrorIs(t, err, &worker.Error{Code: remote.CodeTooMany})
 }
 
 // A token that is not set, as by os.Getenv of a name that is not there, serves nobody.

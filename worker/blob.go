@@ -82,7 +82,7 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, body io.R
 	defer response.Body.Close()
 	var refused errorReply
 	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&refused) != nil || refused.Error == nil {
-		return nil, poolErrorf(response.StatusCode, CodeInvalid, "%s: the answer is %s, not one of a pool", name, response.Status)
+		return nil, poolErrorf(response.StatusCode, remote.CodeInvalid, "%s: the answer is %s, not one of a pool", name, response.Status)
 	}
 	return nil, refused.Error
 }
@@ -119,11 +119,11 @@ func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the blob has more than %d bytes (Options.MaxBlob): store it elsewhere and send a resultRef", large.Limit)
+		return poolErrorf(http.StatusRequestEntityTooLarge, remote.CodeTooLarge, "the blob has more than %d bytes (Options.MaxBlob): store it elsewhere and send a resultRef", large.Limit)
 	case errors.Is(err, pawl.ErrInvalid): // a media type that no reference can have, which stays so
 		return invalidRequestf("%v", err)
 	case err != nil:
-		return poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be stored, try again: %v", err)
+		return poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "the blob could not be stored, try again: %v", err)
 	}
 	writeReply(w, http.StatusOK, ref)
 	return nil
@@ -166,7 +166,7 @@ func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl
 	case at == keyCompleted, at == keyUnknown && engine != nil && p.heartbeatEngine(ctx, engine, heartbeat{worker: id, key: k}, at):
 		return pawl.Task{}, ErrStale
 	case task.Key == "": // in this life of the engine
-		return pawl.Task{}, poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the engine has not dispatched this task again yet: try again")
+		return pawl.Task{}, poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "the engine has not dispatched this task again yet: try again")
 	}
 	return task, nil
 }
@@ -187,9 +187,9 @@ func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 	content, err := engine.OpenBlob(r.Context(), ref)
 	switch {
 	case errors.Is(err, blob.ErrMissing):
-		return poolErrorf(http.StatusNotFound, CodeNotFound, "%v: send the $blob of a reference as it came", err)
+		return poolErrorf(http.StatusNotFound, remote.CodeNotFound, "%v: send the $blob of a reference as it came", err)
 	case err != nil:
-		return poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the blob could not be opened, try again: %v", err)
+		return poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "the blob could not be opened, try again: %v", err)
 	}
 	defer content.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")

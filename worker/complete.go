@@ -116,7 +116,7 @@ func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	case <-p.attached:
 	case <-p.ctx.Done():
 	case <-ctx.Done():
-		return nil, poolErrorf(503, CodeBusy, "the pool has no engine yet: the host must call Attach; try again")
+		return nil, poolErrorf(503, remote.CodeBusy, "the pool has no engine yet: the host must call Attach; try again")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +144,7 @@ func (p *Pool) sendResult(ctx context.Context, engine results, c completion) err
 	case remote.Foreign:
 		return invalidRequestf("%v: send the key back as it came", err)
 	default:
-		return poolErrorf(503, CodeBusy, "the result could not be committed, try again: %v", err)
+		return poolErrorf(503, remote.CodeBusy, "the result could not be committed, try again: %v", err)
 	}
 }
 

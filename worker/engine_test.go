@@ -14,13 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
-	"github.com/stretchr/testify/require"
 )
 
 // fanOut is a definition with a task of type work per element of the input.
@@ -283,7 +285,7 @@ transitions: [{from: make, to: here}, {from: here, to: there}, {from: there, to:
 	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "r", Definition: def}, nil)
 	require.NoError(t, err)
 	require.NoError(t, out.Err())
-	require.Equal(t, map[string]any{"here": int64(3 << 20), "there": int64(3 << 20), "over": worker.CodeTooLarge + " " + worker.CodeInvalid}, out.Output)
+	require.Equal(t, map[string]any{"here": int64(3 << 20), "there": int64(3 << 20), "over": remote.CodeTooLarge + " " + remote.CodeInvalid}, out.Output)
 	require.Len(t, out.Artifacts, 1)
 	require.Equal(t, "xs", out.Artifacts[0].Name)
 	cancel()

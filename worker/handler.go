@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/strict"
 )
 
@@ -134,9 +135,9 @@ func (p *Pool) readBody(w http.ResponseWriter, r *http.Request, load *crowd.Load
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "the body has more than %d bytes: store large results elsewhere and send a resultRef", large.Limit)
+		return nil, poolErrorf(http.StatusRequestEntityTooLarge, remote.CodeTooLarge, "the body has more than %d bytes: store large results elsewhere and send a resultRef", large.Limit)
 	case errors.As(err, new(*crowd.BusyError)):
-		return nil, poolErrorf(http.StatusServiceUnavailable, CodeBusy, "the body is not read: %v", err)
+		return nil, poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "the body is not read: %v", err)
 	case err != nil:
 		return nil, invalidRequestf("the body could not be read: %v", err)
 	}
@@ -161,7 +162,7 @@ func decodeObject(body []byte, v any) error {
 // wrongMethod returns the refusal of a method, and sets the header Allow, as 405 requires.
 func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
 	w.Header().Set("Allow", want)
-	return poolErrorf(http.StatusMethodNotAllowed, CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
+	return poolErrorf(http.StatusMethodNotAllowed, remote.CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
 }
 
 // wrongPath returns the refusal of a path. A path that looks like another version, v and digits, has
@@ -169,9 +170,9 @@ func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
 func wrongPath(path string) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if len(first) > 1 && first[0] == 'v' && first != "v1" && strings.Trim(first[1:], "0123456789") == "" {
-		return poolErrorf(http.StatusNotFound, CodeVersion, "this pool does not speak %s: use the paths under /v1", first)
+		return poolErrorf(http.StatusNotFound, remote.CodeVersion, "this pool does not speak %s: use the paths under /v1", first)
 	}
-	return poolErrorf(http.StatusNotFound, CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, once, blobs, leave and status")
+	return poolErrorf(http.StatusNotFound, remote.CodeNotFound, "there is no such path: there are /v1/register, poll, heartbeat, complete, once, blobs, leave and status")
 }
 
 // writeError answers with an error. Any error but an *Error is our fault.

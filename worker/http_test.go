@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 const secret = "correct horse"
@@ -68,7 +69,7 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 		hold("ann", mostBodiesOf)
 		refused := post("ann", "/v1/heartbeat", strings.NewReader(`{"worker": "ann"}`))
 		require.Equal(t, http.StatusServiceUnavailable, refused.Code, refused.Body)
-		require.Contains(t, refused.Body.String(), CodeBusy)
+		require.Contains(t, refused.Body.String(), remote.CodeBusy)
 		for i := range 600 { // a poll holds no place while it waits, though there are fewer left than these
 			id := fmt.Sprint("w", i)
 			require.Equal(t, http.StatusOK, register("", id))
@@ -101,55 +102,55 @@ func TestRefusals(t *testing.T) {
 		status             int
 		code, says         string
 	}{
-		{"POST", "/v1/poll", ``, 400, CodeInvalid, "the body is empty: send one JSON object"},
-		{"POST", "/v1/poll", `{`, 400, CodeInvalid, "not the JSON object that this path takes"},
-		{"POST", "/v1/poll", `[]`, 400, CodeInvalid, "not the JSON object"},
-		{"POST", "/v1/poll", `{"workre": "ann"}`, 400, CodeInvalid, `unknown field "workre"`},
-		{"POST", "/v1/poll", `{"WORKER": "ann"}`, 400, CodeInvalid, `unknown field "WORKER"`},
-		{"POST", "/v1/poll", `{"worker": "bob", "worker": "ann"}`, 400, CodeInvalid, `the field "worker" is there twice`},
-		{"POST", "/v1/poll", `{"worker": "bob", "w\u006frker": "ann"}`, 400, CodeInvalid, `the field "worker" is there twice`},
-		{"POST", "/v1/poll", `null`, 400, CodeInvalid, "it is no JSON object"},
-		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {"code": "a", "Code": "b", "message": ""}`), 400, CodeInvalid, `unknown field "Code"`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "a", "blob": {"$blob": "x", "size": 1, "size": 2}}]`), 400, CodeInvalid, `the field "size" is there twice`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "result": {"a": 1, "a": 2}`), 400, CodeInvalid, "result: "},
-		{"POST", "/v1/poll", `{"worker": 7}`, 400, CodeInvalid, "worker"},
-		{"POST", "/v1/poll", `{"worker": "ann"} {}`, 400, CodeInvalid, "one object per request"},
-		{"POST", "/v1/poll", `{"worker": "ann", "wait": "soon"}`, 400, CodeInvalid, `a duration like "30s"`},
-		{"POST", "/v1/poll", `{"worker": "ann", "wait": "-1s"}`, 400, CodeInvalid, `a duration like "30s"`},
-		{"POST", "/v1/poll", `{"worker": "ann", "max": -1}`, 400, CodeInvalid, "must be positive"},
-		{"POST", "/v1/poll", `{"version": "2.0", "worker": "ann"}`, 400, CodeVersion, `send "version": "1.0"`},
-		{"POST", "/v1/poll", `{"worker": "bob"}`, 404, CodeUnknownWorker, "register it again"},
-		{"POST", "/v1/poll", `{}`, 400, CodeInvalid, "the id of a worker is missing"},
-		{"POST", "/v1/poll", `{"worker": "` + strings.Repeat("x", 1000) + `"}`, 413, CodeTooLarge, "more than 1000 bytes: store large results elsewhere and send a resultRef"},
-		{"GET", "/v1/poll", ``, 405, CodeMethod, "takes POST, not GET"},
-		{"POST", "/v1/status", `{}`, 405, CodeMethod, "takes GET, not POST"},
-		{"POST", "/v2/poll", `{}`, 404, CodeVersion, "use the paths under /v1"},
-		{"POST", "/poll", `{}`, 404, CodeNotFound, "there are /v1/register"},
-		{"POST", "//v1/poll", `{}`, 404, CodeNotFound, "no such path"},
-		{"POST", "/v1/register", `{"worker": "ann"}`, 400, CodeInvalid, "name the task types that it takes"},
-		{"POST", "/v1/heartbeat", `{"keys": []}`, 400, CodeInvalid, "the id of a worker is missing"},
-		{"POST", "/v1/leave", `{}`, 400, CodeInvalid, "the id of a worker is missing"},
-		{"POST", "/v1/complete", `{"worker": "ann", "key": "k1", "status": "completed"}`, 400, CodeVersion, `has no version: send "version": "1.0"`},
-		{"POST", "/v1/complete", `{"version": "0.9", "worker": "ann"}`, 400, CodeVersion, "this pool speaks 1.0"},
-		{"POST", "/v1/complete", `{"version": "1.0", "worker": "ann"}`, 400, CodeInvalid, "send the key of the task"},
-		{"POST", "/v1/complete", complete(``), 400, CodeInvalid, `must be "completed", "failed" or "snoozed"`},
-		{"POST", "/v1/complete", complete(`, "status": "failed"`), 400, CodeInvalid, `send "error"`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "error": {}`), 400, CodeInvalid, "or no error"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1, "resultRef": "x"`), 400, CodeInvalid, "send one of them"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1e999`), 400, CodeInvalid, "result:"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": []`), 400, CodeInvalid, "metadata must be an object"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": {"a": 1e999}`), 400, CodeInvalid, "metadata:"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "run": "other"`), 400, CodeInvalid, `the key is of run "run", not "other"`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "node": "other"`), 400, CodeInvalid, `the key is of node "node", not "other"`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`), 400, CodeInvalid, "send the reference as Put gave it"},
-		{"POST", "/v1/blobs?worker=bob&key=k1", `content`, 409, CodeNotHolder, "drop the result"},
-		{"POST", "/v1/blobs?worker=ann&key=k9", `content`, 409, CodeStale, "drop the result"},
-		{"POST", "/v1/blobs", `content`, 400, CodeInvalid, "the id of a worker is missing"},
-		{"GET", "/v1/blobs", ``, 400, CodeInvalid, "hash: "},
-		{"GET", "/v1/blobs?hash=sha256:" + strings.Repeat("0", 64), ``, 404, CodeNotFound, "send the $blob of a reference"},
-		{"PUT", "/v1/blobs", ``, 405, CodeMethod, "takes GET, POST, not PUT"},
-		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k1", "status": "completed"}`, 409, CodeNotHolder, "drop the result"},
-		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k9", "status": "completed"}`, 409, CodeStale, "drop the result"},
+		{"POST", "/v1/poll", ``, 400, remote.CodeInvalid, "the body is empty: send one JSON object"},
+		{"POST", "/v1/poll", `{`, 400, remote.CodeInvalid, "not the JSON object that this path takes"},
+		{"POST", "/v1/poll", `[]`, 400, remote.CodeInvalid, "not the JSON object"},
+		{"POST", "/v1/poll", `{"workre": "ann"}`, 400, remote.CodeInvalid, `unknown field "workre"`},
+		{"POST", "/v1/poll", `{"WORKER": "ann"}`, 400, remote.CodeInvalid, `unknown field "WORKER"`},
+		{"POST", "/v1/poll", `{"worker": "bob", "worker": "ann"}`, 400, remote.CodeInvalid, `the field "worker" is there twice`},
+		{"POST", "/v1/poll", `{"worker": "bob", "w\u006frker": "ann"}`, 400, remote.CodeInvalid, `the field "worker" is there twice`},
+		{"POST", "/v1/poll", `null`, 400, remote.CodeInvalid, "it is no JSON object"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {"code": "a", "Code": "b", "message": ""}`), 400, remote.CodeInvalid, `unknown field "Code"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "a", "blob": {"$blob": "x", "size": 1, "size": 2}}]`), 400, remote.CodeInvalid, `the field "size" is there twice`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": {"a": 1, "a": 2}`), 400, remote.CodeInvalid, "result: "},
+		{"POST", "/v1/poll", `{"worker": 7}`, 400, remote.CodeInvalid, "worker"},
+		{"POST", "/v1/poll", `{"worker": "ann"} {}`, 400, remote.CodeInvalid, "one object per request"},
+		{"POST", "/v1/poll", `{"worker": "ann", "wait": "soon"}`, 400, remote.CodeInvalid, `a duration like "30s"`},
+		{"POST", "/v1/poll", `{"worker": "ann", "wait": "-1s"}`, 400, remote.CodeInvalid, `a duration like "30s"`},
+		{"POST", "/v1/poll", `{"worker": "ann", "max": -1}`, 400, remote.CodeInvalid, "must be positive"},
+		{"POST", "/v1/poll", `{"version": "2.0", "worker": "ann"}`, 400, remote.CodeVersion, `send "version": "1.0"`},
+		{"POST", "/v1/poll", `{"worker": "bob"}`, 404, remote.CodeUnknownWorker, "register it again"},
+		{"POST", "/v1/poll", `{}`, 400, remote.CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/poll", `{"worker": "` + strings.Repeat("x", 1000) + `"}`, 413, remote.CodeTooLarge, "more than 1000 bytes: store large results elsewhere and send a resultRef"},
+		{"GET", "/v1/poll", ``, 405, remote.CodeMethod, "takes POST, not GET"},
+		{"POST", "/v1/status", `{}`, 405, remote.CodeMethod, "takes GET, not POST"},
+		{"POST", "/v2/poll", `{}`, 404, remote.CodeVersion, "use the paths under /v1"},
+		{"POST", "/poll", `{}`, 404, remote.CodeNotFound, "there are /v1/register"},
+		{"POST", "//v1/poll", `{}`, 404, remote.CodeNotFound, "no such path"},
+		{"POST", "/v1/register", `{"worker": "ann"}`, 400, remote.CodeInvalid, "name the task types that it takes"},
+		{"POST", "/v1/heartbeat", `{"keys": []}`, 400, remote.CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/leave", `{}`, 400, remote.CodeInvalid, "the id of a worker is missing"},
+		{"POST", "/v1/complete", `{"worker": "ann", "key": "k1", "status": "completed"}`, 400, remote.CodeVersion, `has no version: send "version": "1.0"`},
+		{"POST", "/v1/complete", `{"version": "0.9", "worker": "ann"}`, 400, remote.CodeVersion, "this pool speaks 1.0"},
+		{"POST", "/v1/complete", `{"version": "1.0", "worker": "ann"}`, 400, remote.CodeInvalid, "send the key of the task"},
+		{"POST", "/v1/complete", complete(``), 400, remote.CodeInvalid, `must be "completed", "failed" or "snoozed"`},
+		{"POST", "/v1/complete", complete(`, "status": "failed"`), 400, remote.CodeInvalid, `send "error"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "error": {}`), 400, remote.CodeInvalid, "or no error"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1, "resultRef": "x"`), 400, remote.CodeInvalid, "send one of them"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1e999`), 400, remote.CodeInvalid, "result:"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": []`), 400, remote.CodeInvalid, "metadata must be an object"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": {"a": 1e999}`), 400, remote.CodeInvalid, "metadata:"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "run": "other"`), 400, remote.CodeInvalid, `the key is of run "run", not "other"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "node": "other"`), 400, remote.CodeInvalid, `the key is of node "node", not "other"`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`), 400, remote.CodeInvalid, "send the reference as Put gave it"},
+		{"POST", "/v1/blobs?worker=bob&key=k1", `content`, 409, remote.CodeNotHolder, "drop the result"},
+		{"POST", "/v1/blobs?worker=ann&key=k9", `content`, 409, remote.CodeStale, "drop the result"},
+		{"POST", "/v1/blobs", `content`, 400, remote.CodeInvalid, "the id of a worker is missing"},
+		{"GET", "/v1/blobs", ``, 400, remote.CodeInvalid, "hash: "},
+		{"GET", "/v1/blobs?hash=sha256:" + strings.Repeat("0", 64), ``, 404, remote.CodeNotFound, "send the $blob of a reference"},
+		{"PUT", "/v1/blobs", ``, 405, remote.CodeMethod, "takes GET, POST, not PUT"},
+		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k1", "status": "completed"}`, 409, remote.CodeNotHolder, "drop the result"},
+		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k9", "status": "completed"}`, 409, remote.CodeStale, "drop the result"},
 	} {
 		status, e := ask(p, c.method, c.path, c.body)
 		require.NotNil(t, e, "%s %s", c.path, c.body)
@@ -317,7 +318,7 @@ func TestTokens(t *testing.T) {
 		status, e := ask(p, "POST", "/v1/leave", `{"worker": "x"}`, c.header...)
 		require.Equal(t, c.status, status, "%v", c.header)
 		if status == 401 {
-			require.Equal(t, CodeUnauthorized, e.Code)
+			require.Equal(t, remote.CodeUnauthorized, e.Code)
 			require.Contains(t, e.Message, "Authorization: Bearer TOKEN")
 			require.NotContains(t, e.Message, secret)
 		}
@@ -401,7 +402,7 @@ func TestABlobBeforeTheDispatch(t *testing.T) {
 	for range 2 {
 		status, e := ask(p, "POST", "/v1/blobs?worker=ann&key=k1", "content")
 		require.Equal(t, 503, status)
-		require.Equal(t, CodeBusy, e.Code)
+		require.Equal(t, remote.CodeBusy, e.Code)
 	}
 	status, _ := ask(p, "POST", "/v1/blobs?worker=bob&key=k1", "content")
 	require.Equal(t, 409, status, "who was first is the holder")
@@ -423,7 +424,7 @@ func TestADamagedBlob(t *testing.T) {
 	var e *Error
 	_, err = c.Open(t.Context(), blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, CodeNotFound, e.Code)
+	require.Equal(t, remote.CodeNotFound, e.Code)
 }
 
 func FuzzProtocol(f *testing.F) {

@@ -134,7 +134,7 @@ func (p *Pool) mayRegister(id string) error {
 }
 
 func (p *Pool) tooManyWorkers() error {
-	return poolErrorf(429, CodeTooMany, "%d workers are registered, and no more may be (Options.MaxWorkers): let some leave", p.options.MaxWorkers)
+	return poolErrorf(429, remote.CodeTooMany, "%d workers are registered, and no more may be (Options.MaxWorkers): let some leave", p.options.MaxWorkers)
 }
 
 // startTask performs a task in a goroutine of its own. The caller holds the lock.

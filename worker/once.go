@@ -79,9 +79,9 @@ func onceError(err error) error {
 	case errors.As(err, &refused):
 		return refused
 	case errors.As(err, &limit):
-		return poolErrorf(http.StatusRequestEntityTooLarge, CodeTooLarge, "%v: keep a reference to a blob", err)
+		return poolErrorf(http.StatusRequestEntityTooLarge, remote.CodeTooLarge, "%v: keep a reference to a blob", err)
 	case errors.Is(err, pawl.ErrInvalid), errors.Is(err, pawl.ErrCorrupt):
 		return invalidRequestf("%v", err)
 	}
-	return poolErrorf(http.StatusServiceUnavailable, CodeBusy, "no outcome could be kept, try again: %v", err)
+	return poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "no outcome could be kept, try again: %v", err)
 }

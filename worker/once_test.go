@@ -10,11 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
-	"github.com/stretchr/testify/require"
 )
 
 // three is a definition with three tasks of type work at once.
@@ -194,7 +195,7 @@ func TestOnceKeepsNoFailure(t *testing.T) {
 		_, err = once("k", make(chan int), nil)
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 		_, err = once("k", strings.Repeat("x", 1<<20), nil)
-		require.ErrorIs(t, err, &Error{Code: CodeTooLarge})
+		require.ErrorIs(t, err, &Error{Code: remote.CodeTooLarge})
 		for _, key := range []string{"pawl:mine", strings.Repeat("k", 256), "\xff"} {
 			_, err = once(key, 1, nil)
 			require.ErrorIs(t, err, pawl.ErrInvalid, "%.10s", key)
@@ -247,6 +248,6 @@ func TestOnceMessagesAreChecked(t *testing.T) {
 			require.NoError(t, err)
 		}
 		_, err := onceAnswer(p.turns.AskTurn(t.Context(), mine, remote.OnceMessage{Key: task.Key, Turn: "one more"}, 0, held))
-		require.ErrorIs(t, err, &Error{Code: CodeBusy})
+		require.ErrorIs(t, err, &Error{Code: remote.CodeBusy})
 	})
 }

@@ -11,8 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pawl-run/pawl"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // bubble runs a test in virtual time, with a pool whose engine is a fake.
@@ -575,7 +577,7 @@ func TestRegistrationsAreChecked(t *testing.T) {
 	} {
 		var e *Error
 		require.ErrorAs(t, err, &e)
-		require.Equal(t, CodeTooMany, e.Code)
+		require.Equal(t, remote.CodeTooMany, e.Code)
 	}
 }
 
@@ -648,7 +650,7 @@ func TestAWorkerKeepsItsTaskWhileTheEngineIsClosed(t *testing.T) {
 		require.Empty(t, drop)
 		var e *Error
 		require.ErrorAs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), &e)
-		require.Equal(t, CodeBusy, e.Code)
+		require.Equal(t, remote.CodeBusy, e.Code)
 		f = newFake(p)
 		f.dispatch("a", "k1")
 		require.Zero(t, p.Status().Queued, "it has its holder still")

@@ -87,7 +87,7 @@ const (
 // changes a run.
 func checkVersion(v string) error {
 	if major, _, _ := strings.Cut(v, "."); v != "" && major != "1" {
-		return poolErrorf(400, CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, version, version)
+		return poolErrorf(400, remote.CodeVersion, "the message has version %q, this pool speaks %s: send \"version\": %q", v, version, version)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (m *completeRequest) toCompletion() (completion, error) {
 	c := completion{worker: m.Worker, key: m.Key, run: m.Run, node: m.Node}
 	switch {
 	case m.Version == "":
-		return c, poolErrorf(400, CodeVersion, "the completion has no version: send \"version\": %q", version)
+		return c, poolErrorf(400, remote.CodeVersion, "the completion has no version: send \"version\": %q", version)
 	case m.Key == "":
 		return c, invalidRequestf("the completion has no key: send the key of the task")
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // A Registration says what a worker takes.
@@ -72,5 +74,5 @@ func checkName(what, name string) error {
 }
 
 func invalidRequestf(format string, args ...any) error {
-	return &Error{Status: 400, Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}
+	return &Error{Status: 400, Code: remote.CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }

@@ -5,11 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
-	"github.com/stretchr/testify/require"
 )
 
 // The pool stays, and the engine under it is closed and opened again: who works
@@ -32,7 +34,7 @@ func TestAnEngineThatIsOpenedAgainUnderItsPool(t *testing.T) {
 	require.Empty(t, drop)
 	var e *worker.Error
 	require.ErrorAs(t, ann.Complete(t.Context(), task, "ann", nil), &e)
-	require.Equal(t, worker.CodeBusy, e.Code)
+	require.Equal(t, remote.CodeBusy, e.Code)
 
 	h.engine, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: h.pool, Durability: pawl.ProcessCrash})
 	require.NoError(t, err)

@@ -113,7 +113,7 @@ type clientLoop struct {
 // and above) or a pool that is full of workers.
 func isFinalError(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Code != CodeUnknownWorker
+	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Code != remote.CodeUnknownWorker
 }
 
 // pauseAfterFailure waits, longer each time, and says whether there is time to go on.
@@ -175,7 +175,7 @@ func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 			d = 0
 		case polling.Err() != nil:
 			continue
-		case errors.As(err, &e) && e.Code == CodeUnknownWorker:
+		case errors.As(err, &e) && e.Code == remote.CodeUnknownWorker:
 			err = l.registerWorker(polling)
 			fallthrough
 		default:

@@ -11,6 +11,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/remote"
 )
 
 // ErrTLSNeeded says that Listen was to serve other machines in clear text: with an address that
@@ -58,11 +60,11 @@ func AuthorizeCertificates(callers map[string]Caller) func(context.Context, *htt
 	}
 	return func(_ context.Context, r *http.Request) (Caller, error) {
 		if r == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-			return Caller{}, poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "there is no verified client certificate: connect with one that the pool's authority has signed")
+			return Caller{}, poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "there is no verified client certificate: connect with one that the pool's authority has signed")
 		}
 		leaf := r.TLS.VerifiedChains[0][0]
 		if now := time.Now(); now.After(leaf.NotAfter) {
-			return Caller{}, poolErrorf(http.StatusUnauthorized, CodeUnauthorized, "the client certificate has expired at %s: connect again with a new one", leaf.NotAfter.UTC().Format(time.RFC3339))
+			return Caller{}, poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "the client certificate has expired at %s: connect again with a new one", leaf.NotAfter.UTC().Format(time.RFC3339))
 		}
 		names := certificateNames(leaf)
 		for _, name := range append(names, every) {
@@ -79,7 +81,7 @@ func AuthorizeCertificates(callers map[string]Caller) func(context.Context, *htt
 				return c, nil
 			}
 		}
-		return Caller{}, poolErrorf(http.StatusForbidden, CodeForbidden, "the client certificate of %q is that of no worker of this pool", names)
+		return Caller{}, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "the client certificate of %q is that of no worker of this pool", names)
 	}
 }
 

@@ -18,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
-	"github.com/stretchr/testify/require"
 )
 
 // authority signs certificates, in memory.
@@ -174,7 +176,7 @@ func TestACertificateThatIsNotGiven(t *testing.T) {
 	ann := worker.Client{URL: address, ID: "ann", HTTP: worker.NewHTTPSClient(&tls.Config{RootCAs: ca.pool()})}
 	var e *worker.Error
 	require.ErrorAs(t, ann.Run(t.Context(), pawl.Handlers{"work": nil}), &e)
-	require.Equal(t, worker.CodeUnauthorized, e.Code)
+	require.Equal(t, remote.CodeUnauthorized, e.Code)
 	require.Contains(t, e.Message, "no verified client certificate")
 	named := ca.sign(t, "", func(c *x509.Certificate) { c.DNSNames = []string{"ann"} })
 	works(t, h, &worker.Client{URL: address, ID: "ann", HTTP: worker.NewHTTPSClient(&tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{named}})}, "r")

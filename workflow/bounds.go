@@ -27,15 +27,15 @@ type Bounds struct {
 	elements
 }
 
-// Boundless are the bounds of definitions that were found valid before. A run that began under wider bounds must
-// still be read when they are lowered.
-func Boundless() Bounds {
+// boundless are the bounds of definitions that were found valid before. A run that began under wider bounds must
+// still be read when they are lowered. compiled.Boundless has the same.
+func boundless() Bounds {
 	return Bounds{Nodes: math.MaxInt, Transitions: math.MaxInt, Bytes: math.MaxInt, Expressions: math.MaxInt, Subschemas: math.MaxInt}
 }
 
 // trusts reports whether the bounds are those of definitions that were found valid before, by rules that may have been
 // more lenient.
-func (b Bounds) trusts() bool { return b == Boundless() }
+func (b Bounds) trusts() bool { return b == boundless() }
 
 // withDefaults returns the bounds with the default in each field that is 0.
 func (b Bounds) withDefaults() Bounds {

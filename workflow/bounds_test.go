@@ -49,9 +49,9 @@ func TestNeeds(t *testing.T) {
 	require.Equal(t, hash, g.Hash)
 	data, err := g.Definition.MarshalJSON()
 	require.NoError(t, err)
-	again, err := workflow.Boundless().ParseJSON(data)
+	again, err := compiled.Boundless().ParseJSON(data)
 	require.NoError(t, err)
-	other, err := workflow.Boundless().Compile(again)
+	other, err := compiled.Boundless().Compile(again)
 	require.NoError(t, err)
 	require.Equal(t, g.Hash, other.Hash)
 }
@@ -129,6 +129,6 @@ func TestLongWaitsOfBefore(t *testing.T) {
 	d, err := workflow.ParseYAML([]byte("name: d\nstart: a\ntimeout: 2000000h\nnodes: [{id: a, wait: {until: \"timestamp('9999-12-31T00:00:00Z')\"}}]\n"))
 	require.NoError(t, err)
 	require.Error(t, d.Validate())
-	_, err = workflow.Boundless().Compile(d)
+	_, err = compiled.Boundless().Compile(d)
 	require.NoError(t, err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/replay"
@@ -138,7 +139,7 @@ type played struct {
 // playRecording reads a recorded run. It holds all records of one run in memory at once. The bounds
 // of definitions are lifted, as a recording was accepted under the bounds of its own engine.
 func playRecording(rec *replay.Recording) (p played, err error) {
-	if p.graph, err = compiled.Compile(workflow.Boundless(), rec.Definition()); err != nil {
+	if p.graph, err = compiled.Compile(compiled.Boundless(), rec.Definition()); err != nil {
 		return p, err
 	}
 	for r, err := range rec.Records() {
@@ -192,7 +193,7 @@ type withoutValues struct{ to http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (t withoutValues) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	api.MarkRedacted(r)
+	loopback.MarkRedacted(r)
 	return t.to.RoundTrip(r)
 }
 

@@ -255,7 +255,7 @@ func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) 
 	if err != nil {
 		return nil, nil, "", err
 	}
-	g, err := compiled.Compile(workflow.Boundless(), def)
+	g, err := compiled.Compile(compiled.Boundless(), def)
 	if err != nil {
 		return nil, nil, "", err
 	}

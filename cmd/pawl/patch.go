@@ -130,7 +130,7 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 // patchedBy returns a definition as operations change it that an engine takes. Its bounds are
 // lifted, since the engine has already taken the patch under bounds of its own.
 func patchedBy(d *workflow.Definition, texts []any) (*workflow.Definition, error) {
-	g, err := compiled.Compile(workflow.Boundless(), d)
+	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func patchedBy(d *workflow.Definition, texts []any) (*workflow.Definition, error
 			return nil, err
 		}
 	}
-	after, err := planning.Patched(g, ops, workflow.Boundless())
+	after, err := planning.Patched(g, ops, compiled.Boundless())
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/loopback"
+	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/worker"
 )
 
@@ -142,7 +143,7 @@ func isRefusal(err error) bool {
 // that of fs.ErrPermission where the pool does not let the worker in.
 func explainPool(address string, err error) error {
 	err = fmt.Errorf("%s: %w", address, err)
-	if errors.Is(err, &worker.Error{Code: worker.CodeUnauthorized}) || errors.Is(err, &worker.Error{Code: worker.CodeForbidden}) || errors.Is(err, worker.ErrCertificate) {
+	if errors.Is(err, &worker.Error{Code: remote.CodeUnauthorized}) || errors.Is(err, &worker.Error{Code: remote.CodeForbidden}) || errors.Is(err, worker.ErrCertificate) {
 		return &toldError{err.Error(), errors.Join(fs.ErrPermission, err)}
 	}
 	return err

@@ -4,6 +4,7 @@
 package compiled
 
 import (
+	"math"
 	"slices"
 
 	"github.com/pawl-run/pawl/internal/expr"
@@ -128,6 +129,12 @@ type GroupSpec struct {
 	Target   value.Path                // of the merge; without segments if the value is written nowhere
 	MergedIn string                    // the input field of To that is the whole merged value; "" without one
 	Errors   value.Path                // of the tolerated failures, if Sync.Errors is set
+}
+
+// Boundless returns the bounds of definitions that were found valid before. A run that began under wider bounds must
+// still be read when they are lowered.
+func Boundless() workflow.Bounds {
+	return workflow.Bounds{Nodes: math.MaxInt, Transitions: math.MaxInt, Bytes: math.MaxInt, Expressions: math.MaxInt, Subschemas: math.MaxInt}
 }
 
 // Compile validates d within bounds and returns its graph. The error is a *workflow.DefinitionError.

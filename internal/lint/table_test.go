@@ -90,7 +90,7 @@ var layers = map[string][]string{
 
 	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/refusal", "internal/roster", "internal/running", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
-	"internal/acts":   {".", "internal/filter", "workflow"},
+	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
 
 	"handler":         slices.Concat(vocabulary, []string{"workflow", "."}),

@@ -176,11 +176,11 @@ func pagedRows[T any](c Source, from *table, after int64, row func(*rowReader) T
 // keep it from going on. The hash is of the definition, not of its text: it says that whatever reads the definition
 // today understands it as the program did that wrote it.
 func CompileDefinition(doc, hash string) (*compiled.Graph, error) {
-	def, err := workflow.Boundless().ParseJSON([]byte(doc))
+	def, err := compiled.Boundless().ParseJSON([]byte(doc))
 	if err != nil {
 		return nil, err
 	}
-	g, err := compiled.Compile(workflow.Boundless(), def)
+	g, err := compiled.Compile(compiled.Boundless(), def)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -234,7 +235,7 @@ func (l *timeline) pass(d time.Duration) {
 			l.notLate(run)
 			continue
 		}
-		for record, err := range l.engine.Journal(l.t.Context(), run.id, pawl.EventsOptions{}) {
+		for record, err := range acts.Records(l.engine.Journal(l.t.Context(), run.id, pawl.EventsOptions{})) {
 			require.NoError(l.t, err)
 			if record.Seq > run.seq {
 				l.follow(run, record, latest)
@@ -251,7 +252,7 @@ func (l *timeline) pass(d time.Duration) {
 
 // follow applies a record to what is known of its run. No alarm fires before the
 // clock has said so.
-func (l *timeline) follow(run *timedRun, record pawl.Record, latest time.Time) {
+func (l *timeline) follow(run *timedRun, record decision.Record, latest time.Time) {
 	require.Equal(l.t, run.seq+1, record.Seq)
 	run.seq = record.Seq
 	if _, ok := record.Message.(state.AlarmFired); ok {

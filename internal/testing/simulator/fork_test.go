@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -149,7 +150,7 @@ func (o *original) play() {
 // follow reads the records that are new.
 func (o *original) follow() {
 	synctest.Wait()
-	for r, err := range o.engine.Journal(o.t.Context(), "r", pawl.EventsOptions{}) {
+	for r, err := range acts.Records(o.engine.Journal(o.t.Context(), "r", pawl.EventsOptions{})) {
 		require.NoError(o.t, err)
 		if r.Seq <= int64(len(o.records)) {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -82,7 +83,7 @@ func (w *world) deep() error {
 
 func (w *world) compare(m *model) error {
 	var records, events []uint64
-	for r, err := range w.engine.Journal(w.ctx, m.id, pawl.EventsOptions{}) {
+	for r, err := range acts.Records(w.engine.Journal(w.ctx, m.id, pawl.EventsOptions{})) {
 		if err != nil {
 			return fmt.Errorf("journal: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/state"
 )
 
@@ -59,7 +60,7 @@ func (w *world) foretold(m *model, r decision.Record) error {
 		if a.run != m.id || a.trial == nil || a.trial.step == nil {
 			continue
 		}
-		s := a.trial.step.Record
+		s := acts.RecordOf(&a.trial.step.Record)
 		if a.trial.life != w.life || a.trial.seq+1 != r.Seq || !a.trial.at.Equal(r.At) || !reflect.DeepEqual(s.Message, r.Message) {
 			continue
 		}

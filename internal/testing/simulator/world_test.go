@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -372,7 +373,7 @@ func (w *world) born(r pawl.RunSummary) (*model, error) {
 // index.
 func (w *world) follow(m *model, r pawl.RunSummary) error {
 	if r.Seq != int64(len(m.records)) {
-		for record, err := range w.engine.Journal(w.ctx, r.Run, pawl.EventsOptions{}) {
+		for record, err := range acts.Records(w.engine.Journal(w.ctx, r.Run, pawl.EventsOptions{})) {
 			if err != nil {
 				return fmt.Errorf("journal: %w", err)
 			}

@@ -1,25 +1,22 @@
-package api_test
+package loopback
 
 import (
 	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/pawl-run/pawl/api"
 )
 
 // Somebody whose name is empty is somebody all the same: only a request that nobody has narrowed has the right to files.
 func TestNarrowLocalWithoutAName(t *testing.T) {
 	r := httptest.NewRequest("GET", "http://localhost/", nil)
-	_, rights, err := api.LocalCaller(r)
+	s, err := SenderOf(r)
 	require.NoError(t, err)
-	require.Equal(t, api.All|api.Files, rights)
+	require.Equal(t, Sender{Files: true}, s)
 	for _, who := range []string{"", "ann"} {
-		api.NarrowLocal(r, who, false)
-		name, rights, err := api.LocalCaller(r)
+		NarrowLocal(r, who, false)
+		s, err := SenderOf(r)
 		require.NoError(t, err)
-		require.Equal(t, who, name)
-		require.Equal(t, api.All, rights, "%q", who)
+		require.Equal(t, Sender{Who: who}, s, "%q", who)
 	}
 }
