@@ -116,3 +116,28 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, string(text), string(second))
 	})
 }
+
+// The page has an example that is a file of schedules, and names each field and each value.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/schedules.md")
+	require.NoError(t, err)
+	_, example, found := strings.Cut(string(page), "```yaml\n")
+	require.True(t, found)
+	example, _, _ = strings.Cut(example, "```")
+	set, err := Parse([]byte(example))
+	require.NoError(t, err)
+	require.Empty(t, Check(set))
+	for _, f := range fieldsOf(&Schedule{}) {
+		require.Contains(t, string(page), "`"+f.name+"`")
+	}
+	for _, values := range lists {
+		for _, v := range values {
+			require.Contains(t, string(page), v)
+		}
+	}
+	for text := range macros {
+		if text != "@midnight" && text != "@annually" { // other words for two of them
+			require.Contains(t, string(page), "`"+text+"`")
+		}
+	}
+}

@@ -12,11 +12,11 @@ import (
 
 // A Firing is one instant of a schedule.
 type Firing struct {
-	At    time.Time // the instant, in UTC and whole seconds; it is in the id of the run
-	Due   time.Time // At and the jitter: when the run is to start, in whole milliseconds
-	Local string    // the time on the clock of the zone that the schedule names: 2027-03-28 02:30
-	Clock Clock     // what is particular about that time; empty on most days
-	Left  Left      // why it does not fire; empty if it does
+	At    time.Time `json:"at"`              // the instant, in UTC and whole seconds; it is in the id of the run
+	Due   time.Time `json:"due"`             // At and the jitter: when the run is to start, in whole milliseconds
+	Local string    `json:"local"`           // the time on the clock of the zone that the schedule names: 2027-03-28 02:30
+	Clock Clock     `json:"clock,omitempty"` // what is particular about that time; empty on most days
+	Left  Left      `json:"left,omitempty"`  // why it does not fire; empty if it does
 }
 
 // A Clock says what is particular about a time on the clock.
@@ -117,6 +117,32 @@ func (t *Timetable) Between(after, until time.Time) iter.Seq[Firing] {
 				return
 			}
 			from = f.At.Unix()
+		}
+	}
+}
+
+// A ClockChange is an instant at which the clock of a zone changes.
+type ClockChange struct {
+	At   time.Time `json:"at"`   // in UTC
+	From string    `json:"from"` // the time at which the clock arrives then, without the change: 02:00
+	To   string    `json:"to"`   // the time that it shows: 03:00
+}
+
+// Changes returns the changes of the clock that a schedule follows, later than after and not later than until, in order.
+func (t *Timetable) Changes(after, until time.Time) iter.Seq[ClockChange] {
+	return func(yield func(ClockChange) bool) {
+		if t.zone == nil {
+			return // of the zero value
+		}
+		for at := after.Unix() + 1; at <= until.Unix(); {
+			p := periodAt(at, t.zone)
+			if at = p.end; at > until.Unix() {
+				return
+			}
+			change := ClockChange{time.Unix(at, 0).UTC(), wall(at + p.offset).date().Format("15:04"), wall(at + p.ahead).date().Format("15:04")}
+			if p.ahead != p.offset && !yield(change) {
+				return
+			}
 		}
 	}
 }

@@ -430,6 +430,7 @@ func verbGroups() []verbGroup {
 		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}, false},
 		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, sqlVerb, serveVerb}, true},
 		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
+		{"Start runs on time", []verb{scheduleVerb}, false},
 		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, diffVerb, replayVerb, coverageVerb}, true},
 		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}, false},
 		{"This command", []verb{completionVerb, completeVerb, versionVerb}, false},

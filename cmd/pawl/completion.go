@@ -107,6 +107,15 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 		return nil
 	}
 	chosen := root.Children[i]
+	for len(chosen.Children) > 0 { // a verb with commands below it
+		if before = before[1:]; len(before) == 0 {
+			return commandNames(chosen)
+		}
+		if i = slices.IndexFunc(chosen.Children, func(n *kong.Node) bool { return n.Name == before[0] }); i < 0 {
+			return nil
+		}
+		chosen = chosen.Children[i]
+	}
 	// joinValues has made one word of --flag=, whose value is then the word to complete.
 	name, begun := strings.CutSuffix(before[len(before)-1], "=") // the word goes on
 	if f := valueFlag(chosen, name); f != nil {

@@ -47,6 +47,8 @@ var jsonLines = []struct {
 	{"run", "how it ended", reflect.TypeFor[workflow.Outcome]()},
 	{"graph", "the picture", reflect.TypeFor[graphReport]()},
 	{"check", "a definition", reflect.TypeFor[fileReport]()},
+	{"schedule check", "a file", reflect.TypeFor[scheduleReport]()},
+	{"schedule next", "an instant, or a change of clocks", reflect.TypeFor[scheduleLine]()},
 	{"coverage", "a definition that was met", reflect.TypeFor[coveredDefinition]()},
 	{"diff", "the comparison", reflect.TypeFor[replay.Comparison]()},
 	{"replay", "a run", reflect.TypeFor[replay.Report]()},

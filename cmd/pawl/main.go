@@ -95,7 +95,8 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	}
 	ctx, con.end = context.WithCancelCause(ctx)
 	defer con.end(nil)
-	con.looks = onlyLooks(chosen.Selected().Name)
+	name := verbName(chosen.Selected())
+	con.looks = onlyLooks(name)
 	// The target is the pointer that the verb's command function has made, with its fields set by
 	// kong.
 	do := func() error {
@@ -105,10 +106,18 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 		}
 		return err
 	}
-	if working := workingText(chosen.Selected().Name); working != "" {
+	if working := workingText(name); working != "" {
 		return con.finish(con.whileWorking(working, do))
 	}
 	return con.finish(do())
+}
+
+// verbName returns the name of the verb that a command is, or is below.
+func verbName(n *kong.Node) string {
+	for n.Parent != nil && n.Parent.Parent != nil {
+		n = n.Parent
+	}
+	return n.Name
 }
 
 // workingText returns what a verb says while it is at work; nothing if it says that itself. A verb
@@ -171,7 +180,7 @@ func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 		return nil
 	}
 	for _, v := range verbs() {
-		if v.name == asked.Name {
+		if v.name == verbName(asked) {
 			fmt.Fprintln(out, "\nExample:")
 			for _, line := range v.example {
 				fmt.Fprintln(out, "  "+line)

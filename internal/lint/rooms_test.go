@@ -12,7 +12,7 @@ var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 7_000},
 	"store":    {50, 17_000},
 	"api":      {15, 4_900},
-	"cmd/pawl": {24, 7_900},
+	"cmd/pawl": {25, 8_100},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.

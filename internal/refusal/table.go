@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -105,10 +106,10 @@ var conditions = &table{[]Row{
 // is reports whether an error is, or wraps, one of a type.
 func is[T error](err error) bool { return errors.As(err, new(T)) }
 
-// isGiven reports whether an error is of what a caller gives: a definition, an input, a patch or a signal, or a result that a node refuses.
+// isGiven reports whether an error is of what a caller gives: a definition, schedules, an input, a patch or a signal, or a result that a node refuses.
 func isGiven(err error) bool {
 	return is[*workflow.DefinitionError](err) || is[*workflow.InputError](err) || is[*workflow.PatchError](err) || is[*workflow.SignalError](err) ||
-		is[*workflow.Failure](err) || is[*workflow.SchemaError](err)
+		is[*schedule.Error](err) || is[*workflow.Failure](err) || is[*workflow.SchemaError](err)
 }
 
 func (r *Row) isOf(err error) bool {
