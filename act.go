@@ -574,20 +574,3 @@ func (a Elapse) doTo(_ context.Context, d *deed) error {
 	}
 	return d.copied.Elapse(a.Elapse)
 }
-
-// inputError returns an error of the value model as an error about the input of a run.
-func inputError(id workflow.RunID, input any, err error) error {
-	var ve *value.Error
-	if !errors.As(err, &ve) {
-		return &workflow.InputError{Message: err.Error()}
-	}
-	if ve.Code != value.CodeLimit {
-		return &workflow.InputError{Path: ve.Pointer(), Message: ve.Message}
-	}
-	e := refusal.Limit(ve)
-	e.What = fmt.Sprintf("the input of run %q", string(id))
-	if _, m, err := value.NormalizeMeasured(input, value.Limits{}); err == nil && ve.Limit == value.LimitBytes {
-		e.Got = int64(m.Size)
-	}
-	return e
-}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -304,7 +305,9 @@ func TestBlobResultWhileClosing(t *testing.T) {
 func TestBlobsThatAreKeptForAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := make(chan pawl.Task, 1)
-		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(_ context.Context, task pawl.Task) (any, error) {
+		var host serving.Host
+		e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"t": func(ctx context.Context, task pawl.Task) (any, error) {
+			host = serving.Of(ctx)
 			begun <- task
 			return nil, pawl.ErrPending
 		}}})
@@ -313,8 +316,8 @@ func TestBlobsThatAreKeptForAnAttempt(t *testing.T) {
 		task := <-begun
 		kept := must(e.PutBlob(t.Context(), strings.NewReader("kept"), ""))
 		must(e.PutBlob(t.Context(), strings.NewReader("not"), ""))
-		task.KeepBlob(kept.Hash)
-		pawl.Task{Key: task.Key}.KeepBlob(kept.Hash) // of no engine
+		host.KeepBlob(string(task.Key), kept.Hash)
+		serving.Of(t.Context()).KeepBlob(string(task.Key), kept.Hash) // of no engine
 		<-time.After(time.Hour)
 		require.Equal(t, pawl.Collected{Blobs: 1, Bytes: 3}, must(e.CollectBlobs(t.Context(), time.Minute)))
 		require.NoError(t, e.Complete(t.Context(), task.Key, nil))

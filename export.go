@@ -60,7 +60,7 @@ func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow
 	if err != nil {
 		return err
 	}
-	if exists, err := e.forkedBefore(ctx, &m); exists || err != nil {
+	if exists, err := forking.CheckForked(ctx, e.dir, &m); exists || err != nil {
 		return err
 	}
 	source, err := e.readImported(ctx, from)
@@ -71,7 +71,7 @@ func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow
 		e.wakeFork(newID)
 	}
 	if errors.Is(err, ErrRunExists) {
-		if exists, again := e.forkedBefore(ctx, &m); exists || again != nil {
+		if exists, again := forking.CheckForked(ctx, e.dir, &m); exists || again != nil {
 			return again
 		}
 	}
@@ -187,7 +187,6 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 		return err
 	}
 	defer release()
-	span := e.tracer.BeginFork(ctx, &m, source.Head.Workflow, source.Head.Version, source.Records)
 	f, err := forking.Plan(source, m, e.dispatchEpoch(), timeout.Instant(e.hook.Now()))
 	if err != nil {
 		return err
@@ -201,7 +200,6 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 	if err := e.blobs.TakeMissing(ctx, from.ReadBlobs, hashes, e.blobs.PutBlob); err != nil {
 		return err
 	}
-	span.End()
 	return e.commitFork(ctx, f)
 }
 

@@ -121,7 +121,7 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 	if err != nil {
 		return err
 	}
-	if exists, err := e.forkedBefore(ctx, &m); exists || err != nil {
+	if exists, err := forking.CheckForked(ctx, e.dir, &m); exists || err != nil {
 		return err
 	}
 	err = e.callUntil(ctx, func() error {
@@ -132,7 +132,7 @@ func (e *Engine) forkAs(ctx context.Context, newID workflow.RunID, t Target, o F
 		return err
 	})
 	if errors.Is(err, ErrRunExists) {
-		if exists, again := e.forkedBefore(ctx, &m); exists || again != nil {
+		if exists, again := forking.CheckForked(ctx, e.dir, &m); exists || again != nil {
 			return again
 		}
 	}
@@ -170,12 +170,10 @@ func (e *Engine) makeFork(ctx context.Context, m state.RunForked) error {
 	if err != nil {
 		return closedError(err)
 	}
-	span := e.tracer.BeginFork(ctx, &m, source.Head.Workflow, source.Head.Version, source.Records)
 	f, err := forking.Plan(source, m, e.dispatchEpoch(), timeout.Instant(e.hook.Now()))
 	if err != nil {
 		return err
 	}
-	span.End()
 	return e.commitFork(ctx, f)
 }
 
@@ -197,34 +195,6 @@ func (o *ForkOptions) normalResults() ([]workflow.ForkResult, error) {
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-// forkedBefore reports whether the run exists that is to be made: an error says that it is
-// another one.
-func (e *Engine) forkedBefore(ctx context.Context, m *state.RunForked) (exists bool, err error) {
-	h, err := e.dir.HeadUntil(ctx, m.Run)
-	switch {
-	case errors.Is(err, ErrRunNotFound):
-		return false, nil
-	case err != nil:
-		return false, closedError(err)
-	case h.ForkedFrom.Run == "":
-		return true, fmt.Errorf("%w: run %q was started", ErrRunExists, string(m.Run))
-	case h.ForkedFrom.Run != m.From.Run, m.From.Record != 0 && h.ForkedFrom.Record != m.From.Record:
-		return true, fmt.Errorf("%w: run %q was forked from record %d of run %q", ErrRunExists, string(m.Run), h.ForkedFrom.Record, string(h.ForkedFrom.Run))
-	}
-	for r, err := range e.dir.HistoryUntil(ctx, m.Run, 0) {
-		if err != nil {
-			return true, closedError(err)
-		}
-		if was, ok := r.Message.(state.RunForked); ok && was.Run == m.Run && was.From == h.ForkedFrom {
-			if !forking.IsSame(&was, m) {
-				err = fmt.Errorf("%w: run %q was forked with other options", ErrRunExists, string(m.Run))
-			}
-			return true, err
-		}
-	}
-	return true, fmt.Errorf("%w: run %q lacks the record that forked it", ErrCorrupt, string(m.Run))
 }
 
 // SentAgain returns the nodes whose tasks and child runs a fork has sent again as it was made, or will when it is
@@ -266,7 +236,6 @@ func (e *Engine) commitFork(ctx context.Context, f *forking.Fork) error {
 	e.watches.TellCommit(run, f.Records, err)
 	if err == nil {
 		e.metrics.Committed(f.State, f.Records, f.Told, began)
-		e.tracer.Committed(f.State, f.Told)
 	}
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)

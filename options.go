@@ -3,9 +3,9 @@ package pawl
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/store"
 )
@@ -26,28 +26,11 @@ type TypeLimit struct {
 // checkTypes returns an error if limits of task types are none that can hold.
 func checkTypes(types map[string]TypeLimit) error {
 	for _, kind := range slices.Sorted(maps.Keys(types)) {
-		if problem := types[kind].Problem(kind); problem != "" {
+		if problem := taskqueue.Limit(types[kind]).Fault(kind); problem != "" {
 			return fmt.Errorf("%w: Options.Types[%q]: %s", ErrInvalid, kind, problem)
 		}
 	}
 	return nil
-}
-
-// Problem says why a limit cannot be that of a task type; "" if it can.
-func (l TypeLimit) Problem(kind string) string {
-	switch {
-	case kind == "" || len(kind) > 255:
-		return "a task type has 1 to 255 bytes"
-	case l.Concurrency < 0:
-		return fmt.Sprintf("Concurrency is %d: give how many tasks may run at once, or 0 for no bound", l.Concurrency)
-	case !(l.Rate >= 0) || math.IsInf(l.Rate, 1):
-		return fmt.Sprintf("Rate is %v: give how many tasks may begin per second, or 0 for no bound", l.Rate)
-	case l.Burst < 0:
-		return fmt.Sprintf("Burst is %d: give how many tasks may begin at once after a pause, or 0 for 1", l.Burst)
-	case l.Burst > 0 && l.Rate == 0:
-		return "there is a Burst without a Rate"
-	}
-	return ""
 }
 
 // A TenantLimit bounds what one tenant has at once, see workflow.Run.Tenant. The zero value of each

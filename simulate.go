@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/forking"
+	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/planning"
@@ -406,7 +407,7 @@ func (o OfStart) simulateIn(ctx context.Context, e *Engine) (*Simulation, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	switch err := e.startedBefore(ctx, run, b); {
+	switch err := running.CheckStarted(ctx, e.dir, run, b); {
 	case err == nil:
 		return e.Simulate(ctx, OfRun{Run: run.ID})
 	case !errors.Is(err, ErrRunNotFound):
@@ -448,7 +449,7 @@ func (o OfFork) simulateIn(ctx context.Context, e *Engine) (*Simulation, error) 
 func (e *Engine) simulateForkOf(
 	ctx context.Context, m state.RunForked, read func() (*store.ForkSource, error), check func(*Simulation, *store.ForkSource, []decision.Record) error,
 ) (*Simulation, error) {
-	switch exists, err := e.forkedBefore(ctx, &m); {
+	switch exists, err := forking.CheckForked(ctx, e.dir, &m); {
 	case err != nil:
 		return nil, err
 	case exists:

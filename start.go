@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/google/uuid"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
-	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -33,9 +31,6 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 		return err
 	}
 	defer release()
-	if err := e.runs.TraceStart(ctx, run.ID, &m, b); err != nil {
-		return err
-	}
 	e.hook.Hit("start.ask")
 	err = e.runs.AskOrStart(ctx, run.ID, m, b)
 	e.hook.Hit("start.answer")
@@ -43,9 +38,9 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 	// the first answer. A tenant without room may have started it before it was full.
 	switch full := (*TenantFullError)(nil); {
 	case errors.Is(err, state.ErrRunExists):
-		return e.startedBefore(ctx, run, b)
+		return running.CheckStarted(ctx, e.dir, run, b)
 	case errors.As(err, &full):
-		if before := e.startedBefore(ctx, run, b); !errors.Is(before, ErrRunNotFound) {
+		if before := running.CheckStarted(ctx, e.dir, run, b); !errors.Is(before, ErrRunNotFound) {
 			return before // it takes no more bytes than before
 		}
 	}
@@ -69,7 +64,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	if err != nil {
 		return m, nil, nil, err
 	}
-	if m.Input, err = normalInput(g, run.ID, input); err != nil {
+	if m.Input, err = running.NormalInput(g, run.ID, input); err != nil {
 		return m, nil, nil, err
 	}
 	if m.Pins, err = running.ResolvePins(ctx, e.dir, g); err != nil {
@@ -85,53 +80,6 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 // NewRunID returns an id that no other run has: a UUID of version 7, so that
 // ids sort by the time of their making.
 func NewRunID() workflow.RunID { return workflow.RunID(uuid.Must(uuid.NewV7()).String()) }
-
-// startedBefore returns nil if the run that exists is the one to be started.
-//
-// All that Start was given must be the same, since a caller who repeats it relies on that run.
-// Without a version any published one is the same, for a newer one may have come between the
-// two calls.
-func (e *Engine) startedBefore(ctx context.Context, run workflow.Run, b *running.Birth) error {
-	h, err := e.dir.HeadUntil(ctx, run.ID)
-	if err != nil {
-		return closedError(err)
-	}
-	same := h.Definition == b.Graph.Hash
-	if !same && anyVersion(run) {
-		if same, err = e.isPublished(ctx, run.Workflow, &h); err != nil {
-			return err
-		}
-	}
-	switch {
-	// A fork has the input and definition of a run, and is another run all the same.
-	case h.ForkedFrom.Run != "":
-		return fmt.Errorf("%w: run %q was forked from run %q", ErrRunExists, string(run.ID), string(h.ForkedFrom.Run))
-	case !same:
-		return fmt.Errorf("%w: run %q executes %s version %d, another definition", ErrRunExists, string(run.ID), h.Workflow, max(h.Version, 1))
-	case h.Tenant != run.Tenant:
-		return fmt.Errorf("%w: run %q was started for another tenant", ErrRunExists, string(run.ID))
-	case !maps.Equal(h.Labels, b.Labels):
-		return fmt.Errorf("%w: run %q was started with other labels", ErrRunExists, string(run.ID))
-	case h.InputHash != b.InputHash:
-		return fmt.Errorf("%w: run %q was started with another input", ErrRunExists, string(run.ID))
-	}
-	return nil
-}
-
-// anyVersion reports whether a run names a published definition without a version.
-func anyVersion(run workflow.Run) bool { return run.Workflow != "" && run.Version == 0 }
-
-// isPublished reports whether a run executes a version that is published under a name.
-func (e *Engine) isPublished(ctx context.Context, name string, h *store.Head) (bool, error) {
-	if h.Workflow != name {
-		return false, nil
-	}
-	hash, err := e.dir.Published(ctx, name, max(h.Version, 1))
-	if errors.Is(err, ErrNotPublished) {
-		return false, nil
-	}
-	return hash == h.Definition, closedError(err)
-}
 
 // graphOfRun returns the compiled definition of a run that is to be started.
 //
@@ -166,7 +114,7 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*compiled.Gr
 		e.faults.Warnings(e.ctx, g.Definition, g, g)
 		return g, nil
 	}
-	hash, err := e.hashOfNamed(ctx, run)
+	hash, err := running.FindDefinition(ctx, e.dir, run)
 	if err != nil {
 		return nil, closedError(err)
 	}
@@ -176,24 +124,6 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*compiled.Gr
 	}
 	e.faults.Warnings(e.ctx, nil, g, nil)
 	return g, nil
-}
-
-// hashOfNamed returns the hash of the definition that a run names: without a version, it is
-// that of the run, if there is one already, so that the limits of a newer version do not
-// keep a Start from being repeated.
-func (e *Engine) hashOfNamed(ctx context.Context, run workflow.Run) (string, error) {
-	if anyVersion(run) {
-		switch h, err := e.dir.HeadUntil(ctx, run.ID); {
-		case errors.Is(err, ErrRunNotFound):
-		case err != nil:
-			return "", err
-		default:
-			if same, err := e.isPublished(ctx, run.Workflow, &h); same || err != nil {
-				return h.Definition, err
-			}
-		}
-	}
-	return e.dir.Published(ctx, run.Workflow, run.Version)
 }
 
 // shareGraph returns the graph that all runs of a definition share.
@@ -259,38 +189,4 @@ func (e *Engine) DryRunPublish(ctx context.Context, d *workflow.Definition) (kno
 	}
 	known, err = e.dir.CheckPublish(ctx, g)
 	return known, faults.WarningsOf(d, g, g), closedError(err)
-}
-
-// normalInput returns the input of a run as an object of the JSON model.
-//
-// JSON has no difference between an input that is left out, null and {}: all are {}.
-func normalInput(g *compiled.Graph, id workflow.RunID, input any) (map[string]any, error) {
-	if input == nil {
-		return map[string]any{}, nil
-	}
-	v, err := value.Normalize(input, value.Limits{Depth: g.Limits.JSONDepth, Bytes: g.Limits.PayloadBytes})
-	if err != nil {
-		return nil, inputError(id, input, err)
-	}
-	m, ok := v.(map[string]any)
-	switch {
-	case v == nil:
-		return map[string]any{}, nil
-	case !ok:
-		return nil, &workflow.InputError{Message: "the input of a run is an object, not " + kindOf(v)}
-	}
-	return m, nil
-}
-
-// kindOf names what a value of the JSON model is, with its article.
-func kindOf(v any) string {
-	switch v.(type) {
-	case string:
-		return "a string"
-	case bool:
-		return "a boolean"
-	case []any:
-		return "a list"
-	}
-	return "a number"
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
-	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -58,10 +57,6 @@ type Task struct {
 	// then on for a slot, the limits and a worker. It is the engine's clock that tells it, in any process; zero if the
 	// engine or the pool is of an earlier version. BeganAt is when the handler was called, by the clock of its process.
 	DispatchedAt, BeganAt time.Time
-
-	// Traceparent and Tracestate are the W3C Trace Context of the span with which the run has begun, "" without one: an executor that
-	// gives tasks to other processes hands them on, so that spans made there have a parent. A handler has a context.
-	Traceparent, Tracestate string
 
 	services TaskServices // nil: those of an engine that was never opened
 }
@@ -124,15 +119,6 @@ func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref,
 	return t.askedServices().Put(ctx, t, r, mediaType)
 }
 
-// KeepBlob keeps a blob at least until the attempt is over, as if Put had put it. It is for executors
-// whose workers put blobs into the engine's store themselves, and does nothing in another process than
-// the engine's.
-func (t Task) KeepBlob(hash string) {
-	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
-		s.engine.dispatcher.PinBlob(string(t.Key), hash)
-	}
-}
-
 // Open is Engine.OpenBlob for a handler. A handler that returns its error fails
 // with the code blob_missing or blob_damaged, for good.
 func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
@@ -146,23 +132,18 @@ func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any
 	return t.askedServices().Once(ctx, t, key, f)
 }
 
-// ReportWorker says who performs the attempt from now on, for Inspect to show; "" says that it
-// waits for somebody, or does so again. It is for executors that give tasks to workers, as package worker
-// does, changes nothing else, and is forgotten when the engine closes.
-func (t Task) ReportWorker(name string) {
-	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
-		s.engine.dispatcher.NoteWorker(string(t.Key), name)
-	}
-}
+// servingHost is what packages of this module that give tasks to workers ask of the engine.
+type servingHost struct{ engine *Engine }
 
-// TenantLimit returns what Options.Tenants says of the task's tenant; zero where nothing does, and in
-// another process than the engine's. It is for executors that give tasks to workers: the engine counts
-// a task until Execute has returned, with TenantLimit.Pending until the task is over, and package worker until its worker lets go of it.
-func (t Task) TenantLimit() TenantLimit {
-	if s, ok := t.askedServices().(engineServices); ok && s.engine != nil {
-		return tenantLimitOf(s.engine.options.Tenants, t.Tenant)
-	}
-	return TenantLimit{}
+// KeepBlob implements serving.Host.
+func (h servingHost) KeepBlob(key, hash string) { h.engine.dispatcher.PinBlob(key, hash) }
+
+// ReportWorker implements serving.Host.
+func (h servingHost) ReportWorker(key, name string) { h.engine.dispatcher.NoteWorker(key, name) }
+
+// TenantConcurrency implements serving.Host.
+func (h servingHost) TenantConcurrency(tenant string) int {
+	return tenantLimitOf(h.engine.options.Tenants, tenant).Concurrency
 }
 
 // engineServices are those of a task in the engine's process.
@@ -228,18 +209,18 @@ func (h Handlers) Execute(ctx context.Context, t Task) (any, error) {
 	return output, withPause(err)
 }
 
-// Logger returns the logger of the task to whose handler a context belongs: Options.Logger, or that of a worker, with the keys run,
-// workflow, node, token, attempt and task and, in a span, trace_id. Outside of a handler it is slog.Default().
-func Logger(ctx context.Context) *slog.Logger { return tasklog.Logger(ctx) }
-
 // An absentExecutor is that of an engine without one: every task waits for
 // Engine.Complete.
-type absentExecutor struct{ told sync.Map } // task types
+type absentExecutor struct {
+	logger *slog.Logger
+	told   sync.Map // task types
+}
 
 // Execute implements Executor.
-func (a *absentExecutor) Execute(ctx context.Context, t Task) (any, error) {
+func (a *absentExecutor) Execute(_ context.Context, t Task) (any, error) {
 	if _, told := a.told.LoadOrStore(t.Type, true); !told {
-		tasklog.Logger(ctx).Warn("pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete")
+		a.logger.Warn("pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete",
+			"run", string(t.Run), "node", string(t.Node), "task", t.Type)
 	}
 	return nil, ErrPending
 }

@@ -9,12 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
-	"github.com/stretchr/testify/require"
 )
 
 // register registers a worker of the type work.

@@ -1,14 +1,17 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/internal/testing/harness"
-	"github.com/stretchr/testify/require"
 )
 
 // loaded is a queue with so many tasks and workers, and all workers are busy.
@@ -36,7 +39,7 @@ func load(tasks, workers int, tenants int64) *loaded {
 
 func (l *loaded) dispatch() {
 	l.order++
-	l.addTask(pawl.Task{Key: pawl.Key(fmt.Sprint("k", l.order)), Type: "a", Order: l.order, Priority: int(l.order % 3), Tenant: fmt.Sprint(l.order % l.tenants)}, l.order, l.now)
+	l.addTask(serving.Of(context.Background()), pawl.Task{Key: pawl.Key(fmt.Sprint("k", l.order)), Type: "a", Order: l.order, Priority: int(l.order % 3), Tenant: fmt.Sprint(l.order % l.tenants)}, l.order, l.now)
 }
 
 // turn is one assignment and all that belongs to it: a worker completes its task

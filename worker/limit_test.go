@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-run/pawl"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
 )
 
 // Types that workers only name leave nothing behind.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/taskqueue"
 )
 
 // Options configure a pool. The zero value of every field works; New refuses values that
@@ -119,7 +120,7 @@ func (o *Options) checkValues() error {
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(o.Types)) {
-		if problem := o.Types[kind].Problem(kind); problem != "" {
+		if problem := taskqueue.Limit(o.Types[kind]).Fault(kind); problem != "" {
 			return optionError(fmt.Sprintf("Types[%q]", kind), problem)
 		}
 	}

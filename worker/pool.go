@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/internal/serving"
 )
 
 // results is what a pool needs of an engine.
@@ -133,10 +134,11 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	if p.closed {
 		return nil, pawl.ErrPending // it is dispatched again when the engine is opened again
 	}
-	t.ReportWorker("") // before a worker has it
+	host := serving.Of(ctx)
+	host.ReportWorker(string(t.Key), "") // before a worker has it
 	p.owners++
 	owner := p.owners
-	p.queue.addTask(t, owner, time.Now())
+	p.queue.addTask(host, t, owner, time.Now())
 	p.deliverTasks()
 	context.AfterFunc(ctx, func() { p.withdrawTask(t.Key, owner) })
 	return nil, pawl.ErrPending

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/internal/serving"
 )
 
 // bubble runs a test in virtual time, with a pool whose engine is a fake.
@@ -150,7 +151,7 @@ func TestAPollThatIsBrokenOffGivesItsTaskBack(t *testing.T) {
 		synctest.Wait()
 		p.mu.Lock() // the task is handed out while the connection breaks
 		cancel()
-		p.queue.addTask(pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
+		p.queue.addTask(serving.Of(context.Background()), pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
 		p.deliverTasks()
 		p.mu.Unlock()
 		require.ErrorIs(t, <-ended, context.Canceled)
@@ -171,7 +172,7 @@ func TestAWorkerThatLeavesDuringAPollGetsNothing(t *testing.T) {
 		}()
 		synctest.Wait()
 		p.mu.Lock()
-		p.queue.addTask(pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
+		p.queue.addTask(serving.Of(context.Background()), pawl.Task{Key: "k1", Type: "a"}, 1, time.Now())
 		p.deliverTasks()
 		p.removeWorker(p.queue.workers["ann"])
 		p.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/internal/taskqueue"
 )
 
@@ -21,7 +22,7 @@ import (
 type queue struct {
 	lease   time.Duration       // of a task
 	expiry  time.Duration       // of a worker without contact
-	limitOf func(pawl.Task) int // how many tasks of its tenant workers may hold; 0 is no bound
+	limitOf func(pawl.Task) int // how many tasks of its tenant workers may hold, 0 without a bound; nil asks the engine of the task
 
 	items   map[pawl.Key]*item
 	tasks   *taskqueue.Queue[*item]
@@ -47,9 +48,10 @@ type queue struct {
 // holder is nil exactly while the item waits; then until is zero and it is in no heap of leases.
 type item struct {
 	task  pawl.Task
-	known bool      // the engine has dispatched it; a claim before that has only a key
-	owner int64     // which call of Execute it is from
-	since time.Time // in the queue, or held
+	host  serving.Host // the engine of the task; nil before it is known
+	known bool         // the engine has dispatched it; a claim before that has only a key
+	owner int64        // which call of Execute it is from
+	since time.Time    // in the queue, or held
 
 	// entry is what the queue of tasks knows of it. A tenant is one run there: its tasks are handed out by priority and then in
 	// the order in which the engine dispatched them. That order is kept by a task that comes back, which is why it is
@@ -78,7 +80,7 @@ func newQueue(lease, expiry time.Duration, limits map[string]pawl.TypeLimit) *qu
 		types[kind] = taskqueue.Limit(l)
 	}
 	return &queue{
-		lease: lease, expiry: expiry, limitOf: func(t pawl.Task) int { return t.TenantLimit().Concurrency },
+		lease: lease, expiry: expiry,
 		unserved: newUnserved(),
 		items:    map[pawl.Key]*item{}, tasks: taskqueue.New[*item](taskqueue.Options{Types: types, Apart: true}),
 		workers: map[string]*workerState{}, waiting: map[string]*list.List{},
@@ -89,6 +91,21 @@ func newQueue(lease, expiry time.Duration, limits map[string]pawl.TypeLimit) *qu
 	}
 }
 
+// reportWorker tells the engine who holds the task.
+func (i *item) reportWorker(name string) {
+	if i.host != nil {
+		i.host.ReportWorker(string(i.task.Key), name)
+	}
+}
+
+// limitOfItem returns how many tasks of a task's tenant workers may hold.
+func (q *queue) limitOfItem(i *item) int {
+	if q.limitOf != nil {
+		return q.limitOf(i.task)
+	}
+	return i.host.TenantConcurrency(i.task.Tenant)
+}
+
 // addTask takes a task that the engine has dispatched. A key that is known keeps its
 // holder; owner says which of several adds of a key the last one was.
 //
@@ -96,15 +113,15 @@ func newQueue(lease, expiry time.Duration, limits map[string]pawl.TypeLimit) *qu
 // since its priority may have changed; or somebody holds it, by a claim or from a dispatch before, and
 // keeps it. Since a claim knows no type and no tenant, the counts of held tasks move from the empty
 // names to the right ones. A limit comes with each task: the last one counts.
-func (q *queue) addTask(t pawl.Task, owner int64, now time.Time) {
+func (q *queue) addTask(host serving.Host, t pawl.Task, owner int64, now time.Time) {
 	q.advanceTo(now)
 	i := q.items[t.Key]
 	if i == nil {
 		i = &item{since: now}
 		q.items[t.Key] = i
 	}
-	i.task, i.owner, i.known, i.withdrawn = t, owner, true, false
-	switch limit := q.limitOf(t); {
+	i.task, i.host, i.owner, i.known, i.withdrawn = t, host, owner, true, false
+	switch limit := q.limitOfItem(i); {
 	case i.entry.Waits():
 		q.tasks.Change(&i.entry, t.Priority, t.Order, limit)
 	case i.holder != nil: // a claim, whose type and tenant were not known
@@ -216,7 +233,7 @@ func (q *queue) holdItem(i *item, s *workerState, now time.Time) {
 	q.noteServed(i.task.Type, now)
 	i.holder, i.since = s, now
 	s.held[i.task.Key] = i
-	i.task.ReportWorker(s.id)
+	i.reportWorker(s.id)
 	q.renewLease(i, now)
 }
 
@@ -240,7 +257,7 @@ func (q *queue) freeItem(i *item, requeue bool, now time.Time) {
 	s := i.holder
 	delete(s.held, i.task.Key)
 	q.freed = append(q.freed, i.task.Key)
-	i.task.ReportWorker("")
+	i.reportWorker("")
 	q.leases.Remove(i)
 	i.holder, i.until, i.closing = nil, time.Time{}, false
 	q.tasks.Release(&i.entry)

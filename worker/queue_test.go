@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -8,11 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/internal/rate"
-	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/rate"
+	"github.com/pawl-run/pawl/internal/serving"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 const (
@@ -256,7 +259,7 @@ func (m *model) add() {
 	}
 	m.tasks[t.Key] = &modelTask{Task: t, known: true}
 	m.added++
-	m.q.addTask(t, m.order, m.now)
+	m.q.addTask(serving.Of(context.Background()), t, m.order, m.now)
 }
 
 func (m *model) tenant() string {
@@ -271,7 +274,7 @@ func (m *model) again() {
 	if t.Type == "" {
 		t.Type, t.Tenant = rapid.SampledFrom(kinds).Draw(m.T, "type"), m.tenant()
 	}
-	m.q.addTask(t.Task, t.Order, m.now)
+	m.q.addTask(serving.Of(context.Background()), t.Task, t.Order, m.now)
 }
 
 func (m *model) withdraw() {
@@ -534,7 +537,7 @@ func TestLinesThatBecomeReadyTogether(t *testing.T) {
 		q := newQueue(testLease, testExpiry, map[string]pawl.TypeLimit{every: {Rate: 0.1}})
 		s := q.registerWorker(Registration{ID: "ann", Types: []string{every}, Capacity: 9}, false, epoch)
 		for i, kind := range []string{"a", "b", "c", "b", "c", "a"} {
-			q.addTask(pawl.Task{Key: pawl.Key(fmt.Sprint(i)), Type: kind, Order: int64(i)}, 1, epoch)
+			q.addTask(serving.Of(context.Background()), pawl.Task{Key: pawl.Key(fmt.Sprint(i)), Type: kind, Order: int64(i)}, 1, epoch)
 		}
 		q.requestTasks(s, 9, epoch)
 		require.Len(t, q.out, 3)

@@ -6,8 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pawl-run/pawl"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
 )
 
 // A client that is drained finishes what it holds, however many leases that takes, and takes nothing more.

@@ -11,9 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/remote"
-	"github.com/stretchr/testify/require"
 )
 
 // switched is a transport to a pool that can be exchanged, or unreachable.

@@ -38,9 +38,9 @@ func (l *pipes) Close() error {
 
 func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// serving serves a pool with a token while test has a connection to it, in
+// servingStub serves a pool with a token while test has a connection to it, in
 // virtual time. Then the server must end within two minutes.
-func serving(t *testing.T, test func(t *testing.T, conn net.Conn)) {
+func servingStub(t *testing.T, test func(t *testing.T, conn net.Conn)) {
 	t.Helper()
 	bubble(t, Options{Token: secret}, func(t *testing.T, p *Pool, _ *fake) {
 		l := &pipes{conns: make(chan net.Conn), ended: make(chan struct{})}
@@ -62,7 +62,7 @@ func serving(t *testing.T, test func(t *testing.T, conn net.Conn)) {
 // come.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	for _, path := range []string{"POST /v1/register", "GET /v1/status", "POST /nothing"} {
-		serving(t, func(t *testing.T, conn net.Conn) {
+		servingStub(t, func(t *testing.T, conn net.Conn) {
 			begun := time.Now()
 			fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n", path)
 			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -77,7 +77,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 
 // A worker that does not read a blob does not hold the server.
 func TestABlobThatIsNotRead(t *testing.T) {
-	serving(t, func(t *testing.T, conn net.Conn) {
+	servingStub(t, func(t *testing.T, conn net.Conn) {
 		fmt.Fprintf(conn, "GET /v1/blobs?hash=%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", large, secret)
 		_, err := conn.Read(make([]byte, 1))
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestABlobThatIsNotRead(t *testing.T) {
 
 // A blob may take long, as long as it goes on, and so may who waits for it.
 func TestABlobThatIsReadSlowly(t *testing.T) {
-	serving(t, func(t *testing.T, conn net.Conn) {
+	servingStub(t, func(t *testing.T, conn net.Conn) {
 		fmt.Fprintf(conn, "GET /v1/blobs?hash=%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", large, secret)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestABlobThatIsReadSlowly(t *testing.T) {
 // An answer that nobody reads does not hold the server, and a connection with
 // one that was read is good for the next.
 func TestAnAnswerThatIsNotRead(t *testing.T) {
-	serving(t, func(t *testing.T, conn net.Conn) {
+	servingStub(t, func(t *testing.T, conn net.Conn) {
 		ask := "POST /v1/leave HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: 15\r\n\r\n" + `{"worker": "x"}`
 		in := bufio.NewReader(conn)
 		for range 3 {

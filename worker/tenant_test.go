@@ -64,7 +64,7 @@ func TestAPoolHoldsNoMoreOfATenantThanItsLimit(t *testing.T) {
 		case <-gates[task.Tenant]:
 		case <-ctx.Done():
 		}
-		return task.TenantLimit().Concurrency, ctx.Err()
+		return nil, ctx.Err()
 	}}))
 	s.start("a", 5)
 	require.Equal(t, []string{"a", "a"}, []string{<-begun, <-begun})
@@ -81,7 +81,6 @@ func TestAPoolHoldsNoMoreOfATenantThanItsLimit(t *testing.T) {
 		out, err := s.engine.Wait(t.Context(), id)
 		require.NoError(t, err)
 		require.NoError(t, out.Err())
-		require.Equal(t, int64(2), out.Output["results"].([]any)[0])
 	}
 }
 

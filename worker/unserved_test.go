@@ -11,8 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pawl-run/pawl"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
 )
 
 // logged is what a pool has logged so far, for tests that read it while timers may write.

@@ -4,6 +4,7 @@ package forking
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -323,8 +324,8 @@ func SentAgain(s *state.State, m state.RunForked, first workflow.TokenID, unkept
 	return again
 }
 
-// IsSame reports whether a fork was asked for as it is now.
-func IsSame(was, m *state.RunForked) bool {
+// isSame reports whether a fork was asked for as it is now.
+func isSame(was, m *state.RunForked) bool {
 	if was.InFlight != m.InFlight || was.Node != m.Node && m.Node != "" || was.Token != m.Token && m.Token != 0 ||
 		(was.Token != 0) != (m.Node != "" || m.Token != 0) || len(was.Results) != len(m.Results) {
 		return false
@@ -336,4 +337,32 @@ func IsSame(was, m *state.RunForked) bool {
 		}
 	}
 	return true
+}
+
+// CheckForked reports whether the run exists that is to be made: an error says that it is
+// another one.
+func CheckForked(ctx context.Context, dir *store.Dir, m *state.RunForked) (exists bool, err error) {
+	h, err := dir.HeadUntil(ctx, m.Run)
+	switch {
+	case errors.Is(err, store.ErrRunNotFound):
+		return false, nil
+	case err != nil:
+		return false, refusal.Closed(err)
+	case h.ForkedFrom.Run == "":
+		return true, fmt.Errorf("%w: run %q was started", state.ErrRunExists, string(m.Run))
+	case h.ForkedFrom.Run != m.From.Run, m.From.Record != 0 && h.ForkedFrom.Record != m.From.Record:
+		return true, fmt.Errorf("%w: run %q was forked from record %d of run %q", state.ErrRunExists, string(m.Run), h.ForkedFrom.Record, string(h.ForkedFrom.Run))
+	}
+	for r, err := range dir.HistoryUntil(ctx, m.Run, 0) {
+		if err != nil {
+			return true, refusal.Closed(err)
+		}
+		if was, ok := r.Message.(state.RunForked); ok && was.Run == m.Run && was.From == h.ForkedFrom {
+			if !isSame(&was, m) {
+				err = fmt.Errorf("%w: run %q was forked with other options", state.ErrRunExists, string(m.Run))
+			}
+			return true, err
+		}
+	}
+	return true, fmt.Errorf("%w: run %q lacks the record that forked it", store.ErrCorrupt, string(m.Run))
 }

@@ -9,7 +9,7 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {25, 7_000},
+	".":        {25, 6_500},
 	"store":    {50, 17_000},
 	"api":      {15, 4_900},
 	"cmd/pawl": {25, 8_100},

@@ -25,7 +25,6 @@ type Facts struct {
 	Tenant       string             `json:"tenant,omitzero"`       // on whose behalf it runs; "" without
 	Labels       map[string]string  `json:"labels,omitzero"`       // nil without
 	ForkedFrom   workflow.ForkPoint `json:"forkedFrom,omitzero"`   // zero of a run that was started
-	Trace        *Trace             `json:"trace,omitzero"`        // nil without
 	ParentPauses bool               `json:"parentPauses,omitzero"` // paused by the parent run
 	Deferred     *workflow.Failure  `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
 

@@ -4,6 +4,8 @@ package taskqueue
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -397,4 +399,21 @@ func (s *spares[T]) addSpare(v *T, as T) {
 	if *v = as; len(s.of) < maxSpares {
 		s.of = append(s.of, v)
 	}
+}
+
+// Fault says why a limit cannot be that of a task type; "" if it can.
+func (l Limit) Fault(kind string) string {
+	switch {
+	case kind == "" || len(kind) > 255:
+		return "a task type has 1 to 255 bytes"
+	case l.Concurrency < 0:
+		return fmt.Sprintf("Concurrency is %d: give how many tasks may run at once, or 0 for no bound", l.Concurrency)
+	case !(l.Rate >= 0) || math.IsInf(l.Rate, 1):
+		return fmt.Sprintf("Rate is %v: give how many tasks may begin per second, or 0 for no bound", l.Rate)
+	case l.Burst < 0:
+		return fmt.Sprintf("Burst is %d: give how many tasks may begin at once after a pause, or 0 for 1", l.Burst)
+	case l.Burst > 0 && l.Rate == 0:
+		return "there is a Burst without a Rate"
+	}
+	return ""
 }

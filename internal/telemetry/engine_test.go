@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testing/metertest"
 	"github.com/pawl-run/pawl/store"
@@ -301,8 +302,10 @@ func TestFeedLagAndLostWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p metertest.Provider
 		var task pawl.Task
-		pool := pawl.Handlers{"work": func(_ context.Context, t pawl.Task) (any, error) {
-			t.ReportWorker("") // as pools do
+		var host serving.Host
+		pool := pawl.Handlers{"work": func(ctx context.Context, t pawl.Task) (any, error) {
+			host = serving.Of(ctx)
+			host.ReportWorker(string(t.Key), "") // as pools do
 			task = t
 			return nil, pawl.ErrPending
 		}}
@@ -316,20 +319,20 @@ func TestFeedLagAndLostWorkers(t *testing.T) {
 		requireSome(t, map[string]int{"pawl.feed.lag{}": 1}, p.Counts())
 		require.InDelta(t, 1, p.Sums()["pawl.feed.lag{}"], 0.1)
 
-		task.ReportWorker("ann")
+		host.ReportWorker(string(task.Key), "ann")
 		queued, lost := "pawl.task.queue.duration{pawl.task.type=work}", "pawl.worker.lost{pawl.task.type=work}"
 		requireSome(t, map[string]float64{"pawl.task.waiting{pawl.task.type=work}": 0, "pawl.task.running{pawl.task.type=work}": 1}, p.Collect(t.Context()))
 		require.Equal(t, 1, p.Counts()[queued])
 		require.InDelta(t, 5, p.Sums()[queued], 0.1)
-		task.ReportWorker("") // the lease has run out
+		host.ReportWorker(string(task.Key), "") // the lease has run out
 		<-time.After(3 * time.Second)
 		requireSome(t, map[string]int{lost: 1}, p.Counts())
 		requireSome(t, map[string]float64{"pawl.task.waiting{pawl.task.type=work}": 1, "pawl.task.waiting.age{pawl.task.type=work}": 3}, p.Collect(t.Context()))
-		task.ReportWorker("bob")
+		host.ReportWorker(string(task.Key), "bob")
 		require.NoError(t, e.Complete(t.Context(), task.Key, nil))
 		synctest.Wait()
 		requireSome(t, map[string]int{lost: 1, queued: 2, "pawl.task.duration{pawl.task.outcome=completed,pawl.task.type=work}": 1}, p.Counts())
-		task.ReportWorker("")
+		host.ReportWorker(string(task.Key), "")
 		requireSome(t, map[string]int{lost: 1}, p.Counts())
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -48,7 +47,7 @@ func (h *heldTask) perform(ctx, mine context.Context) {
 		return
 	}
 	beats.Go(func() { h.renew(beating) })
-	remote.Performer{Handlers: h.loop.handlers, Logger: h.loop.log}.PerformTask(mine, h.task.WithServices(h), func(output any, err error) {
+	remote.PerformTask(mine, h.loop.handlers, h.task.WithServices(h), func(output any, err error) {
 		switch {
 		case errors.Is(context.Cause(mine), errOver), errors.Is(context.Cause(mine), errDropped):
 			_ = h.message.Ack() // it frees the place among those that are held
@@ -113,12 +112,6 @@ func (h *heldTask) renew(ctx context.Context) {
 	}
 }
 
-// tellLoss tells the log of a result that was lost.
-func (h *heldTask) tellLoss(level slog.Level, text string, err error) {
-	at := remote.PlaceOf(h.task)
-	h.loop.log.Log(context.Background(), level, text, append(at.Args(), "worker", h.loop.id, "key", string(h.task.Key), "error", err)...)
-}
-
 // deliver sends a result until the pool has answered; when ctx is done, once.
 //
 // errInvalid says that the same message would never be taken: the failure that says why is sent
@@ -142,7 +135,7 @@ func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 			return
 		case errors.Is(err, errInvalid):
 			if m.Status == remote.StatusFailed {
-				h.tellLoss(slog.LevelError, "natspool: a result was not taken", err)
+				h.loop.log.Error("natspool: a result was not taken", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
 				return
 			}
 			m.SetFailure(pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()})
@@ -154,7 +147,7 @@ func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			h.tellLoss(slog.LevelWarn, "natspool: a result was not delivered, and its task comes again", err)
+			h.loop.log.Warn("natspool: a result was not delivered, and its task comes again", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
 			_ = h.message.Nak()
 			return
 		}

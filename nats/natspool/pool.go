@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/nats/internal/jet"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -73,6 +74,7 @@ type engineCalls interface {
 // it stays.
 type entry struct {
 	task       pawl.Task
+	host       serving.Host
 	owner      int64 // the call of Execute
 	subject    string
 	text       []byte
@@ -182,9 +184,10 @@ func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	if p.closed {
 		return nil, pawl.ErrPending // the engine dispatches it again in its next life
 	}
-	t.ReportWorker("")
+	host := serving.Of(ctx)
+	host.ReportWorker(string(t.Key), "")
 	p.owners++
-	e := &entry{task: t, owner: p.owners, subject: p.names.task(t.Type, classOf(t.Priority), t.Key), text: text}
+	e := &entry{task: t, host: host, owner: p.owners, subject: p.names.task(t.Type, classOf(t.Priority), t.Key), text: text}
 	p.entries[t.Key] = e
 	p.enqueue(t.Key)
 	context.AfterFunc(ctx, func() { p.withdraw(t.Key, e.owner, errors.Is(context.Cause(ctx), pawl.ErrClosed)) })
@@ -315,7 +318,7 @@ func (p *Pool) reap(now time.Time) {
 	for k, e := range p.entries {
 		if e.holder != "" && now.Sub(e.heard) > p.options.Lease {
 			e.holder = ""
-			e.task.ReportWorker("")
+			e.host.ReportWorker(string(k), "")
 			p.turns.EndTurns(k)
 		}
 	}

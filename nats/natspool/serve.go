@@ -224,7 +224,7 @@ func (p *Pool) keepBlob(m beatMessage) reply {
 	if e == nil || e.answered {
 		return p.serveBeatUnknown(m.Worker, m.Key)
 	}
-	e.task.KeepBlob(m.Blob)
+	e.host.KeepBlob(string(m.Key), m.Blob)
 	return reply{Status: statusTaken}
 }
 
@@ -250,7 +250,7 @@ func (p *Pool) noteHolder(m beatMessage, now time.Time) (known, mine bool) {
 			p.turns.EndTurns(m.Key)
 		}
 		e.holder = m.Worker
-		e.task.ReportWorker(m.Worker)
+		e.host.ReportWorker(string(m.Key), m.Worker)
 	}
 	e.heard = now
 	return true, true
