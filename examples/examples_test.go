@@ -104,6 +104,10 @@ func TestReadmeHasEveryExample(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, programs)
 	for _, program := range programs {
-		require.Equal(t, 1, strings.Count(readme, "| `go run ./examples/"+filepath.Dir(program)+"` |"), program)
+		command := "go run ./examples/" + filepath.Dir(program)
+		if _, err := os.Stat(filepath.Join(filepath.Dir(program), "go.mod")); err == nil { // a module of its own
+			command = "go run -C examples/" + filepath.Dir(program) + " ."
+		}
+		require.Equal(t, 1, strings.Count(readme, "| `"+command+"` |"), program)
 	}
 }

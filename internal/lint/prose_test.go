@@ -14,7 +14,7 @@ import (
 )
 
 // plainModules are the modules in folders; all of their comments have been read.
-var plainModules = []string{"nats", "nats/test", "inspector/browsertest", "schedule/crontest"}
+var plainModules = []string{"nats", "nats/test", "inspector/browsertest", "schedule/crontest", "examples/observe"}
 
 // plainPages are the pages that have been read.
 var plainPages = []string{

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -28,6 +29,7 @@ var (
 	cert, key          string
 	conn               *nats.Conn
 	executor           pawl.Executor
+	meters             metric.MeterProvider
 	changes            store.Log
 	bases              blob.Store
 	identify           func(*http.Request) (string, api.Rights, error)
