@@ -3,6 +3,7 @@ package telemetry
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -34,6 +35,7 @@ type seriesKey struct {
 
 // A series has the options with which the API takes a value of one combination of labels.
 type series struct {
+	values  values
 	add     []metric.AddOption
 	record  []metric.RecordOption
 	observe []metric.ObserveOption
@@ -41,7 +43,8 @@ type series struct {
 
 // allSeries are the series that there were so far. The zero value is ready.
 type allSeries struct {
-	tenants bool // are labels
+	tenants bool                        // are labels
+	last    [ids]atomic.Pointer[series] // that was found
 
 	mu    sync.RWMutex
 	names map[string]map[string]bool // by label
@@ -55,13 +58,18 @@ func (a *allSeries) seriesOf(of id, v values) *series {
 	if at := tenantAt[of]; at >= 0 && !a.tenants {
 		v[at] = ""
 	}
+	// Most runs do the same as the ones before.
+	if last := a.last[of].Load(); last != nil && last.values == v {
+		return last
+	}
 	a.mu.RLock()
 	s := a.of[seriesKey{of, v}]
 	a.mu.RUnlock()
-	if s != nil {
-		return s
+	if s == nil {
+		return a.addSeries(of, v)
 	}
-	return a.addSeries(of, v)
+	a.last[of].Store(s)
+	return s
 }
 
 // tenantAt has the place of the tenant among the labels of each instrument; -1 without it.
@@ -150,6 +158,9 @@ func newSeries(labels []string, v values) *series {
 			pairs = append(pairs, attribute.String(label, v[i]))
 		}
 	}
+	if len(pairs) == 0 { // the API does less for no options than for an empty set
+		return &series{values: v}
+	}
 	with := metric.WithAttributeSet(attribute.NewSet(pairs...))
-	return &series{add: []metric.AddOption{with}, record: []metric.RecordOption{with}, observe: []metric.ObserveOption{with}}
+	return &series{values: v, add: []metric.AddOption{with}, record: []metric.RecordOption{with}, observe: []metric.ObserveOption{with}}
 }
