@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl/internal/once"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/purging"
+	"github.com/pawl-run/pawl/internal/ranking"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/serving"
@@ -185,6 +186,7 @@ type Engine struct {
 	runs       *running.Runs
 	feeder     *outbox.Feeder // nil without Options.Feed
 	purger     *purging.Purger
+	ranker     ranking.Ranker
 	purges     atomic.Uint64           // runs that were purged in this life
 	stalls     *dispatch.StallDetector // nil without StallAfter
 	faults     *faults.Log             // what the logger was told

@@ -111,6 +111,7 @@ type RunSummary struct {
 	Alarm      time.Time          `json:"alarm,omitzero"`      // when time alone changes it next; zero if never
 	Parent     workflow.RunID     `json:"parent,omitzero"`     // of a child run; "" without
 	ForkedFrom workflow.ForkPoint `json:"forkedFrom,omitzero"` // the run that it was forked from, and the record; zero if it was started
+	Meta       map[string]float64 `json:"meta,omitzero"`       // with RunFilter.Sort: what it has reported, as Overview.Meta and MetaBelow together; nil without
 	Trouble    string             `json:"trouble,omitzero"`    // why nothing more can be said of the run: its row in the index is damaged
 }
 
@@ -160,6 +161,7 @@ type RunFilter struct {
 	EndedUntil time.Time            // ended before this instant; zero is no bound
 	Where      string               // a condition in CEL on what Runs tells of a run, such as status == "failed"; "" is any
 	Newest     bool                 // those that were started last come first
+	Sort       string               // the name of a number in the metadata of results: runs with the largest sum come first, of equal ones as Newest says. Each run is read, 10,000 at most: more that fit are a *workflow.LimitError
 	After      workflow.RunID       // those that come after this run in the order of the list; "" is from the first
 	Limit      int                  // at most so many runs; 0 is all
 	Effort     time.Duration        // of a processor, about, that looking at runs may take; 0 is no bound. Then the list ends with an *EffortError
@@ -175,7 +177,7 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
 	}
 	return func(yield func(RunSummary, error) bool) {
-		for h, err := range e.dir.HeadsUntil(ctx, store.RunFilter(f)) {
+		for h, err := range e.ranker.ListRuns(ctx, e.dir, store.RunFilter(f)) {
 			if damage := (*CorruptError)(nil); errors.As(err, &damage) && damage.Run != "" {
 				if !yield(RunSummary{Outcome: workflow.Outcome{Run: damage.Run}, Trouble: damage.Error()}, nil) {
 					return
@@ -186,7 +188,9 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 				yield(RunSummary{}, invalidWhere(closedError(err)))
 				return
 			}
-			if !yield(summaryOf(&h), nil) {
+			summary := summaryOf(&h.Head)
+			summary.Meta = h.Reported.Floats()
+			if !yield(summary, nil) {
 				return
 			}
 		}

@@ -31,12 +31,17 @@ type Overview struct {
 	Nodes    []NodeOverview `json:"nodes,omitzero"`  // at which tokens have been, in the order of the definition
 	Groups   []Group        `json:"groups,omitzero"` // that gather, by id: the first 100
 	Gather   int            `json:"gather"`          // groups that gather
+
+	// The sums are exact in billionths, whatever the order of results; each is shown as the float64 next to it.
+	Meta      map[string]float64 `json:"meta,omitzero"`      // numbers in the metadata of the results of its own attempts, of failed ones too, summed by name
+	MetaBelow map[string]float64 `json:"metaBelow,omitzero"` // likewise, of the child runs that have told their end, with all below them
 }
 
 // A NodeOverview counts the tokens that are at a node, or ended there.
 type NodeOverview struct {
 	Node   workflow.NodeID              `json:"node"`
 	Tokens map[workflow.TokenStatus]int `json:"tokens"`
+	Meta   map[string]float64           `json:"meta,omitzero"` // as Overview has it: of its attempts, or of the child runs that it has started
 }
 
 // maxOverviewGroups bounds the groups of an Overview.
@@ -56,9 +61,10 @@ func (e *Engine) Overview(ctx context.Context, id workflow.RunID) (Overview, err
 func overviewOf(s *state.State, seq int64) Overview {
 	out := Overview{
 		Outcome: decision.Outcome(s), Workflow: s.Graph.Definition.Name, Revision: s.Revision(), Seq: seq, Alarm: s.Alarm(), Live: s.LiveCount(),
+		Meta: s.Reported.Own.Floats(), MetaBelow: s.Reported.Below.Floats(),
 	}
 	for _, n := range s.CountTokens() {
-		out.Nodes = append(out.Nodes, NodeOverview(n))
+		out.Nodes = append(out.Nodes, NodeOverview{Node: n.Node, Tokens: n.Tokens, Meta: s.Reported.OfNode(n.Node).Floats()})
 	}
 	for id := workflow.GroupID(1); id < s.NextGroup; id++ {
 		g := s.Group(id)

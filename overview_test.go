@@ -598,3 +598,51 @@ func TestPendingTasksCountForTheirTenant(t *testing.T) {
 	require.NoError(t, e.Complete(ctx, last.Key, 1))
 	require.Equal(t, "a", (<-attempts).Tenant)
 }
+
+// Numbers that results report are summed by name, the same after a restart, and lists are sorted by them.
+func TestSumsOfWhatIsReported(t *testing.T) {
+	dir := t.TempDir()
+	def := define(t, `{name: wide, start: split, nodes: [{id: split}, {id: load, task: load, retry: {maxAttempts: 2, initialInterval: 1ms}}, {id: sum}],
+		transitions: [{from: split, to: load, foreach: {collection: input.files}, siblingGroup: files}, {from: load, to: sum, synchronization: {siblingGroup: files}}]}`)
+	o := pawl.Options{Executor: pawl.Handlers{"load": func(_ context.Context, task pawl.Task) (any, error) {
+		cost := pawl.Result{Metadata: map[string]any{"cost": 0.1, "model": "m"}}
+		if task.Attempt == 1 && task.Branch.Index%2 == 0 {
+			return cost, pawl.TaskError{Code: "busy", Retryable: true}
+		}
+		return cost, nil
+	}}}
+	e := open(t, dir, o)
+	for i, n := range []int{10, 4, 20} {
+		_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprintf("r%d", i)), Definition: def}, map[string]any{"files": make([]any, n)})
+		require.NoError(t, err)
+	}
+	_, err := e.Run(t.Context(), workflow.Run{ID: "none", Definition: define(t, `{name: none, start: a, nodes: [{id: a}]}`)}, nil)
+	require.NoError(t, err)
+	sums := func(e *pawl.Engine) {
+		one, err := e.Overview(t.Context(), "r0")
+		require.NoError(t, err)
+		require.Equal(t, map[string]float64{"cost": 1.5}, one.Meta)
+		require.Nil(t, one.MetaBelow)
+		require.Equal(t, map[string]float64{"cost": 1.5}, one.Nodes[1].Meta)
+		require.Nil(t, one.Nodes[0].Meta)
+		var ids []workflow.RunID
+		var costs []any
+		for s, err := range e.Runs(t.Context(), pawl.RunFilter{Sort: "cost"}) {
+			require.NoError(t, err)
+			ids, costs = append(ids, s.Run), append(costs, s.Meta["cost"])
+		}
+		require.Equal(t, []workflow.RunID{"r2", "r0", "r1", "none"}, ids)
+		require.Equal(t, []any{3.0, 1.5, 0.6, 0.0}, costs)
+		for s, err := range e.Runs(t.Context(), pawl.RunFilter{Sort: "cost", After: "r2", Limit: 1}) {
+			require.NoError(t, err)
+			require.Equal(t, workflow.RunID("r0"), s.Run)
+		}
+		for _, err := range e.Runs(t.Context(), pawl.RunFilter{Sort: "cost", After: "nobody"}) {
+			require.ErrorIs(t, err, pawl.ErrRunNotFound)
+		}
+	}
+	sums(e)
+	sums(e) // from memory
+	require.NoError(t, e.Close(context.Background()))
+	sums(open(t, dir, o))
+}

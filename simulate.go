@@ -351,7 +351,7 @@ func (s *Simulation) EndChild(t Target, o workflow.Outcome) error {
 	if err != nil {
 		return err
 	}
-	return s.takeMessage(t.Run, actor.Ended(workflow.Parent{Token: child.ID, Attempt: child.Attempt}, o))
+	return s.takeMessage(t.Run, actor.Ended(workflow.Parent{Token: child.ID, Attempt: child.Attempt}, o, nil))
 }
 
 // Steps returns what has been decided in the copy so far.

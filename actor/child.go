@@ -2,6 +2,7 @@ package actor
 
 import (
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
@@ -82,13 +83,13 @@ func (a *Actor) tellRelatives(t turn) {
 	}
 	// If the process dies here, the parent asks for its child again when it wakes, and is told then.
 	if p := a.state.Parent; p != nil && a.state.Status.Final() {
-		a.outbox.ChildEnded(a.ID, *p, Ended(*p, a.Outcome()))
+		a.outbox.ChildEnded(a.ID, *p, Ended(*p, a.Outcome(), a.state.Reported.Total()))
 	}
 }
 
-// Ended returns what a parent is told of the end of its child.
-func Ended(p workflow.Parent, o workflow.Outcome) state.ChildEnded {
-	return state.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure}
+// Ended returns what a parent is told of the end of its child, with what that and all below it have reported.
+func Ended(p workflow.Parent, o workflow.Outcome, reported amount.Sums) state.ChildEnded {
+	return state.ChildEnded{Token: p.Token, Attempt: p.Attempt, Status: o.Status, Output: o.Output, Failure: o.Failure, Reported: reported}
 }
 
 // resendToRelatives sends again what a run that wakes may not have told children and parent. Pending has the children

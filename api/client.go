@@ -216,6 +216,9 @@ func queryOf(f pawl.RunFilter) url.Values {
 	if f.Newest {
 		q.Set("order", "newest")
 	}
+	if f.Sort != "" {
+		q.Set("sort", f.Sort)
+	}
 	if f.ForkedFrom != "" {
 		q.Set("forkedFrom", string(f.ForkedFrom))
 	}

@@ -18,7 +18,7 @@ import (
 
 // seeds are a query and a body for each route, by method and path, that its handler takes for what they are.
 var seeds = map[string]struct{ query, body string }{
-	"GET /v1/runs":                                {query: "limit=2&order=newest&status=running&prefix=o&since=2026-11-22T08:30:00Z&roots=1&label=a%3Db&where=status%3D%3D'failed'"},
+	"GET /v1/runs":                                {query: "limit=2&order=newest&sort=cost&status=running&prefix=o&since=2026-11-22T08:30:00Z&roots=1&label=a%3Db&where=status%3D%3D'failed'"},
 	"GET /v1/runs/{run}":                          {query: "wait=1s"},
 	"PUT /v1/runs/{run}":                          {body: `{"workflow": "order", "input": {"item": "x"}, "by": "bob", "reason": "a test"}`},
 	"GET /v1/runs/{run}/overview":                 {query: "at=1"},

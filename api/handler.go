@@ -216,9 +216,9 @@ func (c *call) runID() workflow.RunID {
 var (
 	// A batch takes the parameters of a list, but no order: it goes from the oldest run on, as its
 	// cursor does.
-	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "limit", "cursor"}
+	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "sort", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
-	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" }), "dryRun", "all")
+	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" || name == "sort" }), "dryRun", "all")
 	pastParams  = []string{"limit", "after", "at"}
 )
 

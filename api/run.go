@@ -40,6 +40,7 @@ func (c *call) listRuns() error {
 	default:
 		q.refuse("order", "oldest or newest")
 	}
+	f.Sort = q.textOf("sort")
 	limit := q.limit()
 	if q.err != nil {
 		return q.err

@@ -33,6 +33,7 @@ func Apply(s *state.State, d Decision, r *Record) []Event { return EventsOf(Appl
 
 // ApplyTo is Apply, and adds the events to told. An actor calls it with each decision of a plan.
 func ApplyTo(told []Told, s *state.State, d Decision, r *Record) []Told {
+	s.CountRecord(r.Seq, r.Planner, r.Message)
 	before := len(told)
 	told = appendEvents(told, s, d)
 	// Events are numbered in the order in which they are told, over all records of the run.

@@ -54,10 +54,11 @@ func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.
 	case e.Result != nil:
 		r := e.Result
 		key := d.keyOf(r, e.branchIndex(r.Index), run)
+		result := resultWith(r.Output.orElse(map[string]any{}), r.Metadata)
 		if r.Error != nil {
-			return pawl.Fail{Key: key, Cause: r.Error.taskError()}, nil
+			return pawl.Fail{Key: key, Cause: pawl.WithMetadata(r.Error.taskError(), result.Metadata)}, nil
 		}
-		return pawl.Complete{Key: key, Output: r.Output.orElse(map[string]any{})}, nil
+		return pawl.Complete{Key: key, Output: result}, nil
 	case e.Cancel:
 		return pawl.Cancel{Reason: cmp.Or(e.Reason, "cancelled by the scenario"), Ended: true}, nil
 	case e.Pause:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -49,6 +50,7 @@ func (d *driver) checkExpectations(h *history) []Failure {
 	c.checkOrder()
 	c.checkChildren()
 	c.checkForks()
+	c.checkMeta()
 	c.failures = append(c.failures, d.looks...)
 	if want := c.expect.Duration; want != nil && *want != end {
 		c.addFailure("duration", want.String(), "%v", end)
@@ -260,6 +262,20 @@ func (s *Scenario) isTask(node string) bool {
 		}
 	}
 	return false
+}
+
+// checkMeta compares the sums of what the run and all below it have reported.
+func (c *checker) checkMeta() {
+	expected, _ := c.expect.Meta.value.(map[string]any)
+	for _, want := range amount.Of(expected) {
+		got := amount.Sum{}
+		if len(c.runs) > 0 {
+			got, _ = c.runs[0].meta.Named(want.Name)
+		}
+		if got.Compare(want) != 0 {
+			c.addFailure("meta."+want.Name, want.String(), "%v", got)
+		}
+	}
 }
 
 func (c *checker) checkChildren() {

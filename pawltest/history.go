@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -30,6 +31,7 @@ type runHistory struct {
 	nodes   map[workflow.TokenID]workflow.NodeID
 	queued  map[workflow.TokenID]bool // waited at a join, or had or awaited a lock
 	events  []string                  // their types
+	meta    amount.Sums               // what it and all below it have reported
 }
 
 // A runRecord is a record and the run that it is of.
@@ -85,6 +87,11 @@ func (d *driver) readRun(id workflow.RunID) (*runHistory, error) {
 		return nil, err
 	}
 	run := &runHistory{Snapshot: snap, nodes: map[workflow.TokenID]workflow.NodeID{}, queued: map[workflow.TokenID]bool{}}
+	o, err := d.engine.Overview(d.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	run.meta = amount.FromFloats(o.Meta).Plus(amount.FromFloats(o.MetaBelow))
 	for i := range snap.Tokens {
 		run.nodes[snap.Tokens[i].ID] = snap.Tokens[i].Node
 	}

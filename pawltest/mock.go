@@ -58,10 +58,7 @@ func (d *driver) newHandler(life int) func(context.Context, pawl.Task) (any, err
 		d.wakeDriver()
 		select {
 		case a := <-c.answer:
-			if a.err != nil || len(c.entry.Artifacts) == 0 {
-				return a.output, a.err
-			}
-			return c.withArtifacts(ctx, a.output)
+			return c.resultOf(ctx, a)
 		case <-ctx.Done():
 			d.mu.Lock()
 			defer d.mu.Unlock()
@@ -72,9 +69,15 @@ func (d *driver) newHandler(life int) func(context.Context, pawl.Task) (any, err
 	}
 }
 
-// withArtifacts adds the artifacts of a mock to its output.
-func (c *call) withArtifacts(ctx context.Context, output any) (any, error) {
-	r := pawl.Result{Output: output}
+// resultOf adds the metadata of a mock to its answer, and its artifacts if that is no error.
+func (c *call) resultOf(ctx context.Context, a answer) (any, error) {
+	if len(c.entry.Artifacts) == 0 && !c.entry.Metadata.set {
+		return a.output, a.err
+	}
+	r := c.entry.reported(a.output)
+	if a.err != nil {
+		return r, a.err
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.entry.Artifacts)) {
 		ref, err := c.Put(ctx, strings.NewReader(c.entry.Artifacts[name]), "text/plain")
 		if err != nil {
@@ -83,6 +86,15 @@ func (c *call) withArtifacts(ctx context.Context, output any) (any, error) {
 		r.Artifacts = append(r.Artifacts, pawl.Artifact{Name: name, Blob: ref})
 	}
 	return r, nil
+}
+
+// reported returns an output with the metadata of the mock.
+func (m *mock) reported(output any) pawl.Result { return resultWith(output, m.Metadata) }
+
+func resultWith(output any, metadata optional) pawl.Result {
+	r := pawl.Result{Output: output}
+	r.Metadata, _ = metadata.value.(map[string]any)
+	return r
 }
 
 func removeCall(calls []*call, c *call) []*call {

@@ -57,6 +57,7 @@ type mock struct {
 	Snooze     time.Duration     `yaml:"snooze"`
 	Expr       *mockProgram      `yaml:"expr"`
 	Artifacts  map[string]string `yaml:"artifacts"` // contents, by name
+	Metadata   optional          `yaml:"metadata"`
 }
 
 type mockError struct {
@@ -166,6 +167,8 @@ type resultEvent struct {
 	Attempt int        `yaml:"attempt"`
 	Output  optional   `yaml:"output"`
 	Error   *mockError `yaml:"error"`
+
+	Metadata optional `yaml:"metadata"`
 }
 
 type groupEvent struct {
@@ -204,6 +207,7 @@ type expectation struct {
 	Rejected  []int               `yaml:"rejected"`
 	Artifacts *[]string           `yaml:"artifacts"`
 	Duration  *time.Duration      `yaml:"duration"`
+	Meta      optional            `yaml:"meta"`
 	Forks     map[string]standing `yaml:"forks"`
 }
 

@@ -45,6 +45,7 @@ type RunFilter struct {
 	EndedUntil time.Time
 	Where      string
 	Newest     bool
+	Sort       string // for package internal/ranking, which orders what a directory lists
 	After      workflow.RunID
 	Limit      int
 	Effort     time.Duration

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,9 +59,10 @@ func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
 // An lsCommand lists runs.
 type lsCommand struct {
 	filterFlag
-	Limit  int  `short:"n" default:"50" placeholder:"N" help:"At most so many; 0 lists all."`
-	Oldest bool `help:"Those that were started first come first."`
-	Watch  bool `short:"w" help:"List them again whenever one has changed, once a second at most, until interrupted; with --json, write each that has changed."`
+	Limit  int    `short:"n" default:"50" placeholder:"N" help:"At most so many; 0 lists all."`
+	Oldest bool   `help:"Those that were started first come first."`
+	Sort   string `placeholder:"NAME" help:"Those come first whose results have reported the largest sum of this number, such as cost."`
+	Watch  bool   `short:"w" help:"List them again whenever one has changed, once a second at most, until interrupted; with --json, write each that has changed."`
 	dirFlag
 }
 
@@ -72,7 +75,7 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit: %d is less than 0, which lists all", c.Limit)
 	}
-	f.Newest, f.Limit = !c.Oldest, c.Limit
+	f.Newest, f.Limit, f.Sort = !c.Oldest, c.Limit, c.Sort
 	return c.withEngine(ctx, con, func(e *reached) error {
 		if c.Watch {
 			return c.watchRuns(ctx, con, e, f)
@@ -83,7 +86,7 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 
 // listRuns writes the runs as they are now.
 func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pawl.RunFilter) error {
-	rows := [][]string{{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}}
+	rows := [][]string{c.withSum([]string{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}, strings.ToUpper(c.Sort))}
 	now, wrong := con.Now(), troubled{}
 	for run, err := range e.Runs(ctx, f) {
 		if err != nil {
@@ -101,7 +104,7 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 			continue
 		}
 		if run.Trouble != "" {
-			rows = append(rows, []string{string(run.Run), run.Workflow, "damaged", run.Trouble, "", ""})
+			rows = append(rows, c.withSum([]string{string(run.Run), run.Workflow, "damaged", run.Trouble, "", ""}, ""))
 			continue
 		}
 		since := run.StartedAt
@@ -109,7 +112,8 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 			since = run.EndedAt
 		}
 		definition := fmt.Sprintf("%s@%d", run.Workflow, max(run.Version, 1))
-		rows = append(rows, []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), spanText(now.Sub(since)), nextText(run.Alarm, now)})
+		row := []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), spanText(now.Sub(since)), nextText(run.Alarm, now)}
+		rows = append(rows, c.withSum(row, sumText(run.Meta, c.Sort)))
 	}
 	if c.JSON {
 		return wrong.saysNo()
@@ -118,6 +122,30 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		con.printTable(rows)
 	}
 	return errors.Join(con.printTotal(ctx, e, len(rows)-1), wrong.saysNo())
+}
+
+// withSum returns a row with the sum by which the list is sorted behind the id, if it is.
+func (c *lsCommand) withSum(row []string, sum string) []string {
+	if c.Sort == "" {
+		return row
+	}
+	return slices.Insert(row, 1, sum)
+}
+
+// sumText returns one of the sums of numbers that results have reported, "" without one of this name.
+func sumText(meta map[string]float64, name string) string {
+	if v, ok := meta[name]; ok {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return ""
+}
+
+// sumTexts returns sums of numbers that results have reported, each with its name.
+func sumTexts(meta map[string]float64) (texts []string) {
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		texts = append(texts, name+" "+sumText(meta, name))
+	}
+	return texts
 }
 
 // printTotal says how many runs there are, besides those that are listed, and who has said so.

@@ -86,3 +86,25 @@ transitions: [{from: split, to: t5}, {from: split, to: "5"}, {from: split, to: o
 	ts.Check(engine.Start(ctx, workflow.Run{ID: "order", Workflow: def.Name}, nil))
 	ts.Check(engine.Close(ctx))
 }
+
+// makeCosts makes an engine directory with runs that have reported what they cost: ask-1 the most, ask-3 nothing.
+func makeCosts(ts *testscript.TestScript, _ bool, args []string) {
+	hook := &testhook.Hook{}
+	hook.OnNow(func() time.Time { return time.Date(2030, 1, 1, 11, 0, 0, 0, time.UTC) })
+	ctx := testhook.With(context.Background(), hook)
+	engine, err := pawl.Open(ctx, ts.MkAbs(args[0]), pawl.Options{Executor: pawl.Handlers{"*": func(_ context.Context, t pawl.Task) (any, error) {
+		costs := map[string]float64{"ask-1": 0.7, "ask-2": 0.1}
+		if cost, ok := costs[string(t.Run)]; ok {
+			return pawl.Result{Metadata: map[string]any{"cost": cost, "tokens": 120}}, nil
+		}
+		return nil, nil
+	}}})
+	ts.Check(err)
+	def, err := workflow.ParseYAML([]byte(`{name: ask, start: a, nodes: [{id: a, task: model}, {id: b, task: model}], transitions: [{from: a, to: b}]}`))
+	ts.Check(err)
+	for _, id := range []workflow.RunID{"ask-1", "ask-2", "ask-3"} {
+		_, err := engine.Run(ctx, workflow.Run{ID: id, Definition: def}, nil)
+		ts.Check(err)
+	}
+	ts.Check(engine.Close(ctx))
+}

@@ -80,6 +80,14 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 	if done != nil {
 		con.printItems("  done", done)
 	}
+	for _, more := range []struct {
+		text string
+		sums map[string]float64
+	}{{"  reported", o.Meta}, {"  reported below", o.MetaBelow}} {
+		if sums := sumTexts(more.sums); sums != nil {
+			con.printItems(more.text, sums)
+		}
+	}
 	if o.Failure != nil {
 		con.printLine("  %s  %s", o.Status, failureText(o.Failure))
 	}

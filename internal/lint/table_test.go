@@ -15,6 +15,7 @@ var layers = map[string][]string{
 	"internal/pace":    {},
 	"internal/value":   {"internal/pace"},
 	"internal/codec":   {"internal/pace", "internal/value"},
+	"internal/amount":  {"internal/value"},
 	"internal/limits":  {},
 	"internal/problem": {},
 	"internal/expr":    {"internal/pace", "internal/value"},
@@ -70,6 +71,7 @@ var layers = map[string][]string{
 	"internal/telemetry":         append([]string{"internal/heap"}, decided...),
 	"soundness":                  slices.Concat(decided, []string{"planning"}),
 	"internal/dispatch":          slices.Concat(decided, []string{"internal/heap", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "actor", "planning", "replay", "store"}),
+	"internal/ranking":           slices.Concat(decided, []string{"store"}),
 	"internal/roster":            slices.Concat(decided, []string{"internal/fair", "internal/testhook", "actor", "store"}),
 	"internal/standing":          slices.Concat(decided, []string{"blob", "internal/dispatch", "internal/outbox", "internal/roster", "internal/telemetry", "store"}),
 	"internal/faults":            slices.Concat(decided, []string{"internal/memo", "store"}),
@@ -89,7 +91,7 @@ var layers = map[string][]string{
 	"internal/outbox":            slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "store"}),
 	"actor":                      slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "planning"}),
 
-	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/refusal", "internal/roster", "internal/running", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
+	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),
@@ -134,7 +136,7 @@ const forTests = "internal/testing"
 // vocabulary is what package workflow is built on, decided what is below the
 // packages that deal with decisions.
 var (
-	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec", "internal/limits", "internal/pace", "internal/problem"}
+	vocabulary = []string{"merge", "timeout", "internal/expr", "internal/value", "internal/codec", "internal/limits", "internal/pace", "internal/problem", "internal/amount"}
 	decided    = slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/state", "history", "decision"})
 )
 
@@ -145,6 +147,7 @@ var pure = map[string][]string{
 	"timeout":           {},
 	"internal/pace":     {},
 	"internal/value":    {},
+	"internal/amount":   {},
 	"internal/limits":   {},
 	"internal/problem":  {},
 	"internal/codec":    {},

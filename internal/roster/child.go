@@ -54,7 +54,7 @@ func (c *Messenger) ensureChild(d *actor.Child) error {
 	case h.Parent != d.Parent.Run, h.Definition != d.Definition:
 		return c.tellParent(d.Parent.Run, childRefused(d, workflow.CodeIDConflict, fmt.Sprintf("run %q is not the child", string(d.ID))))
 	case h.Status.Final():
-		return c.tellParent(d.Parent.Run, actor.Ended(d.Parent, h.Outcome()))
+		return c.tellEnd(d, &h)
 	case h.Status == workflow.RunRunning && d.Paused:
 		return ignoreFinal(c.o.Runs.Ask(d.ID, state.Pause{Parent: true}))
 	case h.Status == workflow.RunPaused && !d.Paused:
@@ -82,9 +82,19 @@ func (c *Messenger) startChild(d *actor.Child) error {
 	// A run that fails as it starts has no parent that it knows of.
 	h, err := c.o.Runs.Head(d.ID)
 	if err == nil && h.Status == workflow.RunFailed {
-		return c.tellParent(d.Parent.Run, actor.Ended(d.Parent, h.Outcome()))
+		return c.tellParent(d.Parent.Run, actor.Ended(d.Parent, h.Outcome(), nil))
 	}
 	return nil
+}
+
+// tellEnd tells a parent that has missed it how its child has ended. The sums of the child are in its state and not in
+// its row; where that is damaged, the parent goes on without them.
+func (c *Messenger) tellEnd(d *actor.Child, h *store.Head) error {
+	reported, err := c.o.Runs.Reported(d.ID)
+	if err != nil && !isRunDamage(err) {
+		return err
+	}
+	return c.tellParent(d.Parent.Run, actor.Ended(d.Parent, h.Outcome(), reported))
 }
 
 // refuseChild tells a parent that its child cannot begin, if err says so for good.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/fair"
 	"github.com/pawl-run/pawl/internal/state"
@@ -59,6 +60,8 @@ type Runs interface {
 	Head(id workflow.RunID) (store.Head, error)
 	// Graph returns a compiled definition by its hash.
 	Graph(hash string) (*compiled.Graph, error)
+	// Reported returns the sums of what a run, which has ended, and all below it have reported.
+	Reported(id workflow.RunID) (amount.Sums, error)
 	// Ask delivers a message to a run and waits until the answer is committed.
 	Ask(id workflow.RunID, m state.Message) error
 	// StartChild begins a child run of a definition, and returns when that is committed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/outbox"
@@ -438,6 +439,15 @@ func (r relatedRuns) StartChild(d *actor.Child, g *compiled.Graph) error {
 	input, _ := d.Input.(map[string]any)
 	b := &Birth{Graph: g, InputHash: value.Hash(input), Parent: &d.Parent, Tenant: d.Tenant}
 	return r.runs.AskOrStart(r.runs.o.Alive, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)
+}
+
+// Reported implements roster.Runs.
+func (r relatedRuns) Reported(id workflow.RunID) (amount.Sums, error) {
+	_, s, err := r.HeadAndState(r.runs.o.Alive, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.Reported.Total(), nil
 }
 
 // TellApart implements roster.Runs.

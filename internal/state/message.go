@@ -3,6 +3,7 @@ package state
 import (
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -217,6 +218,8 @@ type (
 		Status  workflow.RunStatus `json:"status"`
 		Output  map[string]any     `json:"output,omitzero"`  // of a completed child
 		Failure *workflow.Failure  `json:"failure,omitzero"` // of any other
+
+		Reported amount.Sums `json:"reported,omitzero"` // by its attempts, and those below it
 	}
 	// ChildAsks is a child run's question whether it is still wanted. A child asks when it is loaded: its parent may
 	// have ended while nobody could tell the child.

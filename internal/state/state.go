@@ -31,6 +31,7 @@ type Facts struct {
 	NextOrder  int64    `json:"nextOrder,omitzero"` // place in line of the next token that begins to wait
 	NextSignal SignalID `json:"nextSignal,omitzero"`
 
+	Reported   Reported            `json:"reported,omitzero"`   // numbers in the metadata of its results
 	Artifacts  []workflow.Artifact `json:"artifacts,omitzero"`  // staged so far, in order
 	Patches    int                 `json:"patches,omitzero"`    // how often its definition was patched
 	Definition string              `json:"definition,omitzero"` // hash of the definition since the last patch; "" without patches
@@ -94,6 +95,7 @@ type State struct {
 	freed        []string                    // locks that became free; overlays only
 	signals      table[SignalID, KeptSignal]
 	known        map[string]bool // ids of signals
+	counted      int64           // sequence of the last record whose report is in Reported
 	kept         int             // signals that nobody has taken
 	keptBytes    int             // of their payloads
 	steps        map[workflow.NodeID]*Step

@@ -1,0 +1,82 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/amount"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// ReportedSince is the first version of the planner whose records count towards what a run has reported. Files that
+// were written before have no sums, and their journals make none.
+const ReportedSince = 3
+
+// Reported are the numbers in the metadata of all results that a run has taken, of failed attempts too. They are
+// counted from the messages as records are applied, so that they are always what the journal says. A result that was
+// refused as stale is not among them. The lists are shared and never modified.
+type Reported struct {
+	Own   amount.Sums `json:"own,omitzero"`   // of the run's own attempts
+	Below amount.Sums `json:"below,omitzero"` // of its children that have told their end, with all below them
+	Nodes []NodeSums  `json:"nodes,omitzero"` // both by node, sorted by it
+}
+
+// NodeSums are what the attempts of a node have reported, and the child runs that it has started.
+type NodeSums struct {
+	Node workflow.NodeID `json:"node"`
+	Sums amount.Sums     `json:"sums"`
+}
+
+// Total returns the sums of a run and of all below it.
+func (r *Reported) Total() amount.Sums { return r.Own.Plus(r.Below) }
+
+// OfNode returns the sums of a node.
+func (r *Reported) OfNode(id workflow.NodeID) amount.Sums {
+	if i, ok := r.findNode(id); ok {
+		return r.Nodes[i].Sums
+	}
+	return nil
+}
+
+func (r *Reported) findNode(id workflow.NodeID) (int, bool) {
+	return slices.BinarySearchFunc(r.Nodes, id, func(n NodeSums, id workflow.NodeID) int { return cmp.Compare(n.Node, id) })
+}
+
+// CountReport adds what a message reports, which the run takes: the metadata of a result, or the sums of a child that
+// has ended. The planner counts it in its overlay, before it plans what follows, and decision.Apply in the state, once
+// for each record.
+func (s *State) CountReport(m Message) {
+	var of, below amount.Sums
+	switch m := m.(type) {
+	case TaskCompleted:
+		of = amount.Of(m.Metadata)
+	case TaskFailed:
+		of = amount.Of(m.Metadata)
+	case ChildEnded:
+		below = m.Reported
+	default:
+		return
+	}
+	t := s.Token(TokenOf(m))
+	if t == nil || len(of)+len(below) == 0 {
+		return
+	}
+	s.Reported.Own, s.Reported.Below = s.Reported.Own.Plus(of), s.Reported.Below.Plus(below)
+	nodes := slices.Clone(s.Reported.Nodes) // an overlay has them too
+	i, ok := s.Reported.findNode(t.Node)
+	if !ok {
+		nodes = slices.Insert(nodes, i, NodeSums{Node: t.Node})
+	}
+	nodes[i].Sums = nodes[i].Sums.Plus(of).Plus(below)
+	s.Reported.Nodes = nodes
+}
+
+// CountRecord counts what the message of a record reports, unless that was counted with an earlier decision of the
+// record.
+func (s *State) CountRecord(seq int64, planner int, m Message) {
+	if planner < ReportedSince || seq == s.counted {
+		return
+	}
+	s.counted = seq
+	s.CountReport(m)
+}
