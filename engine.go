@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-run/pawl/internal/ranking"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/running"
+	"github.com/pawl-run/pawl/internal/scheduling"
 	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/standing"
@@ -184,6 +185,7 @@ type Engine struct {
 	waiters    *watching.Waiters
 	watches    *watching.Hub[RunChange]
 	runs       *running.Runs
+	scheduler  *scheduling.Scheduler
 	feeder     *outbox.Feeder // nil without Options.Feed
 	purger     *purging.Purger
 	ranker     ranking.Ranker
@@ -252,18 +254,11 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if o.StallAfter > 0 && !o.Maintenance {
 		e.stalls = newStallDetector(e) // before a task runs, which may tell it a heartbeat
 	}
+	e.scheduler = newScheduler(e)
 	e.runs = newRuns(e)
 	e.purger = newPurger(e)
-	err = e.metrics.Watch(standing.Parts{
-		Dir: dir, Tasks: e.dispatcher, Runs: e.registry, Alarms: e.runs.Alarms, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
-		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance, Blobs: e.blobs.Own(),
-		TenantLimit: func(tenant string) standing.TenantLimit {
-			l := tenantLimitOf(o.Tenants, tenant)
-			return standing.TenantLimit{Runs: int64(l.Active), Bytes: l.Bytes}
-		},
-	}.Sources())
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open engine directory %q: Options.MeterProvider: %w", path, err), e.Close(ctx))
+	if err := e.finishParts(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), e.Close(ctx))
 	}
 	if o.Maintenance {
 		dir.OpenOutbox()
@@ -280,6 +275,26 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		e.background.Go(func() { e.stalls.ScanUntilDone(e.ctx) })
 	}
 	return e.finishOpen(ctx, path)
+}
+
+// finishParts reads the schedules, and has collections ask the parts of the engine.
+func (e *Engine) finishParts(ctx context.Context) error {
+	o := &e.options
+	err := e.metrics.Watch(standing.Parts{
+		Dir: e.dir, Tasks: e.dispatcher, Runs: e.registry, Alarms: e.runs.Alarms, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
+		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance, Blobs: e.blobs.Own(),
+		TenantLimit: func(tenant string) standing.TenantLimit {
+			l := tenantLimitOf(o.Tenants, tenant)
+			return standing.TenantLimit{Runs: int64(l.Active), Bytes: l.Bytes}
+		},
+	}.Sources())
+	if err != nil {
+		return fmt.Errorf("Options.MeterProvider: %w", err)
+	}
+	if err := e.scheduler.Load(ctx); err != nil {
+		return fmt.Errorf("its schedules: %w", err)
+	}
+	return nil
 }
 
 // openStore opens the directory of an engine, and makes its metrics, which are nil without a provider.
@@ -342,6 +357,7 @@ func (e *Engine) recoverRuns() error {
 		return err
 	}
 	e.hook.Hit("recover.wake")
+	e.background.Go(e.scheduler.Watch)
 	e.background.Go(func() { e.runs.WakeAll(append(unfinished, leftover...)) })
 	return nil
 }

@@ -25,6 +25,8 @@ var (
 	ErrRunExists = state.ErrRunExists
 	// ErrRunNotFound: no run has this id.
 	ErrRunNotFound = store.ErrRunNotFound
+	// ErrScheduleNotFound: no schedule has this id.
+	ErrScheduleNotFound = refusal.ErrScheduleNotFound
 	// ErrNotPublished: no definition has this name and version.
 	ErrNotPublished = store.ErrNotPublished
 	// ErrPublished: this name and version is published with other content.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -45,10 +46,13 @@ func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (
 }
 
 // Forget forgets the outcome that Once keeps under a key. A key without one is no
-// error.
+// error; that of a schedule is ErrInvalid.
 func (e *Engine) Forget(ctx context.Context, key string) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
+	}
+	if strings.HasPrefix(key, store.ScheduleKeys) {
+		return fmt.Errorf("%w: the key %.300q is that of a schedule: use Schedules.Delete", ErrInvalid, key)
 	}
 	return e.callUntil(ctx, func() error { return closedError(e.dir.ForgetOutcome(key)) })
 }

@@ -65,7 +65,7 @@ func (e *Engine) checkRoom(tenant string, active, ofTenant int) error {
 // newRuns returns the runs of an engine.
 func newRuns(e *Engine) *running.Runs {
 	o := running.Options{
-		Dir: e.dir, Roster: e.registry, Alive: e.ctx, Epoch: e.dispatchEpoch, Tasks: e.dispatcher, Blobs: e.blobs, Stalls: e.stalls, Feed: e.feeder, Readers: e.watches, Waiters: e.waiters, Metrics: e.metrics,
+		Dir: e.dir, Roster: e.registry, Alive: e.ctx, Epoch: e.dispatchEpoch, Tasks: e.dispatcher, Blobs: e.blobs, Stalls: e.stalls, Feed: e.feeder, Readers: e.watches, Waiters: e.waiters, Schedules: e.scheduler, Metrics: e.metrics,
 		Faults: e.faults, Logger: e.options.Logger, Still: e.options.Maintenance, KeepArtifacts: e.options.KeepArtifacts, Messages: messagesAtOnce(e.options.Durability), Hook: e.hook,
 	}
 	o.Actor = actor.Options{

@@ -251,7 +251,11 @@ func (r *repairer) restoreOutcomes() error {
 			_, err = blob.Refs(v)
 		}
 		if err != nil {
-			r.addWrong("", index.File, "find out whether its effect took place before it is repeated", "the outcome kept under %q is lost: %v", x.Text(0), err)
+			todo := "find out whether its effect took place before it is repeated"
+			if strings.HasPrefix(x.Text(0), store.ScheduleKeys) {
+				todo = doApply
+			}
+			r.addWrong("", index.File, todo, "the outcome kept under %q is lost: %v", x.Text(0), err)
 		} else {
 			rows = append(rows, outcome{x.Text(0), v, x.Int64(2)})
 		}

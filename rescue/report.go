@@ -95,6 +95,7 @@ const (
 	doRebuild = "pawl repair builds it anew"
 	doBlob    = "put the same bytes again, or take the file from a backup"
 	doLeave   = "it does no harm"
+	doApply   = "apply the schedule of this key again: only what it has come to is lost"
 )
 
 // addDamage adds an error about something that is damaged or cannot be read.

@@ -140,7 +140,11 @@ func (in *inspection) verifyOutcomes() {
 			refs[r.Int64(2)], err = blob.Refs(v)
 		}
 		if err != nil {
-			in.addWrong("", index.File, "find out whether its effect took place, and forget it if not", "the outcome kept under %q is damaged: %v", r.Text(0), err)
+			todo := "find out whether its effect took place, and forget it if not"
+			if strings.HasPrefix(r.Text(0), store.ScheduleKeys) {
+				todo = doApply
+			}
+			in.addWrong("", index.File, todo, "the outcome kept under %q is damaged: %v", r.Text(0), err)
 		}
 		return nil
 	})

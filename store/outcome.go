@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
@@ -23,9 +24,33 @@ const (
 	getOutcomeID   = `SELECT id FROM outcomes WHERE key = ?`
 	dropOutcome    = `DELETE FROM outcomes WHERE key = ?`
 	dropRefsOf     = `DELETE FROM blob_refs WHERE num = (SELECT -id FROM outcomes WHERE key = ?)`
-	dropOldOutcome = `DELETE FROM outcomes WHERE at < ?`
-	dropOldRefs    = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE at < ?)`
+	dropOldOutcome = `DELETE FROM outcomes WHERE at < ?` + notScheduled
+	dropOldRefs    = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE at < ?` + notScheduled + `)`
+	getKept        = `SELECT key, value, at, crc FROM outcomes WHERE key > ? AND key < ? ORDER BY key LIMIT ?`
+	dropKept       = `DELETE FROM outcomes WHERE key >= ? AND key < ?`
+	dropKeptRefs   = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM outcomes WHERE key >= ? AND key < ?)`
 )
+
+// ScheduleKeys is how the keys begin under which schedules are kept: rows of outcomes, so that copies, logs outside, verification
+// and repair have them without knowing of them. Nothing is a schedule's but what has such a key.
+const ScheduleKeys = "pawl:schedule"
+
+// notScheduled leaves out the rows of schedules, which no age makes needless.
+const notScheduled = ` AND NOT (key >= '` + ScheduleKeys + `' AND key < 'pawl:schedulf')`
+
+// A Kept is a value of the JSON model that is kept under a key.
+type Kept struct {
+	Key   string
+	Value any
+	At    time.Time
+}
+
+// A keptRow is a Kept as it is written.
+type keptRow struct {
+	key, text string
+	at        int64
+	refs      []blob.Ref
+}
 
 // Outcome returns the value of the JSON model that is kept under a key. It fails
 // with ErrNoOutcome, and with the error of ctx.
@@ -60,27 +85,131 @@ func (d *Dir) Outcome(ctx context.Context, key string) (any, error) {
 // gets this value, and does not make the effect again. A value that is there is replaced; to keep
 // the first one is the caller's business.
 func (d *Dir) KeepOutcome(key string, v any, at time.Time) error {
-	refs, err := blob.Refs(v)
+	return d.KeepOutcomes(Kept{key, v, at})
+}
+
+// KeepOutcomes keeps several values, all of them or none.
+func (d *Dir) KeepOutcomes(all ...Kept) error {
+	rows, err := d.encodeKept(all)
 	if err != nil {
 		return err
 	}
-	text, err := d.sealer.SealText(index.OutcomePlace(key), string(value.Encode(v)))
-	if err != nil {
-		return err
+	return d.updateIndex(func(db *sqlite.Conn) error { return writeKept(db, rows) })
+}
+
+// KeepAtStart has the first commit of a new run keep values as well: if the run begins, they are kept, and not otherwise.
+func (r *Run) KeepAtStart(all ...Kept) (err error) {
+	r.kept, err = r.dir.encodeKept(all)
+	return err
+}
+
+// encodeKept seals values, and finds the blobs that they refer to.
+func (d *Dir) encodeKept(all []Kept) ([]keptRow, error) {
+	rows := make([]keptRow, len(all))
+	for i, k := range all {
+		refs, err := blob.Refs(k.Value)
+		if err != nil {
+			return nil, err
+		}
+		text, err := d.sealer.SealText(index.OutcomePlace(k.Key), string(value.Encode(k.Value)))
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = keptRow{k.Key, text, k.At.UnixMilli(), refs}
 	}
-	return d.updateIndex(func(db *sqlite.Conn) error {
-		if _, err := db.Exec(dropRefsOf, key); err != nil { // what is replaced gets another id
+	return rows, nil
+}
+
+// writeKept writes rows in the transaction that is under way.
+func writeKept(db *sqlite.Conn, rows []keptRow) error {
+	for _, k := range rows {
+		if _, err := db.Exec(dropRefsOf, k.key); err != nil { // what is replaced gets another id
 			return err
 		}
-		if _, err := db.Exec(putOutcome, index.RowWithCRC(key, text, at.UnixMilli())...); err != nil || len(refs) == 0 {
+		if _, err := db.Exec(putOutcome, index.RowWithCRC(k.key, k.text, k.at)...); err != nil {
 			return err
+		}
+		if len(k.refs) == 0 {
+			continue
 		}
 		var id int64
-		if _, err := db.One(getOutcomeID, func(r *sqlite.Row) error { id = r.Int64(0); return nil }, key); err != nil {
+		if _, err := db.One(getOutcomeID, func(r *sqlite.Row) error { id = r.Int64(0); return nil }, k.key); err != nil {
 			return err
 		}
-		for _, ref := range refs {
+		for _, ref := range k.refs {
 			if _, err := db.Exec(putRef, index.RowWithCRC(ref.Hash, -id, int64(0))...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keptPage is how many values are read at once.
+const keptPage = 256
+
+// OutcomesUnder yields what is kept under the keys that begin with a prefix of ASCII, in their order, page by page. An error that has
+// a key is of that value alone: ErrCorrupt or ErrSealed. Any other ends the list, such as that of ctx.
+func (d *Dir) OutcomesUnder(ctx context.Context, prefix string) iter.Seq2[Kept, error] {
+	return func(yield func(Kept, error) bool) {
+		for after := prefix; ; {
+			rows, err := d.readKept(ctx, after, endOfPrefix(prefix))
+			if err != nil {
+				yield(Kept{}, err)
+				return
+			}
+			for i := range rows {
+				if err := d.openKept(&rows[i]); !yield(rows[i].Kept, err) {
+					return
+				}
+			}
+			if len(rows) < keptPage {
+				return
+			}
+			after = rows[len(rows)-1].Key
+		}
+	}
+}
+
+// A foundRow is a Kept as it was read.
+type foundRow struct {
+	Kept
+	text  string
+	sound bool
+}
+
+// readKept reads a page of values, which are opened without the lock.
+func (d *Dir) readKept(ctx context.Context, after, end string) (out []foundRow, err error) {
+	err = d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
+		return db.Each(getKept, func(r *sqlite.Row) error {
+			out = append(out, foundRow{Kept{Key: r.Text(0), At: time.UnixMilli(r.Int64(2)).UTC()}, r.Text(1), index.CRCMatches(r, 1, 3)})
+			return nil
+		}, after, end, int64(keptPage))
+	})
+	return out, err
+}
+
+// openKept opens a value that was read.
+func (d *Dir) openKept(f *foundRow) (err error) {
+	if !f.sound {
+		return &CorruptError{File: d.pathOf(indexFile), What: "the value kept under " + f.Key + " is damaged"}
+	}
+	text, err := d.sealer.OpenText(index.OutcomePlace(f.Key), f.text)
+	if err == nil {
+		f.Value, err = codec.DecodeValue([]byte(text))
+	}
+	return err
+}
+
+// ForgetOutcomesUnder erases what is kept under the keys that begin with prefixes of ASCII, all of it or nothing.
+func (d *Dir) ForgetOutcomesUnder(prefixes ...string) error {
+	return d.updateIndex(func(db *sqlite.Conn) error {
+		d.eraseSoon()
+		for _, p := range prefixes {
+			if _, err := db.Exec(dropKeptRefs, p, endOfPrefix(p)); err != nil {
+				return err
+			}
+			if _, err := db.Exec(dropKept, p, endOfPrefix(p)); err != nil {
 				return err
 			}
 		}

@@ -64,6 +64,7 @@ type Run struct {
 	hash     string           // hash of the input, before the first commit
 	texts    []listed         // the encoded texts of listings, one for each
 	refs     []index.BlobRef  // the blobs to which its records refer
+	kept     []keptRow        // the values that its first commit keeps
 	told     []OutboxRow      // the events that it adds to the outbox
 	advance  *[]byte          // the commit as the redo log has it; nil if it does not go there
 }
@@ -197,7 +198,7 @@ func (r *Run) commitPending() error {
 // It is called after a commit that has succeeded, and nowhere else.
 func (r *Run) advanceHandle() {
 	if r.fresh {
-		r.fresh, r.doc, r.hash = false, "", ""
+		r.fresh, r.doc, r.hash, r.kept = false, "", "", nil
 		r.dir.definitions.markStored(r.next.Definition)
 	}
 	// The next commit of this handle states these as its condition.
@@ -469,6 +470,9 @@ func (r *Run) encodeNext() (err error) {
 		}
 	}
 	r.state, r.texts, r.request.bytes = nil, make([]listed, len(r.listings)), 0
+	for _, k := range r.kept {
+		r.request.bytes += len(k.text)
+	}
 	if r.fresh || r.changesState() {
 		output := column.ObjectText(r.next.Output)
 		if r.state, err = r.stateValues(output); err != nil {
@@ -544,6 +548,9 @@ func (r *Run) writeRow(db *sqlite.Conn) error {
 	last := index.WithCRC(r.row.Num, end.Seq, end.Sum[:], column.Millis(end.At))
 	if r.fresh {
 		err := r.insertRow(db, last)
+		if err == nil {
+			err = writeKept(db, r.kept)
+		}
 		if err == nil {
 			r.dir.counts.noteIncident(r.row.Num, &r.row.Head, &r.next)
 		}

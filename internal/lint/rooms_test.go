@@ -9,8 +9,8 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {25, 6_500},
-	"store":    {50, 17_000},
+	".":        {26, 6_660},
+	"store":    {50, 17_100},
 	"api":      {15, 4_900},
 	"cmd/pawl": {25, 8_100},
 }

@@ -83,6 +83,7 @@ var layers = map[string][]string{
 	"internal/goschema":          {"internal/value"},
 	"internal/forking":           slices.Concat(decided, []string{"internal/refusal", "internal/shown", "planning", "store"}),
 	"internal/once":              slices.Concat(decided, []string{"internal/faults", "internal/late", "internal/refusal", "blob", "store"}),
+	"internal/scheduling":        slices.Concat(decided, []string{"internal/heap", "internal/refusal", "internal/testhook", "actor", "schedule", "store"}),
 	"internal/purging":           slices.Concat(decided, []string{"internal/refusal", "store"}),
 	"internal/refusal":           slices.Concat(decided, []string{"internal/crowd", "actor", "blob", "schedule", "store"}),
 	"internal/texts":             slices.Concat(decided, []string{"internal/refusal"}),
@@ -91,7 +92,7 @@ var layers = map[string][]string{
 	"internal/outbox":            slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "store"}),
 	"actor":                      slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "planning"}),
 
-	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
+	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/watching", "planning", "schedule", "store", "store/folderlog", "blob", "actor", "replay", "commitlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "blob", "replay", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"workflow", "blob", "."}),

@@ -15,6 +15,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// ErrScheduleNotFound says that no schedule has an id.
+var ErrScheduleNotFound = errors.New("there is no such schedule")
+
 // ErrAgain says that a Rerun would do again what has completed.
 var ErrAgain = errors.New("it would do again what has completed, which ForkOptions.Again allows")
 
@@ -62,6 +65,7 @@ type table struct{ rows []Row }
 var conditions = &table{[]Row{
 	{typed: is[*workflow.LimitError], Code: CodeTooLarge, Status: 413, Exit: ExitUnusable},
 	{err: store.ErrRunNotFound, Code: CodeNoRun, Status: 404, Exit: ExitNotFound, Gone: true},
+	{err: ErrScheduleNotFound, Code: "schedule_not_found", Status: 404, Exit: ExitNotFound},
 	{err: store.ErrNotPublished, Code: "not_published", Status: 404, Exit: ExitNotFound},
 	{err: blob.ErrMissing, Code: "blob_missing", Status: 404, Exit: ExitNotFound},
 	{err: store.ErrNoBase, Code: "no_base", Status: 404, Exit: ExitNotFound},

@@ -29,7 +29,7 @@ var wrapping = []string{"ForkError", "LeftBehindError"}
 
 // conditions are the exported errors of package pawl, one in the form in which the store returns it. The test fails if one is missing here.
 var conditions = map[string]error{
-	"ErrRunExists": pawl.ErrRunExists, "ErrRunNotFound": pawl.ErrRunNotFound, "ErrNotPublished": pawl.ErrNotPublished, "ErrPublished": pawl.ErrPublished,
+	"ErrRunExists": pawl.ErrRunExists, "ErrRunNotFound": pawl.ErrRunNotFound, "ErrScheduleNotFound": pawl.ErrScheduleNotFound, "ErrNotPublished": pawl.ErrNotPublished, "ErrPublished": pawl.ErrPublished,
 	"ErrLocked": pawl.ErrLocked, "ErrForeign": pawl.ErrForeign, "ErrFenced": pawl.ErrFenced, "ErrCorrupt": pawl.ErrCorrupt, "ErrVersion": pawl.ErrVersion,
 	"ErrFailed": pawl.ErrFailed, "ErrFollowed": pawl.ErrFollowed, "ErrNoBase": pawl.ErrNoBase, "ErrNoSpace": pawl.ErrNoSpace, "ErrStale": pawl.ErrStale,
 	"ErrEnded": pawl.ErrEnded, "ErrNotEnded": pawl.ErrNotEnded, "ErrNotLive": pawl.ErrNotLive, "ErrAmbiguous": pawl.ErrAmbiguous,

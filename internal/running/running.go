@@ -51,6 +51,9 @@ type Readers interface {
 // Waiters are told that a run has moved on; *watching.Waiters are.
 type Waiters interface{ Moved(out workflow.Outcome) }
 
+// Schedules are told that a run has ended; a *scheduling.Scheduler has them.
+type Schedules interface{ RunEnded(out workflow.Outcome) }
+
 // Metrics count what is committed; *telemetry.Metrics do.
 type Metrics interface {
 	Loaded(s *state.State)
@@ -58,7 +61,7 @@ type Metrics interface {
 	Committed(s *state.State, records []decision.Record, told []decision.Told, began time.Duration)
 }
 
-// Options say what runs are part of. All fields but Feed and Hook are needed.
+// Options say what runs are part of. All fields but Feed, Schedules and Hook are needed.
 type Options struct {
 	Dir           *store.Dir
 	Roster        *roster.Roster
@@ -71,6 +74,7 @@ type Options struct {
 	Feed          *outbox.Feeder // nil without a feed
 	Readers       Readers
 	Waiters       Waiters
+	Schedules     Schedules
 	Metrics       Metrics
 	Faults        *faults.Log
 	Logger        *slog.Logger
@@ -110,6 +114,7 @@ type Birth struct {
 	Parent    *workflow.Parent // of a child run
 	Tenant    string
 	Labels    map[string]string // nil without
+	Keep      []store.Kept      // what the commit keeps that begins the run; nil without
 }
 
 // newcomer returns what the roster has to know of a run that is to begin; nil for one that exists.
@@ -244,6 +249,9 @@ func (r *Runs) Committed(out workflow.Outcome) {
 	}
 	r.o.Roster.NoteStatus(out.Run, out.Status)
 	r.o.Waiters.Moved(out)
+	if out.Status.Final() && r.o.Schedules != nil {
+		r.o.Schedules.RunEnded(out)
+	}
 }
 
 // Leave implements actor.Outbox.
@@ -318,6 +326,9 @@ func (r *runStore) newRun() (*state.State, int64, []decision.Event, error) {
 		head.Parent, head.Root = p.Run, p.Root
 	}
 	r.Run = r.runs.o.Dir.New(head, g)
+	if err := r.Run.KeepAtStart(r.birth.Keep...); err != nil {
+		return nil, 0, nil, err
+	}
 	return state.NewState(r.id, g), 0, nil, nil
 }
 

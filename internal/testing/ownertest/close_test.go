@@ -307,6 +307,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Retry":         e.Retry(ctx, pawl.Target{Run: "a", Node: "a"}, pawl.RetryOptions{}),
 		"Run":           first(e.Run(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0})),
 		"SentAgain":     first(e.SentAgain(ctx, "a")),
+		"Schedules":     first(e.Schedules().Get(ctx, "a")),
 		"Signal":        e.Signal(ctx, "a", workflow.Signal{Name: "s"}),
 		"Simulate":      first(e.Simulate(ctx, pawl.OfRun{Run: "a"})),
 		"Skip":          e.Skip(ctx, pawl.Target{Run: "a", Node: "a"}, nil),

@@ -1,0 +1,208 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/refusal"
+	runstate "github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// errOverlap says that a firing that somebody wants has to wait for a run.
+var errOverlap = fmt.Errorf("%w: its overlap does not allow a second run", actor.ErrBusy)
+
+// The bounds of backfills.
+const (
+	maxBackfills = 10  // of one schedule that are not over
+	maxAtOnce    = 100 // runs of one backfill
+)
+
+// Pause lets a schedule fire no more of itself. A paused schedule is left as it is.
+func (s *Scheduler) Pause(_ context.Context, id string, act runstate.Act) error {
+	e, err := s.lock(id)
+	if err != nil {
+		return err
+	}
+	defer e.mu.Unlock()
+	if e.state.Paused != nil {
+		return nil
+	}
+	next := e.state.clone()
+	next.Paused = &schedule.Pause{At: s.now(), By: act.By, Reason: act.Reason}
+	err = s.commit(e, next, s.numberEvent(next, schedule.Event{Kind: kindPaused, By: act.By, Reason: act.Reason}))
+	s.arm(e)
+	return err
+}
+
+// Resume lets a schedule fire again. Its instants that came meanwhile are skipped. A schedule that is not paused is left as it is.
+func (s *Scheduler) Resume(_ context.Context, id string, act runstate.Act) error {
+	e, err := s.lock(id)
+	if err != nil {
+		return err
+	}
+	defer e.mu.Unlock()
+	if e.state.Paused == nil {
+		return nil
+	}
+	next := e.state.clone()
+	next.Paused, next.Failures = nil, 0
+	events := e.passPaused(next, s.now())
+	for i := range events {
+		events[i] = s.numberEvent(next, events[i])
+	}
+	events = append(events, s.numberEvent(next, schedule.Event{Kind: kindResumed, By: act.By, Reason: act.Reason}))
+	err = s.commit(e, next, events...)
+	s.arm(e)
+	return err
+}
+
+// passPaused decides the instants that came while the schedule was paused.
+func (e *entry) passPaused(next *state, now time.Time) []schedule.Event {
+	from := e.state.Paused.At
+	v := verdict{state: next}
+	for f := range v.lookBack(e.table, earliest(from, now), now) {
+		if f.Left == "" {
+			v.skip(f, skipPaused, from)
+		}
+		if n := len(v.skips); n > 0 && v.skips[n-1].Count == maxCounted {
+			break
+		}
+	}
+	next.closeSpan(from, now)
+	if e.table.Schedule().After > 0 {
+		next.Begun = latest(next.Begun, now)
+	}
+	return v.skips
+}
+
+// Trigger starts a run of a schedule now, also of one that is paused, and returns its id. The overlap binds it: it fails with
+// ErrBusy where that leaves it out; where it waits, its run begins later under the id.
+func (s *Scheduler) Trigger(_ context.Context, id string, act runstate.Act) (workflow.RunID, error) {
+	e, err := s.lock(id)
+	if err != nil {
+		return "", err
+	}
+	defer e.mu.Unlock()
+	next := e.state.clone()
+	next.Triggered = latest(s.now(), next.Triggered.Add(time.Millisecond))
+	ev := schedule.Event{Cause: causeTrigger, Scheduled: next.Triggered, By: act.By, Reason: act.Reason}
+	out, err := s.beginFiring(e, next, ev, time.Time{})
+	s.arm(e)
+	switch {
+	case err != nil:
+		return "", err
+	case out.Kind == kindRefused:
+		return "", fmt.Errorf("%w: the run cannot begin: %s", refusal.ErrInvalid, out.Error)
+	}
+	return schedule.Firing{At: ev.Scheduled}.RunID(id), nil
+}
+
+// Backfill has a schedule fire at instants that have passed, and returns how many there are. An instant whose run is there, or
+// was as far as the events tell, fires no second time.
+func (s *Scheduler) Backfill(_ context.Context, id string, b schedule.Backfill) (int, error) {
+	e, err := s.lock(id)
+	if err != nil {
+		return 0, err
+	}
+	defer e.mu.Unlock()
+	n, err := e.checkBackfill(b, s.now())
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	next := e.state.clone()
+	next.Backfills = append(next.Backfills, b)
+	if err := s.commit(e, next); err != nil {
+		return 0, err
+	}
+	e.begun = nil
+	s.arm(e)
+	return n, nil
+}
+
+// checkBackfill counts the instants of a backfill.
+func (e *entry) checkBackfill(b schedule.Backfill, now time.Time) (n int, err error) {
+	switch {
+	case e.table.Schedule().After > 0:
+		return 0, fmt.Errorf("%w: schedule %q has no instants of its own: they follow its runs", refusal.ErrInvalid, e.id)
+	case !b.From.Before(b.To):
+		return 0, fmt.Errorf("%w: a backfill goes from one instant to a later one", refusal.ErrInvalid)
+	case b.To.After(now):
+		return 0, fmt.Errorf("%w: a backfill is of instants that have passed: %s has not", refusal.ErrInvalid, b.To.Format(time.RFC3339))
+	case b.Most < 1 || b.Most > maxAtOnce:
+		return 0, fmt.Errorf("%w: a backfill has 1 to %d runs at once", refusal.ErrInvalid, maxAtOnce)
+	case len(e.state.Backfills) >= maxBackfills:
+		return 0, fmt.Errorf("%w: %d backfills of schedule %q are not over", actor.ErrBusy, maxBackfills, e.id)
+	}
+	for f := range e.table.Between(b.From, b.To) {
+		if f.Left != "" {
+			continue
+		}
+		if n++; n > maxCounted {
+			return 0, fmt.Errorf("%w: that is more than %d firings", refusal.ErrInvalid, maxCounted)
+		}
+	}
+	return n, nil
+}
+
+// canBackfill reports whether a run of a backfill may begin, or a backfill is over.
+func (e *entry) canBackfill() bool {
+	return len(e.state.Backfills) > 0 && e.state.Paused == nil && e.state.countLive(true) < e.state.Backfills[0].Most
+}
+
+// goOnWithBackfills lets runs of the first backfill begin, as many as may be there at once.
+func (s *Scheduler) goOnWithBackfills(e *entry) error {
+	for e.canBackfill() {
+		if e.begun == nil {
+			if err := s.readBegun(e); err != nil {
+				return err
+			}
+		}
+		next := e.state.clone()
+		f, ok := e.nextBackfilled(next)
+		if !ok {
+			next.Backfills = next.Backfills[1:]
+			if err := s.commit(e, next); err != nil {
+				return err
+			}
+			continue
+		}
+		ev := schedule.Event{Cause: causeBackfill, Scheduled: f.At, By: next.Backfills[0].By}
+		if _, err := s.beginFiring(e, next, ev, time.Time{}); err != nil {
+			return err
+		}
+	}
+	if len(e.state.Backfills) == 0 {
+		e.begun = nil
+	}
+	return nil
+}
+
+// nextBackfilled returns the next firing of the first backfill that has not been, and leaves the backfill behind it.
+func (e *entry) nextBackfilled(next *state) (schedule.Firing, bool) {
+	b := &next.Backfills[0]
+	for f := range e.table.Between(b.From, b.To) {
+		if f.Left == "" && !e.begun[f.At] {
+			b.From = f.At
+			return f, true
+		}
+	}
+	return schedule.Firing{}, false
+}
+
+// readBegun reads from the events which instants have had a run.
+func (s *Scheduler) readBegun(e *entry) error {
+	begun := map[time.Time]bool{}
+	err := s.eachEvent(s.o.Alive, e.id, func(ev schedule.Event) {
+		if ev.Kind == kindStarted || ev.Kind == kindJoined {
+			begun[ev.Scheduled.UTC()] = true
+		}
+	})
+	if err == nil {
+		e.begun = begun
+	}
+	return err
+}

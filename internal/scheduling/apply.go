@@ -1,0 +1,241 @@
+package scheduling
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/store"
+)
+
+// A Set is what is applied.
+type Set struct {
+	Schedules []schedule.Schedule
+	Prune     bool // schedules that are not in the set are deleted
+	DryRun    bool // nothing is changed
+}
+
+// An application is a set that is being applied.
+type application struct {
+	s       *Scheduler
+	tables  map[string]*schedule.Timetable
+	changes []schedule.Change
+	locked  []*entry
+	fresh   []*entry
+	rows    []store.Kept
+	after   []func()
+}
+
+// Apply makes schedules what a set says, all of them in one commit, and returns what that changes, by id. A schedule that is
+// changed keeps its history; if its instants change, those that have passed are not its own. Schedules that the set lacks
+// stay as they are; with Prune they are deleted behind the rest.
+func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, error) {
+	tables, err := compileSet(set.Schedules)
+	if err != nil {
+		return nil, err
+	}
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	a := &application{s: s, tables: tables}
+	defer func() {
+		for _, e := range a.locked {
+			e.mu.Unlock()
+		}
+	}()
+	for _, id := range slices.Sorted(maps.Keys(tables)) {
+		if err := a.compareOne(id, set.DryRun); err != nil {
+			return nil, err
+		}
+	}
+	gone := a.others(set.Prune)
+	if set.DryRun {
+		return a.changes, nil
+	}
+	if len(a.rows) > 0 {
+		if err := s.o.Dir.KeepOutcomes(a.rows...); err != nil {
+			for _, e := range a.locked {
+				e.stale = true
+			}
+			return nil, fmt.Errorf("apply schedules: %w", err)
+		}
+	}
+	for _, take := range a.after {
+		take()
+	}
+	for _, id := range gone {
+		if err := s.Delete(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return a.changes, nil
+}
+
+// compileSet checks and compiles schedules.
+func compileSet(set []schedule.Schedule) (map[string]*schedule.Timetable, error) {
+	err := &schedule.Error{}
+	for _, p := range schedule.Check(set) {
+		if !p.Warning {
+			err.Problems = append(err.Problems, p)
+		}
+	}
+	if len(err.Problems) > 0 {
+		return nil, err
+	}
+	tables := make(map[string]*schedule.Timetable, len(set))
+	var c schedule.Compiler
+	for i := range set {
+		t, err := c.Compile(&set[i])
+		if err != nil {
+			return nil, err
+		}
+		tables[set[i].ID] = t
+	}
+	return tables, nil
+}
+
+// compareOne says what becomes of one schedule, and prepares its row.
+func (a *application) compareOne(id string, dryRun bool) error {
+	t := a.tables[id]
+	e := a.s.findEntry(id)
+	if e == nil {
+		a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeCreated})
+		if dryRun {
+			return nil
+		}
+		now := a.s.now()
+		e = &entry{id: id, table: t, state: &state{AppliedAt: now, Begun: now, Told: now}, recent: []schedule.Event{}}
+		a.after = append(a.after, func() { a.s.takeUp(e) })
+		return a.addRow(e, t, e.state)
+	}
+	e.mu.Lock()
+	a.locked = append(a.locked, e)
+	fields, err := changedFields(e.table.Schedule(), t.Schedule())
+	if err != nil {
+		return err
+	}
+	if len(fields) == 0 {
+		a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeUnchanged})
+		return nil
+	}
+	a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeChanged, Fields: fields})
+	if dryRun {
+		return nil
+	}
+	next := e.state.clone()
+	if slices.ContainsFunc(fields, func(f string) bool { return slices.Contains(timing, f) }) {
+		next.Begun, next.Told = a.s.now(), a.s.now()
+	}
+	a.after = append(a.after, func() {
+		e.table, e.state, e.wait, e.late, e.begun = t, next, 0, "", nil
+		a.s.arm(e)
+	})
+	return a.addRow(e, t, next)
+}
+
+func (a *application) addRow(e *entry, t *schedule.Timetable, next *state) error {
+	kept, err := keptOf(rowKey(e.id), row{t.Schedule(), next}, a.s.now())
+	a.rows = append(a.rows, kept)
+	return err
+}
+
+// others says what becomes of the schedules that are not in the set.
+func (a *application) others(prune bool) (gone []string) {
+	if !prune {
+		return nil
+	}
+	for _, id := range a.s.ids() {
+		if a.tables[id] == nil {
+			gone = append(gone, id)
+			a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeDeleted})
+		}
+	}
+	slices.SortFunc(a.changes, func(x, y schedule.Change) int { return cmp.Compare(x.ID, y.ID) })
+	return gone
+}
+
+// timing are the fields of a schedule that say when it fires.
+var timing = []string{"cron", "every", "offset", "after", "at", "except", "timezone", "dst", "start", "end", "jitter"}
+
+// changedFields returns the names of the fields that differ, sorted.
+func changedFields(before, now schedule.Schedule) (names []string, err error) {
+	var fields [2]map[string]json.RawMessage
+	for i, s := range []schedule.Schedule{before, now} {
+		data, err := s.MarshalJSON()
+		if err == nil {
+			err = json.Unmarshal(data, &fields[i])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	all := maps.Clone(fields[0])
+	maps.Copy(all, fields[1])
+	for name := range all {
+		if !bytes.Equal(fields[0][name], fields[1][name]) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Delete forgets a schedule and its events. Its runs go on. A schedule that is applied under its id later is a new one.
+func (s *Scheduler) Delete(_ context.Context, id string) error {
+	e, err := s.lock(id)
+	if err != nil {
+		return err
+	}
+	defer e.mu.Unlock()
+	if err := s.o.Dir.ForgetOutcomesUnder(rowKey(id), eventsKey(id)); err != nil {
+		e.stale = true
+		return fmt.Errorf("delete schedule %q: %w", id, refusal.Closed(err))
+	}
+	e.gone = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, id)
+	s.due.Remove(e)
+	for i := range e.state.Live {
+		delete(s.owners, e.state.Live[i].Run)
+	}
+	return nil
+}
+
+func (s *Scheduler) findEntry(id string) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[id]
+}
+
+// ids returns the ids of all schedules, sorted.
+func (s *Scheduler) ids() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.all))
+}
+
+// lock finds a schedule and locks it, for somebody who changes or shows it.
+func (s *Scheduler) lock(id string) (*entry, error) {
+	e := s.findEntry(id)
+	if e == nil {
+		return nil, fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
+	}
+	e.mu.Lock()
+	if e.gone {
+		e.mu.Unlock()
+		return nil, fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
+	}
+	if e.stale {
+		if err := s.readAgain(e); err != nil {
+			e.mu.Unlock()
+			return nil, err
+		}
+	}
+	return e, nil
+}

@@ -1,0 +1,195 @@
+package scheduling
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/schedule"
+)
+
+// Bounds of what is decided at once.
+const (
+	maxLooked  = 100_000          // instants of one schedule within its window
+	maxCounted = 10_000           // instants that are counted when they are skipped together
+	missedFrom = 10 * time.Second // so late a firing counts as missed: CatchUp.Most bounds those; others fire, each of them
+)
+
+// A verdict is what is to be done about the instants that have come.
+type verdict struct {
+	skips []schedule.Event  // in order, without the fields that every event has
+	fires []schedule.Firing // in order
+	state *state            // with skips decided; fires are not
+}
+
+// windowOf returns the window of a schedule. That of one that fires every few seconds is bounded by the instants in it.
+func windowOf(s *schedule.Schedule) time.Duration {
+	if s.Every > 0 && s.CatchUp.Window/s.Every > maxLooked {
+		return maxLooked * s.Every
+	}
+	return s.CatchUp.Window
+}
+
+// decideInstants returns what is to be done now. It is pure.
+//
+// An instant is decided once: it is in a span of the state then, and stays there, whatever the clock does. The instants that were
+// due before the window are passed over and not decided: they are told once, and a clock that was wrong and is set back to before
+// them finds them as they were.
+func decideInstants(t *schedule.Timetable, s *state, now time.Time) verdict {
+	v := verdict{state: s.clone()}
+	if now.Before(s.Begun) { // the clock was ahead when the schedule came
+		v.state.Begun = now
+	}
+	c := t.Schedule()
+	if c.After > 0 {
+		v.decideAfter(t, now)
+		return v
+	}
+	floor := now.Add(-windowOf(&c) - c.Jitter)
+	v.passOver(t, floor)
+	from := latest(v.state.Begun, floor)
+	var due []schedule.Firing
+	for f := range v.lookBack(t, from, now) {
+		switch {
+		case f.Left != "":
+			v.skip(f, string(f.Left), from)
+		case now.Sub(f.Due) > windowOf(&c):
+			v.skip(f, skipWindow, from)
+		default:
+			due = append(due, f)
+		}
+	}
+	v.catchUp(due, c.CatchUp.Most, from, now)
+	return v
+}
+
+// catchUp keeps the latest of those that are missed, and all others.
+func (v *verdict) catchUp(due []schedule.Firing, most int, from, now time.Time) {
+	missed := 0
+	for _, f := range due {
+		if now.Sub(f.Due) > missedFrom {
+			missed++
+		}
+	}
+	for i, f := range due {
+		if i < missed-most {
+			v.skip(f, skipMost, from)
+		} else {
+			v.fires = append(v.fires, f)
+		}
+	}
+}
+
+// decideAfter is decide for a schedule whose instants follow its runs. No window binds it: there is one instant, and without it
+// there would be no further one.
+func (v *verdict) decideAfter(t *schedule.Timetable, now time.Time) {
+	if f, ok := afterLast(t, v.state, now); ok && !f.Due.After(now) {
+		v.fires = []schedule.Firing{f}
+	}
+}
+
+// afterLast returns the next instant of a schedule whose instants follow its runs; false while one is there.
+func afterLast(t *schedule.Timetable, s *state, now time.Time) (schedule.Firing, bool) {
+	if s.countLive(false) > 0 || s.Waiting != nil {
+		return schedule.Firing{}, false
+	}
+	base := latest(s.Begun, s.LastEnd)
+	if n := len(s.Done); n > 0 { // also one that was refused is behind it
+		base = latest(base, s.Done[n-1].To)
+	}
+	if base.After(now) { // the clock was set back
+		base = now
+	}
+	return t.Next(base)
+}
+
+// passOver tells what came too late since it was told last.
+func (v *verdict) passOver(t *schedule.Timetable, floor time.Time) {
+	from := latest(v.state.Begun, v.state.Told)
+	from = v.state.lastDone(from, floor)
+	if !from.Before(floor) {
+		return
+	}
+	var e schedule.Event
+	for f := range t.Between(from, floor) {
+		if _, done := v.state.isDone(f.At); done || f.Left != "" {
+			continue
+		}
+		if e.Count == 0 {
+			e = schedule.Event{Kind: kindSkipped, Cause: causeInstant, Scheduled: f.At, Skip: skipWindow}
+		}
+		e.Until = f.At
+		if e.Count++; e.Count == maxCounted {
+			break
+		}
+	}
+	if e.Count > 0 {
+		v.state.Told = floor
+		v.skips = append(v.skips, e)
+	}
+}
+
+// lookBack yields the instants later than from that have come and are not decided.
+func (v *verdict) lookBack(t *schedule.Timetable, from, now time.Time) func(yield func(schedule.Firing) bool) {
+	return func(yield func(schedule.Firing) bool) {
+		for {
+			until := time.Time{}
+			for f := range t.Between(from, now) {
+				done := false
+				if until, done = v.state.isDone(f.At); done {
+					break
+				}
+				if f.Due.After(now) || !yield(f) {
+					return
+				}
+			}
+			if until.IsZero() || !until.Before(now) {
+				return
+			}
+			from = until
+		}
+	}
+}
+
+// skip decides that an instant does not fire. Instants in a row that are skipped for one reason are told together.
+func (v *verdict) skip(f schedule.Firing, why string, from time.Time) {
+	v.state.closeSpan(v.state.lastDone(from, f.At), f.At)
+	if n := len(v.skips); n > 0 && v.skips[n-1].Skip == why {
+		e := &v.skips[n-1]
+		e.Until, e.Count = f.At, min(max(e.Count, 1)+1, maxCounted)
+		return
+	}
+	v.skips = append(v.skips, schedule.Event{Kind: kindSkipped, Cause: causeInstant, Scheduled: f.At, Skip: why})
+}
+
+// nextDue returns the next firing that has not come yet; false if there is none, or if it depends on a run that is there.
+func nextDue(t *schedule.Timetable, s *state, now time.Time) (schedule.Firing, bool) {
+	c := t.Schedule()
+	if c.After > 0 {
+		return afterLast(t, s, now)
+	}
+	from := latest(earliest(s.Begun, now), now.Add(-windowOf(&c)-c.Jitter))
+	for {
+		f, ok := t.Next(from)
+		if !ok {
+			return f, false
+		}
+		until, done := s.isDone(f.At)
+		if !done {
+			return f, true
+		}
+		from = until
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

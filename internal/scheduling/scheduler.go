@@ -1,0 +1,393 @@
+// Package scheduling fires schedules: it keeps what each has come to in the engine's directory, and starts runs when they are due.
+//
+// # Once per instant
+//
+// A firing is a Start under the id SCHEDULE@INSTANT. The transaction that makes the run's row also writes the schedule's row, in
+// which the instant is decided from then on: a crash leaves both or none. A decided instant never fires again, also when its run
+// was purged; where the row does not know of a run that is there, the id joins the two. An instant that was skipped, or refused,
+// is decided by a commit of the row alone.
+//
+// # One timer
+//
+// The schedules are in a heap by when each is to be looked at next. A goroutine sleeps until the first of them, at most
+// [timeout.MaxNap], so that a clock which was set is noticed; then each due schedule has a step of its own; a bounded number of
+// steps runs side by side. A step looks at everything: runs that have ended, a firing that waits for them, instants that have come, backfills.
+// It commits each change by itself, and what it could not do it tries again later.
+//
+// # Owners
+//
+// Only an engine that has the directory open has schedules at all. Another one that takes the directory over reads the rows and
+// goes on; the epoch in every commit keeps the former owner from deciding anything.
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/timeout"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A Directory is the engine directory as schedules see it; *store.Dir is one.
+type Directory interface {
+	Outcome(ctx context.Context, key string) (any, error)
+	OutcomesUnder(ctx context.Context, prefix string) iter.Seq2[store.Kept, error]
+	KeepOutcomes(all ...store.Kept) error
+	ForgetOutcomesUnder(prefixes ...string) error
+	HeadUntil(ctx context.Context, id workflow.RunID) (store.Head, error)
+}
+
+// Runs are those of the engine.
+type Runs interface {
+	// StartKeeping begins a run, and keeps values in the commit that begins it. It fails with state.ErrRunExists if the id is
+	// taken, by whatever run.
+	StartKeeping(f Start) error
+	// CancelRun cancels a run for a reason, in the name of a schedule. A run that has ended is no error.
+	CancelRun(run workflow.RunID, by, reason string) error
+}
+
+// A Start is a run that is to begin.
+type Start struct {
+	Run        workflow.Run
+	Input      any
+	Scheduled  time.Time // its instant
+	By, Reason string
+	Keep       []store.Kept
+}
+
+// Options say whose schedules these are. All fields but Hook are needed.
+type Options struct {
+	Dir    Directory
+	Runs   Runs
+	Alive  context.Context //nolint:containedctx // done when the engine closes
+	Logger *slog.Logger
+	Hook   *testhook.Hook
+}
+
+// A Scheduler has the schedules of an engine.
+type Scheduler struct {
+	o        Options
+	poke     chan struct{} // gets a signal when the first of the heap may be another
+	applying sync.Mutex    // held while a set is applied
+
+	mu     sync.Mutex // guards
+	all    map[string]*entry
+	due    heap.Heap[*entry]
+	looked time.Time                 // when the first of the heap was looked at last
+	owners map[workflow.RunID]*entry // of runs that are not known to have ended, or are about to begin
+}
+
+// An entry is a schedule in memory. A deleted one is gone, and whoever waits for it finds that out.
+type entry struct {
+	id string
+
+	mu     sync.Mutex // held while the schedule changes, commits included; it comes before Scheduler.mu
+	table  *schedule.Timetable
+	state  *state
+	gone   bool
+	stale  bool               // nobody knows what the row says: it is to be read again
+	look   bool               // runs may have ended that nobody has told of
+	wait   time.Duration      // since the last step that failed
+	late   string             // why that is
+	recent []schedule.Event   // the last ones, the newest last; nil if they were not read
+	begun  map[time.Time]bool // instants that have fired, while there are backfills; nil if they were not read
+
+	// Scheduler.mu guards:
+	at    time.Time // when it is to be looked at
+	place heap.Place
+	ends  []workflow.Outcome // of its runs
+}
+
+// maxSteps bounds the schedules that are looked at side by side.
+const maxSteps = 64
+
+// backoff is the pause between two tries of a schedule whose step has failed.
+var backoff = timeout.Backoff{First: 100 * time.Millisecond, Max: time.Minute}
+
+// New returns a scheduler without schedules.
+func New(o Options) *Scheduler {
+	return &Scheduler{
+		o: o, poke: make(chan struct{}, 1), all: map[string]*entry{}, owners: map[workflow.RunID]*entry{},
+		due: heap.New(func(a, b *entry) bool { return a.at.Before(b.at) }, func(e *entry) *heap.Place { return &e.place }),
+	}
+}
+
+// Load reads the schedules of the directory. One whose row is damaged is left out, and the log says so.
+func (s *Scheduler) Load(ctx context.Context) error {
+	var c schedule.Compiler
+	for kept, err := range s.o.Dir.OutcomesUnder(ctx, rowPrefix) {
+		var r row
+		e := &entry{id: idOf(kept.Key), look: true}
+		switch {
+		case kept.Key == "":
+			return err
+		case err == nil:
+			err = readKept(kept.Value, &r)
+		}
+		if err == nil {
+			e.state = r.State
+			e.table, err = c.Compile(&r.Schedule)
+		}
+		if err != nil {
+			s.o.Logger.Error("pawl: a schedule cannot be read: apply it again", "schedule", e.id, "error", err)
+			continue
+		}
+		s.takeUp(e)
+	}
+	return nil
+}
+
+// takeUp takes a schedule up. The first step looks at its runs.
+func (s *Scheduler) takeUp(e *entry) {
+	s.mu.Lock()
+	s.all[e.id] = e
+	for i := range e.state.Live {
+		s.owners[e.state.Live[i].Run] = e
+	}
+	s.mu.Unlock()
+	s.arm(e)
+}
+
+// Watch fires schedules when they are due, until the engine closes.
+func (s *Scheduler) Watch() {
+	var group sync.WaitGroup
+	defer group.Wait()
+	gate := make(chan struct{}, maxSteps)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.poke:
+		case <-s.o.Alive.Done():
+			return
+		}
+		for {
+			e, nap := s.takeDue()
+			if e == nil {
+				timer.Reset(nap)
+				break
+			}
+			select {
+			case gate <- struct{}{}:
+			case <-s.o.Alive.Done():
+				return
+			}
+			group.Go(func() {
+				defer func() { <-gate }()
+				s.step(e)
+			})
+		}
+	}
+}
+
+// takeDue takes the first schedule that is due out of the heap; without one it returns how long to sleep.
+func (s *Scheduler) takeDue() (*entry, time.Duration) {
+	nap := s.o.Hook.MaxNap(timeout.MaxNap)
+	now := s.o.Hook.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Before(s.looked) { // the clock was set back, and instants may be nearer than they were
+		for _, e := range s.all {
+			e.at = time.Time{}
+			s.due.Put(e)
+		}
+	}
+	s.looked = now
+	if s.due.Len() == 0 {
+		return nil, nap
+	}
+	if until := s.due.First().at.Sub(now); until > 0 {
+		return nil, min(nap, until)
+	}
+	return s.due.Pop(), 0
+}
+
+// arm says when a schedule is to be looked at next. Its lock is held, or nobody else knows it yet.
+func (s *Scheduler) arm(e *entry) {
+	now := s.o.Hook.Now()
+	at, ok := e.nextLook(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(e.ends) > 0 {
+		at, ok = now, true
+	}
+	if e.gone || !ok {
+		s.due.Remove(e)
+		return
+	}
+	e.at = at
+	s.due.Put(e)
+	s.signal()
+}
+
+func (s *Scheduler) signal() {
+	select {
+	case s.poke <- struct{}{}:
+	default:
+	}
+}
+
+// nextLook returns when a schedule is to be looked at; false if nothing comes of itself.
+func (e *entry) nextLook(now time.Time) (time.Time, bool) {
+	switch {
+	case e.wait > 0:
+		return now.Add(e.wait), true
+	case e.look && len(e.state.Live) > 0, e.canBackfill(), e.canRelease():
+		return now, true
+	case e.state.Paused != nil:
+		return now, false
+	}
+	f, ok := nextDue(e.table, e.state, now)
+	return f.Due, ok
+}
+
+// RunEnded notes that a run has ended. It is called for every run, by whoever has committed that, and never waits for a commit.
+func (s *Scheduler) RunEnded(out workflow.Outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.owners[out.Run]
+	if e == nil {
+		return
+	}
+	delete(s.owners, out.Run)
+	e.ends = append(e.ends, workflow.Outcome{Run: out.Run, Status: out.Status, Failure: out.Failure})
+	e.at = time.Time{}
+	s.due.Put(e)
+	s.signal()
+}
+
+// step does what is to be done for a schedule now.
+func (s *Scheduler) step(e *entry) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone {
+		return
+	}
+	err := s.stepAll(e)
+	e.wait, e.late = s.afterStep(e, err)
+	s.arm(e)
+}
+
+// afterStep returns how long a schedule waits for its next step because this one has failed, and why.
+func (s *Scheduler) afterStep(e *entry, err error) (time.Duration, string) {
+	if err == nil || s.o.Alive.Err() != nil {
+		return 0, ""
+	}
+	wait := backoff.Next(e.wait)
+	if e.wait == 0 {
+		s.o.Logger.Warn("pawl: a schedule cannot go on now, and is tried again", "schedule", e.id, "error", err)
+	}
+	return wait, err.Error()
+}
+
+// stepAll is a step up to its first error.
+func (s *Scheduler) stepAll(e *entry) error {
+	if e.stale {
+		if err := s.readAgain(e); err != nil {
+			return err
+		}
+	}
+	if err := s.noteEnds(e); err != nil {
+		return err
+	}
+	if e.canRelease() {
+		if err := s.releaseWaiting(e); err != nil {
+			return err
+		}
+	}
+	if e.state.Paused == nil {
+		if err := s.fireDue(e); err != nil {
+			return err
+		}
+	}
+	return s.goOnWithBackfills(e)
+}
+
+// readAgain reads the row of a schedule, after a commit of which nobody knows what came.
+func (s *Scheduler) readAgain(e *entry) error {
+	v, err := s.o.Dir.Outcome(s.o.Alive, rowKey(e.id))
+	if err != nil {
+		return err
+	}
+	var r row
+	if err := readKept(v, &r); err != nil {
+		return err
+	}
+	table, err := schedule.Compile(&r.Schedule)
+	if err != nil {
+		return err
+	}
+	e.table, e.state, e.stale, e.look, e.recent, e.begun = table, r.State, false, true, nil, nil
+	return nil
+}
+
+// commit keeps the next state of a schedule, with events that it makes.
+func (s *Scheduler) commit(e *entry, next *state, events ...schedule.Event) error {
+	rows, err := s.rowsOf(e, next, events)
+	if err != nil {
+		return err
+	}
+	if err := s.o.Dir.KeepOutcomes(rows...); err != nil {
+		e.stale = true
+		return fmt.Errorf("keep schedule %q: %w", e.id, err)
+	}
+	e.takeState(next, events)
+	return nil
+}
+
+// rowsOf returns the rows of a state and of events.
+func (s *Scheduler) rowsOf(e *entry, next *state, events []schedule.Event) ([]store.Kept, error) {
+	now := s.o.Hook.Now()
+	kept, err := keptOf(rowKey(e.id), row{e.table.Schedule(), next}, now)
+	rows := []store.Kept{kept}
+	for i := range events {
+		if err == nil {
+			kept, err = keptOf(eventKey(e.id, events[i].Num), &events[i], now)
+			rows = append(rows, kept)
+		}
+	}
+	return rows, err
+}
+
+// takeState makes a state that was committed that of the schedule.
+func (e *entry) takeState(next *state, events []schedule.Event) {
+	e.state = next
+	for _, ev := range events {
+		e.remember(ev)
+	}
+}
+
+// remember keeps an event, or what has changed of one, in memory, if the last ones were read.
+func (e *entry) remember(ev schedule.Event) {
+	if e.recent == nil {
+		return
+	}
+	for i := range e.recent {
+		if e.recent[i].Num == ev.Num {
+			e.recent[i] = ev
+			return
+		}
+	}
+	if e.recent = append(e.recent, ev); len(e.recent) > shownEvents {
+		e.recent = append([]schedule.Event{}, e.recent[1:]...)
+	}
+}
+
+// numberEvent gives an event its number, and the time.
+func (s *Scheduler) numberEvent(next *state, ev schedule.Event) schedule.Event {
+	next.Num++
+	ev.Num, ev.At = next.Num, s.now()
+	return ev
+}
+
+// now returns the time, as it is kept.
+func (s *Scheduler) now() time.Time { return s.o.Hook.Now().UTC().Truncate(time.Millisecond) }

@@ -1,0 +1,260 @@
+package scheduling_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// report is what the schedules of tests start: a task of the type in its input.
+const report = `
+name: report
+start: work
+nodes: [{id: work, task: work}]
+`
+
+// opening is an engine that is closed with the test, and may be closed before.
+type opening struct {
+	*pawl.Engine
+	t    *testing.T
+	hook *testhook.Hook
+	gone bool
+}
+
+func open(t *testing.T, dir string, work func(context.Context, pawl.Task) (any, error)) *opening {
+	t.Helper()
+	hook := &testhook.Hook{}
+	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, pawl.Options{Executor: pawl.Handlers{"work": work}})
+	require.NoError(t, err)
+	o := &opening{Engine: e, t: t, hook: hook}
+	t.Cleanup(o.shut)
+	return o
+}
+
+func (o *opening) shut() {
+	if !o.gone {
+		o.gone = true
+		require.NoError(o.t, o.Close(context.Background()))
+	}
+}
+
+// publish publishes the workflow of the schedules.
+func (o *opening) publish() { o.publishAs(report) }
+
+func (o *opening) publishAs(text string) {
+	o.t.Helper()
+	d, err := workflow.ParseYAML([]byte(text))
+	require.NoError(o.t, err)
+	_, err = o.Publish(o.t.Context(), d)
+	require.NoError(o.t, err)
+}
+
+// apply applies one schedule, given its fields but id and workflow.
+func (o *opening) apply(fields string) {
+	o.t.Helper()
+	_, err := o.Schedules().Apply(o.t.Context(), one(o.t, fields), pawl.ApplyOptions{})
+	require.NoError(o.t, err)
+}
+
+func one(t *testing.T, fields string) []schedule.Schedule {
+	t.Helper()
+	set, err := schedule.Parse([]byte("schedules: [{id: s, workflow: {name: report}, " + fields + "}]"))
+	require.NoError(t, err)
+	return set
+}
+
+// runs returns the ids of all runs behind the @, with their statuses, in order.
+func (o *opening) runs() (out []string) {
+	o.t.Helper()
+	for r, err := range o.Runs(o.t.Context(), pawl.RunFilter{}) {
+		require.NoError(o.t, err)
+		out = append(out, fmt.Sprintf("%s %s", string(r.Run)[len("s@"):], r.Status))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// events returns the events of the schedule, each in a few words.
+func (o *opening) events() (out []string) {
+	o.t.Helper()
+	all, err := o.Schedules().Events(o.t.Context(), "s", time.Time{}, time.Time{})
+	require.NoError(o.t, err)
+	for _, ev := range all {
+		text := string(ev.Kind)
+		if !ev.Scheduled.IsZero() {
+			text += " " + ev.Scheduled.Format("02T15:04:05")
+		}
+		if ev.Skip != "" {
+			text += " " + string(ev.Skip)
+		}
+		if ev.Count > 0 {
+			text += fmt.Sprintf(" x%d", ev.Count)
+		}
+		if ev.Status.Final() {
+			text += " " + ev.Status.String()
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func (o *opening) standing() schedule.Standing {
+	o.t.Helper()
+	st, err := o.Schedules().Get(o.t.Context(), "s")
+	require.NoError(o.t, err)
+	return st
+}
+
+// done is a task that has nothing to do.
+func done(context.Context, pawl.Task) (any, error) { return "done", nil }
+
+// pass lets time pass, and then everything come to rest.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// A schedule starts its runs at its instants, with their input, and goes on after the engine was opened again.
+func TestFiresAtItsInstants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, func(_ context.Context, task pawl.Task) (any, error) { return task.Input, nil })
+		o.publish()
+		o.apply(`cron: ["0 * * * *"], timezone: Europe/Berlin, input: {at: string(scheduled), n: fire.count, before: "last == null ? null : last.status"}, labels: {kind: nightly}`)
+		require.Empty(t, o.runs())
+		pass(time.Hour)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z completed"}, o.runs())
+		pass(30 * time.Minute)
+		o.shut()
+		o = open(t, dir, func(_ context.Context, task pawl.Task) (any, error) { return task.Input, nil })
+		pass(90 * time.Minute)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z completed", "2000-01-01T02:00:00Z completed", "2000-01-01T03:00:00Z completed"}, o.runs())
+		require.Equal(t, []string{"started 01T01:00:00 completed", "started 01T02:00:00 completed", "started 01T03:00:00 completed"}, o.events())
+		s, err := o.Inspect(t.Context(), "s@2000-01-01T03:00:00Z")
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"at": "2000-01-01T03:00:00Z", "n": int64(3), "before": "completed"}, s.Input)
+		require.Equal(t, map[string]string{"kind": "nightly"}, s.Labels)
+		st := o.standing()
+		require.Equal(t, time.Date(2000, 1, 1, 4, 0, 0, 0, time.UTC), st.Next[0].At)
+		require.Len(t, st.Next, 5)
+		require.Len(t, st.Events, 3)
+		require.EqualValues(t, 3, st.Fired)
+		require.Zero(t, st.LagMillis)
+		require.Equal(t, "it fires next at 2000-01-01T04:00:00Z", st.Why)
+	})
+}
+
+// slow returns a task that takes a while.
+func slow(d time.Duration) func(context.Context, pawl.Task) (any, error) {
+	return func(ctx context.Context, _ pawl.Task) (any, error) {
+		select {
+		case <-time.After(d):
+			return "done", nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Each overlap does as it says while a run is not over; runs take 25 minutes, and instants come each 10. A paused run is not over.
+func TestOverlap(t *testing.T) {
+	for policy, want := range map[string][]string{
+		"skip":   {"started 01T00:10:00 completed", "skipped 01T00:20:00 overlap", "skipped 01T00:30:00 overlap", "started 01T00:40:00"},
+		"buffer": {"started 01T00:10:00 completed", "waiting 01T00:20:00", "skipped 01T00:30:00 overlap", "started 01T00:20:00", "waiting 01T00:40:00"},
+		"cancel": {"started 01T00:10:00 cancelled", "started 01T00:20:00 cancelled", "started 01T00:30:00 cancelled", "started 01T00:40:00"},
+		"allow":  {"started 01T00:10:00 completed", "started 01T00:20:00", "started 01T00:30:00", "started 01T00:40:00"},
+	} {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := open(t, t.TempDir(), slow(25*time.Minute))
+				o.publish()
+				o.apply("every: 10m, overlap: " + policy)
+				pass(40 * time.Minute)
+				require.Equal(t, want, o.events())
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), slow(5*time.Minute))
+		o.publishAs("{name: report, start: a, nodes: [{id: a, task: work}, {id: b, task: work}], transitions: [{from: a, to: b}]}")
+		o.apply("every: 10m")
+		pass(11 * time.Minute)
+		require.NoError(t, o.Engine.Pause(t.Context(), "s@2000-01-01T00:10:00Z"))
+		pass(20 * time.Minute)
+		require.Equal(t, []string{"started 01T00:10:00", "skipped 01T00:20:00 overlap", "skipped 01T00:30:00 overlap"}, o.events())
+		require.Equal(t, "it fires next at 2000-01-01T00:40:00Z, unless run s@2000-01-01T00:10:00Z is not over by then: its overlap is skip", o.standing().Why)
+	})
+}
+
+// After a time without an engine the latest firings within the window are made up for, and no more.
+func TestCatchUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		fields string
+		want   []string
+	}{
+		"the latest": {"every: 10m, overlap: allow, catchUp: {window: 1h}", []string{
+			"skipped 01T01:10:00 window x12", "skipped 01T03:10:00 most x5", "started 01T04:00:00 completed", "started 01T04:10:00 completed",
+		}},
+		"the latest three": {"every: 10m, overlap: allow, catchUp: {window: 1h, most: 3}", []string{
+			"skipped 01T01:10:00 window x12", "skipped 01T03:10:00 most x3", "started 01T03:40:00 completed", "started 01T03:50:00 completed", "started 01T04:00:00 completed", "started 01T04:10:00 completed",
+		}},
+		"all": {"every: 1h, overlap: allow, catchUp: {most: 1000}", []string{
+			"started 01T02:00:00 completed", "started 01T03:00:00 completed", "started 01T04:00:00 completed",
+		}},
+		"what is listed": {"at: [2000-01-01T02:00:00Z, 2000-01-01T04:10:00Z], catchUp: {window: 1h}", []string{
+			"skipped 01T02:00:00 window x1", "started 01T04:10:00 completed",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				o := open(t, dir, done)
+				o.publish()
+				pass(65 * time.Minute)
+				o.apply(c.fields)
+				o.shut()
+				pass(3 * time.Hour) // it is 04:05
+				o = open(t, dir, done)
+				pass(10 * time.Minute)
+				require.Equal(t, c.want, o.events())
+			})
+		})
+	}
+}
+
+// An instant fires once, also if its run was purged, and whatever the clock does. A clock that was far ahead keeps no instant from
+// firing when it is right again.
+func TestOncePerInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, done)
+		o.publish()
+		o.apply("every: 10m, catchUp: {window: 1h}")
+		pass(30 * time.Minute)
+		first := workflow.RunID("s@2000-01-01T00:10:00Z")
+		require.NoError(t, o.Purge(t.Context(), first))
+		set := func(d time.Duration) {
+			o.hook.OnNow(func() time.Time { return time.Now().Add(d) })
+			pass(2 * time.Minute)
+		}
+		set(-25 * time.Minute)
+		require.Equal(t, []string{"2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed"}, o.runs())
+		pass(20 * time.Minute) // until 00:27 on its clock
+		require.Equal(t, []string{"2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed"}, o.runs(), "nothing is repeated")
+		set(10 * 365 * 24 * time.Hour)
+		require.Equal(t, []string{"2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed", "2009-12-29T00:50:00Z completed"}, o.runs(), "no burst")
+		set(0)
+		pass(10 * time.Minute)
+		require.Equal(t, []string{"2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed", "2000-01-01T00:50:00Z completed", "2000-01-01T01:00:00Z completed", "2009-12-29T00:50:00Z completed"}, o.runs())
+	})
+}

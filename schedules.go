@@ -1,0 +1,157 @@
+package pawl
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/scheduling"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Schedules are those of an engine, which start its runs on time: see package schedule for what one says. The engine that has the
+// directory open fires them, and no other; with Options.Maintenance none does. A firing is a Start under the id SCHEDULE@INSTANT, once
+// per instant through any crash, restart and take-over, also if the run was purged or a new version was published meanwhile. Nothing
+// is told of a schedule in the journal of its runs but who started them: schedule ID.
+//
+// Errors of all methods: ErrScheduleNotFound, ErrInvalid, ErrUnknown, ErrNoSpace, ErrClosed, the cause of ctx.
+type Schedules struct{ engine *Engine }
+
+// Schedules returns the schedules of the engine.
+func (e *Engine) Schedules() Schedules { return Schedules{e} }
+
+// ApplyOptions say how a set of schedules is applied.
+type ApplyOptions struct {
+	Prune  bool // schedules that the set lacks are deleted
+	DryRun bool // nothing is changed: the changes say what would be
+}
+
+// Apply makes schedules what a set says, in one commit, and returns what that changes, by id. The same set again changes
+// nothing. A schedule that changes keeps its history; where its instants change, those before now are not its own. Schedules that the
+// set lacks stay as they are, unless Prune says otherwise. The workflow of a schedule may be published later. A *schedule.Error has every problem.
+func (s Schedules) Apply(ctx context.Context, set []schedule.Schedule, o ApplyOptions) (changes []schedule.Change, err error) {
+	err = s.change(ctx, func(m *scheduling.Scheduler, _ state.Act) (err error) {
+		changes, err = m.Apply(ctx, scheduling.Set{Schedules: set, Prune: o.Prune, DryRun: o.DryRun})
+		return err
+	})
+	return changes, err
+}
+
+// Get returns how a schedule stands.
+func (s Schedules) Get(ctx context.Context, id string) (schedule.Standing, error) {
+	if err := s.checkUsable(ctx); err != nil {
+		return schedule.Standing{}, err
+	}
+	out, err := s.engine.scheduler.Get(ctx, id)
+	return out, closedError(err)
+}
+
+// List yields how schedules stand, by id, from behind the id after on; "" is from the first. An error ends the list.
+func (s Schedules) List(ctx context.Context, after string) iter.Seq2[schedule.Standing, error] {
+	if err := s.checkUsable(ctx); err != nil {
+		return func(yield func(schedule.Standing, error) bool) { yield(schedule.Standing{}, err) }
+	}
+	return listUntilDone(ctx, s.engine.scheduler.List(ctx, after), func(st schedule.Standing) schedule.Standing { return st })
+}
+
+// Events returns the events of a schedule that happened from one instant on and before another, the oldest first. A zero instant is no
+// bound. The engine keeps the last thousand of each schedule.
+func (s Schedules) Events(ctx context.Context, id string, from, until time.Time) ([]schedule.Event, error) {
+	if err := s.checkUsable(ctx); err != nil {
+		return nil, err
+	}
+	out, err := s.engine.scheduler.Events(ctx, id, from, until)
+	return out, closedError(err)
+}
+
+// Pause lets a schedule fire no more of itself, in the name and for the reason that [As] and [Because] have put into ctx; its runs go
+// on. A paused schedule is left as it is.
+func (s Schedules) Pause(ctx context.Context, id string) error {
+	return s.change(ctx, func(m *scheduling.Scheduler, by state.Act) error { return m.Pause(ctx, id, by) })
+}
+
+// Resume lets a schedule fire again. Its instants that came meanwhile are skipped; Backfill makes up for them. A schedule that is
+// not paused is left as it is.
+func (s Schedules) Resume(ctx context.Context, id string) error {
+	return s.change(ctx, func(m *scheduling.Scheduler, by state.Act) error { return m.Resume(ctx, id, by) })
+}
+
+// Trigger starts a run of a schedule now, also of one that is paused, and returns its id; its instant is now, in milliseconds. The
+// overlap of the schedule binds it: with OverlapSkip it fails with ErrBusy while a run is not over, and with OverlapBuffer the run
+// begins later. ErrInvalid says that the run cannot begin.
+func (s Schedules) Trigger(ctx context.Context, id string) (run workflow.RunID, err error) {
+	err = s.change(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
+		run, err = m.Trigger(ctx, id, by)
+		return err
+	})
+	return run, err
+}
+
+// Backfill has a schedule fire at instants that have passed, b.Most runs of it at once beside all others, and returns how many
+// instants there are: at most 10,000. It goes on after a restart, and waits while the schedule is paused. Instants whose runs are
+// there, or were as far as its events tell, fire no second time. ErrBusy says that ten backfills of the schedule are not over.
+func (s Schedules) Backfill(ctx context.Context, id string, b schedule.Backfill) (n int, err error) {
+	err = s.change(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
+		b.By = by.By
+		n, err = m.Backfill(ctx, id, b)
+		return err
+	})
+	return n, err
+}
+
+// Delete forgets a schedule and its events; its runs go on. A schedule that is applied under its id later is a new one.
+func (s Schedules) Delete(ctx context.Context, id string) error {
+	return s.change(ctx, func(m *scheduling.Scheduler, _ state.Act) error { return m.Delete(ctx, id) })
+}
+
+// change makes a call that changes schedules, until ctx is done.
+func (s Schedules) change(ctx context.Context, call func(*scheduling.Scheduler, state.Act) error) error {
+	if err := s.checkUsable(ctx); err != nil {
+		return err
+	}
+	by, err := s.engine.actOf(ctx)
+	if err != nil {
+		return err
+	}
+	return closedError(s.engine.callUntil(ctx, func() error { return call(s.engine.scheduler, by) }))
+}
+
+// checkUsable returns an error if the engine cannot be asked. It is asked in memory, so that no directory says that it is closed.
+func (s Schedules) checkUsable(ctx context.Context) error {
+	if err := s.engine.checkUsable(ctx); err != nil {
+		return err
+	}
+	if s.engine.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return ctx.Err()
+}
+
+// newScheduler returns the scheduler of an engine, without its schedules.
+func newScheduler(e *Engine) *scheduling.Scheduler {
+	return scheduling.New(scheduling.Options{Dir: e.dir, Runs: scheduledRuns{e}, Alive: e.ctx, Logger: e.options.Logger, Hook: e.hook})
+}
+
+// scheduledRuns are the runs of the engine as its scheduler sees them.
+type scheduledRuns struct{ engine *Engine }
+
+var _ scheduling.Runs = scheduledRuns{}
+
+// StartKeeping implements scheduling.Runs.
+func (r scheduledRuns) StartKeeping(f scheduling.Start) error {
+	ctx := Because(As(r.engine.ctx, f.By), f.Reason)
+	m, b, release, err := r.engine.prepareStart(ctx, f.Run, f.Input)
+	if err != nil {
+		return err
+	}
+	defer release()
+	b.Keep = f.Keep
+	return r.engine.runs.AskOrStart(ctx, f.Run.ID, m, b)
+}
+
+// CancelRun implements scheduling.Runs.
+func (r scheduledRuns) CancelRun(run workflow.RunID, by, reason string) error {
+	return r.engine.Do(Because(As(r.engine.ctx, by), reason), run, Cancel{Ended: true})
+}
