@@ -112,9 +112,10 @@ func (c *converter) openContainer(size, depth int) *Error {
 }
 
 // convertObject converts a view. A plain map is shared with the variables and only measured:
-// nobody changes it.
+// nobody changes it. One with instants in it, as the variable run has, is no value of the model
+// and is converted like a view.
 func (c *converter) convertObject(o value.Object, depth int) (any, *Error) {
-	if plain, ok := o.(plainObject); ok {
+	if plain, ok := o.(plainObject); ok && !plain.hasInstant() {
 		return map[string]any(plain), c.measureValue(map[string]any(plain), depth)
 	}
 	if err := c.openContainer(o.Len(), depth); err != nil {

@@ -380,3 +380,20 @@ func TestPlainResultsAreShared(t *testing.T) {
 	_, err = exact.Eval(v)
 	assert.NoError(t, err)
 }
+
+// An object of the variables that holds instants, as run does, is made plain wherever an expression returns it whole: a plan with an
+// instant in it panicked, and the run was set aside.
+func TestObjectsWithInstants(t *testing.T) {
+	vars := expr.Map{"run": map[string]any{"id": "r", "startedAt": time.Unix(0, 0)}}
+	plain := map[string]any{"id": "r", "startedAt": "1970-01-01T00:00:00Z"}
+	for source, want := range map[string]any{
+		"run": plain, "[run]": []any{plain}, "{'a': run}": map[string]any{"a": plain}, "[[run]].flatten()": []any{plain},
+		"optional.of(run).orValue({})": plain, "[run, run].sortBy(x, x.id)": []any{plain, plain}, "run.startedAt - duration('1s')": "1969-12-31T23:59:59Z",
+	} {
+		p, err := expr.Compile(source, []string{"run"}, expr.Limits{})
+		require.NoError(t, err)
+		have, err := p.Eval(vars)
+		require.NoError(t, err, source)
+		require.Equal(t, want, have, source)
+	}
+}

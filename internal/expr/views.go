@@ -69,6 +69,16 @@ type (
 	plainList   []any
 )
 
+// hasInstant reports whether an entry is an instant.
+func (o plainObject) hasInstant() bool {
+	for _, v := range o {
+		if _, ok := v.(time.Time); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // Get implements value.Object.
 func (o plainObject) Get(key string) (any, bool) {
 	v, ok := o[key]
