@@ -23,11 +23,13 @@ type StartRun struct {
 	Tenant string            `json:"tenant,omitzero"` // on whose behalf
 	Labels map[string]string `json:"labels,omitzero"` // nil without
 	As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
+
+	ScheduledAt time.Time `json:"scheduledAt,omitzero"` // the instant of the schedule that started it; zero of any other run
 }
 
 // String implements fmt.Stringer.
 func (d StartRun) String() string {
-	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).addField("as", string(d.As)).String()
+	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).addTime("scheduled", d.ScheduledAt).addField("as", string(d.As)).String()
 }
 
 // evolveState also makes the sections state, output and nodes of the run's own scope, so that
@@ -36,6 +38,7 @@ func (d StartRun) evolveState(s *state.State) {
 	moveRun(s, state.MoveStart)
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
 	s.Parent, s.Pins, s.Tenant, s.Labels = d.Parent, d.Pins, d.Tenant, d.Labels
+	s.ScheduledAt = d.ScheduledAt
 	s.Run = cmp.Or(d.As, s.Run)
 	s.InitData()
 }

@@ -62,8 +62,7 @@ func (v vars) Lookup(name string) (any, bool) {
 		}
 		return decision.FailureValue(v.caught), true
 	case "run":
-		d := s.Graph.Definition
-		return map[string]any{"id": string(s.Run), "workflow": d.Name, "version": int64(d.Version), "startedAt": s.StartedAt}, true
+		return v.runObject(), true
 	case "now":
 		return v.p.now, true
 	case "active":
@@ -76,6 +75,18 @@ func (v vars) Lookup(name string) (any, bool) {
 		return v.payload, v.signalled
 	}
 	return v.foreachElement(name)
+}
+
+// runObject returns the variable run. scheduledAt is absent, and not null, in a run that no schedule has started: an
+// expression that returns the whole of run gives what it gave before there were schedules.
+func (v vars) runObject() map[string]any {
+	s := v.p.s
+	d := s.Graph.Definition
+	run := map[string]any{"id": string(s.Run), "workflow": d.Name, "version": int64(d.Version), "startedAt": s.StartedAt}
+	if !s.ScheduledAt.IsZero() {
+		run["scheduledAt"] = s.ScheduledAt
+	}
+	return run
 }
 
 // branchObject returns the variable branch: the innermost branch that the scope is in. total

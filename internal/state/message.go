@@ -28,6 +28,8 @@ type (
 		Labels map[string]string `json:"labels,omitzero"` // nil without
 		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
 		Act    Act               `json:"act,omitzero"`
+
+		ScheduledAt time.Time `json:"scheduledAt,omitzero"` // the instant of the schedule that starts it; zero of any other run
 	}
 	// TaskCompleted reports the output of an attempt. The result of an attempt counts once. Token, Attempt and Epoch
 	// are its key: a message whose key is not that of the running attempt changes nothing, so that a late result, or

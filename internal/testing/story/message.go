@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -57,6 +58,11 @@ func (r Reader) startMessage(d *datadriven.TestData) state.Message {
 	m.Input, _ = r.readJSON(d).(map[string]any)
 	if pin := r.readText(d, "pin"); pin != "" {
 		m.Pins = state.Pins{{Name: pin, Hash: "hash-of-" + pin}}
+	}
+	if at := r.readText(d, "scheduled"); at != "" {
+		scheduled, err := time.Parse(time.RFC3339, at)
+		require.NoError(r.T, err)
+		m.ScheduledAt = scheduled.UTC()
 	}
 	if depth := r.readNumber(d, "depth", 0); depth > 0 {
 		m.Parent = &workflow.Parent{Run: "p", Token: 1, Attempt: 1, Root: "p", Depth: depth}
