@@ -165,6 +165,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.waiters.Close()
 	e.watches.Close()
 	e.closes.Store(closesDirectory)
+	e.tracer.Close(ctx)
 	err := errors.Join(e.metrics.Close(), e.dir.Close())
 	if err = errors.Join(err, e.blobs.Close()); err == nil {
 		return left
@@ -176,9 +177,9 @@ func (e *Engine) shutDown(ctx context.Context) error {
 // as an error; nil if the last of them has just returned.
 func (e *Engine) leftBehind() error {
 	left := LeftBehindError{Tasks: e.taskIDs()}
-	for _, t := range left.Tasks {
-		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done",
-			"run", string(t.Run), "node", string(t.Node), "task", t.Task)
+	for _, t := range e.dispatcher.Running() {
+		p := t.Place()
+		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done", p.Args()...)
 	}
 	if left.Tasks == nil {
 		return nil

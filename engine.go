@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/dispatch"
@@ -29,8 +30,10 @@ import (
 	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/standing"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -134,6 +137,13 @@ type Options struct {
 	// global provider of OpenTelemetry is never used. Give each engine of a process a provider of its own, or gauges of one
 	// hide those of another.
 	MeterProvider metric.MeterProvider
+	// TracerProvider gets the spans of the engine, which docs/traces.md describes: the start of a run, its attempts with
+	// their handlers inside, its waits and its end; nil makes none and costs nothing. The global provider of OpenTelemetry is
+	// never used, and values of runs are never told.
+	TracerProvider trace.TracerProvider
+	// TraceLinkAfter is for how long after its start all spans of a run belong to one trace; an hour by default. From then on
+	// attempts and waits, and child runs that begin, have traces of their own, which link to it. Negative: for ever.
+	TraceLinkAfter time.Duration
 	// MeterTenants has metrics of runs and attempts told apart by tenant, at most 200 of them: the others count as _OTHER.
 	MeterTenants bool
 	// Socket serves other programs of this user, such as the command pawl: Open listens on the unix
@@ -163,11 +173,14 @@ func (o Options) withDefaults() Options {
 	if o.IdleAfter <= 0 {
 		o.IdleAfter = 10 * time.Second
 	}
+	if o.TraceLinkAfter == 0 {
+		o.TraceLinkAfter = time.Hour
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	if o.Executor == nil {
-		o.Executor = &absentExecutor{logger: o.Logger}
+		o.Executor = &absentExecutor{}
 	}
 	return o
 }
@@ -179,6 +192,7 @@ type Engine struct {
 	hook       *testhook.Hook // nil outside tests
 	dir        *store.Dir
 	metrics    *telemetry.Metrics // nil without Options.MeterProvider
+	tracer     *tracing.Tracer    // nil without Options.TracerProvider
 	keys       *taskkey.Signer
 	registry   *roster.Roster
 	dispatcher *dispatch.Dispatcher
@@ -237,11 +251,12 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	hook.FenceWith(dir.Fence)
 	e := &Engine{options: o, hook: hook, dir: dir, metrics: metrics, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf), ended: make(chan struct{})}
+	e.tracer = tracing.New(tracing.Options{Provider: o.TracerProvider, LinkAfter: o.TraceLinkAfter, Now: hook.Now})
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
-	tasks, stopTasks := context.WithCancelCause(serving.With(context.Background(), servingHost{e}))
+	tasks, stopTasks := context.WithCancelCause(serving.With(tasklog.WithLogger(context.Background(), o.Logger), servingHost{e}))
 	e.stopTasks = stopTasks
 	e.registry = newRoster(e)
 	e.faults = faults.New(o.Logger, e.registry.Count)

@@ -187,6 +187,7 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 		return err
 	}
 	defer release()
+	span := e.tracer.BeginFork(ctx, &m, source.Head.Workflow, source.Head.Version, source.Records)
 	f, err := forking.Plan(source, m, e.dispatchEpoch(), timeout.Instant(e.hook.Now()))
 	if err != nil {
 		return err
@@ -200,6 +201,7 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 	if err := e.blobs.TakeMissing(ctx, from.ReadBlobs, hashes, e.blobs.PutBlob); err != nil {
 		return err
 	}
+	span.End()
 	return e.commitFork(ctx, f)
 }
 

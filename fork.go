@@ -170,10 +170,12 @@ func (e *Engine) makeFork(ctx context.Context, m state.RunForked) error {
 	if err != nil {
 		return closedError(err)
 	}
+	span := e.tracer.BeginFork(ctx, &m, source.Head.Workflow, source.Head.Version, source.Records)
 	f, err := forking.Plan(source, m, e.dispatchEpoch(), timeout.Instant(e.hook.Now()))
 	if err != nil {
 		return err
 	}
+	span.End()
 	return e.commitFork(ctx, f)
 }
 
@@ -236,6 +238,7 @@ func (e *Engine) commitFork(ctx context.Context, f *forking.Fork) error {
 	e.watches.TellCommit(run, f.Records, err)
 	if err == nil {
 		e.metrics.Committed(f.State, f.Records, f.Told, began)
+		e.tracer.Committed(f.State, f.Told)
 	}
 	if err = errors.Join(err, run.Close()); err != nil {
 		return closedError(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/internal/texts"
+	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -64,8 +65,9 @@ func (e *Engine) checkRoom(tenant string, active, ofTenant int) error {
 
 // newRuns returns the runs of an engine.
 func newRuns(e *Engine) *running.Runs {
+	e.tracer.Watch(tracing.Sources{EndAttempt: e.dispatcher.EndTrace, Events: e.dir.EventsUntil})
 	o := running.Options{
-		Dir: e.dir, Roster: e.registry, Alive: e.ctx, Epoch: e.dispatchEpoch, Tasks: e.dispatcher, Blobs: e.blobs, Stalls: e.stalls, Feed: e.feeder, Readers: e.watches, Waiters: e.waiters, Schedules: e.scheduler, Metrics: e.metrics,
+		Dir: e.dir, Roster: e.registry, Alive: e.ctx, Epoch: e.dispatchEpoch, Tasks: e.dispatcher, Blobs: e.blobs, Stalls: e.stalls, Feed: e.feeder, Readers: e.watches, Waiters: e.waiters, Schedules: e.scheduler, Metrics: e.metrics, Tracer: e.tracer,
 		Faults: e.faults, Logger: e.options.Logger, Still: e.options.Maintenance, KeepArtifacts: e.options.KeepArtifacts, Messages: messagesAtOnce(e.options.Durability), Hook: e.hook,
 	}
 	o.Actor = actor.Options{
@@ -95,7 +97,7 @@ var _ dispatch.Host = taskHost{}
 
 // newDispatcher returns the dispatcher of an engine. ctx is the context of every task.
 func newDispatcher(ctx context.Context, e *Engine) *dispatch.Dispatcher {
-	o := dispatch.Options{Host: taskHost{e}, Most: e.options.Concurrency, Batch: batchSize, Types: map[string]taskqueue.Limit{}, Metrics: e.metrics, Hook: e.hook}
+	o := dispatch.Options{Host: taskHost{e}, Most: e.options.Concurrency, Batch: batchSize, Types: map[string]taskqueue.Limit{}, Metrics: e.metrics, Tracer: e.tracer, Hook: e.hook}
 	for kind, l := range e.options.Types {
 		o.Types[kind] = taskqueue.Limit(l)
 	}
@@ -114,17 +116,19 @@ func (h taskHost) Execute(ctx context.Context, t *dispatch.Task) (any, error) {
 // executorTask returns an attempt as the executor sees it.
 func (e *Engine) executorTask(t *dispatch.Task) Task {
 	queued, performed := t.Times()
+	traceparent, tracestate := t.Trace.Headers()
 	return Task{
 		Key: e.keyOf(t.Name()), EffectKey: string(t.Run) + "/" + string(t.Node.ID) + "/" + strconv.FormatInt(int64(t.Token), 10),
-		Run: t.Run, Root: t.Root, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
+		Run: t.Run, Root: t.Root, Workflow: t.Workflow.Name, Tenant: t.Tenant, Node: t.Node.ID, Type: t.Task, Attempt: t.Attempt,
 		Priority: t.Node.Priority, Order: t.Order(),
-		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, DispatchedAt: queued, BeganAt: performed, services: engineServices{e},
+		Input: t.Input, Branch: Branch{Index: t.Branch.Branch, Total: t.Total}, Deadline: t.Due, Details: t.Details, DispatchedAt: queued, BeganAt: performed, Traceparent: traceparent, Tracestate: tracestate, services: engineServices{e},
 	}
 }
 
 // Panicked implements dispatch.Host.
 func (h taskHost) Panicked(t *dispatch.Task, value any, stack []byte) workflow.Failure {
-	h.engine.options.Logger.Error("pawl: a handler panicked", "run", string(t.Run), "node", string(t.Node.ID), "panic", value, "stack", string(stack))
+	p := t.Place()
+	h.engine.options.Logger.Error("pawl: a handler panicked", append(p.Args(), "panic", value, "stack", string(stack))...)
 	return workflow.Failure{Code: workflow.CodePanic, Message: texts.Storable(fmt.Sprint(value), maxMessage), Permanent: true}
 }
 
@@ -134,7 +138,8 @@ func (h taskHost) Result(ctx context.Context, t *dispatch.Task, output any, err 
 		return nil, nil
 	}
 	if err != nil && lacksDescriptors(err) {
-		h.engine.options.Logger.Warn("pawl: a task met too many open files: it is called again", "run", string(t.Run), "node", string(t.Node.ID), "error", err)
+		p := t.Place()
+		h.engine.options.Logger.Warn("pawl: a task met too many open files: it is called again", append(p.Args(), "error", err)...)
 	}
 	m = taskResult(t, output, err)
 	if done, ok := m.(state.TaskCompleted); ok {

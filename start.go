@@ -31,6 +31,9 @@ func (e *Engine) Start(ctx context.Context, run workflow.Run, input any) error {
 		return err
 	}
 	defer release()
+	if err := e.runs.TraceStart(ctx, run.ID, &m, b); err != nil {
+		return err
+	}
 	e.hook.Hit("start.ask")
 	err = e.runs.AskOrStart(ctx, run.ID, m, b)
 	e.hook.Hit("start.answer")

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -57,6 +58,10 @@ type Task struct {
 	// then on for a slot, the limits and a worker. It is the engine's clock that tells it, in any process; zero if the
 	// engine or the pool is of an earlier version. BeganAt is when the handler was called, by the clock of its process.
 	DispatchedAt, BeganAt time.Time
+
+	// Traceparent and Tracestate are the W3C Trace Context of the span with which the run has begun, "" without one: an executor that
+	// gives tasks to other processes hands them on, so that spans made there have a parent. A handler has a context.
+	Traceparent, Tracestate string
 
 	services TaskServices // nil: those of an engine that was never opened
 }
@@ -209,18 +214,18 @@ func (h Handlers) Execute(ctx context.Context, t Task) (any, error) {
 	return output, withPause(err)
 }
 
+// Logger returns the logger of the task to whose handler a context belongs: Options.Logger, or that of a worker, with the keys run,
+// workflow, node, token, attempt and task and, in a span, trace_id. Outside of a handler it is slog.Default().
+func Logger(ctx context.Context) *slog.Logger { return tasklog.Logger(ctx) }
+
 // An absentExecutor is that of an engine without one: every task waits for
 // Engine.Complete.
-type absentExecutor struct {
-	logger *slog.Logger
-	told   sync.Map // task types
-}
+type absentExecutor struct{ told sync.Map } // task types
 
 // Execute implements Executor.
-func (a *absentExecutor) Execute(_ context.Context, t Task) (any, error) {
+func (a *absentExecutor) Execute(ctx context.Context, t Task) (any, error) {
 	if _, told := a.told.LoadOrStore(t.Type, true); !told {
-		a.logger.Warn("pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete",
-			"run", string(t.Run), "node", string(t.Node), "task", t.Type)
+		tasklog.Logger(ctx).Warn("pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete")
 	}
 	return nil, ErrPending
 }

@@ -345,7 +345,7 @@ func TestTheLogTellsOfTasksWithoutAnExecutor(t *testing.T) {
 			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint(i)), Definition: define(t, oneTask)}, map[string]any{"n": 1}))
 			synctest.Wait()
 		}
-		require.Equal(t, `level=WARN msg="pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete" run=0 node=work task=work`+"\n", log.text.String())
+		require.Equal(t, `level=WARN msg="pawl: there is no executor: set Options.Executor, or deliver the result with Engine.Complete" run=0 workflow=one node=work token=1 attempt=1 task=work`+"\n", log.text.String())
 	})
 }
 
@@ -371,7 +371,7 @@ func TestTheLogTellsOfAHandlerThatCloseLeavesBehind(t *testing.T) {
 		require.Equal(t, pawl.TaskID{Run: "a", Node: "work", Task: "work", Key: left.Tasks[0].Key}, left.Tasks[0])
 		require.NotEmpty(t, left.Tasks[0].Key)
 		require.Equal(t, err, e.Close(t.Context()), "the same again")
-		require.Equal(t, `level=ERROR msg="pawl: Close leaves a handler behind that ignores its context: return when it is done" run=a node=work task=work`+"\n", log.text.String())
+		require.Equal(t, `level=ERROR msg="pawl: Close leaves a handler behind that ignores its context: return when it is done" run=a workflow=one node=work token=1 attempt=1 task=work`+"\n", log.text.String())
 	})
 }
 

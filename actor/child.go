@@ -33,8 +33,9 @@ type Child struct {
 	ID     workflow.RunID
 	Parent workflow.Parent
 	Pins   state.Pins
-	Tenant string // the parent's
-	Paused bool   // as the parent is
+	Tenant string       // the parent's
+	Trace  *state.Trace // the parent's; nil without
+	Paused bool         // as the parent is
 }
 
 // sendChild asks for the child that a token waits for.
@@ -50,7 +51,7 @@ func (a *Actor) sendChild(e decision.StartChild) {
 	}
 	a.hook.Hit("release.child")
 	a.outbox.StartChild(Child{
-		StartChild: e, ID: state.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins, Tenant: a.state.Tenant,
+		StartChild: e, ID: state.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins, Tenant: a.state.Tenant, Trace: a.state.Trace,
 		Paused: a.state.Status == workflow.RunPaused,
 	})
 }

@@ -15,10 +15,11 @@ import (
 type Dispatch struct {
 	decision.DispatchTask
 	Run      workflow.RunID
-	Root     workflow.RunID // the first of its ancestors, Run itself if it has none
-	Workflow string
-	Tenant   string // of the run; "" without
+	Root     workflow.RunID       // the first of its ancestors, Run itself if it has none
+	Workflow *workflow.Definition // of the run, as it is now
+	Tenant   string               // of the run; "" without
 	Node     *compiled.Node
+	Trace    *state.Trace   // of the run; nil without
 	Branch   workflow.Scope // the innermost branch; zero outside any
 	Total    int            // branches of its group
 	Details  any            // what the attempts before have said of how far they were; nil if nothing
@@ -34,7 +35,7 @@ func NewDispatch(s *state.State, e decision.DispatchTask) Dispatch {
 		return Dispatch{DispatchTask: e, Run: s.Run}
 	}
 	d := Dispatch{
-		DispatchTask: e, Run: s.Run, Workflow: s.Graph.Definition.Name, Tenant: s.Tenant, Node: s.Graph.Node(t.Node),
+		DispatchTask: e, Run: s.Run, Workflow: s.Graph.Definition, Tenant: s.Tenant, Node: s.Graph.Node(t.Node), Trace: s.Trace,
 		Branch: t.Scope, Details: t.Remembered().Details,
 	}
 	if d.Root = s.Run; s.Parent != nil {

@@ -19,6 +19,7 @@ type ForkRun struct {
 	Run   workflow.RunID     `json:"run"` // the fork
 	From  workflow.ForkPoint `json:"from"`
 	Shift time.Duration      `json:"shift,omitzero"` // how much later
+	Trace *state.Trace       `json:"trace,omitzero"` // of the fork; nil without
 }
 
 // String implements fmt.Stringer.
@@ -31,7 +32,7 @@ func (d ForkRun) String() string {
 }
 
 func (d ForkRun) evolveState(s *state.State) {
-	s.Run, s.ForkedFrom, s.Parent, s.ParentPauses = d.Run, d.From, nil, false
+	s.Run, s.ForkedFrom, s.Parent, s.ParentPauses, s.Trace = d.Run, d.From, nil, false, d.Trace
 	if d.Shift == 0 {
 		return
 	}

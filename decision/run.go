@@ -23,6 +23,7 @@ type StartRun struct {
 	Tenant string            `json:"tenant,omitzero"` // on whose behalf
 	Labels map[string]string `json:"labels,omitzero"` // nil without
 	As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
+	Trace  *state.Trace      `json:"trace,omitzero"`  // nil without
 
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"` // the instant of the schedule that started it; zero of any other run
 }
@@ -37,7 +38,7 @@ func (d StartRun) String() string {
 func (d StartRun) evolveState(s *state.State) {
 	moveRun(s, state.MoveStart)
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
-	s.Parent, s.Pins, s.Tenant, s.Labels = d.Parent, d.Pins, d.Tenant, d.Labels
+	s.Parent, s.Pins, s.Tenant, s.Labels, s.Trace = d.Parent, d.Pins, d.Tenant, d.Labels, d.Trace
 	s.ScheduledAt = d.ScheduledAt
 	s.Run = cmp.Or(d.As, s.Run)
 	s.InitData()

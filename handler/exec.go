@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/traceparent"
 )
 
 // ExecOptions say what Exec may run. With the zero value it runs nothing.
@@ -32,7 +33,7 @@ type ExecOptions struct {
 	AnyProgram bool
 	// Env is the environment of the programs: "NAME=value", or "NAME" for the
 	// value that it has in this process. Nothing else is passed on but the four
-	// variables that say what the task is.
+	// variables that say what the task is, and TRACEPARENT and TRACESTATE in a span.
 	Env []string
 	// InputEnv are the names of the variables that an input may set.
 	InputEnv []string
@@ -107,7 +108,7 @@ func (h *runner) runProgram(ctx context.Context, t pawl.Task) (any, error) {
 	stdout := &bounded{most: h.options.OutputBytes, exceeded: func() { kill(errExecTooLarge) }}
 	stderr := &tail{most: maxErrors}
 	cmd := exec.CommandContext(timed, c.argv[0], c.argv[1:]...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = h.options.Dir, h.programEnvironment(c, t), waitDelay
+	cmd.Dir, cmd.Env, cmd.WaitDelay = h.options.Dir, h.programEnvironment(ctx, c, t), waitDelay
 	ownGroup(cmd)
 	streams, err := connectPipes(cmd, c.stdin != nil, stdout, stderr)
 	if err != nil {
@@ -147,7 +148,7 @@ func (h *runner) checkProgram(c *command) error {
 }
 
 // programEnvironment returns the variables of a program; the last of a name counts.
-func (h *runner) programEnvironment(c *command, t pawl.Task) []string {
+func (h *runner) programEnvironment(ctx context.Context, c *command, t pawl.Task) []string {
 	env := []string{}
 	for _, entry := range h.options.Env {
 		if strings.Contains(entry, "=") {
@@ -158,6 +159,9 @@ func (h *runner) programEnvironment(c *command, t pawl.Task) []string {
 	}
 	for _, name := range c.variableNames() {
 		env = append(env, name+"="+c.env[name])
+	}
+	if parent, more := traceparent.Of(ctx); parent != "" {
+		env = append(env, traceparent.Variable+"="+parent, traceparent.StateVar+"="+more)
 	}
 	return append(env, "PAWL_EFFECT_KEY="+t.EffectKey, "PAWL_RUN="+string(t.Run), "PAWL_NODE="+string(t.Node),
 		fmt.Sprintf("PAWL_ATTEMPT=%d", t.Attempt))

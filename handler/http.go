@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/traceparent"
 )
 
 // HTTPOptions say what HTTP may do. The zero value of every field works: it
@@ -162,6 +163,12 @@ func (h *requester) buildRequest(ctx context.Context, t pawl.Task, r *request) (
 	}
 	if !h.options.NoIdempotencyKey && !isSafeMethod(r.method) {
 		req.Header.Set("Idempotency-Key", headerKey(t.EffectKey))
+	}
+	if parent, more := traceparent.Of(ctx); parent != "" {
+		req.Header.Set(traceparent.Header, parent)
+		if more != "" {
+			req.Header.Set(traceparent.StateHeader, more)
+		}
 	}
 	for name, v := range r.headers {
 		req.Header.Set(name, v)

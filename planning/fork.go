@@ -25,7 +25,11 @@ func (p *planner) forkRun(m state.RunForked) error {
 	// Time that had passed for the forked run by AsOf has passed for the fork as well, and no
 	// more.
 	shift := max(0, p.now.Sub(time.UnixMilli(m.AsOf).UTC()))
-	p.decide(decision.ForkRun{Run: m.Run, From: m.From, Shift: shift})
+	trace := m.Trace
+	if m.Moved { // it is the same run
+		trace = p.s.Trace
+	}
+	p.decide(decision.ForkRun{Run: m.Run, From: m.From, Shift: shift, Trace: trace})
 	if p.s.Status == workflow.RunSuspended {
 		if len(m.Results) > 0 {
 			return state.ErrSuspended

@@ -27,7 +27,7 @@ func (p *planner) startRun(m state.Start) error {
 	}
 	p.decide(decision.StartRun{
 		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins, Tenant: m.Tenant,
-		Labels: m.Labels, As: m.As, ScheduledAt: m.ScheduledAt,
+		Labels: m.Labels, As: m.As, ScheduledAt: m.ScheduledAt, Trace: m.Trace,
 	})
 	if p.isDAG() {
 		p.startRootNodes()

@@ -147,7 +147,7 @@ func (p *Pool) startTask(l *local, i *item) {
 	t, h := i.task, l.handlers
 	p.group.Go(func() {
 		defer cancel(nil)
-		remote.PerformTask(ctx, h, t, func(output any, err error) { p.taskPerformed(ctx, l, t, output, err) })
+		remote.Performer{Handlers: h, Logger: p.options.Logger}.PerformTask(ctx, t, func(output any, err error) { p.taskPerformed(ctx, l, t, output, err) })
 	})
 }
 
@@ -168,7 +168,8 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 	}
 	var panicked *remote.PanicError
 	if errors.As(err, &panicked) {
-		p.options.Logger.Error("worker: a handler panicked", "worker", l.state.id, "run", string(t.Run), "node", string(t.Node), "error", err, "stack", string(panicked.Stack))
+		at := remote.PlaceOf(t)
+		p.options.Logger.Error("worker: a handler panicked", append(at.Args(), "worker", l.state.id, "error", err, "stack", string(panicked.Stack))...)
 	}
 	gone := err != nil && ctx.Err() != nil
 	for wait := resultBackoff.Next(0); !gone; wait = resultBackoff.Next(wait) {

@@ -246,7 +246,7 @@ func (l *clientLoop) startTask(ctx context.Context, t pawl.Task) {
 	l.tasks.Go(func() {
 		defer l.taskEnded(t)
 		defer cancel(nil)
-		remote.PerformTask(mine, l.handlers, t, func(output any, err error) {
+		remote.Performer{Handlers: l.handlers, Logger: l.log}.PerformTask(mine, t, func(output any, err error) {
 			if err == nil || mine.Err() == nil { // who was interrupted has not failed
 				l.deliverResult(ctx, t, output, err)
 			}
@@ -280,7 +280,8 @@ func (l *clientLoop) deliverResult(ctx context.Context, t pawl.Task, output any,
 			return
 		}
 		if isFinalError(err) || !pauseAfterFailure(ctx, &d) {
-			l.log.Warn("worker: a result was not taken", "worker", l.client.ID, "key", string(t.Key), "error", err)
+			at := remote.PlaceOf(t)
+			l.log.Warn("worker: a result was not taken", append(at.Args(), "worker", l.client.ID, "key", string(t.Key), "error", err)...)
 			return
 		}
 	}

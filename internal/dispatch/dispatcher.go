@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -52,6 +53,7 @@ type Options struct {
 	Types       map[string]taskqueue.Limit      // by task type; "*" for those without one of their own
 	TenantLimit func(tenant string) TenantLimit // is called under the lock of the dispatcher
 	Metrics     *telemetry.Metrics              // nil without
+	Tracer      *tracing.Tracer                 // nil without
 	Hook        *testhook.Hook
 }
 
@@ -121,15 +123,17 @@ type Task struct {
 	pooled    bool            // it is given to workers, who say when one has it
 	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
-	pins      []string        // blobs that it has put
-	unpin     func()          // lets the blobs of its result go; nil if there are none
-	again     *actor.Dispatch // the same attempt, sent again meanwhile
-	pulse     *pulse          // nil before its first heartbeat
-	worker    string          // who performs it, if somebody has said so
-	begun     instant         // when the executor, or a worker, got it
-	queued    instant         // when it came
-	performed atomic.Int64    // the instant at which somebody began to perform it; 0 if nobody has. A task that runs may ask without the lock
-	meter     *attemptMeter   // nil without metrics
+	pins      []string         // blobs that it has put
+	unpin     func()           // lets the blobs of its result go; nil if there are none
+	again     *actor.Dispatch  // the same attempt, sent again meanwhile
+	pulse     *pulse           // nil before its first heartbeat
+	worker    string           // who performs it, if somebody has said so
+	begun     instant          // when the executor, or a worker, got it
+	queued    instant          // when it came
+	performed atomic.Int64     // the instant at which somebody began to perform it; 0 if nobody has. A task that runs may ask without the lock
+	meter     *attemptMeter    // nil without metrics
+	span      *tracing.Attempt // nil without traces, and where somebody else performs it; its goroutine has it, and then who notes the answer to the result
+	spanned   bool             // its end has made a span, or will
 }
 
 // An instant is a time of a task, in microseconds since the Unix epoch; 0 stands for no time. It has no pointer, as a time.Time has.
@@ -332,6 +336,7 @@ func (d *Dispatcher) beginNext() *Task {
 // result comes later has no goroutine: nobody else would forget it.
 func (d *Dispatcher) Withdraw(run workflow.RunID, token workflow.TokenID) {
 	d.EndAttempt(run, token, telemetry.TaskCancelled, "") // unless its end was counted with the commit that withdraws it
+	d.EndTrace(run, token, "")                            // likewise
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t := d.newestAttempt(run, token)

@@ -146,5 +146,6 @@ func (d *Dispatcher) noteDelivered(t *Task, taken bool) {
 	d.mu.Lock()
 	t.refused = !taken
 	d.mu.Unlock()
+	t.span.End()
 	d.o.Hook.Hit("task.delivered")
 }

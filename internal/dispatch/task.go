@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -59,24 +60,24 @@ func (d *Dispatcher) runTask(t *Task) (next *Task) {
 		// commits take.
 		performed := d.taskReturned(t)
 		if m != nil {
+			t.span.ReturnResult(m)
 			m = WithBegan(d.WithDetails(AttemptOf(&t.Dispatch), m), performed)
 			pending = d.handResult(t, m)
 		}
 		alive = returns
 	}()
 	d.o.Hook.Hit("task.begin")
-	output, err := d.o.Host.Execute(t.ctx, t)
+	output, err := d.o.Host.Execute(d.traceTask(t), t)
 	d.o.Hook.Hit("task.result")
 	if err != nil && d.ctx.Err() != nil {
 		ended = false // Close interrupted it: that is no failure, the task is sent again
+		t.endSpan(tracing.Interrupted)
 		return nil
 	}
 	// The blobs of the result are kept from collection until the run has committed it, and
 	// thereby refers to them.
 	if m, t.unpin = d.o.Host.Result(d.kept, t, output, err); m == nil {
-		d.mu.Lock()
-		t.pending = true
-		d.mu.Unlock()
+		d.notePending(t)
 	}
 	ended = false
 	return nil // see above

@@ -13,8 +13,13 @@ var otelPackages = map[string]bool{
 	"go.opentelemetry.io/otel/attribute":                 true,
 	"go.opentelemetry.io/otel/attribute/internal":        true,
 	"go.opentelemetry.io/otel/attribute/internal/xxhash": true,
+	"go.opentelemetry.io/otel/codes":                     true,
 	"go.opentelemetry.io/otel/metric":                    true,
 	"go.opentelemetry.io/otel/metric/embedded":           true,
+	"go.opentelemetry.io/otel/semconv/v1.43.0":           true, // imported by trace
+	"go.opentelemetry.io/otel/trace":                     true,
+	"go.opentelemetry.io/otel/trace/embedded":            true,
+	"go.opentelemetry.io/otel/trace/internal/telemetry":  true, // imported by trace
 }
 
 // A program with pawl has the interfaces of OpenTelemetry, and neither the SDK nor the global providers.

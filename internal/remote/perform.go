@@ -4,15 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/tasklog"
+	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
+
+// A Performer calls the functions of a worker.
+type Performer struct {
+	Handlers pawl.Handlers
+	Logger   *slog.Logger // for pawl.Logger
+}
 
 // PerformTask calls the function for a task. A function that panics, or ends its
 // goroutine, fails the attempt for good, and so does a method of what it returns: done gets
@@ -25,7 +36,9 @@ import (
 // goroutine ends by runtime.Goexit (as t.FailNow of a test does): err begins as that failure, and is
 // overwritten only when the function returns. The results are made plain inside of the same recover,
 // because MarshalJSON, Error, Is and As of a handler's types may panic too.
-func PerformTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(output any, err error)) {
+//
+// The context of the function has the run's trace, so that the function's own spans belong to that.
+func (p Performer) PerformTask(ctx context.Context, t pawl.Task, done func(output any, err error)) {
 	var output any
 	err := error(pawl.TaskError{Code: workflow.CodePanic, Message: "the handler ended its goroutine"})
 	defer func() {
@@ -35,7 +48,21 @@ func PerformTask(ctx context.Context, h pawl.Handlers, t pawl.Task, done func(ou
 		done(output, err)
 	}()
 	t.BeganAt = time.Now()
-	output, err = plainResult(h.Execute(ctx, t))
+	ctx = tasklog.With(tasklog.WithLogger(traceparent.With(ctx, t.Traceparent, t.Tracestate), p.Logger), place(t))
+	output, err = plainResult(p.Handlers.Execute(ctx, t))
+}
+
+// A place is the tasklog.Source of a task.
+type place pawl.Task
+
+// TaskPlace implements tasklog.Source.
+func (t place) TaskPlace() tasklog.Place { return PlaceOf(pawl.Task(t)) }
+
+// PlaceOf returns what lines of the log tell of a task. The last part of its effect key is the number of its token.
+func PlaceOf(t pawl.Task) tasklog.Place {
+	p := tasklog.Place{Run: string(t.Run), Workflow: t.Workflow, Node: string(t.Node), Task: t.Type, Attempt: t.Attempt}
+	p.Token, _ = strconv.ParseInt(t.EffectKey[strings.LastIndexByte(t.EffectKey, '/')+1:], 10, 64)
+	return p
 }
 
 // plainResult returns what a function has returned as values of the JSON model and of this

@@ -35,6 +35,9 @@ type TaskMessage struct {
 	Queued    time.Time       `json:"dispatchedAt,omitzero"`
 	Lease     string          `json:"lease"`
 	Details   json.RawMessage `json:"details,omitempty"`
+
+	Traceparent string `json:"traceparent,omitempty"`
+	Tracestate  string `json:"tracestate,omitempty"`
 }
 
 // A BranchMessage is the branch of a task.
@@ -49,6 +52,7 @@ func NewTaskMessage(t pawl.Task, lease time.Duration) TaskMessage {
 		Key: t.Key, EffectKey: t.EffectKey, Run: t.Run, Workflow: t.Workflow, Tenant: t.Tenant, Node: t.Node, Type: t.Type,
 		Attempt: t.Attempt, Priority: t.Priority, Input: value.Encode(t.Input),
 		Branch: BranchMessage(t.Branch), Deadline: t.Deadline, Queued: t.DispatchedAt, Lease: lease.String(),
+		Traceparent: t.Traceparent, Tracestate: t.Tracestate,
 	}
 	if t.Root != t.Run {
 		m.Root = t.Root
@@ -78,5 +82,6 @@ func (m TaskMessage) ToTask() (pawl.Task, error) {
 	return pawl.Task{
 		Key: m.Key, EffectKey: m.EffectKey, Run: m.Run, Root: cmp.Or(m.Root, m.Run), Workflow: m.Workflow, Tenant: m.Tenant, Node: m.Node, Type: m.Type,
 		Attempt: m.Attempt, Priority: m.Priority, Input: input, Branch: pawl.Branch(m.Branch), Deadline: m.Deadline, DispatchedAt: m.Queued, Details: details,
+		Traceparent: m.Traceparent, Tracestate: m.Tracestate,
 	}, nil
 }

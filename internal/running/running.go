@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/texts"
+	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
@@ -76,6 +77,7 @@ type Options struct {
 	Waiters       Waiters
 	Schedules     Schedules
 	Metrics       Metrics
+	Tracer        *tracing.Tracer // nil without
 	Faults        *faults.Log
 	Logger        *slog.Logger
 	Still         bool // runs are only operated: nothing is dispatched, and no message goes to relatives
@@ -316,6 +318,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 	r.Run = run
 	r.runs.o.Roster.NoteTenant(r.id, s.Tenant)
 	r.runs.o.Metrics.Loaded(s)
+	r.runs.o.Tracer.Loaded(s)
 	return s, run.Head().Seq, unflushed, nil
 }
 
@@ -352,6 +355,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		r.runs.o.Roster.NoteStatus(r.id, workflow.RunCreated)
 	} else {
 		r.runs.o.Metrics.Committed(s, records, told, began)
+		r.runs.o.Tracer.Committed(s, told)
 	}
 	if errors.Is(err, store.ErrRemote) {
 		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)
@@ -449,7 +453,36 @@ func (r relatedRuns) Ask(id workflow.RunID, m state.Message) error {
 func (r relatedRuns) StartChild(d *actor.Child, g *compiled.Graph) error {
 	input, _ := d.Input.(map[string]any)
 	b := &Birth{Graph: g, InputHash: value.Hash(input), Parent: &d.Parent, Tenant: d.Tenant}
-	return r.runs.AskOrStart(r.runs.o.Alive, d.ID, state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant}, b)
+	m := state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant, Trace: r.traceChild(d, g)}
+	return r.runs.AskOrStart(r.runs.o.Alive, d.ID, m, b)
+}
+
+// TraceStart makes the start span of a run, and tells its message, unless there is the run.
+func (r *Runs) TraceStart(ctx context.Context, id workflow.RunID, m *state.Start, b *Birth) error {
+	if r.o.Tracer == nil {
+		return nil
+	}
+	if found, err := r.o.Dir.HasRun(id); found || err != nil {
+		return refusal.Closed(err)
+	}
+	span := r.o.Tracer.Begin(ctx, tracing.RunBy(id, b.Graph.Definition, nil))
+	span.End()
+	m.Trace = span.Trace()
+	return nil
+}
+
+// traceChild returns the trace of a child run that is about to begin: that of its parent, or one of its own if that has become old.
+func (r relatedRuns) traceChild(d *actor.Child, g *compiled.Graph) *state.Trace {
+	t := r.runs.o.Tracer
+	if !t.IsOld(d.Trace) {
+		return d.Trace
+	}
+	if found, err := r.HasRun(d.ID); found || err != nil {
+		return d.Trace // it began before, or cannot now
+	}
+	own := t.BeginApart(r.runs.o.Alive, tracing.RunBy(d.ID, g.Definition, nil), d.Trace)
+	own.End()
+	return own.Trace()
 }
 
 // Reported implements roster.Runs.

@@ -27,6 +27,7 @@ type (
 		Tenant string            `json:"tenant,omitzero"` // on whose behalf
 		Labels map[string]string `json:"labels,omitzero"` // nil without
 		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
+		Trace  *Trace            `json:"trace,omitzero"`  // nil without
 		Act    Act               `json:"act,omitzero"`
 
 		ScheduledAt time.Time `json:"scheduledAt,omitzero"` // the instant of the schedule that starts it; zero of any other run
@@ -185,6 +186,7 @@ type (
 		Kept     []KeptEnd             `json:"kept,omitzero"`  // of a rerun: what other tokens had come to since
 		Made     []KeptToken           `json:"made,omitzero"`  // the tokens among those of Kept, and before them, that the state lacks
 		Again    bool                  `json:"again,omitzero"` // what cannot be kept may be done again
+		Trace    *Trace                `json:"trace,omitzero"` // of the fork; nil without
 		Act      Act                   `json:"act,omitzero"`
 	}
 	// A KeptEnd is how a token of a run that is forked completed its node, after the record of the fork: in the fork,
@@ -281,6 +283,22 @@ func BeganOf(m Message) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(began).UTC()
+}
+
+// A Trace names the span from which all spans of a run descend: the one of its start, or that of an ancestor. It is part of the
+// facts of a run, so that attempts after a restart, or on another machine, have the same parent. It is immutable.
+type Trace struct {
+	Parent string `json:"parent"`         // as the header traceparent of W3C Trace Context has it
+	State  string `json:"state,omitzero"` // as tracestate has it
+	At     int64  `json:"at"`             // when the span was made, in milliseconds since the Unix epoch
+}
+
+// Headers returns what names the span in the headers of W3C Trace Context; "" without one.
+func (t *Trace) Headers() (traceparent, tracestate string) {
+	if t == nil {
+		return "", ""
+	}
+	return t.Parent, t.State
 }
 
 // An Act says who has made a call of the engine, and why. It is zero in the message of a call that was made in

@@ -26,6 +26,7 @@ type Facts struct {
 	Labels       map[string]string  `json:"labels,omitzero"`       // nil without
 	ForkedFrom   workflow.ForkPoint `json:"forkedFrom,omitzero"`   // zero of a run that was started
 	ScheduledAt  time.Time          `json:"scheduledAt,omitzero"`  // the instant of the schedule that started it; zero of any other run
+	Trace        *Trace             `json:"trace,omitzero"`        // nil without
 	ParentPauses bool               `json:"parentPauses,omitzero"` // paused by the parent run
 	Deferred     *workflow.Failure  `json:"deferred,omitzero"`     // dag without failFast: why the run will fail
 

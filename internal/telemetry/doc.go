@@ -5,7 +5,7 @@
 // A Metrics has the instruments of one engine. A nil *Metrics counts nothing: every method of it does nothing on nil, which is
 // all that an engine without a provider pays. The table instruments says, for each instrument, its name, kind, unit, labels
 // and meaning; docs/metrics.md has a row for each, and a test holds both together. Nobody else in the module names an
-// instrument, and no other package of it imports OpenTelemetry but the root, whose Options have the provider.
+// instrument. The spans of an engine are made in internal/tracing.
 //
 // There are two kinds of figures:
 //
@@ -33,8 +33,4 @@
 //
 // Attribute sets are made once for each combination of labels and kept with the options that the API takes, so that an event
 // allocates nothing here. A method takes a lock for readers, looks up each label and the combination, and calls the API.
-//
-// # Traces
-//
-// Traces will be made here as well; see docs/metrics.md for what there is.
 package telemetry

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -47,7 +48,7 @@ func (h *heldTask) perform(ctx, mine context.Context) {
 		return
 	}
 	beats.Go(func() { h.renew(beating) })
-	remote.PerformTask(mine, h.loop.handlers, h.task.WithServices(h), func(output any, err error) {
+	remote.Performer{Handlers: h.loop.handlers, Logger: h.loop.log}.PerformTask(mine, h.task.WithServices(h), func(output any, err error) {
 		switch {
 		case errors.Is(context.Cause(mine), errOver), errors.Is(context.Cause(mine), errDropped):
 			_ = h.message.Ack() // it frees the place among those that are held
@@ -112,6 +113,12 @@ func (h *heldTask) renew(ctx context.Context) {
 	}
 }
 
+// tellLoss tells the log of a result that was lost.
+func (h *heldTask) tellLoss(level slog.Level, text string, err error) {
+	at := remote.PlaceOf(h.task)
+	h.loop.log.Log(context.Background(), level, text, append(at.Args(), "worker", h.loop.id, "key", string(h.task.Key), "error", err)...)
+}
+
 // deliver sends a result until the pool has answered; when ctx is done, once.
 //
 // errInvalid says that the same message would never be taken: the failure that says why is sent
@@ -135,7 +142,7 @@ func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 			return
 		case errors.Is(err, errInvalid):
 			if m.Status == remote.StatusFailed {
-				h.loop.log.Error("natspool: a result was not taken", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
+				h.tellLoss(slog.LevelError, "natspool: a result was not taken", err)
 				return
 			}
 			m.SetFailure(pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()})
@@ -147,7 +154,7 @@ func (h *heldTask) deliver(ctx context.Context, output any, cause error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			h.loop.log.Warn("natspool: a result was not delivered, and its task comes again", "worker", h.loop.id, "key", string(h.task.Key), "error", err)
+			h.tellLoss(slog.LevelWarn, "natspool: a result was not delivered, and its task comes again", err)
 			_ = h.message.Nak()
 			return
 		}

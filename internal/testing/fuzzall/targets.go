@@ -32,6 +32,7 @@ var targets = []target{
 	{pkg: "./internal/sqlite", name: "FuzzCheckWAL", foreign: true},
 	{pkg: "./internal/sqlite", name: "FuzzTape", foreign: true, slow: "each input is executed in a database of its own"},
 	{pkg: "./internal/taskkey", name: "FuzzKey"},
+	{pkg: "./internal/traceparent", name: "FuzzParse", foreign: true},
 	{pkg: "./internal/value", name: "FuzzDecode", foreign: true},
 	{pkg: "./internal/value", name: "FuzzParsePath"},
 	{pkg: "./pawltest", name: "FuzzLoad", foreign: true, slow: wholeEngine},

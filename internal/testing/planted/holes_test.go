@@ -40,7 +40,7 @@ var holes = []bug{
 	},
 	{
 		"methods of a result are called where nobody recovers", "internal/remote/perform.go",
-		"output, err = plainResult(h.Execute(ctx, t))", "output, err = h.Execute(ctx, t)",
+		"output, err = plainResult(p.Handlers.Execute(ctx, t))", "output, err = p.Handlers.Execute(ctx, t)",
 		"./worker", "TestHostileResultsFailTheirTask",
 	},
 	{

@@ -31,6 +31,7 @@ var functions = []function{
 	{"pawl.ErrorMetadata", pawl.ErrorMetadata},
 	{"pawl.HTTPStatus", pawl.HTTPStatus},
 	{"pawl.IsPermanent", pawl.IsPermanent},
+	{"pawl.Logger", pawl.Logger},
 	{"pawl.NewRunID", pawl.NewRunID},
 	{"pawl.Open", pawl.Open},
 	{"pawl.Permanent", pawl.Permanent},

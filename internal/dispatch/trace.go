@@ -1,0 +1,108 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/tasklog"
+	"github.com/pawl-run/pawl/internal/tracing"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// traceTask begins the span of an attempt, and returns the context of its handler.
+func (d *Dispatcher) traceTask(t *Task) (ctx context.Context) {
+	ctx = (*attemptContext)(t)
+	if d.o.Tracer != nil {
+		ctx, t.span = d.o.Tracer.Perform(ctx, t.traced(), t.beganAt())
+	}
+	return ctx
+}
+
+// An attemptContext is the context of a handler: that of its task, and the source of its logger. It takes no memory.
+type attemptContext Task
+
+var (
+	_ context.Context = (*attemptContext)(nil)
+	_ tasklog.Source  = (*attemptContext)(nil)
+)
+
+// Deadline implements context.Context.
+func (c *attemptContext) Deadline() (time.Time, bool) { return c.ctx.Deadline() }
+
+// Done implements context.Context.
+func (c *attemptContext) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Err implements context.Context.
+func (c *attemptContext) Err() error { return c.ctx.Err() }
+
+// Value implements context.Context.
+func (c *attemptContext) Value(key any) any {
+	if key == (tasklog.SourceKey{}) {
+		return c
+	}
+	return c.ctx.Value(key)
+}
+
+// TaskPlace implements tasklog.Source.
+func (c *attemptContext) TaskPlace() tasklog.Place { return (*Task)(c).Place() }
+
+// Place returns what lines of the log tell of an attempt.
+func (t *Task) Place() tasklog.Place {
+	return tasklog.Place{
+		Run: string(t.Run), Workflow: t.Workflow.Name, Node: string(t.Node.ID), Task: t.Task, Token: int64(t.Token), Attempt: t.Attempt,
+	}
+}
+
+// traced returns what spans tell of an attempt.
+func (t *Task) traced() tracing.Task {
+	return tracing.Task{Run: tracing.RunBy(t.Run, t.Workflow, t.Trace), Node: t.Node.ID, Token: t.Token, Type: t.Task, Attempt: t.Attempt, Scope: t.Branch}
+}
+
+// endSpan ends the span of an attempt whose handler has returned without a result.
+func (t *Task) endSpan(o tracing.Outcome) {
+	t.span.Return(o)
+	t.span.End()
+	t.span = nil
+}
+
+// notePending notes that the result of an attempt comes later. A pool has performed nothing by then, so that there was no span around
+// a handler; but if a worker was quicker, the attempt is over already, and this one is its span.
+func (d *Dispatcher) notePending(t *Task) {
+	d.mu.Lock()
+	t.pending = true
+	quiet := t.pooled && !t.spanned
+	d.mu.Unlock()
+	if quiet {
+		t.span = nil
+		return
+	}
+	t.endSpan(tracing.Pending)
+}
+
+// EndTrace makes the span of the attempt of a token whose result came through Complete, Fail or a worker: it was decided by what
+// is committed now. An attempt with a handler here has a span of its own, which ends with the answer to its result.
+func (d *Dispatcher) EndTrace(run workflow.RunID, token workflow.TokenID, code string) {
+	d.mu.Lock()
+	of, ok := d.endElsewhere(d.newestAttempt(run, token))
+	d.mu.Unlock()
+	if ok {
+		d.o.Tracer.Ended(of, code)
+	}
+}
+
+// endElsewhere returns what the span tells of an attempt that was performed elsewhere; false if it has none, or had one. The caller
+// holds the lock, and makes the span without it.
+func (d *Dispatcher) endElsewhere(t *Task) (of tracing.Elsewhere, ok bool) {
+	if d.o.Tracer == nil || t == nil || t.spanned || t.begun == 0 {
+		return of, false
+	}
+	t.spanned = true
+	if !t.pending { // its own ends when its handler has returned
+		return of, false
+	}
+	of = tracing.Elsewhere{Task: t.traced(), Began: t.beganAt(), Callback: !t.pooled}
+	if of.Began.IsZero() { // no worker had it
+		of.Began = t.queued.asTime()
+	}
+	return of, true
+}

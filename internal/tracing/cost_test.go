@@ -1,0 +1,33 @@
+package tracing
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Without a provider nothing is allocated.
+func TestNoProviderNoCost(t *testing.T) {
+	var off *Tracer
+	d, s := &workflow.Definition{Name: "w"}, &state.State{}
+	ctx := context.Background()
+	require.Nil(t, New(Options{}))
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		b := off.Begin(ctx, RunBy("r", d, nil))
+		b.End()
+		_ = b.Trace()
+		_ = off.IsOld(nil)
+		off.Loaded(s)
+		_, a := off.Perform(ctx, Task{Run: RunBy("r", d, nil)}, time.Time{})
+		a.ReturnResult(state.TaskCompleted{})
+		a.End()
+		off.Committed(s, nil)
+		off.Ended(Elsewhere{}, "")
+		off.Close(ctx)
+	}))
+}

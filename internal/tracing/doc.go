@@ -1,0 +1,42 @@
+// Package tracing makes the spans of an engine, for a trace.TracerProvider of OpenTelemetry.
+//
+// # The form of a trace
+//
+// A run may last for weeks, and a span is exported when it ends. So no span of a run stands around the others:
+//
+//   - "start WORKFLOW" has the caller's span as its parent, and ends at once, before anything is committed. It is the parent of all
+//     that the run does. Its context is in the message that begins the run (state.Trace) and so among the facts of the run:
+//     attempts after a restart or a take-over have the same parent, and it was exported before they could be.
+//   - "task TYPE" is one attempt, around its handler, whose context is in the span.
+//   - "wait KIND", "join", and "run WORKFLOW" are made when they have ended, with the instants of the journal. They are siblings
+//     of the attempts. Tasks that workers of a pool perform are such, too: their handlers have the start span as their
+//     parent, which exists whatever becomes of the engine meanwhile.
+//
+// A child run has the trace of its parent. A run whose start is longer ago than Options.LinkAfter has attempts and waits that begin
+// traces of their own, each with a link to the start, since back ends keep no trace open for so long; a child of such a run, and a fork,
+// have a start span of their own that links to that of the other run. A run that was started without a provider has no start
+// span: its spans begin traces, without links.
+//
+// # Promises
+//
+// Only what commits makes spans: an actor behind its commit, and the dispatcher around and behind a handler. A replay, a
+// simulation, Why, Fork's plan and Open make none. The span of an attempt ends when its result is committed, with the instant at which the
+// handler had returned; waits and runs are made behind the commit that has ended them. So a crash loses the spans of commits
+// that nobody has told the exporter of, and none comes twice: an attempt that is performed again after a crash has ended no
+// span before. Two exceptions follow from what a handler did: an attempt that Close has interrupted has a span, since its handler's
+// own spans are below it, and another when it is performed again; and so has one that returned ErrPending and is handed out again
+// after a restart. A call of Start that a crash interrupts before its commit has made a start span; repeated, it makes another.
+//
+// # Bounds
+//
+// The instants at which waits have begun are kept in memory, up to maxStays of them. Where a wait is older
+// than this life of the engine, the events of the run tell when it ends, read in the background, of up to maxReads runs at a time.
+// Beyond these bounds waits have no span.
+//
+// Values of runs never get into spans: only ids, names, counts and codes of errors, and the attributes gen_ai.* of the metadata
+// that handlers report.
+//
+// # Cost
+//
+// Without a provider the Tracer is nil, whose methods do nothing and allocate nothing.
+package tracing

@@ -1,0 +1,230 @@
+package tracing
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/traceparent"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Scope is the name under which the spans are made.
+const Scope = "github.com/pawl-run/pawl"
+
+// The names of attributes.
+const (
+	runKey      = attribute.Key("pawl.run.id")
+	workflowKey = attribute.Key("pawl.workflow.name")
+	versionKey  = attribute.Key("pawl.workflow.version")
+	statusKey   = attribute.Key("pawl.run.status")
+	nodeKey     = attribute.Key("pawl.node.id")
+	tokenKey    = attribute.Key("pawl.token.id")
+	attemptKey  = attribute.Key("pawl.attempt")
+	branchKey   = attribute.Key("pawl.branch.index")
+	typeKey     = attribute.Key("pawl.task.type")
+	outcomeKey  = attribute.Key("pawl.task.outcome")
+	groupKey    = attribute.Key("pawl.group.name")
+	branchesKey = attribute.Key("pawl.group.branches")
+	errorKey    = attribute.Key("error.type")
+)
+
+// Options say where spans go.
+type Options struct {
+	Provider  trace.TracerProvider // nil makes none
+	LinkAfter time.Duration        // for how long a run has one trace; negative for ever
+	Now       func() time.Time
+}
+
+// Sources are what the spans of waits are made from. Both are needed.
+type Sources struct {
+	// EndAttempt calls Ended for the attempt of a token that is performed elsewhere, if there is one, and knows it no more.
+	EndAttempt func(run workflow.RunID, token workflow.TokenID, code string)
+	// Events returns the events of a run, from the one behind a sequence on.
+	Events func(ctx context.Context, run workflow.RunID, after int64) iter.Seq2[decision.Event, error]
+}
+
+// A Tracer makes spans. A nil one makes none: all its methods do nothing. They may be called from any goroutine, and with any lock
+// held.
+type Tracer struct {
+	o       Options
+	tracer  trace.Tracer
+	sources Sources // set by Watch
+
+	ctx   context.Context //nolint:containedctx // of the reads; done when Close is called
+	stop  context.CancelFunc
+	reads sync.WaitGroup
+
+	mu      sync.Mutex
+	books   map[workflow.RunID]*book // of runs in which something waits
+	stays   int                      // in all books
+	reading int                      // runs whose events are read
+}
+
+// New returns the tracer of an engine; nil without a provider.
+func New(o Options) *Tracer {
+	if o.Provider == nil {
+		return nil
+	}
+	t := &Tracer{o: o, tracer: o.Provider.Tracer(Scope), books: map[workflow.RunID]*book{}}
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	return t
+}
+
+// Watch has the spans of waits made from sources. It is called once, before a run commits.
+func (t *Tracer) Watch(s Sources) {
+	if t != nil {
+		t.sources = s
+	}
+}
+
+// Close waits for spans that are being made, until ctx is done. It is called when no run commits any more.
+func (t *Tracer) Close(ctx context.Context) {
+	if t == nil {
+		return
+	}
+	defer context.AfterFunc(ctx, t.stop)()
+	t.reads.Wait()
+	t.stop()
+}
+
+// A Run is what spans tell of a run.
+type Run struct {
+	ID       workflow.RunID
+	Workflow string
+	Version  int
+	Trace    *state.Trace // nil without
+}
+
+// RunBy returns what spans tell of a run that executes a definition.
+func RunBy(id workflow.RunID, d *workflow.Definition, of *state.Trace) Run {
+	return Run{id, d.Name, max(d.Version, 1), of}
+}
+
+// attributes are those of a run, with room for more.
+func (r *Run) attributes() []attribute.KeyValue {
+	return append(make([]attribute.KeyValue, 0, 12), runKey.String(string(r.ID)), workflowKey.String(r.Workflow), versionKey.Int(r.Version))
+}
+
+// A Beginning is the start span of a run that is about to be committed. A nil Beginning makes none.
+type Beginning struct {
+	span  trace.Span
+	trace *state.Trace
+	at    time.Time
+}
+
+// Begin makes the start span of a run, below the caller's. Without End it was never there.
+func (t *Tracer) Begin(ctx context.Context, r Run) *Beginning {
+	if t == nil {
+		return nil
+	}
+	return t.startRun(ctx, r)
+}
+
+// BeginApart makes the start span of a run that has a trace of its own, though it comes from a run with a trace: it links to that, and
+// to the caller's span.
+func (t *Tracer) BeginApart(ctx context.Context, r Run, from *state.Trace) *Beginning {
+	if t == nil {
+		return nil
+	}
+	o := []trace.SpanStartOption{trace.WithNewRoot()}
+	for _, sc := range []trace.SpanContext{contextOf(from), trace.SpanContextFromContext(ctx)} {
+		if sc.IsValid() {
+			o = append(o, trace.WithLinks(trace.Link{SpanContext: sc}))
+		}
+	}
+	return t.startRun(context.WithoutCancel(ctx), r, o...)
+}
+
+// BeginFork makes the start span of a fork, which m makes from a run with these records, and tells m of it. A run that comes from
+// elsewhere keeps the trace that it has.
+func (t *Tracer) BeginFork(ctx context.Context, m *state.RunForked, name string, version int, records []decision.Record) *Beginning {
+	if t == nil || m.Moved {
+		return nil
+	}
+	var from *state.Trace
+	for i := range records {
+		switch m := records[i].Message.(type) {
+		case state.Start:
+			from = m.Trace
+		case state.RunForked:
+			if !m.Moved {
+				from = m.Trace
+			}
+		default:
+		}
+	}
+	b := t.BeginApart(ctx, Run{ID: m.Run, Workflow: name, Version: max(version, 1)}, from)
+	m.Trace = b.Trace()
+	return b
+}
+
+func (t *Tracer) startRun(ctx context.Context, r Run, o ...trace.SpanStartOption) *Beginning {
+	now := t.o.Now()
+	o = append(o, trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(now), trace.WithAttributes(r.attributes()...))
+	_, span := t.tracer.Start(ctx, "start "+r.Workflow, o...)
+	b := &Beginning{span: span, at: now}
+	if parent, more := traceparent.Format(span.SpanContext()); parent != "" {
+		b.trace = &state.Trace{Parent: parent, State: more, At: now.UnixMilli()}
+	}
+	return b
+}
+
+// Trace returns what the message that begins the run has to say; nil without a span.
+func (b *Beginning) Trace() *state.Trace {
+	if b == nil {
+		return nil
+	}
+	return b.trace
+}
+
+// End ends the span, at the instant of its begin. It comes before the commit: what refers to the span finds it.
+func (b *Beginning) End() {
+	if b != nil && b.trace != nil {
+		b.span.End(trace.WithTimestamp(b.at))
+	}
+}
+
+// IsOld reports whether the spans of a trace are traces of their own by now.
+func (t *Tracer) IsOld(of *state.Trace) bool {
+	return t != nil && of != nil && t.o.LinkAfter >= 0 && t.o.Now().Sub(time.UnixMilli(of.At)) > t.o.LinkAfter
+}
+
+// contextOf returns the span that a trace begins with; one that is not valid if there is none.
+func contextOf(of *state.Trace) trace.SpanContext {
+	if of == nil {
+		return trace.SpanContext{}
+	}
+	return traceparent.Parse(of.Parent, of.State)
+}
+
+// startSpan begins a span of a run at an instant: below its start span, or in a trace of its own, with a link to that.
+func (t *Tracer) startSpan(ctx context.Context, r *Run, name string, at time.Time, kind trace.SpanKind, attributes []attribute.KeyValue) trace.Span {
+	o := append(make([]trace.SpanStartOption, 0, 5), trace.WithTimestamp(at), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+	switch parent := contextOf(r.Trace); {
+	case !parent.IsValid():
+		o = append(o, trace.WithNewRoot())
+	case t.IsOld(r.Trace):
+		o = append(o, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: parent}))
+	default:
+		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+	}
+	_, span := t.tracer.Start(ctx, name, o...)
+	return span
+}
+
+// endSpan ends a span at an instant, with the code of an error; "" without.
+func endSpan(span trace.Span, at time.Time, code string) {
+	if code != "" {
+		span.SetAttributes(errorKey.String(code))
+		span.SetStatus(codes.Error, code)
+	}
+	span.End(trace.WithTimestamp(at))
+}
