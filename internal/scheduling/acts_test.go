@@ -1,0 +1,151 @@
+package scheduling_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A set is applied as a whole, twice is once, and a dry run changes nothing.
+func TestApply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		all := func(text string, a pawl.ApplyOptions) []schedule.Change {
+			set, err := schedule.Parse([]byte("schedules: " + text))
+			require.NoError(t, err)
+			changes, err := o.Schedules().Apply(t.Context(), set, a)
+			require.NoError(t, err)
+			return changes
+		}
+		two := "[{id: a, workflow: {name: report}, every: 1h}, {id: b, workflow: {name: report}, every: 1h}]"
+		created := []schedule.Change{{ID: "a", Kind: "created"}, {ID: "b", Kind: "created"}}
+		require.Equal(t, created, all(two, pawl.ApplyOptions{DryRun: true}))
+		require.Equal(t, created, all(two, pawl.ApplyOptions{}))
+		require.Equal(t, []schedule.Change{{ID: "a", Kind: "unchanged"}, {ID: "b", Kind: "unchanged"}}, all(two, pawl.ApplyOptions{}))
+		changed := "[{id: b, workflow: {name: report}, every: 2h, overlap: allow}]"
+		want := []schedule.Change{{ID: "a", Kind: "deleted"}, {ID: "b", Kind: "changed", Fields: []string{"every", "overlap"}}}
+		require.Equal(t, want, all(changed, pawl.ApplyOptions{DryRun: true, Prune: true}))
+		require.Equal(t, want, all(changed, pawl.ApplyOptions{Prune: true}))
+		_, err := o.Schedules().Get(t.Context(), "a")
+		require.ErrorIs(t, err, pawl.ErrScheduleNotFound)
+		require.ErrorIs(t, o.Schedules().Pause(t.Context(), "a"), pawl.ErrScheduleNotFound)
+		_, err = o.Schedules().Apply(t.Context(), []schedule.Schedule{{ID: "x"}}, pawl.ApplyOptions{})
+		require.True(t, errors.As(err, new(*schedule.Error)), "%v", err)
+		_, err = o.ForgetBefore(t.Context(), time.Now().Add(time.Hour))
+		require.NoError(t, err)
+		require.ErrorIs(t, o.Forget(t.Context(), "pawl:schedule:b@"), pawl.ErrInvalid)
+		o.shut()
+	})
+}
+
+// A paused schedule fires no more of itself, and resumed it passes over what has come meanwhile.
+func TestPauseAndResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.apply("every: 10m")
+		ctx := pawl.Because(pawl.As(t.Context(), "ann"), "the disk is full")
+		require.NoError(t, o.Schedules().Pause(ctx, "s"))
+		require.NoError(t, o.Schedules().Pause(ctx, "s"), "twice is once")
+		pass(35 * time.Minute)
+		require.Equal(t, "it is paused since 2000-01-01T00:00:00Z by ann: the disk is full", o.standing().Why)
+		run, err := o.Schedules().Trigger(t.Context(), "s")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunID("s@2000-01-01T00:35:00Z"), run)
+		require.NoError(t, o.Schedules().Resume(ctx, "s"))
+		pass(10 * time.Minute)
+		require.Equal(t, []string{
+			"paused", "started 01T00:35:00 completed", "skipped 01T00:10:00 paused x3", "resumed", "started 01T00:40:00 completed",
+		}, o.events())
+	})
+}
+
+// Backfills fire what has not fired, so many at once, also after a restart, and nothing twice.
+func TestBackfill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		pass(65 * time.Minute)
+		o := open(t, dir, slow(5*time.Minute))
+		o.publish()
+		o.apply("every: 10m")
+		pass(6 * time.Minute) // 01:10 has fired, and runs
+		from, to := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Now()
+		n, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: from, To: to, Most: 2})
+		require.NoError(t, err)
+		require.Equal(t, 7, n)
+		pass(time.Minute)
+		require.Equal(t, []string{"2000-01-01T00:10:00Z running", "2000-01-01T00:20:00Z running", "2000-01-01T01:10:00Z running"}, o.runs())
+		o.shut()
+		o = open(t, dir, slow(5*time.Minute))
+		pass(16 * time.Minute)
+		require.Equal(t, []string{
+			"2000-01-01T00:10:00Z completed", "2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed", "2000-01-01T00:40:00Z completed",
+			"2000-01-01T00:50:00Z completed", "2000-01-01T01:00:00Z completed", "2000-01-01T01:10:00Z completed", "2000-01-01T01:20:00Z completed",
+		}, o.runs())
+		require.Empty(t, o.standing().Backfills)
+		for _, b := range []schedule.Backfill{{From: to, To: from, Most: 1}, {From: from, To: to}, {From: from, To: to.Add(time.Hour), Most: 1}} {
+			_, err = o.Schedules().Backfill(t.Context(), "s", b)
+			require.ErrorIs(t, err, pawl.ErrInvalid)
+		}
+	})
+}
+
+// The instants of a schedule by after follow the ends of its runs.
+func TestAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, slow(20*time.Minute))
+		o.publish()
+		o.apply("after: 10m")
+		pass(65 * time.Minute)
+		require.Equal(t, []string{"started 01T00:10:00 completed", "started 01T00:40:00 completed"}, o.events()[:2])
+		require.Len(t, o.events(), 2)
+		o.shut()
+		pass(2 * time.Hour)
+		o = open(t, dir, slow(20*time.Minute))
+		pass(time.Minute)
+		require.Equal(t, "started 01T01:10:00", o.events()[2], "one, however long nobody was there")
+	})
+}
+
+// Runs that fail, or cannot begin, pause a schedule which says so; its instants go on until then.
+func TestPauseAfterFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), func(context.Context, pawl.Task) (any, error) { return nil, pawl.Permanent(errors.New("no")) })
+		o.apply("every: 10m, pauseAfterFailures: 3")
+		pass(10 * time.Minute)
+		o.publish()
+		pass(time.Hour)
+		require.Equal(t, []string{"refused 01T00:10:00", "started 01T00:20:00 failed", "started 01T00:30:00 failed", "paused"}, o.events())
+		st := o.standing()
+		require.True(t, st.Paused.Incident)
+		require.Contains(t, st.Why, "3 failures in a row")
+		require.NoError(t, o.Schedules().Resume(t.Context(), "s"))
+		require.Zero(t, o.standing().Failures)
+		pass(10 * time.Minute)
+		require.Len(t, o.standing().Events, 5)
+		require.Equal(t, 1, o.standing().Failures)
+	})
+}
+
+// An input that cannot be computed refuses the firing, and the next one comes.
+func TestRefusedInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.apply(`every: 10m, jitter: 5m, input: {n: "1 / (fire.count - 1)"}`)
+		pass(30 * time.Minute)
+		require.Equal(t, []string{"refused 01T00:10:00", "refused 01T00:20:00"}, o.events()[:2])
+		_, err := o.Schedules().Trigger(t.Context(), "s")
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+	})
+}
