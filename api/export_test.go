@@ -30,6 +30,8 @@ var Pages = []Documented{
 	{"RecordPage", reflect.TypeFor[recordPage]()},
 	{"ApprovalPage", reflect.TypeFor[approvalPage]()},
 	{"DefinitionPage", reflect.TypeFor[definitionPage]()},
+	{"SchedulePage", reflect.TypeFor[schedulePage]()},
+	{"ScheduleEvents", reflect.TypeFor[scheduleEvents]()},
 	{"DeadLetterPage", reflect.TypeFor[deadLetterPage]()},
 }
 

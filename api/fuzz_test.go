@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/schedule"
 )
 
 // seeds are a query and a body for each route, by method and path, that its handler takes for what they are.
@@ -43,6 +45,15 @@ var seeds = map[string]struct{ query, body string }{
 	"POST /v1/batch":                              {query: "prefix=none", body: signed(`"do": "pause"`)},
 	"GET /v1/definitions":                         {query: "workflow=order&limit=1&cursor=order@0"},
 	"GET /v1/definitions/{name}/{version}":        {},
+	"GET /v1/schedules":                           {query: "limit=1&cursor=a"},
+	"PUT /v1/schedules":                           {query: "dryRun=1&prune=1", body: signed(`"schedules": [{"id": "x", "workflow": {"name": "order"}, "every": "1h"}]`)},
+	"GET /v1/schedules/{schedule}":                {},
+	"GET /v1/schedules/{schedule}/events":         {query: "since=2026-01-01T00:00:00Z&until=2027-01-01T00:00:00Z"},
+	"POST /v1/schedules/{schedule}/pause":         {body: signed("")},
+	"POST /v1/schedules/{schedule}/resume":        {body: signed("")},
+	"POST /v1/schedules/{schedule}/trigger":       {body: signed("")},
+	"POST /v1/schedules/{schedule}/backfill":      {body: signed(`"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"`)},
+	"POST /v1/schedules/{schedule}/delete":        {body: signed("")},
 	"GET /v1/watch":                               {query: "workflow=order&status=running"},
 	"GET /v1/diff":                                {query: "a=order-1&b=order-1&aAt=1&bAt=1"},
 	"GET /v1/approvals":                           {query: "limit=1&cursor=1:order-1"},
@@ -81,9 +92,11 @@ func FuzzRoutes(f *testing.F) {
 		}
 		return "", api.All, nil
 	}})
-	fill := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{name}", "order", "{version}", "1", "{revision}", "1", "ORDER", toJSON(f, order), "INTO", filepath.ToSlash(into))
+	fill := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{name}", "order", "{version}", "1", "{revision}", "1", "{schedule}", "s", "ORDER", toJSON(f, order), "INTO", filepath.ToSlash(into))
 	status, text := send(f, h, "PUT", "/v1/definitions/order/1", toJSON(f, order))
 	require.Less(f, status, 300, text)
+	_, err := e.Schedules().Apply(f.Context(), []schedule.Schedule{{ID: "s", Workflow: schedule.Workflow{Name: "order"}, Every: time.Hour}}, pawl.ApplyOptions{})
+	require.NoError(f, err)
 	var exported bytes.Buffer
 	require.NoError(f, e.Export(f.Context(), "order-1", &exported, pawl.ExportOptions{}))
 	require.NoError(f, os.WriteFile(filepath.Join(into, "a.pawl"), exported.Bytes(), 0o600))

@@ -228,7 +228,7 @@ var (
 // handlers ask for more where the body decides.
 func routes() []route {
 	const get, put, post = http.MethodGet, http.MethodPut, http.MethodPost
-	return append(actRoutes(), []route{
+	return append(append(actRoutes(), scheduleRoutes()...), []route{
 		{get, "/v1/runs", View, runParams, (*call).listRuns},
 		{get, "/v1/runs/{run}", View, []string{"wait", "at"}, (*call).showRun},
 		{put, "/v1/runs/{run}", Act, []string{"wait", "dryRun"}, (*call).startRun},

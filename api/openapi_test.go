@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -86,6 +87,16 @@ var documented = append(api.Pages, []api.Documented{
 	{"PurgeReport", reflect.TypeFor[api.PurgeReport]()},
 	{"PublishedDefinition", reflect.TypeFor[pawl.PublishedDefinition]()},
 	{"PublishReport", reflect.TypeFor[api.PublishReport]()},
+	{"ScheduleSet", reflect.TypeFor[api.ScheduleSet]()},
+	{"ScheduleChanges", reflect.TypeFor[api.ScheduleChanges]()},
+	{"ScheduleChange", reflect.TypeFor[schedule.Change]()},
+	{"ScheduleAct", reflect.TypeFor[api.ScheduleAct]()},
+	{"ScheduleReport", reflect.TypeFor[api.ScheduleReport]()},
+	{"ScheduleStanding", reflect.TypeFor[schedule.Standing]()},
+	{"SchedulePause", reflect.TypeFor[schedule.Pause]()},
+	{"ScheduleBackfill", reflect.TypeFor[schedule.Backfill]()},
+	{"ScheduleEvent", reflect.TypeFor[schedule.Event]()},
+	{"ScheduleFiring", reflect.TypeFor[schedule.Firing]()},
 	{"Simulate", reflect.TypeFor[api.Simulate]()},
 	{"Result", reflect.TypeFor[api.Result]()},
 	{"ActReport", reflect.TypeFor[api.ActReport]()},
@@ -326,7 +337,7 @@ func TestDocumentOfActs(t *testing.T) {
 	for path, methods := range d.Paths {
 		post, ok := methods["post"]
 		name := path[strings.LastIndex(path, "/")+1:]
-		if !ok || name == "forks" || name == "purge" || name == "simulate" || slices.Contains([]string{"batch", "backup", "follow", "import"}, name) {
+		if !ok || strings.HasPrefix(path, "/v1/schedules") || name == "forks" || name == "purge" || name == "simulate" || slices.Contains([]string{"batch", "backup", "follow", "import"}, name) {
 			continue
 		}
 		if do, ok := acts[name]; ok {
@@ -388,6 +399,16 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/revisions/1", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/workers", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
 		ask("GET", path, "")
 	}
+	ask("PUT", "/v1/schedules", signed(`"schedules": [{"id": "s", "workflow": {"name": "order"}, "every": "1h", "input": {"item": "'x'"}}]`))
+	for _, act := range []string{"pause", "resume", "trigger"} {
+		ask("POST", "/v1/schedules/s/"+act, signed(""))
+	}
+	ask("POST", "/v1/schedules/s/backfill", signed(`"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z"`))
+	ask("GET", "/v1/schedules", "", "Accept", "application/x-ndjson")
+	for _, path := range []string{"/v1/schedules", "/v1/schedules/s", "/v1/schedules/s/events"} {
+		ask("GET", path, "")
+	}
+	ask("POST", "/v1/schedules/s/delete", signed(""))
 	ask("POST", "/v1/batch?prefix=a", signed(`"do": "pause"`))
 	ask("POST", "/v1/batch?prefix=a", signed(`"do": "resume"`))
 	ask("POST", "/v1/approvals/batch?run=b", signed(`"do": "vote", "approved": true`))

@@ -66,7 +66,11 @@ func TestDocumentOfReasons(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(fill)) {
 				mayHave := slices.Contains(all, name) && (!slices.Contains([]string{"group", "approved", "code", "nodes"}, name) || !slices.Contains(all, "do") || name == "approved" && path == "/v1/approvals/batch")
 				if mayHave {
-					body.WriteString(`, "` + name + `": ` + fill[name])
+					value := fill[name]
+					if strings.HasPrefix(path, "/v1/schedules") {
+						value = `"2026-01-01T00:00:00Z"`
+					}
+					body.WriteString(`, "` + name + `": ` + value)
 				}
 			}
 			body.WriteString("}")
