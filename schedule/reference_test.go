@@ -257,6 +257,23 @@ func TestRareDates(t *testing.T) {
 	})
 }
 
+// The 29th of February on a given weekday can be decades away, because 2100 is no leap year.
+func TestLeapDayOnWeekday(t *testing.T) {
+	for step := range 6 {
+		tt, err := Compile(&Schedule{ID: "s", Workflow: Workflow{Name: "w"}, Cron: []string{fmt.Sprintf("0 0 29 2 */%d", step+1)}})
+		require.NoError(t, err)
+		for year := 2020; year < 2110; year++ {
+			want := time.Date(year, 2, 29, 0, 0, 0, 0, time.UTC)
+			for want.Month() != time.February || int(want.Weekday())%(step+1) != 0 {
+				want = time.Date(want.Year()+1, 2, 29, 0, 0, 0, 0, time.UTC)
+			}
+			f, ok := tt.Next(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC))
+			require.True(t, ok)
+			require.Equal(t, want, f.At)
+		}
+	}
+}
+
 // Package time says of 31 December of a leap year that its period has ended, if it is beyond the zone's table: the search
 // goes on all the same.
 func TestLastDayOfLeapYears(t *testing.T) {

@@ -141,6 +141,7 @@ func TestNightsOfBerlin(t *testing.T) {
 	require.Equal(t, []string{"03-29T01:00Z 03-29 02:00 shifted", "03-29T01:30Z 03-29 02:30 shifted", "03-29T02:00Z 03-29 04:00"}, spring("cron: ['0 2,4 * * *', '30 2 * * *']"))
 	require.Equal(t, []string{"03-29T01:30Z 03-29 03:30"}, spring("cron: ['30 2,3 * * *']"))
 	require.Equal(t, []string{"03-29T01:30Z 03-29 02:30 missing"}, spring("cron: ['30 2 * * *'], dst: {missing: skip}"))
+	require.Equal(t, []string{"03-29T01:30Z 03-29 03:30"}, spring("cron: ['30 2 * * *', '30 3 * * *'], dst: {missing: skip}"))
 	require.Equal(t, []string{"03-28T23:00Z 03-29 00:00", "03-29T00:00Z 03-29 01:00", "03-29T01:00Z 03-29 03:00", "03-29T02:00Z 03-29 04:00", "03-29T03:00Z 03-29 05:00"}, spring("cron: ['0 * * * *']"))
 	require.Equal(t, []string{"03-29T01:30Z 03-29 02:30 shifted except"}, spring("cron: ['30 2 * * *'], except: ['* * 29 3 *']"))
 
