@@ -147,7 +147,7 @@ func (r scheduledRuns) StartKeeping(f scheduling.Start) error {
 		return err
 	}
 	defer release()
-	b.Keep = f.Keep
+	b.Keep, m.ScheduledAt = f.Keep, f.Scheduled
 	return r.engine.runs.AskOrStart(ctx, f.Run.ID, m, b)
 }
 

@@ -137,6 +137,19 @@ func TestPauseAfterFailures(t *testing.T) {
 	})
 }
 
+// A run knows the instant for which it was started, whenever it begins.
+func TestScheduledAtIsTheInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publishAs("{name: report, start: work, nodes: [{id: work, task: work}], output: {mapping: {at: string(run.scheduledAt)}}}")
+		o.apply("every: 10m, jitter: 5m")
+		pass(16 * time.Minute)
+		out, err := o.Wait(t.Context(), "s@2000-01-01T00:10:00Z")
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"at": "2000-01-01T00:10:00Z"}, out.Output)
+	})
+}
+
 // An input that cannot be computed refuses the firing, and the next one comes.
 func TestRefusedInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
