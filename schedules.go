@@ -148,6 +148,9 @@ func (r scheduledRuns) StartKeeping(f scheduling.Start) error {
 	}
 	defer release()
 	b.Keep, m.ScheduledAt = f.Keep, f.Scheduled
+	if err := r.engine.runs.TraceStart(ctx, f.Run.ID, &m, b); err != nil {
+		return err
+	}
 	return r.engine.runs.AskOrStart(ctx, f.Run.ID, m, b)
 }
 

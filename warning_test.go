@@ -60,7 +60,7 @@ func TestWarnings(t *testing.T) {
 			begin("after")
 			require.Equal(t, len(codes), strings.Count(log.String(), "level=WARN"), log.String())
 			for _, code := range codes {
-				require.Contains(t, log.String(), "definition=careless version=1 problem=")
+				require.Contains(t, log.String(), "workflow=careless version=1 problem=")
 				require.Contains(t, log.String(), "("+code+")")
 			}
 		})

@@ -263,7 +263,7 @@ func (n *Node) noteStatus(owner Owner, err error) {
 	n.mu.Unlock()
 	if was.Clock == 0 && now.Clock != 0 {
 		n.log.Error("cluster: the clock of this node is not that of the servers: set it right, for timers that begin here fire at another time than they should",
-			"node", n.o.Node, "ahead", now.Clock)
+			"cluster_node", n.o.Node, "ahead", now.Clock)
 	}
 	if was.Owner != now.Owner || was.Serves != now.Serves || (was.Err == nil) != (now.Err == nil) || (was.Clock == 0) != (now.Clock == 0) {
 		n.o.Report(now)

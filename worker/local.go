@@ -72,8 +72,8 @@ func (p *Pool) leftBehind() error {
 	var left pawl.LeftBehindError
 	for i := range tasks {
 		t := &tasks[i]
-		p.options.Logger.Error("worker: Close leaves a handler behind that ignores its context: return when it is done",
-			"run", string(t.Run), "node", string(t.Node), "task", t.Type)
+		at := remote.PlaceOf(*t)
+		p.options.Logger.Error("worker: Close leaves a handler behind that ignores its context: return when it is done", at.Args()...)
 		left.Tasks = append(left.Tasks, pawl.TaskID{Run: t.Run, Node: t.Node, Task: t.Type, Key: t.Key})
 	}
 	return &left

@@ -431,7 +431,7 @@ func verbGroups() []verbGroup {
 		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, sqlVerb, serveVerb}, true},
 		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
 		{"Start runs on time", []verb{scheduleVerb}, false},
-		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, diffVerb, replayVerb, coverageVerb}, true},
+		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, traceVerb, diffVerb, replayVerb, coverageVerb}, true},
 		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}, false},
 		{"This command", []verb{completionVerb, completeVerb, versionVerb}, false},
 	}

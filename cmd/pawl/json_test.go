@@ -46,6 +46,7 @@ var jsonLines = []struct {
 	{"start, fork, import with --dry-run", "what was tried", reflect.TypeFor[api.DryRunReport]()},
 	{"run", "how it ended", reflect.TypeFor[workflow.Outcome]()},
 	{"graph", "the picture", reflect.TypeFor[graphReport]()},
+	{"trace", "the trace", reflect.TypeFor[traceReport]()},
 	{"check", "a definition", reflect.TypeFor[fileReport]()},
 	{"schedule check", "a file", reflect.TypeFor[scheduleReport]()},
 	{"schedule next", "an instant, or a change of clocks", reflect.TypeFor[scheduleLine]()},

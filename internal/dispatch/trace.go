@@ -48,8 +48,9 @@ func (c *attemptContext) TaskPlace() tasklog.Place { return (*Task)(c).Place() }
 
 // Place returns what lines of the log tell of an attempt.
 func (t *Task) Place() tasklog.Place {
+	traceparent, _ := t.Trace.Headers()
 	return tasklog.Place{
-		Run: string(t.Run), Workflow: t.Workflow.Name, Node: string(t.Node.ID), Task: t.Task, Token: int64(t.Token), Attempt: t.Attempt,
+		Run: string(t.Run), Workflow: t.Workflow.Name, Node: string(t.Node.ID), Task: t.Task, Token: int64(t.Token), Attempt: t.Attempt, Traceparent: traceparent,
 	}
 }
 

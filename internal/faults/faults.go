@@ -161,7 +161,7 @@ func (l *Log) Warnings(ctx context.Context, d *workflow.Definition, g, own *comp
 		if d == nil {
 			p.Line, p.Column = 0, 0
 		}
-		l.logger.Warn("the definition can run, but look at this", "definition", g.Definition.Name, "version", g.Definition.Version, "problem", p.String())
+		l.logger.Warn("the definition can run, but look at this", "workflow", g.Definition.Name, "version", g.Definition.Version, "problem", p.String())
 	}
 }
 

@@ -385,7 +385,7 @@ func (f *Feeder) noteSuccess() {
 	f.failing, f.failure = time.Time{}, ""
 	f.mu.Unlock()
 	if !since.IsZero() {
-		f.o.Logger.Info("pawl: events are published again", "failed since", since)
+		f.o.Logger.Info("pawl: events are published again", "since", since)
 	}
 }
 

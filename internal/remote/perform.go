@@ -60,7 +60,7 @@ func (t place) TaskPlace() tasklog.Place { return PlaceOf(pawl.Task(t)) }
 
 // PlaceOf returns what lines of the log tell of a task. The last part of its effect key is the number of its token.
 func PlaceOf(t pawl.Task) tasklog.Place {
-	p := tasklog.Place{Run: string(t.Run), Workflow: t.Workflow, Node: string(t.Node), Task: t.Type, Attempt: t.Attempt}
+	p := tasklog.Place{Run: string(t.Run), Workflow: t.Workflow, Node: string(t.Node), Task: t.Type, Attempt: t.Attempt, Traceparent: t.Traceparent}
 	p.Token, _ = strconv.ParseInt(t.EffectKey[strings.LastIndexByte(t.EffectKey, '/')+1:], 10, 64)
 	return p
 }

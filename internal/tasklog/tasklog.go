@@ -5,6 +5,8 @@ import (
 	"context"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-run/pawl/internal/traceparent"
 )
 
@@ -26,12 +28,20 @@ const (
 type Place struct {
 	Run, Workflow, Node, Task string
 	Token                     int64
+	Traceparent               string // of the run; "" without
 	Attempt                   int
 }
 
 // Args are the pairs of a line of the log.
-func (p *Place) Args() []any {
-	return append(make([]any, 0, 14), Run, p.Run, Workflow, p.Workflow, Node, p.Node, Token, p.Token, Attempt, p.Attempt, Task, p.Task)
+func (p *Place) Args() []any { return p.argsIn(traceparent.Parse(p.Traceparent, "").TraceID()) }
+
+// argsIn are Args in a trace.
+func (p *Place) argsIn(id trace.TraceID) []any {
+	args := append(make([]any, 0, 14), Run, p.Run, Workflow, p.Workflow, Node, p.Node, Token, p.Token, Attempt, p.Attempt, Task, p.Task)
+	if id.IsValid() {
+		args = append(args, TraceID, id.String())
+	}
+	return args
 }
 
 // A Source is asked for the place of a task, by Logger.
@@ -68,9 +78,8 @@ func Logger(ctx context.Context) *slog.Logger {
 		l = slog.Default()
 	}
 	p := s.TaskPlace()
-	args := p.Args()
-	if id := traceparent.TraceID(ctx); id != "" {
-		args = append(args, TraceID, id)
+	if id := trace.SpanContextFromContext(ctx).TraceID(); id.IsValid() {
+		return l.With(p.argsIn(id)...)
 	}
-	return l.With(args...)
+	return l.With(p.Args()...)
 }

@@ -96,11 +96,3 @@ func With(ctx context.Context, parent, state string) context.Context {
 	}
 	return trace.ContextWithRemoteSpanContext(ctx, sc)
 }
-
-// TraceID returns the id of the trace that a context is in, in hexadecimal; "" outside of any.
-func TraceID(ctx context.Context) string {
-	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
-		return sc.TraceID().String()
-	}
-	return ""
-}

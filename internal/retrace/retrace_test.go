@@ -1,0 +1,223 @@
+package retrace_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/retrace"
+	"github.com/pawl-run/pawl/internal/testing/spantest"
+	"github.com/pawl-run/pawl/replay"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// define parses a definition.
+func define(t testing.TB, text string) *workflow.Definition {
+	t.Helper()
+	d, err := workflow.ParseYAML([]byte(text))
+	require.NoError(t, err)
+	return d
+}
+
+// traceOf makes the trace of a run in a directory that is closed.
+func traceOf(t testing.TB, dir, id string) *retrace.Trace {
+	t.Helper()
+	rec, err := replay.Find(dir+":"+id, replay.Options{})
+	require.NoError(t, err)
+	defer rec.Close()
+	out, err := retrace.Of(rec, func(child workflow.RunID) (*replay.Recording, error) {
+		return replay.Find(dir+":"+string(child), replay.Options{})
+	})
+	require.NoError(t, err)
+	return out
+}
+
+const parent = `
+name: parent
+start: split
+nodes:
+  - {id: split}
+  - {id: work, task: work, retry: {maxAttempts: 2, initialInterval: 1m}}
+  - {id: pause, wait: {for: 10m}}
+  - {id: below, subworkflow: {name: child}}
+transitions:
+  - {from: split, to: work, siblingGroup: g, spawnCount: 2}
+  - {from: work, to: pause, synchronization: {siblingGroup: g}}
+  - {from: pause, to: below}
+`
+
+// The trace is nested, has the run's trace id and its start span at the top, and is the same each time and without a provider but for the id.
+func TestTheTraceOfAJournal(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var p spantest.Provider
+			tries := 0
+			o := pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
+				<-time.After(2 * time.Second)
+				if tries++; tries == 1 {
+					return nil, errors.New("once more")
+				}
+				return "secret", nil
+			}}}
+			if on {
+				o.TracerProvider = &p
+			}
+			dir := t.TempDir()
+			e, err := pawl.Open(t.Context(), dir, o)
+			require.NoError(t, err)
+			_, err = e.Publish(t.Context(), define(t, "name: child\nstart: a\nnodes: [{id: a, task: deep}]"))
+			require.NoError(t, err)
+			_, err = e.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, parent)}, map[string]any{"secret": "secret"})
+			require.NoError(t, err)
+			require.NoError(t, e.Close(t.Context()))
+
+			got := traceOf(t, dir, "r")
+			var otlp, again, perfetto bytes.Buffer
+			require.NoError(t, got.WriteOTLP(&otlp))
+			require.NoError(t, traceOf(t, dir, "r").WriteOTLP(&again))
+			require.Equal(t, otlp.String(), again.String())
+			require.NoError(t, got.WritePerfetto(&perfetto))
+			require.NotContains(t, otlp.String()+perfetto.String(), "secret")
+
+			paths, byID := map[string]int{}, map[retrace.SpanID]*retrace.Span{}
+			for i := range got.Spans {
+				s := &got.Spans[i]
+				path := s.Name
+				for up := byID[s.Parent]; up != nil; up = byID[up.Parent] {
+					path = up.Name + " > " + path
+				}
+				require.Nil(t, byID[s.ID], s.Name)
+				byID[s.ID] = s
+				paths[path]++
+				if up := byID[s.Parent]; up != nil {
+					require.False(t, s.From.Before(up.From), path)
+					require.False(t, s.To.After(up.To), path)
+				}
+			}
+			require.Equal(t, map[string]int{
+				"run parent":                                                            1,
+				"run parent > node split":                                               1,
+				"run parent > join":                                                     1,
+				"run parent > join > node work":                                         2,
+				"run parent > join > node work > task work":                             3,
+				"run parent > join > node work > wait retry":                            1,
+				"run parent > join > node work > wait siblings":                         1,
+				"run parent > node pause":                                               1,
+				"run parent > node pause > wait timer":                                  1,
+				"run parent > node below":                                               1,
+				"run parent > node below > wait child":                                  1,
+				"run parent > node below > wait child > run child":                      1,
+				"run parent > node below > wait child > run child > node a":             1,
+				"run parent > node below > wait child > run child > node a > task deep": 1,
+			}, paths)
+			top := &got.Spans[0]
+			require.Equal(t, 11*time.Minute+6*time.Second, top.To.Sub(top.From))
+			if on {
+				start := p.Find(t, "start parent")
+				require.Equal(t, start.Trace, traceID(got))
+				require.Equal(t, start.ID, top.Parent.String())
+			} else {
+				require.Equal(t, retrace.SpanID{}, top.Parent)
+			}
+			readOTLP(t, otlp.Bytes(), len(got.Spans))
+		})
+	}
+}
+
+func traceID(t *retrace.Trace) string {
+	var b bytes.Buffer
+	_ = t.WriteOTLP(&b)
+	_, rest, _ := strings.Cut(b.String(), `"traceId":"`)
+	return rest[:32]
+}
+
+// readOTLP reads the body of a request as a collector does, with one value in each attribute.
+func readOTLP(t *testing.T, text []byte, spans int) {
+	t.Helper()
+	var body struct {
+		ResourceSpans []struct {
+			ScopeSpans []struct {
+				Spans []struct {
+					TraceID, SpanID                    string
+					StartTimeUnixNano, EndTimeUnixNano json.Number
+					Name                               string
+					Attributes                         []struct {
+						Key   string
+						Value map[string]any
+					}
+				}
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &body))
+	got := body.ResourceSpans[0].ScopeSpans[0].Spans
+	require.Len(t, got, spans)
+	for _, s := range got {
+		require.Len(t, s.TraceID, 32)
+		require.Len(t, s.SpanID, 16)
+		from, err := s.StartTimeUnixNano.Int64()
+		require.NoError(t, err)
+		to, err := s.EndTimeUnixNano.Int64()
+		require.NoError(t, err)
+		require.LessOrEqual(t, from, to)
+		for _, a := range s.Attributes {
+			require.Len(t, a.Value, 1, "%s %s", s.Name, a.Key)
+		}
+	}
+}
+
+// A fan-out of 10,000 branches has one process in Perfetto, and no more threads than tokens at once; those of a thread follow each
+// other, and what a token did lies in it.
+func TestPerfettoOpensTenThousandBranches(t *testing.T) {
+	const branches = 10_000
+	dir := t.TempDir()
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+	require.NoError(t, err)
+	_, err = e.Run(t.Context(), workflow.Run{ID: "wide", Definition: define(t, `
+name: wide
+start: split
+nodes: [{id: split}, {id: work, task: work}, {id: sum}]
+transitions:
+  - {from: split, to: work, siblingGroup: g, spawnCount: 10000, maxConcurrency: 64}
+  - {from: work, to: sum, synchronization: {siblingGroup: g}}
+`)}, nil)
+	require.NoError(t, err)
+	require.NoError(t, e.Close(t.Context()))
+	var text bytes.Buffer
+	require.NoError(t, traceOf(t, dir, "wide").WritePerfetto(&text))
+	require.Less(t, text.Len(), 16<<20)
+	var body struct {
+		TraceEvents []struct {
+			Name, Ph, Cat string
+			Pid, Tid      int
+			Ts, Dur       int64
+		}
+	}
+	require.NoError(t, json.Unmarshal(text.Bytes(), &body))
+	tasks, ends, inside := 0, map[int]int64{}, map[int][2]int64{}
+	for _, e := range body.TraceEvents {
+		require.Contains(t, []string{"M", "X", "b", "e"}, e.Ph)
+		require.Equal(t, 1, e.Pid)
+		require.GreaterOrEqual(t, e.Ts, int64(0))
+		switch e.Cat {
+		case "task":
+			tasks++
+			in := inside[e.Tid]
+			require.GreaterOrEqual(t, e.Ts, in[0])
+			require.LessOrEqual(t, e.Ts+e.Dur, in[1])
+		case "node":
+			inside[e.Tid] = [2]int64{e.Ts, e.Ts + e.Dur}
+			ends[e.Tid] = e.Ts + e.Dur
+		}
+	}
+	require.Equal(t, branches, tasks)
+	t.Logf("%d bytes, %d events, %d threads", text.Len(), len(body.TraceEvents), len(ends))
+}
