@@ -110,7 +110,7 @@ var layers = map[string][]string{
 	"pawltest":        slices.Concat(decided, []string{"internal/acts", "internal/below", "internal/document", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":           {"*"},
 	"examples":        {},
-	"examples/*":      slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector", "api"}),
+	"examples/*":      slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "handler", "pawltest", "inspector", "api", "schedule"}),
 	"bench":           {"*"},
 
 	"internal/testing/clienttest":      {},

@@ -38,6 +38,7 @@ var (
 	rows               []any
 	pages              io.Reader
 	report             io.Reader
+	file               []byte
 	resize             func(context.Context, pawl.Task) (any, error)
 	total              int64
 	copyRow            func(ctx context.Context, row int64) error
