@@ -138,6 +138,8 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 		return word.EnumSlice()
 	case slices.Contains([]string{"run", "a", "b"}, word.Name):
 		return completeRun(ctx, dirIn(before), last)
+	case word.Name == "schedule":
+		return completeSchedule(ctx, dirIn(before))
 	case word.Name == "token-or-node" && n == 1:
 		return completeNode(ctx, dirIn(before), argumentsIn(chosen, before[1:])[0], targetStatuses[chosen.Name])
 	}
@@ -219,6 +221,26 @@ func completeRun(ctx context.Context, dir, prefix string) (out []string) {
 		}
 		if plainID.MatchString(string(run.Run)) {
 			out = append(out, fmt.Sprintf("%s\t%s, %v", run.Run, run.Workflow, run.Status))
+		}
+	}
+	return out
+}
+
+// completeSchedule lists the schedules of an engine that others can reach.
+func completeSchedule(ctx context.Context, dir string) (out []string) {
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	client, err := api.Dial(ctx, dir)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	for st, err := range client.Schedules(ctx, "") {
+		if err != nil {
+			break
+		}
+		if id := st.Schedule.ID; plainID.MatchString(id) {
+			out = append(out, id+"\t"+st.Why)
 		}
 	}
 	return out

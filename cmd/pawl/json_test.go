@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/rescue"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -49,6 +50,10 @@ var jsonLines = []struct {
 	{"trace", "the trace", reflect.TypeFor[traceReport]()},
 	{"check", "a definition", reflect.TypeFor[fileReport]()},
 	{"schedule check", "a file", reflect.TypeFor[scheduleReport]()},
+	{"schedule ls, schedule show", "a schedule", reflect.TypeFor[schedule.Standing]()},
+	{"schedule show --events", "an event", reflect.TypeFor[schedule.Event]()},
+	{"schedule apply", "what is changed, or would be", reflect.TypeFor[api.ScheduleChanges]()},
+	{"schedule pause, resume, trigger, backfill, rm", "what was done", reflect.TypeFor[api.ScheduleReport]()},
 	{"schedule next", "an instant, or a change of clocks", reflect.TypeFor[scheduleLine]()},
 	{"coverage", "a definition that was met", reflect.TypeFor[coveredDefinition]()},
 	{"diff", "the comparison", reflect.TypeFor[replay.Comparison]()},
@@ -153,6 +158,8 @@ func (p *linePage) typeText(of reflect.Type) string {
 		return "nanoseconds"
 	case reflect.TypeFor[json.RawMessage]():
 		return "any value"
+	case reflect.TypeFor[schedule.Schedule]():
+		return "[schedule](../../docs/schedules.md#fields)"
 	case reflect.TypeFor[workflow.Definition]():
 		return "[definition](../../docs/definition.md)"
 	}

@@ -22,6 +22,8 @@
 //
 //	pawl start, signal, vote, add, close, retry, skip, pause, resume, cancel, patch, fork
 //	                              change them
+//	pawl schedule apply, ls, show, next, check, pause, resume, trigger, backfill, rm
+//	                              start runs on time; see package schedule
 //	pawl export RUN... --to FILE  writes runs into one file that can be read anywhere
 //	pawl import FILE RUN          makes a run of one in such a file
 //	pawl archive --to FILE        moves runs that have ended into such a file
@@ -241,6 +243,8 @@ var hints = []struct {
 	err  error
 	text string
 }{
+	{errOfSchedule, "it may have been done: pawl schedule show tells"},
+	{pawl.ErrScheduleNotFound, "pawl schedule ls lists the schedules"},
 	{pawl.ErrUnknown, "it may have been done: pawl journal RUN tells, by whom and why"},
 	{pawl.ErrRunNotFound, "pawl ls lists the runs"},
 	{pawl.ErrAmbiguous, "pawl tokens RUN lists the tokens: name one, as t5"},

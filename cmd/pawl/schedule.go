@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/below"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/schedule"
@@ -19,8 +20,14 @@ import (
 var scheduleVerb = verb{
 	name:    "schedule",
 	help:    "Start runs on time: look at schedules, and keep those of an engine.",
-	example: []string{"pawl schedule check schedules.yaml", "pawl schedule next schedules.yaml --year"},
-	command: func() command { return new(scheduleCommand) },
+	example: []string{"pawl schedule next schedules.yaml --year", "pawl schedule apply schedules.yaml --dry-run -m nightly", "pawl schedule ls", "pawl schedule backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --at-most 2 -m outage"},
+	command: func() command {
+		doing := func(what string) scheduleActCommand { return scheduleActCommand{act: api.ScheduleAct{Do: what}} }
+		return &scheduleCommand{
+			Pause: doing("pause"), Resume: doing("resume"), Trigger: doing("trigger"), Rm: doing("delete"),
+			Backfill: scheduleBackfillCommand{scheduleActCommand: doing("backfill")},
+		}
+	},
 }
 
 // A scheduleCommand has a command of its own for each thing that is done with schedules.
@@ -28,6 +35,15 @@ type scheduleCommand struct {
 	noCommand
 	Check scheduleCheckCommand `cmd:"" help:"Look for faults in files of schedules."`
 	Next  scheduleNextCommand  `cmd:"" help:"Show when schedules fire, and what they do on nights on which clocks change."`
+
+	Apply    scheduleApplyCommand    `cmd:"" help:"Make the schedules of an engine what files say."`
+	Ls       scheduleLsCommand       `cmd:"" help:"List schedules: when they fire, what came of it last, why they do not."`
+	Show     scheduleShowCommand     `cmd:"" help:"Show one schedule: its fields, its next instants, what came of the last ones and why."`
+	Pause    scheduleActCommand      `cmd:"" help:"Let a schedule fire no more; its runs go on."`
+	Resume   scheduleActCommand      `cmd:"" help:"Let a schedule fire again. Instants that came meanwhile are skipped."`
+	Trigger  scheduleActCommand      `cmd:"" help:"Let a schedule fire now, also if it is paused."`
+	Backfill scheduleBackfillCommand `cmd:"" help:"Let a schedule fire at instants that have passed."`
+	Rm       scheduleActCommand      `cmd:"" help:"Delete a schedule and its events; its runs go on."`
 }
 
 // A noCommand is embedded in a command that only has others below it, which the parser chooses instead of it.
@@ -118,8 +134,9 @@ func problemText(path string, p workflow.Problem) string {
 
 // A scheduleNextCommand shows when schedules fire.
 type scheduleNextCommand struct {
-	File  string    `arg:"" help:"A file of schedules, in YAML or JSON."`
+	File  string    `arg:"" help:"A file of schedules, in YAML or JSON; with --dir, the id of a schedule."`
 	ID    string    `arg:"" optional:"" help:"Only this schedule of it."`
+	Dir   string    `placeholder:"DIR" help:"The engine directory that has the schedule, in place of a file."`
 	From  time.Time `placeholder:"INSTANT" help:"What comes after this instant, as 2026-12-01T00:00:00Z; without it, after now."`
 	Count int       `short:"n" default:"10" help:"Show so many instants of each schedule at most."`
 	Year  bool      `help:"Show all instants of a year, at most 10,000 of each schedule."`
@@ -138,9 +155,12 @@ type scheduleLine struct {
 }
 
 // runCommand shows the schedules one after the other.
-func (c *scheduleNextCommand) runCommand(_ context.Context, con *console) error {
+func (c *scheduleNextCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Count < 1 {
 		return fmt.Errorf("--count: %d is less than 1", c.Count)
+	}
+	if c.Dir != "" {
+		return c.showApplied(ctx, con)
 	}
 	set, problems, err := checkSchedules(c.File)
 	if err != nil {
@@ -169,6 +189,33 @@ func (c *scheduleNextCommand) runCommand(_ context.Context, con *console) error 
 	return nil
 }
 
+// showApplied shows the schedule of an engine.
+func (c *scheduleNextCommand) showApplied(ctx context.Context, con *console) error {
+	if c.ID != "" {
+		return errors.New("--dir: one schedule is named, by its id, and no file")
+	}
+	return dirFlag{Dir: c.Dir}.withEngine(ctx, con, func(e *reached) error {
+		st, err := e.Schedule(ctx, c.File)
+		if err != nil {
+			return err
+		}
+		t, err := schedule.Compile(&st.Schedule)
+		if err == nil {
+			c.showTimetable(con, t)
+		}
+		return err
+	})
+}
+
+// zoneOf returns the zone of a schedule that was checked.
+func zoneOf(s *schedule.Schedule) *time.Location {
+	zone, err := time.LoadLocation(s.Timezone)
+	if err != nil { // an engine of another process may know more zones
+		return time.UTC
+	}
+	return zone
+}
+
 // showTimetable shows the instants of one schedule, with the changes of clocks between them.
 func (c *scheduleNextCommand) showTimetable(con *console, t *schedule.Timetable) {
 	s := t.Schedule()
@@ -191,7 +238,7 @@ func (c *scheduleNextCommand) showTimetable(con *console, t *schedule.Timetable)
 		return
 	}
 	rows := [][]string{{"  INSTANT", "CLOCK", ""}}
-	zone, _ := time.LoadLocation(s.Timezone)
+	zone := zoneOf(&s)
 	for _, l := range lines {
 		rows = append(rows, rowOf(l, zone))
 	}

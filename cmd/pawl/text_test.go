@@ -6,11 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -94,6 +96,7 @@ var unshown = map[string]string{
 	"completion": "a program for a shell, whatever the width",
 	"restore":    "times of a copy that follows an engine",
 	"serve":      "addresses and a key, until it is interrupted",
+	"trace":      "a file for a program, whatever the width",
 	"version":    "that of the build",
 	"worker":     "addresses, until it is interrupted",
 }
@@ -144,4 +147,31 @@ func addShown(shown map[string]map[string]bool, script string) {
 			shown[name][columns] = true
 		}
 	}
+}
+
+// Each event of a schedule says what became of the firing, and why.
+func TestEventsOfSchedules(t *testing.T) {
+	at := time.Date(2026, 12, 1, 2, 0, 0, 0, time.UTC)
+	run := workflow.RunID("nightly@2026-11-30T02:00:00Z")
+	for want, ev := range map[string]schedule.Event{
+		"running, " + string(run):                            {Kind: "started", Cause: "instant", Run: run},
+		"started, n":                                         {Kind: "started", Cause: "instant", Run: "n"},
+		"failed, n, backfill by ann":                         {Kind: "started", Cause: "backfill", Run: "n", Status: workflow.RunFailed, EndedAt: at, By: "ann"},
+		"joined, n was there already":                        {Kind: "joined", Cause: "instant", Run: "n"},
+		"waiting, until run n has ended":                     {Kind: "waiting", Cause: "instant", Run: "n"},
+		"refused, no such workflow, trigger by ann: now":     {Kind: "refused", Cause: "trigger", Error: "no such workflow", By: "ann", Reason: "now"},
+		"skipped, overlap: run n was not over":               {Kind: "skipped", Cause: "instant", Skip: "overlap", Run: "n"},
+		"skipped, most: later ones were made up for instead": {Kind: "skipped", Cause: "instant", Skip: "most"},
+		"skipped, paused: the schedule was":                  {Kind: "skipped", Cause: "instant", Skip: "paused"},
+		"skipped, except: the schedule leaves it out":        {Kind: "skipped", Cause: "instant", Skip: string(schedule.LeftExcept)},
+		"skipped, missing: clocks jumped over it":            {Kind: "skipped", Cause: "instant", Skip: string(schedule.LeftMissing)},
+		"skipped, repeated: the clock showed it twice":       {Kind: "skipped", Cause: "instant", Skip: string(schedule.LeftRepeated)},
+		"skipped, another":                                   {Kind: "skipped", Cause: "instant", Skip: "another"},
+		"paused, too many failures":                          {Kind: "paused", Reason: "too many failures"},
+		"skipped, 1,000 instants until 2026-12-01T02:00:00Z; window: it was due before that of catchUp": {Kind: "skipped", Cause: "instant", Skip: "window", Count: 1000, Until: at},
+	} {
+		ev.At = at
+		require.Equal(t, []string{"  2026-12-01T02:00:00Z", want}, append(eventRow(&ev, []workflow.RunID{run})[:1], strings.Join(eventRow(&ev, []workflow.RunID{run})[1:], ", ")))
+	}
+	require.Equal(t, []string{"0ms", "999ms", "1m30s"}, []string{lagText(0), lagText(999), lagText(90_000)})
 }

@@ -1,0 +1,428 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// errOfSchedule says that an act was on a schedule: no journal of a run tells of it.
+var errOfSchedule = errors.New("an act on schedules")
+
+// markUnknown gives an error of an unknown outcome the hint of schedules.
+func markUnknown(err error) error {
+	if errors.Is(err, pawl.ErrUnknown) {
+		return &toldError{errorText(err), errors.Join(err, errOfSchedule)}
+	}
+	return err
+}
+
+// A scheduleApplyCommand makes the schedules of an engine what files say.
+type scheduleApplyCommand struct {
+	Files []string `arg:"" name:"file" help:"Files of schedules, in YAML or JSON: together they are one set."`
+	Prune bool     `help:"Delete the schedules of the engine that no file has."`
+	bulkFlag
+	actFlag
+}
+
+// runCommand applies the files in one commit. It asks before schedules are deleted.
+func (c *scheduleApplyCommand) runCommand(ctx context.Context, con *console) error {
+	set, err := readSet(con, c.Files)
+	if err != nil {
+		return err
+	}
+	return c.withActor(ctx, con, func(e *reached) error {
+		apply := func(o pawl.ApplyOptions) (api.ScheduleChanges, error) {
+			return e.ApplySchedules(ctx, api.ScheduleSet{By: c.By, Reason: c.Reason, Schedules: set}, o)
+		}
+		if c.Prune && !c.DryRun && !c.Yes {
+			tried, err := apply(pawl.ApplyOptions{Prune: true, DryRun: true})
+			if err != nil {
+				return err
+			}
+			if n := countKinds(tried.Changes)["deleted"]; n > 0 {
+				if err := c.confirm(ctx, con, "delete "+pluralText(n, "schedule")); err != nil {
+					return err
+				}
+			}
+		}
+		done, err := apply(pawl.ApplyOptions{Prune: c.Prune, DryRun: c.DryRun})
+		if err != nil {
+			return markUnknown(err)
+		}
+		if c.JSON {
+			con.writeLine(true, done)
+			return nil
+		}
+		con.printScheduleChanges(done)
+		con.printLine("%s", c.sourceText(e))
+		return nil
+	})
+}
+
+// readSet reads files of schedules as one set. Warnings are told, and any other problem is the error.
+func readSet(con *console, paths []string) (set []schedule.Schedule, err error) {
+	from := map[string]string{}
+	for _, path := range paths {
+		part, problems, err := checkSchedules(path)
+		if err != nil {
+			return nil, err
+		}
+		if wrong := slices.DeleteFunc(slices.Clone(problems), func(p workflow.Problem) bool { return p.Warning }); len(wrong) > 0 {
+			return nil, fmt.Errorf("%s: %w", path, &schedule.Error{Problems: wrong})
+		}
+		for _, p := range problems {
+			fmt.Fprintln(con.Errs, printableText(problemText(path, p)))
+		}
+		for i := range part {
+			if other, ok := from[part[i].ID]; ok {
+				return nil, fmt.Errorf("%s: schedule %q is in %s too", path, part[i].ID, other)
+			}
+			from[part[i].ID] = path
+		}
+		set = append(set, part...)
+	}
+	return set, nil
+}
+
+func countKinds(changes []schedule.Change) map[string]int {
+	out := map[string]int{}
+	for _, ch := range changes {
+		out[ch.Kind]++
+	}
+	return out
+}
+
+// printScheduleChanges writes what changes, or would, and the numbers of it.
+func (con *console) printScheduleChanges(done api.ScheduleChanges) {
+	const same = "unchanged"
+	var rows [][]string
+	for _, ch := range done.Changes {
+		if ch.Kind != same {
+			rows = append(rows, []string{ch.Kind, ch.ID, strings.Join(ch.Fields, ", ")})
+		}
+	}
+	if len(rows) > 0 {
+		con.printTable(rows)
+	}
+	counts := countKinds(done.Changes)
+	var parts []string
+	for _, kind := range []string{"created", "changed", "deleted", same} {
+		if counts[kind] > 0 {
+			parts = append(parts, countText(counts[kind])+" "+kind)
+		}
+	}
+	text := cmp.Or(strings.Join(parts, ", "), "there are no schedules")
+	if !done.Applied {
+		text = "nothing is changed; it would come to: " + text
+	}
+	con.printLine("%s", text)
+}
+
+// A scheduleLsCommand lists the schedules of an engine.
+type scheduleLsCommand struct {
+	dirFlag
+}
+
+// runCommand lists how schedules stand, by id.
+func (c *scheduleLsCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withEngine(ctx, con, func(e *reached) error {
+		rows, now := [][]string{{"SCHEDULE", "WORKFLOW", "NEXT", "LAST", "LAG", "WHY"}}, con.Now()
+		for st, err := range e.Schedules(ctx, "") {
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				con.writeLine(true, st)
+			} else {
+				rows = append(rows, c.standingRow(&st, now))
+			}
+		}
+		if c.JSON {
+			return nil
+		}
+		if len(rows) > 1 {
+			con.printTable(rows)
+		}
+		con.printLine("%s · %s", pluralText(len(rows)-1, "schedule"), e.source)
+		return nil
+	})
+}
+
+// standingRow returns the row of a schedule. A schedule that only waits for its next instant has no reason in it.
+func (c *scheduleLsCommand) standingRow(st *schedule.Standing, now time.Time) []string {
+	next, last, lag, why := "", "", "", st.Why
+	if len(st.Next) > 0 {
+		next = c.instantText(st.Next[0].Due, now)
+		if why == "it fires next at "+st.Next[0].Due.UTC().Format(time.RFC3339) {
+			why = ""
+		}
+	}
+	if st.Paused != nil {
+		next = "paused"
+	}
+	if i := slices.IndexFunc(st.Events, func(ev schedule.Event) bool { return ev.Cause != "" }); i >= 0 {
+		last = becameText(&st.Events[i], st.Running)
+		if skip := st.Events[i].Skip; skip != "" {
+			last += ": " + skip
+		}
+	}
+	if st.Fired > 0 {
+		lag = lagText(st.LagMillis)
+	}
+	return []string{st.Schedule.ID, definitionText(st.Schedule.Workflow), next, last, lag, why}
+}
+
+// definitionText names a workflow as lists of runs do, without a version if that is the latest.
+func definitionText(w schedule.Workflow) string {
+	if w.Version == 0 {
+		return w.Name
+	}
+	return fmt.Sprintf("%s@%d", w.Name, w.Version)
+}
+
+func lagText(millis int64) string {
+	if d := time.Duration(millis) * time.Millisecond; d >= time.Second {
+		return spanText(d)
+	}
+	return fmt.Sprintf("%dms", millis)
+}
+
+// becameText says in a word what became of a firing or, of a run, how it stands or has ended.
+func becameText(ev *schedule.Event, running []workflow.RunID) string {
+	switch {
+	case !ev.EndedAt.IsZero():
+		return ev.Status.String()
+	case ev.Kind == "started" && slices.Contains(running, ev.Run):
+		return "running"
+	}
+	return ev.Kind
+}
+
+// A scheduleShowCommand shows a schedule of an engine.
+type scheduleShowCommand struct {
+	Schedule string `arg:"" help:"The id of the schedule."`
+	Events   bool   `help:"Show all events that the engine has kept, in place of the last five: the last thousand."`
+	dirFlag
+}
+
+// runCommand shows the schedule, with --json as one object, or its events as one each.
+func (c *scheduleShowCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withEngine(ctx, con, func(e *reached) error {
+		st, err := e.Schedule(ctx, c.Schedule)
+		if err != nil {
+			return err
+		}
+		if c.Events {
+			if st.Events, err = e.ScheduleEvents(ctx, c.Schedule, time.Time{}, time.Time{}); err != nil {
+				return err
+			}
+			slices.Reverse(st.Events) // the newest first, as the last five are
+		}
+		switch {
+		case c.JSON && c.Events:
+			for i := range st.Events {
+				con.writeLine(true, st.Events[i])
+			}
+			return nil
+		case c.JSON:
+			con.writeLine(true, st)
+			return nil
+		}
+		if err := con.printStanding(&st); err != nil {
+			return err
+		}
+		con.printLine("%s", e.source)
+		return nil
+	})
+}
+
+// printStanding writes how a schedule stands, its fields, its next instants and its last events.
+func (con *console) printStanding(st *schedule.Standing) error {
+	con.printBeside(st.Schedule.ID, st.Why)
+	text := pluralText(int(st.Fired), "run") + " since " + instantUTC(st.AppliedAt)
+	if st.Fired > 0 {
+		text += ", the last " + lagText(st.LagMillis) + " late"
+	}
+	if st.Failures > 0 {
+		text += ", " + pluralText(st.Failures, "failure") + " in a row"
+	}
+	con.printProse("  %s", text)
+	for _, run := range st.Running {
+		con.printWhole("  %s is not over", run)
+	}
+	for _, b := range st.Backfills {
+		con.printProse("  a backfill from %s to %s goes on, %s at once", instantUTC(b.From), instantUTC(b.To), pluralText(b.Most, "run"))
+	}
+	if err := con.printScheduleFields(&st.Schedule); err != nil {
+		return err
+	}
+	if len(st.Next) > 0 {
+		rows, zone := [][]string{{"  NEXT", "CLOCK", ""}}, zoneOf(&st.Schedule)
+		for i := range st.Next {
+			rows = append(rows, rowOf(scheduleLine{Firing: &st.Next[i]}, zone))
+		}
+		con.printTable(rows)
+	}
+	if len(st.Events) > 0 {
+		rows := [][]string{{"  INSTANT", "WHAT", "WHY"}}
+		for i := range st.Events {
+			rows = append(rows, eventRow(&st.Events[i], st.Running))
+		}
+		con.printTable(rows)
+	}
+	return nil
+}
+
+// printScheduleFields writes the fields of a schedule that are not their defaults, as a file has them.
+func (con *console) printScheduleFields(s *schedule.Schedule) error {
+	data, err := s.MarshalJSON()
+	var fields map[string]any
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	if err != nil {
+		return err
+	}
+	delete(fields, "id")
+	width := 0
+	for name := range fields {
+		width = max(width, len(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		text, plain := fields[name].(string)
+		if !plain {
+			text = valueText(fields[name])
+		}
+		con.printBeside(fmt.Sprintf("  %-*s", width, name), text)
+	}
+	return nil
+}
+
+// eventRow returns the row of an event: the instant of the firing or, of the schedule itself, when it was, what has become of it, and why.
+func eventRow(ev *schedule.Event, running []workflow.RunID) []string {
+	at := ev.Scheduled
+	if at.IsZero() {
+		at = ev.At
+	}
+	why := reasonText(ev)
+	if ev.Count > 1 {
+		why = fmt.Sprintf("%s instants until %s; %s", countText(ev.Count), instantUTC(ev.Until), why)
+	}
+	who := ""
+	if ev.Cause != "instant" {
+		who = ev.Cause
+	}
+	if ev.By != "" {
+		who += " by " + ev.By
+	}
+	if ev.Reason != "" {
+		who += ": " + ev.Reason
+	}
+	if who = strings.TrimLeft(who, " :"); why != "" && who != "" {
+		who = ", " + who
+	}
+	return []string{"  " + instantUTC(at), becameText(ev, running), why + who}
+}
+
+// reasonText says why a firing was skipped or waits, or which run it has started.
+func reasonText(ev *schedule.Event) string {
+	switch {
+	case ev.Error != "":
+		return ev.Error
+	case ev.Kind == "waiting":
+		return fmt.Sprintf("until run %s has ended", ev.Run)
+	case ev.Kind == "joined":
+		return fmt.Sprintf("%s was there already", ev.Run)
+	case ev.Skip == "overlap":
+		return fmt.Sprintf("overlap: run %s was not over", ev.Run)
+	case ev.Skip != "":
+		return cmp.Or(skipReasons[ev.Skip], ev.Skip)
+	}
+	return string(ev.Run)
+}
+
+// skipReasons say why firings were skipped, in words.
+var skipReasons = map[string]string{
+	"window":   "window: it was due before that of catchUp",
+	"most":     "most: later ones were made up for instead",
+	"paused":   "paused: the schedule was",
+	"except":   "except: the schedule leaves it out",
+	"missing":  "missing: clocks jumped over it",
+	"repeated": "repeated: the clock showed it twice",
+}
+
+func instantUTC(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// A scheduleActCommand does something to a schedule. pause, resume, trigger and rm are values of it.
+type scheduleActCommand struct {
+	act api.ScheduleAct
+
+	Schedule string `arg:"" help:"The id of the schedule."`
+	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
+	Reason   string `short:"m" required:"" placeholder:"TEXT" help:"Why, in one line. The events of the schedule tell it."`
+	Offline  bool   `help:"If no engine has the directory open, commit this now: what comes of it begins when your program opens the directory."`
+	dirFlag
+}
+
+// runCommand does it.
+func (c *scheduleActCommand) runCommand(ctx context.Context, con *console) error {
+	a := actFlag{By: c.By, Reason: c.Reason, Offline: c.Offline, dirFlag: c.dirFlag}
+	return a.withActor(ctx, con, func(e *reached) error {
+		c.act.By, c.act.Reason = a.By, a.Reason
+		done, err := e.ActOnSchedule(ctx, c.Schedule, c.act)
+		if err != nil {
+			return markUnknown(err)
+		}
+		if c.JSON {
+			con.writeLine(true, done)
+			return nil
+		}
+		con.printWhole("%s", c.doneText(done))
+		con.printLine("%s", a.sourceText(e))
+		return nil
+	})
+}
+
+// doneText says what was done.
+func (c *scheduleActCommand) doneText(done api.ScheduleReport) string {
+	switch c.act.Do {
+	case "pause":
+		return done.Schedule + " is paused; its runs go on"
+	case "resume":
+		return done.Schedule + " fires again"
+	case "trigger":
+		return fmt.Sprintf("%s has fired: its run is %s", done.Schedule, done.Run)
+	case "backfill":
+		return fmt.Sprintf("%s fires for %s, at most %s at once", done.Schedule, pluralText(done.Firings, "instant"), pluralText(c.act.Most, "run"))
+	}
+	return done.Schedule + " is deleted; its runs go on"
+}
+
+// A scheduleBackfillCommand has a schedule fire at instants that have passed.
+type scheduleBackfillCommand struct {
+	From   time.Time `required:"" placeholder:"INSTANT" help:"The instants behind this one, as 2026-12-01T00:00:00Z."`
+	To     time.Time `required:"" placeholder:"INSTANT" help:"And not behind this one, which has passed."`
+	AtMost int       `default:"1" placeholder:"N" help:"So many runs of it at once, from 1 to 100."`
+	scheduleActCommand
+}
+
+// runCommand asks for it.
+func (c *scheduleBackfillCommand) runCommand(ctx context.Context, con *console) error {
+	if c.AtMost < 1 {
+		return fmt.Errorf("--at-most: %d is less than 1", c.AtMost)
+	}
+	c.act.From, c.act.To, c.act.Most = c.From, c.To, c.AtMost
+	return c.scheduleActCommand.runCommand(ctx, con)
+}
