@@ -131,7 +131,7 @@ func (s Schedules) checkUsable(ctx context.Context) error {
 
 // newScheduler returns the scheduler of an engine, without its schedules.
 func newScheduler(e *Engine) *scheduling.Scheduler {
-	return scheduling.New(scheduling.Options{Dir: e.dir, Runs: scheduledRuns{e}, Alive: e.ctx, Logger: e.options.Logger, Hook: e.hook})
+	return scheduling.New(scheduling.Options{Dir: e.dir, Runs: scheduledRuns{e}, Alive: e.ctx, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook})
 }
 
 // scheduledRuns are the runs of the engine as its scheduler sees them.

@@ -104,6 +104,9 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	switch {
 	case err == nil:
 		e.takeState(next, []schedule.Event{ev})
+		if !due.IsZero() {
+			s.o.Metrics.ScheduleFired(e.id, s.now().Sub(due))
+		}
 		return ev, nil
 	case errors.Is(err, runstate.ErrRunExists):
 		return s.join(e, next, ev)

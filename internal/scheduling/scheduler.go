@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/store"
@@ -63,13 +64,14 @@ type Start struct {
 	Keep       []store.Kept
 }
 
-// Options say whose schedules these are. All fields but Hook are needed.
+// Options say whose schedules these are. All fields but Metrics and Hook are needed.
 type Options struct {
-	Dir    Directory
-	Runs   Runs
-	Alive  context.Context //nolint:containedctx // done when the engine closes
-	Logger *slog.Logger
-	Hook   *testhook.Hook
+	Dir     Directory
+	Runs    Runs
+	Alive   context.Context //nolint:containedctx // done when the engine closes
+	Logger  *slog.Logger
+	Metrics *telemetry.Metrics // nil counts nothing
+	Hook    *testhook.Hook
 }
 
 // A Scheduler has the schedules of an engine.
@@ -341,6 +343,11 @@ func (s *Scheduler) commit(e *entry, next *state, events ...schedule.Event) erro
 		return fmt.Errorf("keep schedule %q: %w", e.id, err)
 	}
 	e.takeState(next, events)
+	for i := range events {
+		if ev := &events[i]; ev.Kind == kindSkipped {
+			s.o.Metrics.ScheduleSkipped(e.id, ev.Skip, max(ev.Count, 1))
+		}
+	}
 	return nil
 }
 

@@ -19,6 +19,8 @@ func TestAnEventAllocatesNothing(t *testing.T) {
 			m.Waited(m.Now())
 			m.WorkerLost("work", "acme")
 			m.Published(time.Time{})
+			m.ScheduleFired("nightly", time.Second)
+			m.ScheduleSkipped("nightly", "overlap", 1)
 		}))
 	}
 }

@@ -31,6 +31,8 @@ const (
 	boundLabel    = "pawl.bound"
 	seatLabel     = "pawl.worker.seat.state"
 	partLabel     = "pawl.store.part"
+	scheduleLabel = "pawl.schedule.id"
+	skipLabel     = "pawl.schedule.skip.reason"
 )
 
 // An Instrument describes one metric.
@@ -87,6 +89,8 @@ const (
 	feedSize
 	feedLag
 	feedFailing
+	scheduleLag
+	scheduleSkipped
 	ids
 )
 
@@ -139,6 +143,9 @@ var instruments = [ids]Instrument{
 	feedSize:    {Name: "pawl.feed.size", Kind: Gauge, Unit: "By", Text: "What they take in the directory.", whole: true},
 	feedLag:     {Name: "pawl.feed.lag", Kind: Histogram, Unit: "s", Text: "Time from the commit of an event until it was published.", bounds: long},
 	feedFailing: {Name: "pawl.feed.failing", Kind: Gauge, Unit: "s", Text: "For how long messages have failed; 0 while none does."},
+
+	scheduleLag:     {Name: "pawl.schedule.lag", Kind: Histogram, Unit: "s", Text: "How late firings of schedules were, when their runs were committed.", Labels: []string{scheduleLabel}, bounds: long},
+	scheduleSkipped: {Name: "pawl.schedule.skipped", Kind: Counter, Unit: "{firing}", Text: "Firings of schedules that were skipped, by why.", Labels: []string{scheduleLabel, skipLabel}},
 }
 
 // Instruments returns what there is, in the order of the table.

@@ -233,6 +233,22 @@ func (m *Metrics) Published(at time.Time) {
 	m.recordTime(feedLag, time.Since(at), values{})
 }
 
+// ScheduleFired counts that a run of a schedule was committed, so long after it was due.
+func (m *Metrics) ScheduleFired(schedule string, late time.Duration) {
+	if m == nil {
+		return
+	}
+	m.recordTime(scheduleLag, late, values{schedule})
+}
+
+// ScheduleSkipped counts firings of a schedule that were skipped for one reason.
+func (m *Metrics) ScheduleSkipped(schedule, reason string, firings int) {
+	if m == nil {
+		return
+	}
+	m.addTo(scheduleSkipped, int64(firings), values{schedule, reason})
+}
+
 // Loaded takes note of how a run stands that was read.
 func (m *Metrics) Loaded(s *state.State) {
 	if m == nil {
