@@ -50,7 +50,7 @@ var jsonLines = []struct {
 	{"trace", "the trace", reflect.TypeFor[traceReport]()},
 	{"check", "a definition", reflect.TypeFor[fileReport]()},
 	{"schedule check", "a file", reflect.TypeFor[scheduleReport]()},
-	{"schedule ls, schedule show", "a schedule", reflect.TypeFor[schedule.Standing]()},
+	{"schedule ls, schedule show, why of a schedule", "a schedule", reflect.TypeFor[schedule.Standing]()},
 	{"schedule show --events", "an event", reflect.TypeFor[schedule.Event]()},
 	{"schedule apply", "what is changed, or would be", reflect.TypeFor[api.ScheduleChanges]()},
 	{"schedule pause, resume, trigger, backfill, rm", "what was done", reflect.TypeFor[api.ScheduleReport]()},

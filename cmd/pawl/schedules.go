@@ -172,16 +172,37 @@ func (c *scheduleLsCommand) standingRow(st *schedule.Standing, now time.Time) []
 	if st.Paused != nil {
 		next = "paused"
 	}
-	if i := slices.IndexFunc(st.Events, func(ev schedule.Event) bool { return ev.Cause != "" }); i >= 0 {
-		last = becameText(&st.Events[i], st.Running)
-		if skip := st.Events[i].Skip; skip != "" {
-			last += ": " + skip
+	if ev := lastFiring(st); ev != nil {
+		last = becameText(ev, st.Running)
+		if ev.Skip != "" {
+			last += ": " + ev.Skip
 		}
 	}
 	if st.Fired > 0 {
 		lag = lagText(st.LagMillis)
 	}
 	return []string{st.Schedule.ID, definitionText(st.Schedule.Workflow), next, last, lag, why}
+}
+
+// lastFiring returns the newest event that is one of a firing, nil if none is kept.
+func lastFiring(st *schedule.Standing) *schedule.Event {
+	if i := slices.IndexFunc(st.Events, func(ev schedule.Event) bool { return ev.Cause != "" }); i >= 0 {
+		return &st.Events[i]
+	}
+	return nil
+}
+
+// explainSchedule writes what a schedule waits for, and what came of its last firing.
+func (con *console) explainSchedule(st *schedule.Standing, asJSON bool) {
+	if asJSON {
+		con.writeLine(true, st)
+		return
+	}
+	con.printProse("%s: %s", st.Schedule.ID, st.Why)
+	if ev := lastFiring(st); ev != nil {
+		row := eventRow(ev, st.Running)
+		con.printProse("  its last firing, of %s: %s, %s", strings.TrimSpace(row[0]), row[1], row[2])
+	}
 }
 
 // definitionText names a workflow as lists of runs do, without a version if that is the latest.

@@ -333,7 +333,7 @@ func (c *eventsCommand) printEvent(con *console, v *history.Event) {
 
 var whyVerb = verb{
 	name:    "why",
-	help:    "Say what a run waits for, or why it failed.",
+	help:    "Say what a run or a schedule waits for, or why it failed.",
 	example: []string{"pawl why order-42", "pawl why data:order-42"},
 	command: func() command { return new(whyCommand) },
 	working: "explaining",
@@ -341,13 +341,13 @@ var whyVerb = verb{
 
 // A whyCommand explains where a run stands.
 type whyCommand struct {
-	Run string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
+	Run string `arg:"" help:"The id of a run or a schedule in the directory, DIR:RUN for a run of another directory, or the file of a run."`
 	dirFlag
 }
 
 // runCommand explains the run after its last record. A recording is looked for first: a file, or
 // DIR:RUN. If the directory is locked its engine is asked; if nothing is there, the word is the id
-// of a run in --dir.
+// of a run in --dir or, without such a run, of a schedule.
 func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 	x, err := c.explainRecording()
 	dir, id, of := replay.SplitName(c.Run)
@@ -366,6 +366,13 @@ func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	return c.withEngine(ctx, con, func(e *reached) error {
 		x, err := e.Why(ctx, workflow.RunID(c.Run))
+		if errors.Is(err, pawl.ErrRunNotFound) {
+			if st, not := e.Schedule(ctx, c.Run); not == nil {
+				con.explainSchedule(&st, c.JSON)
+				con.sayFiles(e, c.JSON)
+				return nil
+			}
+		}
 		if err != nil {
 			return err
 		}
