@@ -162,3 +162,22 @@ func TestRefusedInput(t *testing.T) {
 		require.ErrorIs(t, err, pawl.ErrInvalid)
 	})
 }
+
+// A run that a backfill has started, and a firing that comes after it has joined, is over once: the schedule fires again.
+func TestEndOfAJoinedRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), slow(80*time.Minute))
+		o.publish()
+		pass(30 * time.Minute)
+		o.apply("every: 1h, offset: 40m, jitter: 59m")
+		f := o.standing().Next[0]
+		require.True(t, f.Due.After(f.At.Add(time.Minute)), "it has a jitter")
+		pass(11 * time.Minute)
+		_, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: f.At.Add(-time.Minute), To: f.At, Most: 1})
+		require.NoError(t, err)
+		pass(3 * time.Hour)
+		require.Equal(t, []string{
+			"started 01T00:40:00 completed", "joined 01T00:40:00 completed", "started 01T01:40:00 completed", "skipped 01T02:40:00 overlap",
+		}, o.events())
+	})
+}

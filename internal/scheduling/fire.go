@@ -286,27 +286,33 @@ func (s *Scheduler) lookAtLive(e *entry) (ends []workflow.Outcome, err error) {
 	return ends, nil
 }
 
-// noteEnd notes that a run has ended.
+// noteEnd notes that a run has ended. It may be that of several firings: a backfill has started it, and the firing of its instant has
+// joined it.
 func (s *Scheduler) noteEnd(e *entry, out *workflow.Outcome) error {
-	i := slices.IndexFunc(e.state.Live, func(ev schedule.Event) bool { return ev.Run == out.Run })
-	if i < 0 {
+	next := e.state.clone()
+	next.Live = slices.DeleteFunc(next.Live, func(ev schedule.Event) bool { return ev.Run == out.Run })
+	if len(next.Live) == len(e.state.Live) {
 		return nil // it was noted before
 	}
-	next := e.state.clone()
-	ev := next.Live[i]
-	next.Live = slices.Delete(next.Live, i, i+1)
-	var events []schedule.Event
+	endedAt := s.now()
 	if out.Status.Final() {
-		ev.Status, ev.EndedAt = out.Status, s.endOf(out.Run)
-		next.LastEnd = latest(next.LastEnd, ev.EndedAt)
-		if next.Last == nil || !ev.Scheduled.Before(next.Last.Scheduled) {
-			next.Last = &lastRun{ev.Run, ev.Status, ev.Scheduled}
-		}
-	} else {
-		next.LastEnd = latest(next.LastEnd, s.now())
+		endedAt = s.endOf(out.Run)
 	}
-	if ev.Num > next.Num-maxEvents { // its slot has no other
-		events = append(events, ev)
+	next.LastEnd = latest(next.LastEnd, endedAt)
+	var events []schedule.Event
+	for _, ev := range e.state.Live {
+		if ev.Run != out.Run {
+			continue
+		}
+		if out.Status.Final() {
+			ev.Status, ev.EndedAt = out.Status, endedAt
+			if next.Last == nil || !ev.Scheduled.Before(next.Last.Scheduled) {
+				next.Last = &lastRun{ev.Run, ev.Status, ev.Scheduled}
+			}
+		}
+		if ev.Num > next.Num-maxEvents { // its slot has no other
+			events = append(events, ev)
+		}
 	}
 	switch {
 	case out.Status == workflow.RunCompleted:
