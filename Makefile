@@ -26,6 +26,7 @@ kills damage disk owners bombs arguments remote simulate planted: export PAWL_TE
 kills: ## SIGKILL at every hit of every failpoint
 	$(GO) test ./internal/testing/crashtest -v -timeout 6h
 	$(GO) test ./internal/testing/crashtest -v -timeout 6h -crash.disk -crash.seed 2
+	$(GO) test ./internal/scheduling -run '^TestKills$$' -v -timeout 6h
 
 damage: ## power loss, torn logs, flipped bits, files of others
 	$(GO) test ./internal/testing/damagetest -v -timeout 6h

@@ -34,6 +34,7 @@ func (s *Scheduler) Pause(_ context.Context, id string, act runstate.Act) error 
 	next := e.state.clone()
 	next.Paused = &schedule.Pause{At: s.now(), By: act.By, Reason: act.Reason}
 	err = s.commit(e, next, s.numberEvent(next, schedule.Event{Kind: kindPaused, By: act.By, Reason: act.Reason}))
+	s.o.Hook.Hit("schedule.paused")
 	s.arm(e)
 	return err
 }
@@ -56,6 +57,7 @@ func (s *Scheduler) Resume(_ context.Context, id string, act runstate.Act) error
 	}
 	events = append(events, s.numberEvent(next, schedule.Event{Kind: kindResumed, By: act.By, Reason: act.Reason}))
 	err = s.commit(e, next, events...)
+	s.o.Hook.Hit("schedule.resumed")
 	s.arm(e)
 	return err
 }
@@ -170,6 +172,7 @@ func (s *Scheduler) goOnWithBackfills(e *entry) error {
 			}
 			continue
 		}
+		s.o.Hook.Hit("schedule.backfill")
 		ev := schedule.Event{Cause: causeBackfill, Scheduled: f.At, By: next.Backfills[0].By}
 		if _, err := s.beginFiring(e, next, ev, time.Time{}); err != nil {
 			return err

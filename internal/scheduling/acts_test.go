@@ -3,6 +3,7 @@ package scheduling_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -179,5 +180,54 @@ func TestEndOfAJoinedRun(t *testing.T) {
 		require.Equal(t, []string{
 			"started 01T00:40:00 completed", "joined 01T00:40:00 completed", "started 01T01:40:00 completed", "skipped 01T02:40:00 overlap",
 		}, o.events())
+	})
+}
+
+// A backup has the schedules, and where they stood: the copy fires from there on, what is within the window, whatever the original has fired
+// since. Each of the two has its runs, under the same ids.
+func TestBackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, filepath.Join(dir, "engine"), done)
+		o.publish()
+		o.apply("every: 10m, overlap: allow, catchUp: {window: 1h, most: 1000}")
+		pass(15 * time.Minute)
+		require.NoError(t, o.Purge(t.Context(), "s@2000-01-01T00:10:00Z"))
+		_, err := o.Backup(t.Context(), filepath.Join(dir, "copy"))
+		require.NoError(t, err)
+		pass(10 * time.Minute)
+		require.NoError(t, o.Schedules().Pause(t.Context(), "s"))
+		pass(10 * time.Minute)
+		c := open(t, filepath.Join(dir, "copy"), done)
+		pass(10 * time.Minute)
+		require.Equal(t, []string{"2000-01-01T00:20:00Z completed"}, o.runs())
+		require.Equal(t, []string{"2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed", "2000-01-01T00:40:00Z completed"}, c.runs())
+		require.Equal(t, []string{"started 01T00:10:00 completed", "started 01T00:20:00 completed", "started 01T00:30:00 completed", "started 01T00:40:00 completed"}, c.events())
+	})
+}
+
+// An engine that waits for the directory while another has it takes its schedules over when that one has stopped dead, and fires on: what
+// that one has decided it does not fire again, and what it could not decide it does.
+func TestTakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, done)
+		o.publish()
+		o.apply("every: 1s, overlap: allow, catchUp: {window: 1h, most: 1000}")
+		taken := make(chan *opening)
+		go func() { taken <- open(t, dir, done) }()
+		pass(2500 * time.Millisecond)
+		require.Len(t, o.runs(), 2)
+		o.hook.Fence()
+		pass(2 * time.Second)
+		require.Error(t, o.Schedules().Pause(t.Context(), "s"))
+		_ = o.Close(t.Context()) // it has stopped dead
+		o.gone = true
+		n := <-taken
+		pass(time.Second)
+		require.Equal(t, []string{
+			"started 01T00:00:01 completed", "started 01T00:00:02 completed", "started 01T00:00:03 completed", "started 01T00:00:04 completed", "started 01T00:00:05 completed",
+		}, n.events())
+		require.Len(t, n.runs(), 5)
 	})
 }

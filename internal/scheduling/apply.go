@@ -58,6 +58,7 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 		return a.changes, nil
 	}
 	if len(a.rows) > 0 {
+		s.o.Hook.Hit("schedule.apply")
 		if err := s.o.Dir.KeepOutcomes(a.rows...); err != nil {
 			for _, e := range a.locked {
 				e.stale = true
@@ -65,6 +66,7 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 			return nil, fmt.Errorf("apply schedules: %w", err)
 		}
 	}
+	s.o.Hook.Hit("schedule.applied")
 	for _, take := range a.after {
 		take()
 	}
@@ -192,10 +194,12 @@ func (s *Scheduler) Delete(_ context.Context, id string) error {
 		return err
 	}
 	defer e.mu.Unlock()
+	s.o.Hook.Hit("schedule.delete")
 	if err := s.o.Dir.ForgetOutcomesUnder(rowKey(id), eventsKey(id)); err != nil {
 		e.stale = true
 		return fmt.Errorf("delete schedule %q: %w", id, refusal.Closed(err))
 	}
+	s.o.Hook.Hit("schedule.deleted")
 	e.gone = true
 	s.mu.Lock()
 	defer s.mu.Unlock()

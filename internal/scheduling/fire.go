@@ -39,6 +39,7 @@ func (s *Scheduler) fireDue(e *entry) error {
 
 // keepSkips keeps that firings were skipped.
 func (s *Scheduler) keepSkips(e *entry, next *state, skips []schedule.Event) error {
+	s.o.Hook.Hit("schedule.skip")
 	for i := range skips {
 		skips[i] = s.numberEvent(next, skips[i])
 	}
@@ -47,6 +48,7 @@ func (s *Scheduler) keepSkips(e *entry, next *state, skips []schedule.Event) err
 
 // fire decides one instant that has come: a run begins, or the overlap says otherwise.
 func (s *Scheduler) fire(e *entry, f schedule.Firing) error {
+	s.o.Hook.Hit("schedule.due")
 	next := e.state.clone()
 	if c := e.table.Schedule(); c.After > 0 {
 		next.closeSpan(f.At.Add(-time.Second), f.At)
@@ -60,6 +62,7 @@ func (s *Scheduler) fire(e *entry, f schedule.Firing) error {
 
 // releaseWaiting lets the firing begin that waits.
 func (s *Scheduler) releaseWaiting(e *entry) error {
+	s.o.Hook.Hit("schedule.release")
 	next := e.state.clone()
 	ev := *next.Waiting
 	next.Waiting = nil
@@ -97,10 +100,12 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 		return ev, err
 	}
 	s.own(e, ev.Run)
+	s.o.Hook.Hit("schedule.start")
 	err = s.o.Runs.StartKeeping(Start{
 		Run:   workflow.Run{ID: ev.Run, Workflow: c.Workflow.Name, Version: c.Workflow.Version, Labels: c.Labels, Tenant: c.Tenant},
 		Input: input, Scheduled: ev.Scheduled, By: cmp.Or(ev.By, byOf(e.id)), Reason: ev.Reason, Keep: rows,
 	})
+	s.o.Hook.Hit("schedule.started")
 	switch {
 	case err == nil:
 		e.takeState(next, []schedule.Event{ev})
@@ -175,6 +180,7 @@ func (s *Scheduler) cancelLive(e *entry, next *state) error {
 		if err := s.o.Runs.CancelRun(next.Live[i].Run, byOf(e.id), "the schedule starts its next run"); err != nil {
 			return err
 		}
+		s.o.Hook.Hit("schedule.cancelled")
 	}
 	return nil
 }
@@ -294,6 +300,7 @@ func (s *Scheduler) noteEnd(e *entry, out *workflow.Outcome) error {
 	if len(next.Live) == len(e.state.Live) {
 		return nil // it was noted before
 	}
+	s.o.Hook.Hit("schedule.ended")
 	endedAt := s.now()
 	if out.Status.Final() {
 		endedAt = s.endOf(out.Run)

@@ -128,6 +128,7 @@ func (s *Scheduler) Load(ctx context.Context) error {
 	for kept, err := range s.o.Dir.OutcomesUnder(ctx, rowPrefix) {
 		var r row
 		e := &entry{id: idOf(kept.Key), look: true}
+		s.o.Hook.Hit("schedule.load")
 		switch {
 		case kept.Key == "":
 			return err
@@ -338,10 +339,12 @@ func (s *Scheduler) commit(e *entry, next *state, events ...schedule.Event) erro
 	if err != nil {
 		return err
 	}
+	s.o.Hook.Hit("schedule.keep")
 	if err := s.o.Dir.KeepOutcomes(rows...); err != nil {
 		e.stale = true
 		return fmt.Errorf("keep schedule %q: %w", e.id, err)
 	}
+	s.o.Hook.Hit("schedule.kept")
 	e.takeState(next, events)
 	for i := range events {
 		if ev := &events[i]; ev.Kind == kindSkipped {

@@ -34,7 +34,7 @@ type opening struct {
 func open(t *testing.T, dir string, work func(context.Context, pawl.Task) (any, error)) *opening {
 	t.Helper()
 	hook := &testhook.Hook{}
-	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, pawl.Options{Executor: pawl.Handlers{"work": work}})
+	e, err := pawl.Open(testhook.With(t.Context(), hook), dir, pawl.Options{Executor: pawl.Handlers{"work": work}, LockWait: 24 * time.Hour})
 	require.NoError(t, err)
 	o := &opening{Engine: e, t: t, hook: hook}
 	t.Cleanup(o.shut)

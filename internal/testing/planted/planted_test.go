@@ -28,6 +28,10 @@ type bug struct {
 
 var bugs = []bug{
 	{
+		"a firing begins a run, and does not decide its instant", "internal/scheduling/fire.go",
+		"Reason: ev.Reason, Keep: rows,", "Reason: ev.Reason, Keep: nil,", "./internal/scheduling", "TestKills$",
+	},
+	{
 		"tasks are dispatched before the commit", "actor/turn.go",
 		"	if len(t.records) > 0 {\n", "	if len(t.records) > 0 {\n		for _, e := range t.effects {\n			a.sendEffect(e, false)\n		}\n",
 		"./actor", "TestNothingLeavesBeforeTheCommit",

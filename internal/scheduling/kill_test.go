@@ -1,0 +1,154 @@
+package scheduling_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testing/harness"
+)
+
+var seed = flag.Uint64("kill.seed", 1, "of the kills")
+
+// A boundary is a failpoint that a life meets, and up to which of its hits it is killed there.
+type boundary struct {
+	point string
+	hits  int
+}
+
+// boundaries are those of a firing: what comes before, in and after the commit that begins a run and decides its instant, of what
+// decides one without a run, and of what a schedule that goes on begins with.
+var boundaries = []boundary{
+	{"schedule.due", 30}, {"schedule.start", 30}, {"schedule.started", 30}, {"schedule.keep", 30}, {"schedule.kept", 30},
+	{"schedule.skip", 8}, {"schedule.ended", 20}, {"schedule.cancelled", 2}, {"schedule.release", 2}, {"schedule.backfill", 3},
+	{"schedule.apply", 1}, {"schedule.applied", 1}, {"schedule.load", 8}, {"schedule.paused", 2}, {"schedule.resumed", 2},
+	{"schedule.delete", 1}, {"schedule.deleted", 1}, {"commit.begin", 60}, {"commit.inside", 60}, {"commit.done", 60},
+	{"redo.append", 60}, {"redo.appended", 60}, {"release.begin", 40}, {"task.begin", 20}, {"end.tell", 15}, {"recover.begin", 1}, {"close.begin", 1},
+}
+
+// While schedules fire every second of a quick clock, processes are killed at the boundaries of their firings, the lives of a directory
+// one after the other. After each of them every instant that has come has one run, or one reason why it has none, as events and journals
+// tell; no firing is lost, none doubled. In quick runs of three days they are killed once at each boundary.
+func TestKills(t *testing.T) {
+	cases := harness.Today(t, 3, boundaries)
+	wanted := harness.Figure(1, 1000, 20_000)
+	s := &kills{t: t, dir: harness.Workspace(t), at: cases, by: map[string]int{}}
+	var group sync.WaitGroup
+	trials := make(chan int)
+	for range harness.Figure(1, 3, 3) {
+		group.Go(func() {
+			for n := range trials {
+				s.runTrial(n)
+			}
+		})
+	}
+	for n := 0; s.count() < wanted && n < 2+2*wanted/len(cases); n++ {
+		trials <- n
+		if harness.CurrentLevel() == harness.Quick {
+			break
+		}
+	}
+	close(trials)
+	group.Wait()
+	t.Logf("%d kills in %d lives: %v", s.count(), s.lives, s.by)
+	require.GreaterOrEqual(t, s.count(), wanted)
+	for _, b := range cases {
+		require.True(t, s.by[b.point] > 0 || harness.CurrentLevel() == harness.Quick, "no process was killed at %s", b.point)
+	}
+}
+
+type kills struct {
+	t     *testing.T
+	dir   string
+	at    []boundary
+	mu    sync.Mutex // guards
+	by    map[string]int
+	lives int
+}
+
+func (s *kills) count() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.by {
+		n += k
+	}
+	return n
+}
+
+// runTrial lets lives of a directory be killed, each at another boundary, and the last one come to its end. The engine keeps the last
+// thousand events of a schedule, and these lives make less.
+func (s *kills) runTrial(n int) {
+	dir := filepath.Join(s.dir, fmt.Sprint("trial", n))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		s.t.Error(err)
+		return
+	}
+	r := rand.New(rand.NewPCG(*seed, uint64(n)))
+	number := 0
+	for _, i := range r.Perm(len(s.at)) {
+		b := s.at[i]
+		for hit := 1 + r.IntN(b.hits); ; hit = (hit + 1) / 2 { // a late hit need not come
+			killed := s.live(dir, number, fmt.Sprintf("%s=%s:%d", harness.KillVariable, b.point, hit))
+			if s.t.Failed() {
+				return
+			}
+			if number++; killed || hit == 1 {
+				s.note(b.point, killed)
+				break
+			}
+		}
+	}
+	s.live(dir, number, harness.KillVariable+"=")
+	if err := os.RemoveAll(dir); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *kills) note(point string, killed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if killed {
+		s.by[point]++
+	}
+}
+
+// live has a process live on the directory, and judges what it leaves. It reports whether it was killed.
+func (s *kills) live(dir string, number int, env string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, os.Args[0])
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGQUIT) } // it says where it is stuck
+	c.WaitDelay = time.Minute
+	c.Env = harness.Environment(childDir+"="+dir, childNumber+"="+strconv.Itoa(number), env)
+	var says bytes.Buffer
+	c.Stderr = &says
+	err := c.Run()
+	killed := harness.Killed(err)
+	s.mu.Lock()
+	s.lives++
+	s.mu.Unlock()
+	if err != nil && !killed {
+		s.t.Errorf("%s: life %d, %s: %v: %.5000s", dir, number, env, err, says.String())
+		return false
+	}
+	wrong, err := judgeDirectory(ctx, dir, number, !killed)
+	for _, text := range wrong {
+		s.t.Errorf("%s: after life %d, %s: %s", dir, number, env, text)
+	}
+	if err != nil {
+		s.t.Errorf("%s: after life %d, %s: %v", dir, number, env, err)
+	}
+	return killed
+}
