@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/schedule"
@@ -174,4 +176,13 @@ func TestEventsOfSchedules(t *testing.T) {
 		require.Equal(t, []string{"  2026-12-01T02:00:00Z", want}, append(eventRow(&ev, []workflow.RunID{run})[:1], strings.Join(eventRow(&ev, []workflow.RunID{run})[1:], ", ")))
 	}
 	require.Equal(t, []string{"0ms", "999ms", "1m30s"}, []string{lagText(0), lagText(999), lagText(90_000)})
+}
+
+// Where nobody knows whether an act on a schedule was done, the hint leads to the schedule, not to the journal of a run.
+func TestUnknownActOnASchedule(t *testing.T) {
+	var errs strings.Builder
+	con := &console{Errs: &errs}
+	require.Equal(t, exitUnknown, con.finish(markUnknown(fmt.Errorf("pause: %w", pawl.ErrUnknown))))
+	require.Contains(t, errs.String(), "hint: it may have been done: pawl schedule show tells")
+	require.Equal(t, exitRefused, con.finish(markUnknown(pawl.ErrBusy)))
 }
