@@ -84,7 +84,11 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	ev.Run = schedule.Firing{At: ev.Scheduled}.RunID(e.id)
 	c := e.table.Schedule()
 	next.Fired++
-	input, err := e.table.Input(ev.Scheduled, next.Fired, s.lastOf(next))
+	last, err := s.lastOf(next)
+	if err != nil {
+		return ev, err
+	}
+	input, err := e.table.Input(ev.Scheduled, next.Fired, last)
 	if err != nil {
 		return s.refuseFiring(e, next, ev, err)
 	}
@@ -115,7 +119,7 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 		return ev, nil
 	case errors.Is(err, runstate.ErrRunExists):
 		return s.join(e, next, ev)
-	case mayPass(err):
+	case mayPass(err), s.o.Alive.Err() != nil: // the engine that opens the directory next decides
 		s.disown(ev.Run)
 		e.stale = e.stale || errors.Is(err, runstate.ErrUnknown)
 		return ev, fmt.Errorf("start run %q: %w", string(ev.Run), err)
@@ -232,16 +236,21 @@ func (s *Scheduler) disown(run workflow.RunID) {
 	delete(s.owners, run)
 }
 
-// lastOf returns what expressions know of the run before: null if there was none. Its output is that of the run, if it is there.
-func (s *Scheduler) lastOf(st *state) any {
+// lastOf returns what expressions know of the run before: null if there was none. Its output is that of the run, if it is there and
+// can be read.
+func (s *Scheduler) lastOf(st *state) (any, error) {
 	if st.Last == nil {
-		return nil
+		return nil, nil
 	}
 	out := map[string]any{"run": string(st.Last.Run), "status": st.Last.Status.String(), "output": nil}
-	if h, err := s.o.Dir.HeadUntil(s.o.Alive, st.Last.Run); err == nil && h.Output != nil {
+	h, err := s.o.Dir.HeadUntil(s.o.Alive, st.Last.Run)
+	switch {
+	case err == nil && h.Output != nil:
 		out["output"] = h.Output
+	case err != nil && !errors.Is(err, store.ErrRunNotFound) && !errors.Is(err, store.ErrCorrupt):
+		return nil, fmt.Errorf("read run %q: %w", string(st.Last.Run), err)
 	}
-	return out
+	return out, nil
 }
 
 // noteEnds notes which runs have ended.

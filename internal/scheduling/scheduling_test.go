@@ -232,6 +232,34 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
+// An engine that closes while a schedule fires decides nothing: the next one starts the run.
+func TestCloseDecidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, done)
+		o.publishAs("{name: report, start: work, nodes: [{id: work, task: work}], output: {mapping: {at: string(run.scheduledAt)}}}")
+		o.apply(`every: 10m, input: {before: "last == null ? '' : last.output.at"}`)
+		pass(10 * time.Minute)
+		asked, closed := 0, make(chan struct{})
+		instant := time.Now().Add(10 * time.Minute)
+		o.hook.OnNow(func() time.Time {
+			if now := time.Now(); now.Before(instant) {
+				return now
+			}
+			if asked++; asked == 2 { // by the step, after the heap
+				go func() { defer close(closed); o.shut() }()
+				<-time.After(time.Second)
+			}
+			return time.Now()
+		})
+		<-time.After(10 * time.Minute)
+		<-closed
+		o = open(t, dir, done)
+		pass(time.Minute)
+		require.Equal(t, []string{"started 01T00:10:00 completed", "started 01T00:20:00 completed"}, o.events())
+	})
+}
+
 // An instant fires once, also if its run was purged, and whatever the clock does. A clock that was far ahead keeps no instant from
 // firing when it is right again.
 func TestOncePerInstant(t *testing.T) {
