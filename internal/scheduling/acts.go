@@ -199,13 +199,22 @@ func (e *entry) nextBackfilled(next *state) (schedule.Firing, bool) {
 // readBegun reads from the events which instants have had a run.
 func (s *Scheduler) readBegun(e *entry) error {
 	begun := map[time.Time]bool{}
-	err := s.eachEvent(s.o.Alive, e.id, func(ev schedule.Event) {
-		if ev.Kind == kindStarted || ev.Kind == kindJoined {
-			begun[ev.Scheduled.UTC()] = true
-		}
-	})
+	err := s.eachEvent(s.o.Alive, e.id, func(ev schedule.Event) { addBegun(begun, &ev) })
 	if err == nil {
 		e.begun = begun
 	}
 	return err
+}
+
+// countBegun notes the instant of an event among those that have had a run, if these were read: a backfill may come to it later.
+func (e *entry) countBegun(ev schedule.Event) {
+	if e.begun != nil {
+		addBegun(e.begun, &ev)
+	}
+}
+
+func addBegun(begun map[time.Time]bool, ev *schedule.Event) {
+	if ev.Kind == kindStarted || ev.Kind == kindJoined {
+		begun[ev.Scheduled.UTC()] = true
+	}
 }

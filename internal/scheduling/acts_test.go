@@ -231,3 +231,30 @@ func TestTakeOver(t *testing.T) {
 		require.Len(t, n.runs(), 5)
 	})
 }
+
+// A backfill fires no instant again that another one has fired while it waited, also if the run was purged.
+func TestBackfillsOfTheSameInstants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		performed := map[workflow.RunID]int{}
+		o := open(t, t.TempDir(), func(ctx context.Context, task pawl.Task) (any, error) {
+			performed[task.Run]++ // one at a time
+			return slow(time.Minute)(ctx, task)
+		})
+		o.publish()
+		o.apply("every: 24h")
+		day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+		for range 2 {
+			n, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: day.AddDate(0, 0, -4), To: day, Most: 1})
+			require.NoError(t, err)
+			require.Equal(t, 4, n)
+		}
+		pass(150 * time.Second)
+		for _, run := range []workflow.RunID{"s@1999-12-29T00:00:00Z", "s@1999-12-30T00:00:00Z"} {
+			require.NoError(t, o.Purge(t.Context(), run))
+		}
+		pass(time.Hour)
+		require.Equal(t, map[workflow.RunID]int{
+			"s@1999-12-29T00:00:00Z": 1, "s@1999-12-30T00:00:00Z": 1, "s@1999-12-31T00:00:00Z": 1, "s@2000-01-01T00:00:00Z": 1,
+		}, performed)
+	})
+}

@@ -31,11 +31,11 @@ type boundary struct {
 // boundaries are those of a firing: what comes before, in and after the commit that begins a run and decides its instant, of what
 // decides one without a run, and of what a schedule that goes on begins with.
 var boundaries = []boundary{
-	{"schedule.due", 30}, {"schedule.start", 30}, {"schedule.started", 30}, {"schedule.keep", 30}, {"schedule.kept", 30},
-	{"schedule.skip", 8}, {"schedule.ended", 20}, {"schedule.cancelled", 2}, {"schedule.release", 2}, {"schedule.backfill", 3},
+	{"schedule.due", 12}, {"schedule.start", 12}, {"schedule.started", 12}, {"schedule.keep", 12}, {"schedule.kept", 12},
+	{"schedule.skip", 4}, {"schedule.ended", 8}, {"schedule.cancelled", 2}, {"schedule.release", 2}, {"schedule.backfill", 3},
 	{"schedule.apply", 1}, {"schedule.applied", 1}, {"schedule.load", 8}, {"schedule.paused", 2}, {"schedule.resumed", 2},
-	{"schedule.delete", 1}, {"schedule.deleted", 1}, {"commit.begin", 60}, {"commit.inside", 60}, {"commit.done", 60},
-	{"redo.append", 60}, {"redo.appended", 60}, {"release.begin", 40}, {"task.begin", 20}, {"end.tell", 15}, {"recover.begin", 1}, {"close.begin", 1},
+	{"schedule.delete", 1}, {"schedule.deleted", 1}, {"commit.begin", 25}, {"commit.inside", 25}, {"commit.done", 25},
+	{"redo.append", 25}, {"redo.appended", 25}, {"release.begin", 15}, {"task.begin", 10}, {"end.tell", 6}, {"recover.begin", 1}, {"close.begin", 1},
 }
 
 // While schedules fire every second of a quick clock, processes are killed at the boundaries of their firings, the lives of a directory

@@ -373,6 +373,7 @@ func (e *entry) takeState(next *state, events []schedule.Event) {
 	e.state = next
 	for _, ev := range events {
 		e.remember(ev)
+		e.countBegun(ev)
 	}
 }
 
