@@ -1,0 +1,152 @@
+package scheduling_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// applyMany applies schedules of the workflow report, one for each offset, that fire every day.
+func applyMany(tb testing.TB, e *pawl.Engine, offsets []time.Duration) {
+	tb.Helper()
+	set := make([]schedule.Schedule, len(offsets))
+	for i, d := range offsets {
+		set[i] = schedule.Schedule{ID: fmt.Sprint("s", i), Workflow: schedule.Workflow{Name: "report"}, Every: 24 * time.Hour, Offset: d}
+	}
+	_, err := e.Schedules().Apply(tb.Context(), set, pawl.ApplyOptions{})
+	require.NoError(tb, err)
+}
+
+// spread returns offsets from one on, so many in each second.
+func spread(n int, from time.Duration, perSecond int) (out []time.Duration) {
+	for i := range n {
+		out = append(out, (from+time.Duration(i/perSecond)*time.Second)%(24*time.Hour))
+	}
+	return out
+}
+
+// Ten thousand schedules at rest do no more than one: a goroutine looks at the clock as often, and no other is there. Each of those
+// that come fires at its instant.
+func TestSchedulesAtRest(t *testing.T) {
+	looks, threads := map[int]int64{}, map[int]int{}
+	for _, n := range []int{1, 10_000} {
+		synctest.Test(t, func(t *testing.T) {
+			o := open(t, t.TempDir(), done)
+			o.publish()
+			applyMany(t, o.Engine, spread(n, 2*time.Hour, 10))
+			pass(30 * time.Minute)
+			var seen atomic.Int64
+			o.hook.OnNow(func() time.Time { seen.Add(1); return time.Now() })
+			pass(time.Hour)
+			looks[n], threads[n] = seen.Load(), runtime.NumGoroutine()
+			pass(30*time.Minute + 9*time.Second)
+			fired := 0
+			for r, err := range o.Runs(t.Context(), pawl.RunFilter{}) {
+				require.NoError(t, err)
+				_, instant, _ := strings.Cut(string(r.Run), "@")
+				require.Equal(t, instant, r.StartedAt.Format(time.RFC3339Nano))
+				fired++
+			}
+			require.Equal(t, min(n, 100), fired)
+			o.shut()
+		})
+	}
+	require.Positive(t, looks[1])
+	require.Equal(t, looks[1], looks[10_000])
+	require.Equal(t, threads[1], threads[10_000])
+}
+
+// A latenesses are how late tasks of schedules have begun.
+type latenesses struct {
+	mu  sync.Mutex
+	all map[workflow.RunID]time.Duration
+}
+
+// work performs the task of a run, which knows its instant.
+func (l *latenesses) work(_ context.Context, t pawl.Task) (any, error) {
+	now := time.Now()
+	var in struct{ At string }
+	if err := t.Bind(&in); err != nil || in.At == "" {
+		return nil, err
+	}
+	at, err := time.Parse(time.RFC3339, in.At)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all[t.Run] = now.Sub(at)
+	return nil, err
+}
+
+// scheduled is a workflow whose task gets the instant of its run, or nothing.
+const scheduled = `
+name: report
+start: work
+nodes: [{id: work, task: work, input: {at: "string(run.?scheduledAt.orValue(''))"}}]
+`
+
+// BenchmarkFire has 10,000 schedules, and ten or a hundred of them fire in each second of twenty, beside eight callers that start runs
+// and wait for them, as fast as they can. It tells how late the tasks of schedules begin, in ms, and how many other runs end.
+func BenchmarkFire(b *testing.B) {
+	for _, each := range []int{10, 100} {
+		b.Run(fmt.Sprint(each), func(b *testing.B) {
+			for b.Loop() {
+				fireBesideLoad(b, each)
+			}
+		})
+	}
+}
+
+func fireBesideLoad(b *testing.B, each int) {
+	b.Helper()
+	const seconds, ahead = 20, 5
+	l := &latenesses{all: map[workflow.RunID]time.Duration{}}
+	e, err := pawl.Open(b.Context(), b.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": l.work}})
+	require.NoError(b, err)
+	d, err := workflow.ParseYAML([]byte(scheduled))
+	require.NoError(b, err)
+	_, err = e.Publish(b.Context(), d)
+	require.NoError(b, err)
+	first := time.Now().Truncate(time.Second).Add(ahead * time.Second)
+	applyMany(b, e, spread(10_000, first.Sub(first.Truncate(24*time.Hour)), each))
+	others := runBeside(b, e, d, first.Add(seconds*time.Second))
+	require.NoError(b, e.Close(context.Background()))
+	late := slices.Sorted(maps.Values(l.all))
+	require.GreaterOrEqual(b, len(late), (seconds-1)*each)
+	for name, i := range map[string]int{"ms-median": len(late) / 2, "ms-p99": len(late) * 99 / 100, "ms-max": len(late) - 1} {
+		b.ReportMetric(float64(late[i])/1e6, name)
+	}
+	b.ReportMetric(float64(others)/(seconds+ahead), "others/s")
+}
+
+// runBeside runs a definition again and again, eight at a time, until an instant, and returns how often.
+func runBeside(b *testing.B, e *pawl.Engine, d *workflow.Definition, until time.Time) int64 {
+	b.Helper()
+	var n atomic.Int64
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for k := 0; time.Now().Before(until); k++ {
+				if _, err := e.Run(b.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("other-", i, "-", k)), Definition: d}, nil); err != nil {
+					b.Error(err)
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return n.Load()
+}
