@@ -259,7 +259,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	tasks, stopTasks := context.WithCancelCause(serving.With(tasklog.WithLogger(context.Background(), o.Logger), servingHost{e}))
 	e.stopTasks = stopTasks
 	e.registry = newRoster(e)
-	e.faults = faults.New(o.Logger, e.registry.Count)
+	e.faults = newFaults(e)
 	e.once = once.New(once.Options{
 		Dir: dir, Blobs: e.blobs, Late: &e.late, Remote: o.Remote.Log != nil, Alive: e.ctx, Limits: resultLimits, Faults: e.faults, Logger: o.Logger, Now: hook.Now,
 	})
@@ -289,6 +289,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if e.stalls != nil {
 		e.background.Go(func() { e.stalls.ScanUntilDone(e.ctx) })
 	}
+	e.background.Go(func() { e.warnOfPublished(e.ctx) })
 	return e.finishOpen(ctx, path)
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/pawl-run/pawl/internal/compiled"
-	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
@@ -174,7 +173,7 @@ func (e *Engine) Publish(ctx context.Context, d *workflow.Definition) (warnings 
 		return nil, err
 	}
 	e.faults.Warnings(e.ctx, d, g, own)
-	return faults.WarningsOf(d, g, own), closedError(e.callUntil(ctx, func() error { return e.dir.Publish(g) }))
+	return e.faults.WarningsOf(d, g, own), closedError(e.callUntil(ctx, func() error { return e.dir.Publish(g) }))
 }
 
 // DryRunPublish says what Publish would do, and changes nothing: known reports whether the same is published
@@ -191,5 +190,5 @@ func (e *Engine) DryRunPublish(ctx context.Context, d *workflow.Definition) (kno
 		return false, nil, err
 	}
 	known, err = e.dir.CheckPublish(ctx, g)
-	return known, faults.WarningsOf(d, g, g), closedError(err)
+	return known, e.faults.WarningsOf(d, g, g), closedError(err)
 }

@@ -2,14 +2,19 @@ package pawl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"reflect"
 	"runtime"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/goschema"
+	"github.com/pawl-run/pawl/internal/typecheck"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -133,6 +138,81 @@ func (h Handlers) Check() error {
 func checkExecutor(x Executor) error {
 	h, _ := x.(Handlers)
 	return h.Check()
+}
+
+// types returns the types of the handlers of Typed, by their task types. A handler for all others has none.
+func (h Handlers) types() map[string]typecheck.Types {
+	out := map[string]typecheck.Types{}
+	for name, f := range h {
+		if t := typesOfHandler(f); t != nil && t.err == nil && name != "*" {
+			out[name] = typecheck.Types{In: t.in, Out: t.out}
+		}
+	}
+	return out
+}
+
+// CheckDefinition compares a definition with the types of the handlers of [Typed]: what an input mapping fills with the
+// fields of In, and what expressions read of a result with those of Out. It returns what is missing, unknown or of another type,
+// with both places, as warnings, and besides what [workflow.Definition.Check] finds. Publish returns the same, and an engine logs it once for each definition.
+func (h Handlers) CheckDefinition(d *workflow.Definition) []workflow.Problem {
+	problems := d.Check()
+	g, err := compiled.Compile(compiled.Boundless(), d)
+	if err != nil {
+		return problems
+	}
+	return append(problems, typecheck.Problems(g, h.types())...)
+}
+
+// WriteSchemas writes the types of the handlers of [Typed] as JSON, for pawl check --handlers: {"tasks": {TYPE: {"input":
+// SCHEMA, "output": SCHEMA}}}, with JSON Schemas. It fails with what Check says, or the error of w.
+func WriteSchemas(w io.Writer, h Handlers) error {
+	if w == nil {
+		return fmt.Errorf("%w: there is nothing to write to", ErrInvalid)
+	}
+	if err := h.Check(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(typecheck.File{Tasks: h.types()}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the schemas of handlers: %w", err)
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// newFaults returns the log of an engine, which warns of definitions that do not fit its handlers.
+func newFaults(e *Engine) *faults.Log {
+	log := faults.New(e.options.Logger, e.registry.Count)
+	if h, ok := e.options.Executor.(Handlers); ok {
+		if types := h.types(); len(types) > 0 {
+			log.CheckTypes(func(g *compiled.Graph) []workflow.Problem { return typecheck.Problems(g, types) })
+		}
+	}
+	return log
+}
+
+// maxCompared bounds how many names of published definitions an engine compares with its handlers as it opens.
+const maxCompared = 1000
+
+// warnOfPublished compares the newest version of each published definition with the types of the handlers, and logs what
+// does not fit: a deployment may have changed the handlers.
+func (e *Engine) warnOfPublished(ctx context.Context) {
+	if h, ok := e.options.Executor.(Handlers); !ok || len(h.types()) == 0 || e.options.Maintenance {
+		return
+	}
+	latest := map[string]string{}
+	for p, err := range e.dir.AllPublished(ctx, "") {
+		if err != nil || len(latest) == maxCompared {
+			break // whoever starts such a run is told of it then
+		}
+		latest[p.Name] = p.Hash // by name and version
+	}
+	for _, hash := range latest {
+		g, err := e.dir.GraphUntil(ctx, hash)
+		if err == nil {
+			e.faults.Warnings(ctx, nil, g, nil)
+		}
+	}
 }
 
 // Run starts a run, waits for its outcome and decodes its output into Out, strictly. Errors: those of Engine.Run; a

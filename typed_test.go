@@ -1,8 +1,11 @@
 package pawl_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +95,62 @@ func TestTypesThatJSONCannotSay(t *testing.T) {
 	require.NotContains(t, err.Error(), "plain")
 	output, err := h["in"](t.Context(), pawl.Task{})
 	require.True(t, output == nil && pawl.IsPermanent(err))
+}
+
+const misfit = `
+name: misfit
+start: greet
+nodes: [{id: greet, task: greet, input: {nmae: input.x}, output: {output.text: result.txt}}]
+`
+
+// A definition that does not fit the handlers is told so where it comes in: by CheckDefinition with both places, by Publish,
+// and in the log of whoever starts it, or opens a directory in which it is published.
+func TestHandlersAreComparedWithDefinitions(t *testing.T) {
+	h := pawl.Handlers{"greet": pawl.Typed(greet), "*": pawl.Typed(greet)}
+	d := workflow.MustParse([]byte(misfit))
+	var got []string
+	for _, p := range h.CheckDefinition(d) {
+		got = append(got, p.String())
+	}
+	want := []string{
+		`line 4:42: warning: node "greet": input.nmae: pawl_test.greeting, which the handler of "greet" takes, has no such field: did you mean "name"? (handler_type)`,
+		`line 4:34: warning: node "greet": input: name is missing: the handler of "greet" needs pawl_test.greeting.Name (handler_type)`,
+		`line 4:67: warning: node "greet": output.output.text: it reads result.txt, and pawl_test.reply, which the handler of "greet" returns, has no such field: did you mean "text"? (handler_type)`,
+	}
+	require.Equal(t, want, got)
+	require.Empty(t, pawl.Handlers{"greet": func(context.Context, pawl.Task) (any, error) { return nil, nil }}.CheckDefinition(d), "an untyped one takes anything")
+
+	dir := t.TempDir()
+	var log bytes.Buffer
+	options := pawl.Options{Executor: h, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	e, err := pawl.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	warnings, err := e.Publish(t.Context(), d)
+	require.NoError(t, err)
+	require.Len(t, warnings, 3)
+	require.NoError(t, e.Close(t.Context()))
+	require.Equal(t, 3, strings.Count(log.String(), "handler_type"))
+
+	log.Reset()
+	synctest.Test(t, func(t *testing.T) {
+		e, err = pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, e.Close(t.Context()))
+	})
+	require.Equal(t, 3, strings.Count(log.String(), "handler_type"), log.String())
+}
+
+// The schemas of handlers are a file that other programs read.
+func TestWriteSchemas(t *testing.T) {
+	var text bytes.Buffer
+	require.NoError(t, pawl.WriteSchemas(&text, pawl.Handlers{"greet": pawl.Typed(greet), "plain": func(context.Context, pawl.Task) (any, error) { return nil, nil }}))
+	require.JSONEq(t, `{"tasks": {"greet": {
+		"input": {"type": "object", "x-go": "pawl_test.greeting", "additionalProperties": false, "required": ["name"], "properties": {
+			"name": {"type": "string", "x-go": "pawl_test.greeting.Name"}, "loud": {"type": "boolean", "x-go": "pawl_test.greeting.Loud"}}},
+		"output": {"type": "object", "x-go": "pawl_test.reply", "additionalProperties": false, "required": ["attempt", "text"], "properties": {
+			"text": {"type": "string", "x-go": "pawl_test.reply.Text"}, "attempt": {"type": "integer", "x-go": "pawl_test.reply.Attempt"}}}}}}`, text.String())
+	require.ErrorIs(t, pawl.WriteSchemas(&text, pawl.Handlers{"x": pawl.Typed(func(context.Context, chan int) (int, error) { return 0, nil })}), pawl.ErrInvalid)
 }
 
 // A signal and a vote have the type of what they carry.

@@ -31,7 +31,7 @@ type Definition struct {
 	Transitions []Transition
 
 	// settings and clashes are only there in a definition that was completed.
-	places   places                     // where its fields were written, if it was parsed
+	places                              // where its fields were written, if it was parsed
 	settings map[string]Synchronization // Groups, once they are spread over the transitions
 	clashes  []clash
 }
@@ -103,7 +103,7 @@ type Node struct {
 	Unmatched    Unmatched     // what happens when no transition matches
 	Needs        []NodeID      // dag: short for unconditional transitions from these
 
-	places places
+	places
 }
 
 // A Kind says what a node does. A kind is what the fields of a node make it; the format has no field of this name.
@@ -233,7 +233,7 @@ type Transition struct {
 	Loop            *Loop    // bounds traversals
 	Synchronization *Synchronization
 
-	places places
+	places
 }
 
 // A Foreach makes one branch per element of a list. The list is taken as it is at the fan-out. Over an empty one the

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/document"
+	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
 )
@@ -43,6 +44,12 @@ func (ps places) findPlace(field string) place {
 		field = field[:max(0, strings.LastIndexAny(field, ".["))]
 	}
 	return place{}
+}
+
+// Place returns the line and column, from 1, of a field, or of the part around it that was written; 0 in a definition that was made in Go.
+func (ps places) Place(_ expr.Pass, field string) (line, column int) {
+	at := ps.findPlace(field)
+	return at.line, at.column
 }
 
 // An owner is what the fields at hand belong to. Problems name it, and places are kept in it.

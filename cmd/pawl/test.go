@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,13 +11,16 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/below"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/internal/typecheck"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/soundness"
@@ -163,8 +167,10 @@ type checkCommand struct {
 	States     int           `placeholder:"N" help:"Look at this many states of a run at most. Without it 3000."`
 	Scenarios  string        `placeholder:"DIR" help:"Write the run that shows a fault as a scenario file into this folder."`
 	StallAfter bool          `help:"The engine has StallAfter: say nothing of tasks without a timeout."`
+	Handlers   string        `placeholder:"FILE" help:"Compare the definitions with the types of handlers that pawl.WriteSchemas wrote into this file."`
 	Limit      time.Duration `placeholder:"DURATION" help:"End the search in a definition that takes longer, by a real clock. Without it 10m."`
 	jsonFlag
+	types map[string]typecheck.Types // of Handlers
 }
 
 // A fileReport is what was found in one file. Problems are of validation; Report is of playing the
@@ -181,6 +187,9 @@ type fileReport struct {
 func (c *checkCommand) runCommand(ctx context.Context, con *console) error {
 	if c.States < 0 {
 		return fmt.Errorf("--states: %d is less than 0", c.States)
+	}
+	if err := c.readHandlers(); err != nil {
+		return err
 	}
 	var unreadable error
 	faults := false
@@ -216,6 +225,26 @@ func (c *checkCommand) runCommand(ctx context.Context, con *console) error {
 	return nil
 }
 
+// readHandlers reads the types of handlers, if there is a file of them.
+func (c *checkCommand) readHandlers() error {
+	if c.Handlers == "" {
+		return nil
+	}
+	data, err := below.ReadFile(c.Handlers, limits.MaxDefinitionBytes, filepath.Dir(c.Handlers), ".")
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Handlers, err)
+	}
+	var file typecheck.File
+	if err := json.Unmarshal(data, &file); err != nil {
+		return fmt.Errorf("%s: it is not what pawl.WriteSchemas writes: %w", c.Handlers, err)
+	}
+	if len(file.Tasks) == 0 {
+		return fmt.Errorf("%s: it has no tasks: pawl.WriteSchemas writes those of pawl.Typed", c.Handlers)
+	}
+	c.types = file.Tasks
+	return nil
+}
+
 // checkFile checks one file. An error says that it cannot be read. An invalid definition is a
 // finding and no error; only a file that is no definition is one.
 func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport, error) {
@@ -238,6 +267,9 @@ func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport,
 	r.addProblems(d.Check())
 	if r.isInvalid() {
 		return r, nil
+	}
+	if g, err := compiled.Compile(compiled.Boundless(), d); err == nil {
+		r.addProblems(typecheck.Problems(g, c.types))
 	}
 	until, cancel := context.WithTimeout(ctx, cmp.Or(max(c.Limit, 0), pawltest.DefaultLimit))
 	defer cancel()
@@ -271,7 +303,8 @@ func (r *fileReport) isInvalid() bool {
 
 // hasFaults reports whether the file must not pass.
 func (r *fileReport) hasFaults() bool {
-	return r.isInvalid() || r.Report != nil && len(r.Report.Faults()) > 0
+	unfit := slices.ContainsFunc(r.report, func(p workflow.Problem) bool { return p.Code == problem.HandlerType })
+	return unfit || r.isInvalid() || r.Report != nil && len(r.Report.Faults()) > 0
 }
 
 // writeTo writes the report for people, a line for each finding.

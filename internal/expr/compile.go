@@ -68,7 +68,27 @@ func (c *Compiler) compileSource(source string, variables []string) (*Program, *
 	if problem != nil {
 		return nil, newError(CodeType, "%v", problem)
 	}
-	return &Program{source: source, references: refs, limits: c.limits, program: program, info: checked.NativeRep().SourceInfo()}, nil
+	return &Program{source: source, kind: typeOf(checked.OutputType()), references: refs, limits: c.limits, program: program, info: checked.NativeRep().SourceInfo()}, nil
+}
+
+// typeOf returns the name of a type in JSON Schema, of the form that [Program.Eval] gives its values; "" is any.
+func typeOf(t *cel.Type) string {
+	switch t.Kind() {
+	case cel.BoolKind:
+		return "boolean"
+	case cel.IntKind, cel.UintKind:
+		return "integer"
+	case cel.DoubleKind:
+		return "number"
+	case cel.StringKind, cel.TimestampKind, cel.DurationKind:
+		return "string"
+	case cel.ListKind:
+		return "array"
+	case cel.MapKind:
+		return "object"
+	default:
+		return ""
+	}
 }
 
 // environmentOf returns the base environment with the variables declared as dyn.

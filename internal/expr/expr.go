@@ -104,6 +104,7 @@ func (m Map) Lookup(name string) (any, bool) {
 // the source, for errors.
 type Program struct {
 	source     string
+	kind       string
 	references [][]string
 	limits     Limits
 	program    cel.Program
@@ -119,6 +120,9 @@ func Compile(source string, variables []string, lim Limits) (*Program, error) {
 
 // Source returns the text of the expression.
 func (p *Program) Source() string { return p.source }
+
+// Type returns the type of the value by the names of JSON Schema, if it is known whatever the variables are; else "".
+func (p *Program) Type() string { return p.kind }
 
 // References returns the parts of variables that the expression may read:
 // chains such as ["nodes", "quote", "output"], a variable and the constant keys

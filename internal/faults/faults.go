@@ -32,7 +32,8 @@ const repeatPause = time.Second
 // A Log knows what the logger of an engine was told.
 type Log struct {
 	logger *slog.Logger
-	active func() int // how many runs are
+	active func() int                               // how many runs are
+	types  func(*compiled.Graph) []workflow.Problem // what a definition is warned of over the types of handlers; nil knows none
 
 	mu      sync.Mutex
 	full    time.Time                    // when it was told last that the disk is full
@@ -45,6 +46,9 @@ type Log struct {
 func New(logger *slog.Logger, active func() int) *Log {
 	return &Log{logger: logger, active: active, repeats: map[string]*repeatLog{}}
 }
+
+// CheckTypes lets the log warn of what else is wrong with definitions, before it is used.
+func (l *Log) CheckTypes(types func(*compiled.Graph) []workflow.Problem) { l.types = types }
 
 // repeatOf returns what the logger was told in lines of one text.
 func (l *Log) repeatOf(text string) *repeatLog {
@@ -153,10 +157,10 @@ func (l *Log) isFirst(hash string) bool {
 // by its name: its text is the engine's own, and the number of a line there tells nobody
 // anything.
 func (l *Log) Warnings(ctx context.Context, d *workflow.Definition, g, own *compiled.Graph) {
-	if len(g.Warnings) == 0 || !l.logger.Enabled(ctx, slog.LevelWarn) || !l.isFirst(g.Hash) {
+	if len(g.Warnings) == 0 && l.types == nil || !l.logger.Enabled(ctx, slog.LevelWarn) || !l.isFirst(g.Hash) {
 		return
 	}
-	warnings := WarningsOf(d, g, own)
+	warnings := l.WarningsOf(d, g, own)
 	for _, p := range warnings[:min(len(warnings), maxWarnings)] {
 		if d == nil {
 			p.Line, p.Column = 0, 0
@@ -166,16 +170,28 @@ func (l *Log) Warnings(ctx context.Context, d *workflow.Definition, g, own *comp
 }
 
 // WarningsOf returns the warnings of a sound definition d, whose graph is g. own is the graph that was compiled from
-// d itself, nil if g was known.
+// d itself, nil if g was known: then a warning of the types of handlers has no line.
 //
 // Compiling finds the warnings, so that d is checked here only if g was compiled from another text, in which they have other places. The
 // caller may change what it gets.
-func WarningsOf(d *workflow.Definition, g, own *compiled.Graph) []workflow.Problem {
+func (l *Log) WarningsOf(d *workflow.Definition, g, own *compiled.Graph) []workflow.Problem {
+	var out []workflow.Problem
 	switch {
 	case own != nil:
-		return append([]workflow.Problem{}, own.Warnings...)
+		out = append([]workflow.Problem{}, own.Warnings...)
 	case d == nil || len(g.Warnings) == 0:
-		return append([]workflow.Problem{}, g.Warnings...)
+		out = append([]workflow.Problem{}, g.Warnings...)
+	default:
+		out = slices.DeleteFunc(d.Check(), func(p workflow.Problem) bool { return !p.Warning })
 	}
-	return slices.DeleteFunc(d.Check(), func(p workflow.Problem) bool { return !p.Warning })
+	if l.types == nil {
+		return out
+	}
+	for _, p := range l.types(g) {
+		if own == nil {
+			p.Line, p.Column = 0, 0
+		}
+		out = append(out, p)
+	}
+	return out
 }

@@ -68,7 +68,7 @@ func (s *Schema) checkField(key string, v any) *Problem {
 		if s.IsOpen() {
 			return nil
 		}
-		return &Problem{key, fmt.Sprintf("%s has no such field%s", s.Go, s.suggest(key))}
+		return &Problem{key, fmt.Sprintf("%s has no such field%s", s.Go, s.Suggest(key))}
 	}
 	if problem := p.Check(v); problem != nil {
 		return problem.within(key)
@@ -86,8 +86,8 @@ func (s *Schema) hasFolded(object map[string]any, name string) bool {
 	return false
 }
 
-// suggest returns the names that a key may stand for.
-func (s *Schema) suggest(key string) string {
+// Suggest returns the names that a key may stand for, as the end of a sentence.
+func (s *Schema) Suggest(key string) string {
 	names := slices.Sorted(maps.Keys(s.Properties))
 	for _, name := range names {
 		if value.NearlyEqual(key, name) {

@@ -134,7 +134,7 @@ func (d *deriver) structOf(t reflect.Type) (*Schema, error) {
 		d.defs[name] = s
 		return &Schema{Ref: "#/$defs/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name), target: s}, nil
 	}
-	s := &Schema{Type: "object", Properties: map[string]*Schema{}, Additional: false, Go: t.String(), folded: map[string]string{}}
+	s := &Schema{Type: "object", Properties: map[string]*Schema{}, Additional: false, Go: t.String()}
 	d.within[t] = s
 	defer delete(d.within, t)
 	for _, f := range fieldsOf(t) {
@@ -146,14 +146,12 @@ func (d *deriver) structOf(t reflect.Type) (*Schema, error) {
 			return nil, err
 		}
 		s.Properties[f.name] = p
-		if _, taken := s.folded[fold(f.name)]; !taken {
-			s.folded[fold(f.name)] = f.name
-		}
 		if !f.optional {
 			s.Required = append(s.Required, f.name)
 		}
 	}
 	slices.Sort(s.Required)
+	s.foldNames()
 	return s, nil
 }
 

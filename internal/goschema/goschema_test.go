@@ -172,6 +172,34 @@ func TestAsEncodingJSON(t *testing.T) {
 	})
 }
 
+// A schema that is written and read again says the same of a value.
+func TestSchemasAreReadAgain(t *testing.T) {
+	for _, typ := range []reflect.Type{reflect.TypeFor[order](), reflect.TypeFor[tree](), reflect.TypeFor[any](), reflect.TypeFor[map[string][]order]()} {
+		s, err := goschema.Of(typ)
+		require.NoError(t, err)
+		text, err := json.Marshal(s)
+		require.NoError(t, err)
+		var again goschema.Schema
+		require.NoError(t, json.Unmarshal(text, &again))
+		for _, value := range []string{`{"name": "a", "children": [{"name": 1}]}`, `{"Name": "a", "children": [{"nme": "b"}]}`, `{"kind": "x"}`, `{"a": [{"id": 1}]}`, `7`} {
+			require.Equal(t, s.Check(decode(t, value)), again.Check(decode(t, value)), value)
+		}
+		written, err := json.Marshal(&again)
+		require.NoError(t, err)
+		require.JSONEq(t, string(text), string(written))
+	}
+	for text, want := range map[string]string{
+		`{"$ref": "#/$defs/gone"}`:         "which it does not define",
+		`{"properties": {"a": 7}}`:         "read a schema",
+		`{"additionalProperties": "x"}`:    "read a schema",
+		`{"type": 7}`:                      "read a schema",
+		`{"items": {"$ref": "#/$defs/x"}}`: "which it does not define",
+	} {
+		var s goschema.Schema
+		require.ErrorContains(t, json.Unmarshal([]byte(text), &s), want)
+	}
+}
+
 func decode(t *testing.T, text string) any {
 	t.Helper()
 	v, err := value.Decode([]byte(text), value.Limits{})

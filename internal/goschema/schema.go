@@ -1,6 +1,10 @@
 package goschema
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // A Schema says which values a Go type takes, or gives. The zero Schema takes anything.
 type Schema struct {
@@ -43,6 +47,27 @@ func (s *Schema) Property(key string) (*Schema, string) {
 		return p, key
 	}
 	return nil, ""
+}
+
+// foldNames notes the names by which encoding/json finds a field: of two that differ in case alone the first, in their
+// order as texts.
+func (s *Schema) foldNames() {
+	s.folded = make(map[string]string, len(s.Properties))
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		if _, taken := s.folded[fold(name)]; !taken {
+			s.folded[fold(name)] = name
+		}
+	}
+}
+
+// Exact returns the schema of a field by its very name, as an expression reads it, or nil.
+func (s *Schema) Exact(key string) *Schema {
+	s = s.Resolve()
+	if p := s.Properties[key]; p != nil {
+		return p
+	}
+	p, _ := s.Additional.(*Schema)
+	return p
 }
 
 // IsOpen says whether an object may have fields beside its properties, as every schema that is no object's.

@@ -22,7 +22,7 @@ import (
 var apiPackages = []string{".", "api", "blob", "commitlog", "handler", "history", "pawltest", "schedule", "worker", "workflow"}
 
 // maxNames bounds the exported names of all API packages together: types, functions, values and methods.
-const maxNames = 806
+const maxNames = 860
 
 // leaks are the types of other packages, internal or only open to read, that the API still names. A new one is refused, and one that
 // is mended goes from this list.
@@ -30,7 +30,7 @@ var leaks = []string{}
 
 // seams are methods that packages of this module call on types of the API and that hosts cannot call: an unexported type that the type embeds
 // has them, and they take a type that only this module can make.
-var seams = []string{"workflow.Bounds.ParseElement", "workflow.Graph.Program"}
+var seams = []string{"workflow.Bounds.ParseElement", "workflow.Definition.Place", "workflow.Graph.Program", "workflow.Node.Place", "workflow.Transition.Place"}
 
 // A face is what the API packages show: how many names each exports, and which types of other packages of the module their signatures and
 // fields name, with a place where each of them stands.

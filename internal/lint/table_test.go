@@ -85,6 +85,7 @@ var layers = map[string][]string{
 	"internal/keeping":           slices.Concat(decided, []string{"internal/refusal", "internal/texts", "blob"}),
 	"internal/exporting":         slices.Concat(decided, []string{"internal/keeping", "internal/portable", "internal/refusal", "blob", "store"}),
 	"internal/goschema":          {"internal/value"},
+	"internal/typecheck":         slices.Concat(decided, []string{"internal/goschema"}),
 	"internal/forking":           slices.Concat(decided, []string{"internal/refusal", "internal/shown", "planning", "store"}),
 	"internal/once":              slices.Concat(decided, []string{"internal/faults", "internal/late", "internal/refusal", "blob", "store"}),
 	"internal/scheduling":        slices.Concat(decided, []string{"internal/heap", "internal/refusal", "internal/telemetry", "internal/testhook", "actor", "schedule", "store"}),
@@ -96,7 +97,7 @@ var layers = map[string][]string{
 	"internal/outbox":            slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "store"}),
 	"actor":                      slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "planning"}),
 
-	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/tracing", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
+	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/tracing", "internal/typecheck", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "blob", "replay", "schedule", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"internal/tasklog", "internal/traceparent", "workflow", "blob", "."}),

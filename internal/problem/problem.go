@@ -30,6 +30,7 @@ const (
 	UnknownVariable  = "unknown_variable"  // there is no such variable
 	UnboundVariable  = "unbound_variable"  // the variable never has a value at this place
 	UnknownReference = "unknown_reference" // warning: an expression names a node or a loop that does not exist
+	HandlerType      = "handler_type"      // warning: a mapping or an expression does not fit the types of a task's handler
 	LiteralText      = "literal_text"      // warning: a text that is taken as it is looks like an expression
 	InvalidPath      = "invalid_path"      // not a path, or one that cannot be written
 	OverlappingPaths = "overlapping_paths" // two targets of one mapping touch the same place

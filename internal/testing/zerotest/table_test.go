@@ -43,6 +43,7 @@ var functions = []function{
 	{"pawl.Typed", pawl.Typed[map[string]any, any]},
 	{"pawl.WaitFor", pawl.WaitFor[any]},
 	{"pawl.WithMetadata", pawl.WithMetadata},
+	{"pawl.WriteSchemas", pawl.WriteSchemas},
 	{"pawltest.Load", pawltest.Load},
 	{"pawltest.Play", pawltest.Play},
 	{"pawltest.Run", pawltest.Run},
