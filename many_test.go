@@ -15,7 +15,6 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
-	verbs "github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -225,8 +224,8 @@ func TestDoAllGoesOn(t *testing.T) {
 // A selection has one filter and takes the acts that the table of acts says: of runs, dead letters or approvals.
 func TestWhatASelectionTakes(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})
-	selections := map[verbs.Many]pawl.Selection{verbs.Runs: {Runs: &pawl.RunFilter{}}, verbs.DeadLetters: {DeadLetters: &pawl.DeadLetterFilter{}}, verbs.Approvals: {Approvals: &pawl.ApprovalFilter{}}}
-	for _, v := range verbs.All() {
+	selections := map[acts.Many]pawl.Selection{acts.Runs: {Runs: &pawl.RunFilter{}}, acts.DeadLetters: {DeadLetters: &pawl.DeadLetterFilter{}}, acts.Approvals: {Approvals: &pawl.ApprovalFilter{}}}
+	for _, v := range acts.All() {
 		act, err := v.Decode(map[string]json.RawMessage{"name": []byte(`"x"`)})
 		for _, fields := range []string{`{}`, `{"name":"x"}`, `{"ops":[{}]}`, `{"nodes":["a"]}`, `{"group":"g"}`, `{"approved":true}`, `{"code":"c"}`, `{"elapse":"1s"}`} {
 			if err != nil {

@@ -59,7 +59,7 @@ func TestTypedHandlers(t *testing.T) {
 		input map[string]string
 		want  string
 	}{
-		"unknown": {map[string]string{"name": "'x'", "nmae": "'y'"}, `input.nmae: pawl_test.greeting has no such field: did you mean "name"?`},
+		"unknown": {map[string]string{"name": "'x'", "tame": "'y'"}, `input.tame: pawl_test.greeting has no such field: did you mean "name"?`},
 		"missing": {map[string]string{"loud": "true"}, "input.name: it is missing (pawl_test.greeting.Name)"},
 		"type":    {map[string]string{"name": "7"}, "input.name: it is of type integer, and pawl_test.greeting.Name is of type string"},
 	} {
@@ -100,7 +100,7 @@ func TestTypesThatJSONCannotSay(t *testing.T) {
 const misfit = `
 name: misfit
 start: greet
-nodes: [{id: greet, task: greet, input: {nmae: input.x}, output: {output.text: result.txt}}]
+nodes: [{id: greet, task: greet, input: {tame: input.x}, output: {output.text: result.txt}}]
 `
 
 // A definition that does not fit the handlers is told so where it comes in: by CheckDefinition with both places, by Publish,
@@ -113,7 +113,7 @@ func TestHandlersAreComparedWithDefinitions(t *testing.T) {
 		got = append(got, p.String())
 	}
 	want := []string{
-		`line 4:42: warning: node "greet": input.nmae: pawl_test.greeting, which the handler of "greet" takes, has no such field: did you mean "name"? (handler_type)`,
+		`line 4:42: warning: node "greet": input.tame: pawl_test.greeting, which the handler of "greet" takes, has no such field: did you mean "name"? (handler_type)`,
 		`line 4:34: warning: node "greet": input: name is missing: the handler of "greet" needs pawl_test.greeting.Name (handler_type)`,
 		`line 4:67: warning: node "greet": output.output.text: it reads result.txt, and pawl_test.reply, which the handler of "greet" returns, has no such field: did you mean "text"? (handler_type)`,
 	}

@@ -28,6 +28,7 @@ func readSchema(t *testing.T) map[string]any {
 
 // The schema, the Go types and the format have the same fields and values.
 func TestSchemaNamesTheFields(t *testing.T) {
+	require.Len(t, enumerations, len(lists), "each type of listed values has its list")
 	compareFields(t, reflect.TypeFor[Schedule](), readSchema(t)["$defs"].(map[string]any)["schedule"].(map[string]any), fieldsOf(&Schedule{}))
 }
 

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ func TestProblemsHavePlaces(t *testing.T) {
 			`line 4:57: schedules[0].cron[3]: "0 0 L * *": day of the month: "L": L, W and # are not there; a later day of a month can be found by an expression of the workflow (invalid_value)`,
 			`line 4:70: schedules[0].cron[4]: "@every 5m": "@every 5m" is none of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually; for @every there is the field every (invalid_value)`,
 			`line 4:83: schedules[0].cron[5]: "TZ=UTC 0 0 * * *": the zone is the field timezone of the schedule (invalid_value)`,
-			`line 5:5: schedules[0].timezone: Local is another zone on each machine: name one of the IANA database, such as Europe/Berlin (invalid_value)`,
+			`line 5:5: schedules[0].timezone: the zone Local is another on each machine: name one of the IANA database, such as Europe/Berlin (invalid_value)`,
 			`line 6:13: schedules[0].input.a: at 1:1 of the expression: unknown variable nope; a text needs quotes of its own: "'nope'"; there are fire, last, scheduled (unknown_variable)`,
 			`line 6:26: schedules[0].input.b.c: at 1:4 of the expression: the expression ends too early: something is missing behind "+" (expression)`,
 			`line 7:5: schedules[1].workflow.name: it is missing (missing)`,
@@ -83,9 +84,10 @@ func TestProblemsHavePlaces(t *testing.T) {
 	} {
 		set, err := Parse([]byte(text))
 		var problems []workflow.Problem
-		if err != nil {
-			problems = err.(*Error).Problems
+		if refused := (*Error)(nil); errors.As(err, &refused) {
+			problems = refused.Problems
 		} else {
+			require.NoError(t, err)
 			problems = Check(set)
 		}
 		var have []string

@@ -18,7 +18,7 @@ func loadZone(name string) (*time.Location, error) {
 	case name == "" || name == "UTC":
 		return time.UTC, nil
 	case name == "Local":
-		return nil, errors.New("Local is another zone on each machine: name one of the IANA database, such as Europe/Berlin")
+		return nil, errors.New("the zone Local is another on each machine: name one of the IANA database, such as Europe/Berlin")
 	case !zoneName.MatchString(name):
 		return nil, fmt.Errorf("%.60q is not a name of the IANA database, such as Europe/Berlin", name)
 	}

@@ -148,15 +148,6 @@ func (n *Node) TaskTypes() []string {
 	return n.Tasks
 }
 
-// choiceSource returns the expression that chooses a task type or a subworkflow; "" if none
-// does.
-func (n *Node) choiceSource() string {
-	if n.Subworkflow != nil {
-		return n.Subworkflow.NameExpr
-	}
-	return n.TaskExpr
-}
-
 // A SubworkflowSpec names the definition that a child run executes. Which definition a name means is settled when the
 // first of all ancestors starts, for everything below it: what is published later does not change a tree of runs that
 // has begun. A child whose version is 0 is pinned as well.

@@ -315,6 +315,8 @@ func rowOf(l scheduleLine, zone *time.Location) []string {
 		note = "does not fire: clocks jump over " + hour
 	case schedule.LeftRepeated:
 		note = "does not fire: " + note
+	case schedule.LeftExcept:
+		note = "does not fire: it is excepted"
 	case "":
 		if f.Due.After(f.At) { // by the jitter
 			note = strings.TrimPrefix(note+", starts "+f.Due.In(zone).Format("15:04:05"), ", ")

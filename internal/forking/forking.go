@@ -85,7 +85,8 @@ func Plan(source *store.ForkSource, m state.RunForked, epoch state.Epoch, now ti
 	if err != nil {
 		return nil, err
 	}
-	return f, f.addRecord(epoch, now)
+	err = f.addRecord(epoch, now)
+	return f, err
 }
 
 // Place finds the record after which a run is forked. The fork has the records up to it.

@@ -43,7 +43,6 @@ type (
 		Any     any               `json:"any"`
 		Quoted  int               `json:"quoted,omitzero,string"`
 		Hidden  int               `json:"-"`
-		Dash    int               `json:"-,omitempty"`
 		Plain   bool
 		private int //nolint:unused // no field of JSON
 	}
@@ -73,7 +72,6 @@ func TestSchemaOfAStruct(t *testing.T) {
 		"note": {"type": "string", "x-go": "goschema_test.order.Note"},
 		"any": {"x-go": "goschema_test.order.Any"},
 		"quoted": {"type": "string", "x-go": "goschema_test.order.Quoted"},
-		"-": {"type": "integer", "x-go": "goschema_test.order.Dash"},
 		"Plain": {"type": "boolean", "x-go": "goschema_test.order.Plain"}}}`, string(got))
 }
 

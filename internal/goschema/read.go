@@ -29,20 +29,14 @@ type written struct {
 
 // readSchema reads a schema with its parts. It does not know yet what they refer to.
 func readSchema(data []byte) (*Schema, error) {
-	type plain Schema // without UnmarshalJSON
 	var parts written
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return nil, fmt.Errorf("read a schema: %w", err)
 	}
-	var single struct {
-		plain
-		written // hides the fields of the same names
+	s, err := readScalars(data)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(data, &single); err != nil {
-		return nil, fmt.Errorf("read a schema: %w", err)
-	}
-	s := Schema(single.plain)
-	var err error
 	if s.Properties, err = readSchemas(parts.Properties); err != nil {
 		return nil, err
 	}
@@ -63,7 +57,25 @@ func readSchema(data []byte) (*Schema, error) {
 		}
 	}
 	s.foldNames()
-	return &s, nil
+	return s, nil
+}
+
+// readScalars reads the fields of a schema that hold no schemas.
+func readScalars(data []byte) (*Schema, error) {
+	var s struct {
+		Type        string   `json:"type"`
+		Description string   `json:"description"`
+		Format      string   `json:"format"`
+		Encoding    string   `json:"contentEncoding"`
+		Enum        []any    `json:"enum"`
+		Required    []string `json:"required"`
+		Ref         string   `json:"$ref"`
+		Go          string   `json:"x-go"`
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, fmt.Errorf("read a schema: %w", err)
+	}
+	return &Schema{Type: s.Type, Description: s.Description, Format: s.Format, Encoding: s.Encoding, Enum: s.Enum, Required: s.Required, Ref: s.Ref, Go: s.Go}, nil
 }
 
 func readSchemas(parts map[string]json.RawMessage) (map[string]*Schema, error) {

@@ -27,7 +27,6 @@ type application struct {
 	tables  map[string]*schedule.Timetable
 	changes []schedule.Change
 	locked  []*entry
-	fresh   []*entry
 	rows    []store.Kept
 	after   []func()
 }

@@ -330,10 +330,10 @@ func (s *Scheduler) noteEnd(e *entry, out *workflow.Outcome) error {
 			events = append(events, ev)
 		}
 	}
-	switch {
-	case out.Status == workflow.RunCompleted:
+	if out.Status == workflow.RunCompleted {
 		next.Failures = 0
-	case out.Status == workflow.RunFailed, out.Status == workflow.RunTimedOut:
+	}
+	if out.Status == workflow.RunFailed || out.Status == workflow.RunTimedOut {
 		if paused, ok := s.countFailure(e, next, lastFailure(out)); ok {
 			events = append(events, paused)
 		}

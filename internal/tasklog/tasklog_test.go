@@ -52,7 +52,7 @@ func TestLoggerOfAHandler(t *testing.T) {
 				require.NoError(t, pool.Start(worker.Registration{ID: "near", Capacity: 1}, handlers))
 			case "client":
 				server := httptest.NewServer(pool.Handler())
-				defer server.Close()
+				t.Cleanup(server.Close)
 				c := &worker.Client{URL: server.URL, Token: "secret", ID: "far", Logger: logger}
 				go func() { done <- c.Run(ctx, handlers) }()
 			}
