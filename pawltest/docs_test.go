@@ -32,6 +32,7 @@ func TestBlocksOfPages(t *testing.T) {
 			switch block := string(text[m[2]:m[3]]); {
 			case strings.HasPrefix(block, "scenario:"):
 				scenarios += playBlock(t, page, block)
+			case strings.HasPrefix(block, "schedules:"): // TestPage of package schedule reads it
 			case strings.Contains(block, "\nnodes:"):
 				definitions++
 				def, err := workflow.ParseYAML([]byte(block))
