@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,5 +258,43 @@ func TestBackfillsOfTheSameInstants(t *testing.T) {
 		require.Equal(t, map[workflow.RunID]int{
 			"s@1999-12-29T00:00:00Z": 1, "s@1999-12-30T00:00:00Z": 1, "s@1999-12-31T00:00:00Z": 1, "s@2000-01-01T00:00:00Z": 1,
 		}, performed)
+	})
+}
+
+// Ends of many runs of a schedule whose step takes long keep no other schedule waiting.
+func TestLongStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		o := open(t, t.TempDir(), func(_ context.Context, task pawl.Task) (any, error) {
+			if strings.HasPrefix(string(task.Run), "s@") {
+				<-release
+			}
+			return nil, nil
+		})
+		o.publish()
+		o.apply("every: 24h, overlap: allow")
+		day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+		_, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: day.AddDate(0, 0, -100), To: day, Most: 100})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Len(t, o.runs(), 100)
+		set, err := schedule.Parse([]byte("schedules: [{id: x, workflow: {name: report}, every: 1m}]"))
+		require.NoError(t, err)
+		_, err = o.Schedules().Apply(t.Context(), set, pawl.ApplyOptions{})
+		require.NoError(t, err)
+		long, taken := make(chan struct{}), atomic.Bool{}
+		o.hook.OnHit(func(point string) {
+			if point == "schedule.ended" && taken.CompareAndSwap(false, true) {
+				<-long
+			}
+		})
+		close(release)
+		pass(90 * time.Second)
+		st, err := o.Schedules().Get(t.Context(), "x")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, st.Fired)
+		close(long)
+		synctest.Wait()
+		require.Empty(t, o.standing().Running)
 	})
 }

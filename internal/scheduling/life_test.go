@@ -57,6 +57,9 @@ func clockOf(number int) clock {
 func (c clock) now() time.Time { return c.from.Add(min(time.Since(c.begun)*clockSpeed, lifetime)) }
 func (c clock) end() time.Time { return c.from.Add(lifetime) }
 
+// patience is how long a life may take before it counts as stuck.
+const patience = time.Minute
+
 // Workflows that the schedules start: a task, and one with a while behind it.
 const (
 	quick = "{name: quick, start: work, nodes: [{id: work, task: work}]}"
@@ -101,7 +104,7 @@ type life struct {
 }
 
 func live(dir string, number int, hit func(string)) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	l := &life{clock: clockOf(number), number: number, ran: make(chan workflow.RunID, 10_000), stirs: make(chan struct{}, 1)}
 	var err error

@@ -105,6 +105,7 @@ type entry struct {
 	// Scheduler.mu guards:
 	at    time.Time // when it is to be looked at
 	place heap.Place
+	busy  bool               // a step of it has begun, or is about to: it puts it into the heap in the end
 	ends  []workflow.Outcome // of its runs
 }
 
@@ -200,8 +201,7 @@ func (s *Scheduler) takeDue() (*entry, time.Duration) {
 	defer s.mu.Unlock()
 	if now.Before(s.looked) { // the clock was set back, and instants may be nearer than they were
 		for _, e := range s.all {
-			e.at = time.Time{}
-			s.due.Put(e)
+			s.putDue(e, time.Time{})
 		}
 	}
 	s.looked = now
@@ -211,7 +211,9 @@ func (s *Scheduler) takeDue() (*entry, time.Duration) {
 	if until := s.due.First().at.Sub(now); until > 0 {
 		return nil, min(nap, until)
 	}
-	return s.due.Pop(), 0
+	e := s.due.Pop()
+	e.busy = true
+	return e, 0
 }
 
 // arm says when a schedule is to be looked at next. Its lock is held, or nobody else knows it yet.
@@ -227,9 +229,17 @@ func (s *Scheduler) arm(e *entry) {
 		s.due.Remove(e)
 		return
 	}
-	e.at = at
-	s.due.Put(e)
+	s.putDue(e, at)
 	s.signal()
+}
+
+// putDue has a schedule looked at at an instant, unless a step of it is under way, which says that itself in the end: of one schedule there
+// is one step at a time, so that many ends of its runs keep no others waiting. Scheduler.mu is held.
+func (s *Scheduler) putDue(e *entry, at time.Time) {
+	if !e.busy {
+		e.at = at
+		s.due.Put(e)
+	}
 }
 
 func (s *Scheduler) signal() {
@@ -263,8 +273,7 @@ func (s *Scheduler) RunEnded(out workflow.Outcome) {
 	}
 	delete(s.owners, out.Run)
 	e.ends = append(e.ends, workflow.Outcome{Run: out.Run, Status: out.Status, Failure: out.Failure})
-	e.at = time.Time{}
-	s.due.Put(e)
+	s.putDue(e, time.Time{})
 	s.signal()
 }
 
@@ -277,6 +286,9 @@ func (s *Scheduler) step(e *entry) {
 	}
 	err := s.stepAll(e)
 	e.wait, e.late = s.afterStep(e, err)
+	s.mu.Lock()
+	e.busy = false
+	s.mu.Unlock()
 	s.arm(e)
 }
 
