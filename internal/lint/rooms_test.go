@@ -12,7 +12,7 @@ var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 6_685},
 	"store":    {50, 17_100},
 	"api":      {16, 4_900},
-	"cmd/pawl": {27, 8_720},
+	"cmd/pawl": {27, 8_722},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.
