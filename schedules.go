@@ -32,7 +32,7 @@ type ApplyOptions struct {
 // nothing. A schedule that changes keeps its history; where its instants change, those before now are not its own. Schedules that the
 // set lacks stay as they are, unless Prune says otherwise. The workflow of a schedule may be published later. A *schedule.Error has every problem.
 func (s Schedules) Apply(ctx context.Context, set []schedule.Schedule, o ApplyOptions) (changes []schedule.Change, err error) {
-	err = s.change(ctx, func(m *scheduling.Scheduler, _ state.Act) (err error) {
+	err = s.changeStored(ctx, func(m *scheduling.Scheduler, _ state.Act) (err error) {
 		changes, err = m.Apply(ctx, scheduling.Set{Schedules: set, Prune: o.Prune, DryRun: o.DryRun})
 		return err
 	})
@@ -69,20 +69,20 @@ func (s Schedules) Events(ctx context.Context, id string, from, until time.Time)
 // Pause lets a schedule fire no more of itself, in the name and for the reason that [As] and [Because] have put into ctx; its runs go
 // on. A paused schedule is left as it is.
 func (s Schedules) Pause(ctx context.Context, id string) error {
-	return s.change(ctx, func(m *scheduling.Scheduler, by state.Act) error { return m.Pause(ctx, id, by) })
+	return s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) error { return m.Pause(ctx, id, by) })
 }
 
 // Resume lets a schedule fire again. Its instants that came meanwhile are skipped; Backfill makes up for them. A schedule that is
 // not paused is left as it is.
 func (s Schedules) Resume(ctx context.Context, id string) error {
-	return s.change(ctx, func(m *scheduling.Scheduler, by state.Act) error { return m.Resume(ctx, id, by) })
+	return s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) error { return m.Resume(ctx, id, by) })
 }
 
 // Trigger starts a run of a schedule now, also of one that is paused, and returns its id; its instant is now, in milliseconds. The
 // overlap of the schedule binds it: with OverlapSkip it fails with ErrBusy while a run is not over, and with OverlapBuffer the run
 // begins later. ErrInvalid says that the run cannot begin.
 func (s Schedules) Trigger(ctx context.Context, id string) (run workflow.RunID, err error) {
-	err = s.change(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
+	err = s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
 		run, err = m.Trigger(ctx, id, by)
 		return err
 	})
@@ -93,7 +93,7 @@ func (s Schedules) Trigger(ctx context.Context, id string) (run workflow.RunID, 
 // instants there are: at most 10,000. It goes on after a restart, and waits while the schedule is paused. Instants whose runs are
 // there, or were as far as its events tell, fire no second time. ErrBusy says that ten backfills of the schedule are not over.
 func (s Schedules) Backfill(ctx context.Context, id string, b schedule.Backfill) (n int, err error) {
-	err = s.change(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
+	err = s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
 		b.By = by.By
 		n, err = m.Backfill(ctx, id, b)
 		return err
@@ -103,11 +103,11 @@ func (s Schedules) Backfill(ctx context.Context, id string, b schedule.Backfill)
 
 // Delete forgets a schedule and its events; its runs go on. A schedule that is applied under its id later is a new one.
 func (s Schedules) Delete(ctx context.Context, id string) error {
-	return s.change(ctx, func(m *scheduling.Scheduler, _ state.Act) error { return m.Delete(ctx, id) })
+	return s.changeStored(ctx, func(m *scheduling.Scheduler, _ state.Act) error { return m.Delete(ctx, id) })
 }
 
-// change makes a call that changes schedules, until ctx is done.
-func (s Schedules) change(ctx context.Context, call func(*scheduling.Scheduler, state.Act) error) error {
+// changeStored makes a call that changes schedules, until ctx is done.
+func (s Schedules) changeStored(ctx context.Context, call func(*scheduling.Scheduler, state.Act) error) error {
 	if err := s.checkUsable(ctx); err != nil {
 		return err
 	}

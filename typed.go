@@ -140,8 +140,8 @@ func checkExecutor(x Executor) error {
 	return h.Check()
 }
 
-// types returns the types of the handlers of Typed, by their task types. A handler for all others has none.
-func (h Handlers) types() map[string]typecheck.Types {
+// typesByTask returns the types of the handlers of Typed, by their task types. A handler for all others has none.
+func (h Handlers) typesByTask() map[string]typecheck.Types {
 	out := map[string]typecheck.Types{}
 	for name, f := range h {
 		if t := typesOfHandler(f); t != nil && t.err == nil && name != "*" {
@@ -160,7 +160,7 @@ func (h Handlers) CheckDefinition(d *workflow.Definition) []workflow.Problem {
 	if err != nil {
 		return problems
 	}
-	return append(problems, typecheck.Problems(g, h.types())...)
+	return append(problems, typecheck.Problems(g, h.typesByTask())...)
 }
 
 // WriteSchemas writes the types of the handlers of [Typed] as JSON, for pawl check --handlers: {"tasks": {TYPE: {"input":
@@ -172,7 +172,7 @@ func WriteSchemas(w io.Writer, h Handlers) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(typecheck.File{Tasks: h.types()}, "", "  ")
+	text, err := json.MarshalIndent(typecheck.File{Tasks: h.typesByTask()}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the schemas of handlers: %w", err)
 	}
@@ -184,7 +184,7 @@ func WriteSchemas(w io.Writer, h Handlers) error {
 func newFaults(e *Engine) *faults.Log {
 	log := faults.New(e.options.Logger, e.registry.Count)
 	if h, ok := e.options.Executor.(Handlers); ok {
-		if types := h.types(); len(types) > 0 {
+		if types := h.typesByTask(); len(types) > 0 {
 			log.CheckTypes(func(g *compiled.Graph) []workflow.Problem { return typecheck.Problems(g, types) })
 		}
 	}
@@ -197,7 +197,7 @@ const maxCompared = 1000
 // warnOfPublished compares the newest version of each published definition with the types of the handlers, and logs what
 // does not fit: a deployment may have changed the handlers.
 func (e *Engine) warnOfPublished(ctx context.Context) {
-	if h, ok := e.options.Executor.(Handlers); !ok || len(h.types()) == 0 || e.options.Maintenance {
+	if h, ok := e.options.Executor.(Handlers); !ok || len(h.typesByTask()) == 0 || e.options.Maintenance {
 		return
 	}
 	latest := map[string]string{}

@@ -33,9 +33,9 @@ func boundless() Bounds {
 	return Bounds{Nodes: math.MaxInt, Transitions: math.MaxInt, Bytes: math.MaxInt, Expressions: math.MaxInt, Subschemas: math.MaxInt}
 }
 
-// trusts reports whether the bounds are those of definitions that were found valid before, by rules that may have been
+// isBoundless reports whether the bounds are those of definitions that were found valid before, by rules that may have been
 // more lenient.
-func (b Bounds) trusts() bool { return b == boundless() }
+func (b Bounds) isBoundless() bool { return b == boundless() }
 
 // withDefaults returns the bounds with the default in each field that is 0.
 func (b Bounds) withDefaults() Bounds {

@@ -226,7 +226,7 @@ func (c *checker) checkDuration(s site, field string, d time.Duration) {
 	if d < 0 {
 		c.reportProblem(s, field, problem.OutOfRange, "%s is less than 0", d)
 	}
-	if d > timeout.MaxWait && !c.bounded.trusts() {
+	if d > timeout.MaxWait && !c.bounded.isBoundless() {
 		c.reportProblem(s, field, problem.OutOfRange, "%s is more than %s, 200 years", d, timeout.MaxWait)
 	}
 }
@@ -234,7 +234,7 @@ func (c *checker) checkDuration(s site, field string, d time.Duration) {
 // checkInstant checks an expression that says until when to wait, where it reads nothing: what it comes to is known.
 func (c *checker) checkInstant(s site, field, source string) {
 	program := c.compiler.programs[source].program
-	if program == nil || len(program.References()) > 0 || c.bounded.trusts() {
+	if program == nil || len(program.References()) > 0 || c.bounded.isBoundless() {
 		return
 	}
 	if at, err := program.EvalTime(expr.Map{}); err == nil && at.After(timeout.Literal) {

@@ -18,13 +18,13 @@ type desk struct {
 	now, most      atomic.Int64 // files that are read at once
 }
 
-func (d *desk) handlers() pawl.Handlers {
-	return pawl.Handlers{"list": d.list, "read": d.read, "write": d.write}
+func (d *desk) makeHandlers() pawl.Handlers {
+	return pawl.Handlers{"list": d.listFiles, "read": d.readFile, "write": d.writeReport}
 }
 
-// fill makes the 2,000 files of a night, each with its number. The first ones
+// writeFiles makes the 2,000 files of a night, each with its number. The first ones
 // are broken.
-func (d *desk) fill(broken int) error {
+func (d *desk) writeFiles(broken int) error {
 	for _, dir := range []string{d.files, d.reports} {
 		if err := os.MkdirAll(dir, 0o750); err != nil {
 			return err
@@ -42,8 +42,8 @@ func (d *desk) fill(broken int) error {
 	return nil
 }
 
-// list returns the names of the files.
-func (d *desk) list(context.Context, pawl.Task) (any, error) {
+// listFiles returns the names of the files.
+func (d *desk) listFiles(context.Context, pawl.Task) (any, error) {
 	entries, err := os.ReadDir(d.files)
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
@@ -52,8 +52,8 @@ func (d *desk) list(context.Context, pawl.Task) (any, error) {
 	return names, err
 }
 
-// read returns the number in a file.
-func (d *desk) read(_ context.Context, t pawl.Task) (any, error) {
+// readFile returns the number in a file.
+func (d *desk) readFile(_ context.Context, t pawl.Task) (any, error) {
 	now := d.now.Add(1)
 	defer d.now.Add(-1)
 	for most := d.most.Load(); now > most && !d.most.CompareAndSwap(most, now); most = d.most.Load() {
@@ -73,8 +73,8 @@ func (d *desk) read(_ context.Context, t pawl.Task) (any, error) {
 	return n, nil
 }
 
-// write makes the report, and returns it.
-func (d *desk) write(_ context.Context, t pawl.Task) (any, error) {
+// writeReport makes the report, and returns it.
+func (d *desk) writeReport(_ context.Context, t pawl.Task) (any, error) {
 	var in struct {
 		Night   string
 		Numbers []int

@@ -46,12 +46,12 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	}
 	defer remove()
 	d := &desk{files: filepath.Join(dir, "files"), reports: filepath.Join(dir, "reports")}
-	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: d.handlers()})
+	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: d.makeHandlers()})
 	if err != nil {
 		return err
 	}
 	defer engine.Close(ctx)
-	table, err := apply(ctx, engine)
+	table, err := applySchedules(ctx, engine)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	// that are backfilled, which fires the schedule as the clock would have.
 	first, last := time.Date(2025, 3, 28, 12, 0, 0, 0, time.UTC), time.Date(2025, 3, 31, 12, 0, 0, 0, time.UTC)
 	for f := range table.Between(first, last) {
-		if err := d.fill(broken[0]); err != nil {
+		if err := d.writeFiles(broken[0]); err != nil {
 			return err
 		}
 		broken = broken[1:]
@@ -81,10 +81,10 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	return nil
 }
 
-// apply publishes the definition and applies the schedules. The same again
+// applySchedules publishes the definition and applies the schedules. The same again
 // changes nothing, so that a service does it at each start. It returns the
 // instants of the first schedule.
-func apply(ctx context.Context, engine *pawl.Engine) (*schedule.Timetable, error) {
+func applySchedules(ctx context.Context, engine *pawl.Engine) (*schedule.Timetable, error) {
 	def, err := workflow.ParseYAML(definition)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func serve(ctx context.Context, s settings) (err error) {
 	// The provider outlives the engine: what that counts last is sent as well.
 	defer func() { err = errors.Join(err, meters.Shutdown(context.WithoutCancel(ctx))) }()
 
-	engine, err := pawl.Open(ctx, s.dir, pawl.Options{Executor: handlers(s.gate), MeterProvider: meters})
+	engine, err := pawl.Open(ctx, s.dir, pawl.Options{Executor: makeHandlers(s.gate), MeterProvider: meters})
 	if err != nil {
 		return err
 	}

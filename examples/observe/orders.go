@@ -23,8 +23,8 @@ var orders = func() *workflow.Definition {
 	return d
 }()
 
-// handlers perform the tasks of orders. An order is shipped once the gate is there, if there is one.
-func handlers(gate string) pawl.Handlers {
+// makeHandlers perform the tasks of orders. An order is shipped once the gate is there, if there is one.
+func makeHandlers(gate string) pawl.Handlers {
 	return pawl.Handlers{
 		"quote": func(_ context.Context, t pawl.Task) (any, error) {
 			if t.Attempt == 1 && t.Branch.Index == 2 {

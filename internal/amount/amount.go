@@ -101,11 +101,11 @@ func parseSum(name, decimal string) Sum {
 	if up {
 		s.Nano++
 	}
-	return s.carried()
+	return s.withCarry()
 }
 
-// carried moves billionths that make a whole, or a missing whole, from one part to the other.
-func (s Sum) carried() Sum {
+// withCarry moves billionths that make a whole, or a missing whole, from one part to the other.
+func (s Sum) withCarry() Sum {
 	switch {
 	case s.Nano >= billion:
 		s.Whole, s.Nano = s.Whole+1, s.Nano-billion
@@ -142,11 +142,11 @@ func (s Sum) IsZero() bool { return s.Whole == 0 && s.Nano == 0 }
 
 // Plus returns a number with another one added to it.
 func (s Sum) Plus(x Sum) Sum {
-	return Sum{s.Name, s.Whole + x.Whole, s.Nano + x.Nano}.carried()
+	return Sum{s.Name, s.Whole + x.Whole, s.Nano + x.Nano}.withCarry()
 }
 
 // Minus returns a number less another one, which is not larger.
-func (s Sum) Minus(x Sum) Sum { return Sum{s.Name, s.Whole - x.Whole, s.Nano - x.Nano}.carried() }
+func (s Sum) Minus(x Sum) Sum { return Sum{s.Name, s.Whole - x.Whole, s.Nano - x.Nano}.withCarry() }
 
 // Compare returns -1, 0 or 1 as a number is less than, equal to or more than another one. Names do not count.
 func (s Sum) Compare(x Sum) int {

@@ -13,7 +13,7 @@ import (
 func (d *Dispatcher) traceTask(t *Task) (ctx context.Context) {
 	ctx = (*attemptContext)(t)
 	if d.o.Tracer != nil {
-		ctx, t.span = d.o.Tracer.Perform(ctx, t.traced(), t.beganAt())
+		ctx, t.span = d.o.Tracer.Perform(ctx, t.tracedTask(), t.beganAt())
 	}
 	return ctx
 }
@@ -54,8 +54,8 @@ func (t *Task) Place() tasklog.Place {
 	}
 }
 
-// traced returns what spans tell of an attempt.
-func (t *Task) traced() tracing.Task {
+// tracedTask returns what spans tell of an attempt.
+func (t *Task) tracedTask() tracing.Task {
 	return tracing.Task{Run: tracing.RunBy(t.Run, t.Workflow, t.Trace), Node: t.Node.ID, Token: t.Token, Type: t.Task, Attempt: t.Attempt, Scope: t.Branch}
 }
 
@@ -101,7 +101,7 @@ func (d *Dispatcher) endElsewhere(t *Task) (of tracing.Elsewhere, ok bool) {
 	if !t.pending { // its own ends when its handler has returned
 		return of, false
 	}
-	of = tracing.Elsewhere{Task: t.traced(), Began: t.beganAt(), Callback: !t.pooled}
+	of = tracing.Elsewhere{Task: t.tracedTask(), Began: t.beganAt(), Callback: !t.pooled}
 	if of.Began.IsZero() { // no worker had it
 		of.Began = t.queued.asTime()
 	}

@@ -30,7 +30,7 @@ func (s *Schema) Check(v any) *Problem {
 		}
 		for i, e := range v {
 			if p := s.Items.Check(e); p != nil {
-				return p.within("[" + strconv.Itoa(i) + "]")
+				return p.moveWithin("[" + strconv.Itoa(i) + "]")
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Schema) checkField(key string, v any) *Problem {
 		return &Problem{key, fmt.Sprintf("%s has no such field%s", s.Go, s.Suggest(key))}
 	}
 	if problem := p.Check(v); problem != nil {
-		return problem.within(key)
+		return problem.moveWithin(key)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (s *Schema) checkField(key string, v any) *Problem {
 // hasFolded says whether an object has a field by another case of its name, as encoding/json takes it.
 func (s *Schema) hasFolded(object map[string]any, name string) bool {
 	for key, v := range object {
-		if v != nil && fold(key) == fold(name) && s.Properties[key] == nil {
+		if v != nil && foldCase(key) == foldCase(name) && s.Properties[key] == nil {
 			return true
 		}
 	}
@@ -133,8 +133,8 @@ func typeOf(v any) string {
 	}
 }
 
-// within returns the problem of a part as one of the whole.
-func (p *Problem) within(step string) *Problem {
+// moveWithin returns the problem of a part as one of the whole.
+func (p *Problem) moveWithin(step string) *Problem {
 	if p.Path != "" && p.Path[0] != '[' {
 		step += "."
 	}

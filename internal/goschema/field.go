@@ -106,5 +106,5 @@ func isQuotable(t reflect.Type) bool {
 	return k == reflect.Bool || k == reflect.String || k >= reflect.Int && k <= reflect.Uintptr || k == reflect.Float32 || k == reflect.Float64
 }
 
-// fold returns a name as encoding/json compares it where the exact one is not there.
-func fold(name string) string { return strings.ToLower(name) }
+// foldCase returns a name as encoding/json compares it where the exact one is not there.
+func foldCase(name string) string { return strings.ToLower(name) }

@@ -40,7 +40,7 @@ func (s *Schema) Property(key string) (*Schema, string) {
 	if p := s.Properties[key]; p != nil {
 		return p, key
 	}
-	if name, ok := s.folded[fold(key)]; ok {
+	if name, ok := s.folded[foldCase(key)]; ok {
 		return s.Properties[name], name
 	}
 	if p, ok := s.Additional.(*Schema); ok {
@@ -54,8 +54,8 @@ func (s *Schema) Property(key string) (*Schema, string) {
 func (s *Schema) foldNames() {
 	s.folded = make(map[string]string, len(s.Properties))
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		if _, taken := s.folded[fold(name)]; !taken {
-			s.folded[fold(name)] = name
+		if _, taken := s.folded[foldCase(name)]; !taken {
+			s.folded[foldCase(name)] = name
 		}
 	}
 }

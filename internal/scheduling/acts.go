@@ -23,7 +23,7 @@ const (
 
 // Pause lets a schedule fire no more of itself. A paused schedule is left as it is.
 func (s *Scheduler) Pause(_ context.Context, id string, act runstate.Act) error {
-	e, err := s.lock(id)
+	e, err := s.lockEntry(id)
 	if err != nil {
 		return err
 	}
@@ -33,15 +33,15 @@ func (s *Scheduler) Pause(_ context.Context, id string, act runstate.Act) error 
 	}
 	next := e.state.clone()
 	next.Paused = &schedule.Pause{At: s.now(), By: act.By, Reason: act.Reason}
-	err = s.commit(e, next, s.numberEvent(next, schedule.Event{Kind: kindPaused, By: act.By, Reason: act.Reason}))
+	err = s.commitState(e, next, s.numberEvent(next, schedule.Event{Kind: kindPaused, By: act.By, Reason: act.Reason}))
 	s.o.Hook.Hit("schedule.paused")
-	s.arm(e)
+	s.armEntry(e)
 	return err
 }
 
 // Resume lets a schedule fire again. Its instants that came meanwhile are skipped. A schedule that is not paused is left as it is.
 func (s *Scheduler) Resume(_ context.Context, id string, act runstate.Act) error {
-	e, err := s.lock(id)
+	e, err := s.lockEntry(id)
 	if err != nil {
 		return err
 	}
@@ -56,9 +56,9 @@ func (s *Scheduler) Resume(_ context.Context, id string, act runstate.Act) error
 		events[i] = s.numberEvent(next, events[i])
 	}
 	events = append(events, s.numberEvent(next, schedule.Event{Kind: kindResumed, By: act.By, Reason: act.Reason}))
-	err = s.commit(e, next, events...)
+	err = s.commitState(e, next, events...)
 	s.o.Hook.Hit("schedule.resumed")
-	s.arm(e)
+	s.armEntry(e)
 	return err
 }
 
@@ -68,7 +68,7 @@ func (e *entry) passPaused(next *state, now time.Time) []schedule.Event {
 	v := verdict{state: next}
 	for f := range v.lookBack(e.table, earliest(from, now), now) {
 		if f.Left == "" {
-			v.skip(f, skipPaused, from)
+			v.skipFiring(f, skipPaused, from)
 		}
 		if n := len(v.skips); n > 0 && v.skips[n-1].Count == maxCounted {
 			break
@@ -84,7 +84,7 @@ func (e *entry) passPaused(next *state, now time.Time) []schedule.Event {
 // Trigger starts a run of a schedule now, also of one that is paused, and returns its id. The overlap binds it: it fails with
 // ErrBusy where that leaves it out; where it waits, its run begins later under the id.
 func (s *Scheduler) Trigger(_ context.Context, id string, act runstate.Act) (workflow.RunID, error) {
-	e, err := s.lock(id)
+	e, err := s.lockEntry(id)
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +93,7 @@ func (s *Scheduler) Trigger(_ context.Context, id string, act runstate.Act) (wor
 	next.Triggered = latest(s.now(), next.Triggered.Add(time.Millisecond))
 	ev := schedule.Event{Cause: causeTrigger, Scheduled: next.Triggered, By: act.By, Reason: act.Reason}
 	out, err := s.beginFiring(e, next, ev, time.Time{})
-	s.arm(e)
+	s.armEntry(e)
 	switch {
 	case err != nil:
 		return "", err
@@ -106,7 +106,7 @@ func (s *Scheduler) Trigger(_ context.Context, id string, act runstate.Act) (wor
 // Backfill has a schedule fire at instants that have passed, and returns how many there are. An instant whose run is there, or
 // was as far as the events tell, fires no second time.
 func (s *Scheduler) Backfill(_ context.Context, id string, b schedule.Backfill) (int, error) {
-	e, err := s.lock(id)
+	e, err := s.lockEntry(id)
 	if err != nil {
 		return 0, err
 	}
@@ -117,11 +117,11 @@ func (s *Scheduler) Backfill(_ context.Context, id string, b schedule.Backfill) 
 	}
 	next := e.state.clone()
 	next.Backfills = append(next.Backfills, b)
-	if err := s.commit(e, next); err != nil {
+	if err := s.commitState(e, next); err != nil {
 		return 0, err
 	}
 	e.begun = nil
-	s.arm(e)
+	s.armEntry(e)
 	return n, nil
 }
 
@@ -167,7 +167,7 @@ func (s *Scheduler) goOnWithBackfills(e *entry) error {
 		f, ok := e.nextBackfilled(next)
 		if !ok {
 			next.Backfills = next.Backfills[1:]
-			if err := s.commit(e, next); err != nil {
+			if err := s.commitState(e, next); err != nil {
 				return err
 			}
 			continue

@@ -55,12 +55,12 @@ func TestPauseAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir(), done)
 		o.publish()
-		o.apply("every: 10m")
+		o.applyFields("every: 10m")
 		ctx := pawl.Because(pawl.As(t.Context(), "ann"), "the disk is full")
 		require.NoError(t, o.Schedules().Pause(ctx, "s"))
 		require.NoError(t, o.Schedules().Pause(ctx, "s"), "twice is once")
 		pass(35 * time.Minute)
-		require.Equal(t, "it is paused since 2000-01-01T00:00:00Z by ann: the disk is full", o.standing().Why)
+		require.Equal(t, "it is paused since 2000-01-01T00:00:00Z by ann: the disk is full", o.readStanding().Why)
 		run, err := o.Schedules().Trigger(t.Context(), "s")
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunID("s@2000-01-01T00:35:00Z"), run)
@@ -79,7 +79,7 @@ func TestBackfill(t *testing.T) {
 		pass(65 * time.Minute)
 		o := open(t, dir, slow(5*time.Minute))
 		o.publish()
-		o.apply("every: 10m")
+		o.applyFields("every: 10m")
 		pass(6 * time.Minute) // 01:10 has fired, and runs
 		from, to := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Now()
 		n, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: from, To: to, Most: 2})
@@ -94,7 +94,7 @@ func TestBackfill(t *testing.T) {
 			"2000-01-01T00:10:00Z completed", "2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed", "2000-01-01T00:40:00Z completed",
 			"2000-01-01T00:50:00Z completed", "2000-01-01T01:00:00Z completed", "2000-01-01T01:10:00Z completed", "2000-01-01T01:20:00Z completed",
 		}, o.runs())
-		require.Empty(t, o.standing().Backfills)
+		require.Empty(t, o.readStanding().Backfills)
 		for _, b := range []schedule.Backfill{{From: to, To: from, Most: 1}, {From: from, To: to}, {From: from, To: to.Add(time.Hour), Most: 1}} {
 			_, err = o.Schedules().Backfill(t.Context(), "s", b)
 			require.ErrorIs(t, err, pawl.ErrInvalid)
@@ -108,7 +108,7 @@ func TestAfter(t *testing.T) {
 		dir := t.TempDir()
 		o := open(t, dir, slow(20*time.Minute))
 		o.publish()
-		o.apply("after: 10m")
+		o.applyFields("after: 10m")
 		pass(65 * time.Minute)
 		require.Equal(t, []string{"started 01T00:10:00 completed", "started 01T00:40:00 completed"}, o.events()[:2])
 		require.Len(t, o.events(), 2)
@@ -124,19 +124,19 @@ func TestAfter(t *testing.T) {
 func TestPauseAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir(), func(context.Context, pawl.Task) (any, error) { return nil, pawl.Permanent(errors.New("no")) })
-		o.apply("every: 10m, pauseAfterFailures: 3")
+		o.applyFields("every: 10m, pauseAfterFailures: 3")
 		pass(10 * time.Minute)
 		o.publish()
 		pass(time.Hour)
 		require.Equal(t, []string{"refused 01T00:10:00", "started 01T00:20:00 failed", "started 01T00:30:00 failed", "paused"}, o.events())
-		st := o.standing()
+		st := o.readStanding()
 		require.True(t, st.Paused.Incident)
 		require.Contains(t, st.Why, "3 failures in a row")
 		require.NoError(t, o.Schedules().Resume(t.Context(), "s"))
-		require.Zero(t, o.standing().Failures)
+		require.Zero(t, o.readStanding().Failures)
 		pass(10 * time.Minute)
-		require.Len(t, o.standing().Events, 5)
-		require.Equal(t, 1, o.standing().Failures)
+		require.Len(t, o.readStanding().Events, 5)
+		require.Equal(t, 1, o.readStanding().Failures)
 	})
 }
 
@@ -145,7 +145,7 @@ func TestScheduledAtIsTheInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir(), done)
 		o.publishAs("{name: report, start: work, nodes: [{id: work, task: work}], output: {mapping: {at: string(run.scheduledAt)}}}")
-		o.apply("every: 10m, jitter: 5m")
+		o.applyFields("every: 10m, jitter: 5m")
 		pass(16 * time.Minute)
 		out, err := o.Wait(t.Context(), "s@2000-01-01T00:10:00Z")
 		require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestRefusedInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir(), done)
 		o.publish()
-		o.apply(`every: 10m, jitter: 5m, input: {n: "1 / (fire.count - 1)"}`)
+		o.applyFields(`every: 10m, jitter: 5m, input: {n: "1 / (fire.count - 1)"}`)
 		pass(30 * time.Minute)
 		require.Equal(t, []string{"refused 01T00:10:00", "refused 01T00:20:00"}, o.events()[:2])
 		_, err := o.Schedules().Trigger(t.Context(), "s")
@@ -172,8 +172,8 @@ func TestEndOfAJoinedRun(t *testing.T) {
 		o := open(t, t.TempDir(), slow(80*time.Minute))
 		o.publish()
 		pass(30 * time.Minute)
-		o.apply("every: 1h, offset: 40m, jitter: 59m")
-		f := o.standing().Next[0]
+		o.applyFields("every: 1h, offset: 40m, jitter: 59m")
+		f := o.readStanding().Next[0]
 		require.True(t, f.Due.After(f.At.Add(time.Minute)), "it has a jitter")
 		pass(11 * time.Minute)
 		_, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: f.At.Add(-time.Minute), To: f.At, Most: 1})
@@ -192,7 +192,7 @@ func TestBackup(t *testing.T) {
 		dir := t.TempDir()
 		o := open(t, filepath.Join(dir, "engine"), done)
 		o.publish()
-		o.apply("every: 10m, overlap: allow, catchUp: {window: 1h, most: 1000}")
+		o.applyFields("every: 10m, overlap: allow, catchUp: {window: 1h, most: 1000}")
 		pass(15 * time.Minute)
 		require.NoError(t, o.Purge(t.Context(), "s@2000-01-01T00:10:00Z"))
 		_, err := o.Backup(t.Context(), filepath.Join(dir, "copy"))
@@ -215,7 +215,7 @@ func TestTakeOver(t *testing.T) {
 		dir := t.TempDir()
 		o := open(t, dir, done)
 		o.publish()
-		o.apply("every: 1s, overlap: allow, catchUp: {window: 1h, most: 1000}")
+		o.applyFields("every: 1s, overlap: allow, catchUp: {window: 1h, most: 1000}")
 		taken := make(chan *opening)
 		go func() { taken <- open(t, dir, done) }()
 		pass(2500 * time.Millisecond)
@@ -243,7 +243,7 @@ func TestBackfillsOfTheSameInstants(t *testing.T) {
 			return slow(time.Minute)(ctx, task)
 		})
 		o.publish()
-		o.apply("every: 24h")
+		o.applyFields("every: 24h")
 		day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 		for range 2 {
 			n, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: day.AddDate(0, 0, -4), To: day, Most: 1})
@@ -272,7 +272,7 @@ func TestLongStep(t *testing.T) {
 			return nil, nil
 		})
 		o.publish()
-		o.apply("every: 24h, overlap: allow")
+		o.applyFields("every: 24h, overlap: allow")
 		day := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 		_, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: day.AddDate(0, 0, -100), To: day, Most: 100})
 		require.NoError(t, err)
@@ -295,6 +295,6 @@ func TestLongStep(t *testing.T) {
 		require.EqualValues(t, 1, st.Fired)
 		close(long)
 		synctest.Wait()
-		require.Empty(t, o.standing().Running)
+		require.Empty(t, o.readStanding().Running)
 	})
 }

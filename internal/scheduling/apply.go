@@ -52,7 +52,7 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 			return nil, err
 		}
 	}
-	gone := a.others(set.Prune)
+	gone := a.otherIDs(set.Prune)
 	if set.DryRun {
 		return a.changes, nil
 	}
@@ -134,7 +134,7 @@ func (a *application) compareOne(id string, dryRun bool) error {
 	}
 	a.after = append(a.after, func() {
 		e.table, e.state, e.wait, e.late, e.begun = t, next, 0, "", nil
-		a.s.arm(e)
+		a.s.armEntry(e)
 	})
 	return a.addRow(e, t, next)
 }
@@ -145,12 +145,12 @@ func (a *application) addRow(e *entry, t *schedule.Timetable, next *state) error
 	return err
 }
 
-// others says what becomes of the schedules that are not in the set.
-func (a *application) others(prune bool) (gone []string) {
+// otherIDs says what becomes of the schedules that are not in the set.
+func (a *application) otherIDs(prune bool) (gone []string) {
 	if !prune {
 		return nil
 	}
-	for _, id := range a.s.ids() {
+	for _, id := range a.s.sortedIDs() {
 		if a.tables[id] == nil {
 			gone = append(gone, id)
 			a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeDeleted})
@@ -188,7 +188,7 @@ func changedFields(before, now schedule.Schedule) (names []string, err error) {
 
 // Delete forgets a schedule and its events. Its runs go on. A schedule that is applied under its id later is a new one.
 func (s *Scheduler) Delete(_ context.Context, id string) error {
-	e, err := s.lock(id)
+	e, err := s.lockEntry(id)
 	if err != nil {
 		return err
 	}
@@ -216,15 +216,15 @@ func (s *Scheduler) findEntry(id string) *entry {
 	return s.all[id]
 }
 
-// ids returns the ids of all schedules, sorted.
-func (s *Scheduler) ids() []string {
+// sortedIDs returns the ids of all schedules, sorted.
+func (s *Scheduler) sortedIDs() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.all))
 }
 
-// lock finds a schedule and locks it, for somebody who changes or shows it.
-func (s *Scheduler) lock(id string) (*entry, error) {
+// lockEntry finds a schedule and locks it, for somebody who changes or shows it.
+func (s *Scheduler) lockEntry(id string) (*entry, error) {
 	e := s.findEntry(id)
 	if e == nil {
 		return nil, fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)

@@ -50,9 +50,9 @@ func decideInstants(t *schedule.Timetable, s *state, now time.Time) verdict {
 	for f := range v.lookBack(t, from, now) {
 		switch {
 		case f.Left != "":
-			v.skip(f, string(f.Left), from)
+			v.skipFiring(f, string(f.Left), from)
 		case now.Sub(f.Due) > windowOf(&c):
-			v.skip(f, skipWindow, from)
+			v.skipFiring(f, skipWindow, from)
 		default:
 			due = append(due, f)
 		}
@@ -71,7 +71,7 @@ func (v *verdict) catchUp(due []schedule.Firing, most int, from, now time.Time) 
 	}
 	for i, f := range due {
 		if i < missed-most {
-			v.skip(f, skipMost, from)
+			v.skipFiring(f, skipMost, from)
 		} else {
 			v.fires = append(v.fires, f)
 		}
@@ -149,8 +149,8 @@ func (v *verdict) lookBack(t *schedule.Timetable, from, now time.Time) func(yiel
 	}
 }
 
-// skip decides that an instant does not fire. Instants in a row that are skipped for one reason are told together.
-func (v *verdict) skip(f schedule.Firing, why string, from time.Time) {
+// skipFiring decides that an instant does not fire. Instants in a row that are skipped for one reason are told together.
+func (v *verdict) skipFiring(f schedule.Firing, why string, from time.Time) {
 	v.state.closeSpan(v.state.lastDone(from, f.At), f.At)
 	if n := len(v.skips); n > 0 && v.skips[n-1].Skip == why {
 		e := &v.skips[n-1]

@@ -30,7 +30,7 @@ func (s *Scheduler) fireDue(e *entry) error {
 		if e.state.Paused != nil { // the one before has failed once too often
 			return nil
 		}
-		if err := s.fire(e, f); err != nil {
+		if err := s.fireAt(e, f); err != nil {
 			return err
 		}
 	}
@@ -43,11 +43,11 @@ func (s *Scheduler) keepSkips(e *entry, next *state, skips []schedule.Event) err
 	for i := range skips {
 		skips[i] = s.numberEvent(next, skips[i])
 	}
-	return s.commit(e, next, skips...)
+	return s.commitState(e, next, skips...)
 }
 
-// fire decides one instant that has come: a run begins, or the overlap says otherwise.
-func (s *Scheduler) fire(e *entry, f schedule.Firing) error {
+// fireAt decides one instant that has come: a run begins, or the overlap says otherwise.
+func (s *Scheduler) fireAt(e *entry, f schedule.Firing) error {
 	s.o.Hook.Hit("schedule.due")
 	next := e.state.clone()
 	if c := e.table.Schedule(); c.After > 0 {
@@ -78,7 +78,7 @@ func (e *entry) canRelease() bool {
 // beginFiring makes a firing: next is the state in which it is decided, and due when its run was to begin. The event says what has come
 // of it. An error means that nothing was decided.
 func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due time.Time) (schedule.Event, error) {
-	if out, over, err := s.overlap(e, next, ev); over || err != nil {
+	if out, over, err := s.decideOverlap(e, next, ev); over || err != nil {
 		return out, err
 	}
 	ev.Run = schedule.Firing{At: ev.Scheduled}.RunID(e.id)
@@ -103,7 +103,7 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	if err != nil {
 		return ev, err
 	}
-	s.own(e, ev.Run)
+	s.ownRun(e, ev.Run)
 	s.o.Hook.Hit("schedule.start")
 	err = s.o.Runs.StartKeeping(Start{
 		Run:   workflow.Run{ID: ev.Run, Workflow: c.Workflow.Name, Version: c.Workflow.Version, Labels: c.Labels, Tenant: c.Tenant},
@@ -118,13 +118,13 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 		}
 		return ev, nil
 	case errors.Is(err, runstate.ErrRunExists):
-		return s.join(e, next, ev)
+		return s.joinRun(e, next, ev)
 	case mayPass(err), s.o.Alive.Err() != nil: // the engine that opens the directory next decides
-		s.disown(ev.Run)
+		s.disownRun(ev.Run)
 		e.stale = e.stale || errors.Is(err, runstate.ErrUnknown)
 		return ev, fmt.Errorf("start run %q: %w", string(ev.Run), err)
 	}
-	s.disown(ev.Run)
+	s.disownRun(ev.Run)
 	next.Live = next.Live[:len(next.Live)-1]
 	return s.refuseFiring(e, next, ev, err)
 }
@@ -139,9 +139,9 @@ func mayPass(err error) bool {
 	return refusal.Of(err).Later || refusal.Of(err).Code == refusal.CodeInternal
 }
 
-// overlap says what becomes of a firing while other runs are there: over if no run is to begin for it. Backfills count theirs
+// decideOverlap says what becomes of a firing while other runs are there: over if no run is to begin for it. Backfills count theirs
 // themselves.
-func (s *Scheduler) overlap(e *entry, next *state, ev schedule.Event) (out schedule.Event, over bool, err error) {
+func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event) (out schedule.Event, over bool, err error) {
 	live := next.countLive(false)
 	if ev.Cause == causeBackfill || live == 0 {
 		return ev, false, nil
@@ -153,20 +153,20 @@ func (s *Scheduler) overlap(e *entry, next *state, ev schedule.Event) (out sched
 		return ev, false, nil
 	case policy == schedule.OverlapBuffer && next.Waiting == nil:
 		ev.Kind = kindWaiting
-		ev.Run = e.blocking()
+		ev.Run = e.blockingRun()
 		ev = s.numberEvent(next, ev)
 		next.Waiting = &ev
-		return ev, true, s.commit(e, next, ev)
+		return ev, true, s.commitState(e, next, ev)
 	}
 	if ev.Cause == causeTrigger {
-		return ev, true, fmt.Errorf("%w: run %q of the schedule is not over", errOverlap, string(e.blocking()))
+		return ev, true, fmt.Errorf("%w: run %q of the schedule is not over", errOverlap, string(e.blockingRun()))
 	}
-	ev.Kind, ev.Skip, ev.Run = kindSkipped, skipOverlap, e.blocking()
+	ev.Kind, ev.Skip, ev.Run = kindSkipped, skipOverlap, e.blockingRun()
 	return ev, true, s.keepSkips(e, next, []schedule.Event{ev})
 }
 
-// blocking returns the first run that other firings wait for, or are skipped for.
-func (e *entry) blocking() workflow.RunID {
+// blockingRun returns the first run that other firings wait for, or are skipped for.
+func (e *entry) blockingRun() workflow.RunID {
 	for i := range e.state.Live {
 		if e.state.Live[i].Cause != causeBackfill {
 			return e.state.Live[i].Run
@@ -203,34 +203,34 @@ func (s *Scheduler) refuseFiring(e *entry, next *state, ev schedule.Event, cause
 	if paused, ok := s.countFailure(e, next, "it could not begin: "+cause.Error()); ok {
 		events = append(events, paused)
 	}
-	if err := s.commit(e, next, events...); err != nil {
+	if err := s.commitState(e, next, events...); err != nil {
 		return ev, err
 	}
 	s.o.Logger.Warn("pawl: a schedule could not start its run", "schedule", e.id, "scheduled", ev.Scheduled, "error", cause)
 	return events[0], nil
 }
 
-// join decides a firing under whose id there is a run: somebody has started it, or the clock was set back.
-func (s *Scheduler) join(e *entry, next *state, ev schedule.Event) (schedule.Event, error) {
+// joinRun decides a firing under whose id there is a run: somebody has started it, or the clock was set back.
+func (s *Scheduler) joinRun(e *entry, next *state, ev schedule.Event) (schedule.Event, error) {
 	next.Fired--
 	ev.Kind = kindJoined
 	next.Live[len(next.Live)-1] = ev
-	if err := s.commit(e, next, ev); err != nil {
-		s.disown(ev.Run)
+	if err := s.commitState(e, next, ev); err != nil {
+		s.disownRun(ev.Run)
 		return ev, err
 	}
 	e.look = true // it may have ended before it was known
 	return ev, nil
 }
 
-// own notes whose run one is, before it begins: it may end before its start has returned.
-func (s *Scheduler) own(e *entry, run workflow.RunID) {
+// ownRun notes whose run one is, before it begins: it may end before its start has returned.
+func (s *Scheduler) ownRun(e *entry, run workflow.RunID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owners[run] = e
 }
 
-func (s *Scheduler) disown(run workflow.RunID) {
+func (s *Scheduler) disownRun(run workflow.RunID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.owners, run)
@@ -338,10 +338,10 @@ func (s *Scheduler) noteEnd(e *entry, out *workflow.Outcome) error {
 			events = append(events, paused)
 		}
 	}
-	if err := s.commit(e, next, events...); err != nil {
+	if err := s.commitState(e, next, events...); err != nil {
 		return err
 	}
-	s.disown(out.Run)
+	s.disownRun(out.Run)
 	return nil
 }
 

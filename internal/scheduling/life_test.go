@@ -171,7 +171,7 @@ func (l *life) work(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := l.apply(ctx, fmt.Sprintf(kept, l.number)); err != nil {
+	if err := l.applySet(ctx, fmt.Sprintf(kept, l.number)); err != nil {
 		return err
 	}
 	for n := 0; l.clock.now().Before(l.clock.end()); {
@@ -202,7 +202,7 @@ func (l *life) work(ctx context.Context) error {
 	}
 }
 
-func (l *life) apply(ctx context.Context, text string) error {
+func (l *life) applySet(ctx context.Context, text string) error {
 	set, err := schedule.Parse([]byte(text))
 	if err == nil {
 		_, err = l.Schedules().Apply(ctx, set, pawl.ApplyOptions{})
@@ -219,7 +219,7 @@ func (l *life) act(ctx context.Context, n int, run workflow.RunID) (err error) {
 	switch n % 20 {
 	case 0:
 		l.tell(line{What: "applying"})
-		err = l.apply(ctx, passing)
+		err = l.applySet(ctx, passing)
 	case 1:
 		if err = schedules.Delete(ctx, "passing"); err == nil {
 			l.tell(line{What: "deleted"})

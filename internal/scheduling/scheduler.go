@@ -157,7 +157,7 @@ func (s *Scheduler) takeUp(e *entry) {
 		s.owners[e.state.Live[i].Run] = e
 	}
 	s.mu.Unlock()
-	s.arm(e)
+	s.armEntry(e)
 }
 
 // Watch fires schedules when they are due, until the engine closes.
@@ -187,7 +187,7 @@ func (s *Scheduler) Watch() {
 			}
 			group.Go(func() {
 				defer func() { <-gate }()
-				s.step(e)
+				s.stepEntry(e)
 			})
 		}
 	}
@@ -216,8 +216,8 @@ func (s *Scheduler) takeDue() (*entry, time.Duration) {
 	return e, 0
 }
 
-// arm says when a schedule is to be looked at next. Its lock is held, or nobody else knows it yet.
-func (s *Scheduler) arm(e *entry) {
+// armEntry says when a schedule is to be looked at next. Its lock is held, or nobody else knows it yet.
+func (s *Scheduler) armEntry(e *entry) {
 	now := s.o.Hook.Now()
 	at, ok := e.nextLook(now)
 	s.mu.Lock()
@@ -230,7 +230,7 @@ func (s *Scheduler) arm(e *entry) {
 		return
 	}
 	s.putDue(e, at)
-	s.signal()
+	s.wakeLoop()
 }
 
 // putDue has a schedule looked at at an instant, unless a step of it is under way, which says that itself in the end: of one schedule there
@@ -242,7 +242,7 @@ func (s *Scheduler) putDue(e *entry, at time.Time) {
 	}
 }
 
-func (s *Scheduler) signal() {
+func (s *Scheduler) wakeLoop() {
 	select {
 	case s.poke <- struct{}{}:
 	default:
@@ -274,11 +274,11 @@ func (s *Scheduler) RunEnded(out workflow.Outcome) {
 	delete(s.owners, out.Run)
 	e.ends = append(e.ends, workflow.Outcome{Run: out.Run, Status: out.Status, Failure: out.Failure})
 	s.putDue(e, time.Time{})
-	s.signal()
+	s.wakeLoop()
 }
 
-// step does what is to be done for a schedule now.
-func (s *Scheduler) step(e *entry) {
+// stepEntry does what is to be done for a schedule now.
+func (s *Scheduler) stepEntry(e *entry) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.gone {
@@ -289,7 +289,7 @@ func (s *Scheduler) step(e *entry) {
 	s.mu.Lock()
 	e.busy = false
 	s.mu.Unlock()
-	s.arm(e)
+	s.armEntry(e)
 }
 
 // afterStep returns how long a schedule waits for its next step because this one has failed, and why.
@@ -345,8 +345,8 @@ func (s *Scheduler) readAgain(e *entry) error {
 	return nil
 }
 
-// commit keeps the next state of a schedule, with events that it makes.
-func (s *Scheduler) commit(e *entry, next *state, events ...schedule.Event) error {
+// commitState keeps the next state of a schedule, with events that it makes.
+func (s *Scheduler) commitState(e *entry, next *state, events ...schedule.Event) error {
 	rows, err := s.rowsOf(e, next, events)
 	if err != nil {
 		return err
@@ -384,13 +384,13 @@ func (s *Scheduler) rowsOf(e *entry, next *state, events []schedule.Event) ([]st
 func (e *entry) takeState(next *state, events []schedule.Event) {
 	e.state = next
 	for _, ev := range events {
-		e.remember(ev)
+		e.rememberEvent(ev)
 		e.countBegun(ev)
 	}
 }
 
-// remember keeps an event, or what has changed of one, in memory, if the last ones were read.
-func (e *entry) remember(ev schedule.Event) {
+// rememberEvent keeps an event, or what has changed of one, in memory, if the last ones were read.
+func (e *entry) rememberEvent(ev schedule.Event) {
 	if e.recent == nil {
 		return
 	}

@@ -59,8 +59,8 @@ func (o *opening) publishAs(text string) {
 	require.NoError(o.t, err)
 }
 
-// apply applies one schedule, given its fields but id and workflow.
-func (o *opening) apply(fields string) {
+// applyFields applies one schedule, given its fields but id and workflow.
+func (o *opening) applyFields(fields string) {
 	o.t.Helper()
 	_, err := o.Schedules().Apply(o.t.Context(), one(o.t, fields), pawl.ApplyOptions{})
 	require.NoError(o.t, err)
@@ -108,7 +108,7 @@ func (o *opening) events() (out []string) {
 	return out
 }
 
-func (o *opening) standing() schedule.Standing {
+func (o *opening) readStanding() schedule.Standing {
 	o.t.Helper()
 	st, err := o.Schedules().Get(o.t.Context(), "s")
 	require.NoError(o.t, err)
@@ -130,7 +130,7 @@ func TestFiresAtItsInstants(t *testing.T) {
 		dir := t.TempDir()
 		o := open(t, dir, func(_ context.Context, task pawl.Task) (any, error) { return task.Input, nil })
 		o.publish()
-		o.apply(`cron: ["0 * * * *"], timezone: Europe/Berlin, input: {at: string(scheduled), n: fire.count, before: "last == null ? null : last.status"}, labels: {kind: nightly}`)
+		o.applyFields(`cron: ["0 * * * *"], timezone: Europe/Berlin, input: {at: string(scheduled), n: fire.count, before: "last == null ? null : last.status"}, labels: {kind: nightly}`)
 		require.Empty(t, o.runs())
 		pass(time.Hour)
 		require.Equal(t, []string{"2000-01-01T01:00:00Z completed"}, o.runs())
@@ -144,7 +144,7 @@ func TestFiresAtItsInstants(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, map[string]any{"at": "2000-01-01T03:00:00Z", "n": int64(3), "before": "completed"}, s.Input)
 		require.Equal(t, map[string]string{"kind": "nightly"}, s.Labels)
-		st := o.standing()
+		st := o.readStanding()
 		require.Equal(t, time.Date(2000, 1, 1, 4, 0, 0, 0, time.UTC), st.Next[0].At)
 		require.Len(t, st.Next, 5)
 		require.Len(t, st.Events, 3)
@@ -178,7 +178,7 @@ func TestOverlap(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := open(t, t.TempDir(), slow(25*time.Minute))
 				o.publish()
-				o.apply("every: 10m, overlap: " + policy)
+				o.applyFields("every: 10m, overlap: " + policy)
 				pass(40 * time.Minute)
 				require.Equal(t, want, o.events())
 			})
@@ -187,12 +187,12 @@ func TestOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir(), slow(5*time.Minute))
 		o.publishAs("{name: report, start: a, nodes: [{id: a, task: work}, {id: b, task: work}], transitions: [{from: a, to: b}]}")
-		o.apply("every: 10m")
+		o.applyFields("every: 10m")
 		pass(11 * time.Minute)
 		require.NoError(t, o.Engine.Pause(t.Context(), "s@2000-01-01T00:10:00Z"))
 		pass(20 * time.Minute)
 		require.Equal(t, []string{"started 01T00:10:00", "skipped 01T00:20:00 overlap", "skipped 01T00:30:00 overlap"}, o.events())
-		require.Equal(t, "it fires next at 2000-01-01T00:40:00Z, unless run s@2000-01-01T00:10:00Z is not over by then: its overlap is skip", o.standing().Why)
+		require.Equal(t, "it fires next at 2000-01-01T00:40:00Z, unless run s@2000-01-01T00:10:00Z is not over by then: its overlap is skip", o.readStanding().Why)
 	})
 }
 
@@ -221,7 +221,7 @@ func TestCatchUp(t *testing.T) {
 				o := open(t, dir, done)
 				o.publish()
 				pass(65 * time.Minute)
-				o.apply(c.fields)
+				o.applyFields(c.fields)
 				o.shut()
 				pass(3 * time.Hour) // it is 04:05
 				o = open(t, dir, done)
@@ -238,7 +238,7 @@ func TestCloseDecidesNothing(t *testing.T) {
 		dir := t.TempDir()
 		o := open(t, dir, done)
 		o.publishAs("{name: report, start: work, nodes: [{id: work, task: work}], output: {mapping: {at: string(run.scheduledAt)}}}")
-		o.apply(`every: 10m, input: {before: "last == null ? '' : last.output.at"}`)
+		o.applyFields(`every: 10m, input: {before: "last == null ? '' : last.output.at"}`)
 		pass(10 * time.Minute)
 		asked, closed := 0, make(chan struct{})
 		instant := time.Now().Add(10 * time.Minute)
@@ -267,7 +267,7 @@ func TestOncePerInstant(t *testing.T) {
 		dir := t.TempDir()
 		o := open(t, dir, done)
 		o.publish()
-		o.apply("every: 10m, catchUp: {window: 1h}")
+		o.applyFields("every: 10m, catchUp: {window: 1h}")
 		pass(30 * time.Minute)
 		first := workflow.RunID("s@2000-01-01T00:10:00Z")
 		require.NoError(t, o.Purge(t.Context(), first))

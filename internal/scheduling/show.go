@@ -22,18 +22,18 @@ const (
 
 // Get returns how a schedule stands.
 func (s *Scheduler) Get(ctx context.Context, id string) (schedule.Standing, error) {
-	e, err := s.lock(id)
+	e, err := s.lockEntry(id)
 	if err != nil {
 		return schedule.Standing{}, err
 	}
 	defer e.mu.Unlock()
-	return s.standing(ctx, e)
+	return s.readStanding(ctx, e)
 }
 
 // List yields how schedules stand, by their ids, from behind one on.
 func (s *Scheduler) List(ctx context.Context, after string) iter.Seq2[schedule.Standing, error] {
 	return func(yield func(schedule.Standing, error) bool) {
-		for _, id := range s.ids() {
+		for _, id := range s.sortedIDs() {
 			if id <= after {
 				continue
 			}
@@ -48,8 +48,8 @@ func (s *Scheduler) List(ctx context.Context, after string) iter.Seq2[schedule.S
 	}
 }
 
-// standing says how a schedule stands. Its lock is held.
-func (s *Scheduler) standing(ctx context.Context, e *entry) (schedule.Standing, error) {
+// readStanding says how a schedule stands. Its lock is held.
+func (s *Scheduler) readStanding(ctx context.Context, e *entry) (schedule.Standing, error) {
 	if e.recent == nil {
 		if err := s.readRecent(ctx, e); err != nil {
 			return schedule.Standing{}, err
@@ -76,13 +76,13 @@ func (s *Scheduler) standing(ctx context.Context, e *entry) (schedule.Standing, 
 		}
 		f, ok = e.table.Next(f.At)
 	}
-	out.Why = e.why(&out, now)
+	out.Why = e.explainRest(&out, now)
 	return out, nil
 }
 
-// why says what a schedule waits for, or why it does not fire.
-func (e *entry) why(st *schedule.Standing, now time.Time) string {
-	running := e.blocking()
+// explainRest says what a schedule waits for, or why it does not fire.
+func (e *entry) explainRest(st *schedule.Standing, now time.Time) string {
+	running := e.blockingRun()
 	switch {
 	case st.Paused != nil && st.Paused.Incident:
 		return fmt.Sprintf("it is paused since %s: %s; resume it when that is mended", instantText(st.Paused.At), st.Paused.Reason)

@@ -22,9 +22,9 @@ type Task struct {
 	Scope   workflow.Scope // of the token
 }
 
-// attributes are those of an attempt.
-func (k *Task) attributes() []attribute.KeyValue {
-	a := append(k.Run.attributes(), nodeKey.String(string(k.Node)), tokenKey.Int64(int64(k.Token)), attemptKey.Int(k.Attempt), typeKey.String(k.Type))
+// spanAttributes are those of an attempt.
+func (k *Task) spanAttributes() []attribute.KeyValue {
+	a := append(k.Run.spanAttributes(), nodeKey.String(string(k.Node)), tokenKey.Int64(int64(k.Token)), attemptKey.Int(k.Attempt), typeKey.String(k.Type))
 	if k.Scope.Group != 0 {
 		a = append(a, branchKey.Int(k.Scope.Branch))
 	}
@@ -56,7 +56,7 @@ func (t *Tracer) Perform(ctx context.Context, of Task, began time.Time) (context
 	if t == nil {
 		return ctx, nil
 	}
-	span := t.startSpan(ctx, &of.Run, "task "+of.Type, began, trace.SpanKindConsumer, of.attributes())
+	span := t.startSpan(ctx, &of.Run, "task "+of.Type, began, trace.SpanKindConsumer, of.spanAttributes())
 	return trace.ContextWithSpan(ctx, span), &Attempt{span: span, now: t.o.Now}
 }
 
@@ -110,7 +110,7 @@ func (t *Tracer) Ended(of Elsewhere, code string) {
 	if of.Callback {
 		name, kind = "wait result", trace.SpanKindInternal
 	}
-	endSpan(t.startSpan(context.Background(), &of.Run, name, of.Began, kind, of.attributes()), t.o.Now(), code)
+	endSpan(t.startSpan(context.Background(), &of.Run, name, of.Began, kind, of.spanAttributes()), t.o.Now(), code)
 }
 
 // maxReported bounds how many attributes of a handler a span has, and maxText their texts, in bytes.

@@ -108,8 +108,8 @@ func RunBy(id workflow.RunID, d *workflow.Definition, of *state.Trace) Run {
 	return Run{id, d.Name, max(d.Version, 1), of}
 }
 
-// attributes are those of a run, with room for more.
-func (r *Run) attributes() []attribute.KeyValue {
+// spanAttributes are those of a run, with room for more.
+func (r *Run) spanAttributes() []attribute.KeyValue {
 	return append(make([]attribute.KeyValue, 0, 12), runKey.String(string(r.ID)), workflowKey.String(r.Workflow), versionKey.Int(r.Version))
 }
 
@@ -168,7 +168,7 @@ func (t *Tracer) BeginFork(ctx context.Context, m *state.RunForked, name string,
 
 func (t *Tracer) startRun(ctx context.Context, r Run, o ...trace.SpanStartOption) *Beginning {
 	now := t.o.Now()
-	o = append(o, trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(now), trace.WithAttributes(r.attributes()...))
+	o = append(o, trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(now), trace.WithAttributes(r.spanAttributes()...))
 	_, span := t.tracer.Start(ctx, "start "+r.Workflow, o...)
 	b := &Beginning{span: span, at: now}
 	if parent, more := traceparent.Format(span.SpanContext()); parent != "" {

@@ -254,7 +254,7 @@ func (t *Tracer) endGroup(ended []endedWait, s *state.State, id workflow.GroupID
 
 // writeWait makes the span of a wait.
 func (t *Tracer) writeWait(run *Run, w *endedWait) {
-	endSpan(t.startSpan(context.Background(), run, w.name, w.since, trace.SpanKindInternal, append(run.attributes(), w.attributes...)), w.to, w.code)
+	endSpan(t.startSpan(context.Background(), run, w.name, w.since, trace.SpanKindInternal, append(run.spanAttributes(), w.attributes...)), w.to, w.code)
 }
 
 // writeRun makes the span of a run that has ended.
@@ -263,7 +263,7 @@ func (t *Tracer) writeRun(s *state.State, run *Run) {
 	if s.Failure != nil {
 		code = s.Failure.Code
 	}
-	a := append(run.attributes(), statusKey.String(s.Status.String()))
+	a := append(run.spanAttributes(), statusKey.String(s.Status.String()))
 	endSpan(t.startSpan(context.Background(), run, "run "+run.Workflow, s.StartedAt, trace.SpanKindInternal, a), s.EndedAt, code)
 }
 
