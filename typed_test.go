@@ -144,7 +144,7 @@ func TestHandlersAreComparedWithDefinitions(t *testing.T) {
 // The schemas of handlers are a file that other programs read.
 func TestWriteSchemas(t *testing.T) {
 	var text bytes.Buffer
-	require.NoError(t, pawl.WriteSchemas(&text, pawl.Handlers{"greet": pawl.Typed(greet), "plain": func(context.Context, pawl.Task) (any, error) { return nil, nil }}))
+	require.NoError(t, pawl.WriteSchemas(&text, pawl.Handlers{"greet": pawl.Typed(greet), "*": pawl.Typed(greet), "plain": func(context.Context, pawl.Task) (any, error) { return nil, nil }}))
 	require.JSONEq(t, `{"tasks": {"greet": {
 		"input": {"type": "object", "x-go": "pawl_test.greeting", "additionalProperties": false, "required": ["name"], "properties": {
 			"name": {"type": "string", "x-go": "pawl_test.greeting.Name"}, "loud": {"type": "boolean", "x-go": "pawl_test.greeting.Loud"}}},

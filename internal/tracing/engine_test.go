@@ -242,26 +242,26 @@ transitions: [{from: a, to: w}, {from: w, to: b}, {from: b, to: c}]
 
 // Only what commits makes spans.
 func TestLooksMakeNoSpans(t *testing.T) {
-	var p spantest.Provider
-	e := open(t, t.TempDir(), &p, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
-	d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}, {id: b, approval: {quorum: 1}}]\ntransitions: [{from: a, to: b}]")
-	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
-	for range e.Events(t.Context(), "r", pawl.EventsOptions{Follow: true}) {
-		if len(p.Named("task t")) == 1 {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		var p spantest.Provider
+		e := open(t, t.TempDir(), &p, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+		d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}, {id: b, approval: {quorum: 1}}]\ntransitions: [{from: a, to: b}]")
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+		synctest.Wait() // a span is told after the event
+		require.Len(t, p.Named("task t"), 1)
+		before := p.Begun()
+		for range 3 {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil), "again")
 		}
-	}
-	before := p.Begun()
-	for range 3 {
-		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil), "again")
-	}
-	_, err := e.Why(t.Context(), "r")
-	require.NoError(t, err)
-	_, err = e.Inspect(t.Context(), "r")
-	require.NoError(t, err)
-	_, err = e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
-	require.NoError(t, err)
-	require.Equal(t, before, p.Begun())
+		_, err := e.Why(t.Context(), "r")
+		require.NoError(t, err)
+		_, err = e.Inspect(t.Context(), "r")
+		require.NoError(t, err)
+		_, err = e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, before, p.Begun())
+	})
 }
 
 // A run that was started without a provider has traces, and no link; one that was started with one goes on in its trace.

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/worker"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A transport is a way from an engine to its workers. The stories are told on each.
@@ -113,4 +114,31 @@ func workOver(t *testing.T, over transport, id string, capacity int, h pawl.Hand
 			t.Fatal("the worker does not end")
 		}
 	}
+}
+
+// A handler of pawl.Typed is the same over HTTP and over NATS: it gets its input as its type and the task from its context, and an input that
+// does not fit fails the task with its place. Types that JSON cannot say let no worker begin.
+func TestTypedHandlers(t *testing.T) {
+	type in struct {
+		Name string `json:"name"`
+	}
+	greet := pawl.Typed(func(ctx context.Context, in in) (string, error) {
+		task := pawl.TaskFrom(ctx)
+		_, err := task.Once(ctx, "", func(context.Context) (any, error) { return 1, nil })
+		return "hello " + in.Name + " of " + string(task.Run), err
+	})
+	onEach(t, func(t *testing.T, over transport) {
+		engine, stop := over.open(t, t.TempDir())
+		defer stop()
+		defer workOver(t, over, "ann", 1, pawl.Handlers{"greet": greet})()
+		def := define(t, "name: greet\nstart: a\nnodes: [{id: a, task: greet, input: {name: input.name}, output: {output.text: result}}]")
+		got, err := pawl.Run[struct{ Text string }](t.Context(), engine, workflow.Run{ID: "r", Definition: def}, map[string]any{"name": "ann"})
+		require.NoError(t, err)
+		require.Equal(t, "hello ann of r", got.Text)
+		_, err = pawl.Run[any](t.Context(), engine, workflow.Run{ID: "bad", Definition: def}, map[string]any{"name": 7})
+		require.ErrorContains(t, err, "invalid_input")
+		require.ErrorContains(t, err, "input.name: it is of type integer")
+	})
+	bad := pawl.Handlers{"x": pawl.Typed(func(context.Context, chan in) (any, error) { return nil, nil })}
+	require.ErrorContains(t, (&natspool.Worker{Conn: connect(t, startServer(t).ClientURL())}).Run(t.Context(), bad), "chan natstest.in has no JSON form")
 }
