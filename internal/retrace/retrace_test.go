@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,10 +60,10 @@ func TestTheTraceOfAJournal(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			var p spantest.Provider
-			tries := 0
+			var tries atomic.Int32
 			o := pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
 				<-time.After(2 * time.Second)
-				if tries++; tries == 1 {
+				if tries.Add(1) == 1 {
 					return nil, errors.New("once more")
 				}
 				return "secret", nil

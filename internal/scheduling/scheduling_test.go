@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,13 +241,14 @@ func TestCloseDecidesNothing(t *testing.T) {
 		o.publishAs("{name: report, start: work, nodes: [{id: work, task: work}], output: {mapping: {at: string(run.scheduledAt)}}}")
 		o.applyFields(`every: 10m, input: {before: "last == null ? '' : last.output.at"}`)
 		pass(10 * time.Minute)
-		asked, closed := 0, make(chan struct{})
+		var asked atomic.Int32 // alarms ask as well
+		closed := make(chan struct{})
 		instant := time.Now().Add(10 * time.Minute)
 		o.hook.OnNow(func() time.Time {
 			if now := time.Now(); now.Before(instant) {
 				return now
 			}
-			if asked++; asked == 2 { // by the step, after the heap
+			if asked.Add(1) == 2 { // by the step, after the heap
 				go func() { defer close(closed); o.shut() }()
 				<-time.After(time.Second)
 			}

@@ -73,9 +73,10 @@ func TestAnAlarmOfARunThatCannotBeLoadedIsOverdue(t *testing.T) {
 func TestAgeOfEventsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		away := true
+		var away atomic.Bool
+		away.Store(true)
 		o := pawl.Options{Logger: slog.New(slog.DiscardHandler), Executor: pawl.Handlers{}, Feed: pawl.FeedOptions{To: pawl.FeedFunc(func(context.Context, pawl.FeedMessage) error {
-			if away {
+			if away.Load() {
 				return errors.New("the broker is away")
 			}
 			return nil
@@ -98,7 +99,7 @@ func TestAgeOfEventsThatWait(t *testing.T) {
 		<-time.After(time.Minute)
 		require.InDelta(t, 240, second.Collect(t.Context())[age], 0.01)
 		start(t, e, "r3", define(t, one("work")))
-		away = false
+		away.Store(false)
 		<-time.After(10 * time.Minute)
 		requireSome(t, map[string]float64{age: 0, "pawl.feed.waiting{}": 0}, second.Collect(t.Context()))
 	})
