@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -93,12 +92,10 @@ func TestCallbacks(t *testing.T) {
 	}}}
 	e := open(t, dir, &p, o)
 	d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}]")
-	for _, id := range []workflow.RunID{"done", "cancelled"} {
+	for i, id := range []workflow.RunID{"done", "cancelled"} {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, nil))
 		key := <-keys
-		for len(p.Named("task t"))+len(p.Named("wait result")) == 0 || p.Spans()[len(p.Spans())-1].Name != "task t" {
-			<-time.After(time.Millisecond)
-		}
+		p.Await(t, "task t", i+1)
 		if id == "done" {
 			require.NoError(t, e.Complete(t.Context(), key, nil))
 		} else {

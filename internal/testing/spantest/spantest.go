@@ -45,6 +45,7 @@ type Provider struct {
 	mu    sync.Mutex
 	begun int
 	ended []Span
+	grown chan struct{} // closed by the next span that ends; nil if nobody waits
 }
 
 // Tracer implements trace.TracerProvider.
@@ -69,10 +70,35 @@ func (p *Provider) Named(name string) (out []Span) {
 	return slices.DeleteFunc(p.Spans(), func(s Span) bool { return s.Name != name })
 }
 
-// Find returns the only span of a name.
+// patience is how long Await waits before it fails.
+const patience = time.Minute
+
+// Await returns the spans of a name as soon as there are so many: an engine tells what came of a commit before the spans of the commit end.
+func (p *Provider) Await(t testing.TB, name string, count int) []Span {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		p.mu.Lock()
+		if p.grown == nil {
+			p.grown = make(chan struct{})
+		}
+		grown := p.grown
+		p.mu.Unlock()
+		if found := p.Named(name); len(found) >= count {
+			return found
+		}
+		select {
+		case <-grown:
+		case <-late:
+			require.FailNow(t, "spans are missing", "%d %s wanted among %v", count, name, Names(p.Spans()))
+		}
+	}
+}
+
+// Find returns the only span of a name, for which it waits.
 func (p *Provider) Find(t testing.TB, name string) Span {
 	t.Helper()
-	found := p.Named(name)
+	found := p.Await(t, name, 1)
 	require.Len(t, found, 1, "%s among %v", name, Names(p.Spans()))
 	return found[0]
 }
@@ -204,6 +230,10 @@ func (s *span) End(opts ...trace.SpanEndOption) {
 	s.p.mu.Lock()
 	defer s.p.mu.Unlock()
 	s.p.ended = append(s.p.ended, told)
+	if s.p.grown != nil {
+		close(s.p.grown)
+		s.p.grown = nil
+	}
 	if s.p.To != nil {
 		line, _ := json.Marshal(told)
 		_, _ = s.p.To.Write(append(line, '\n'))
