@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
@@ -20,7 +21,7 @@ import (
 )
 
 // An Act is one thing that somebody does to a run that is there, as a value: [Cancel], [Pause], [Resume], [Signal], [Patch],
-// [CancelNodes], [AddBranch], [CloseGroup], of a token [Retry], [Skip], [Vote], [Complete], [Fail], and [Elapse] in a simulation.
+// [CancelNodes], [AddBranch], [CloseGroup], [Raise], of a token [Retry], [Skip], [Vote], [Complete], [Fail], and [Elapse] in a simulation.
 // Engine.Do does it, Simulation.Do tries it on a copy:
 //
 //	err := engine.Do(pawl.Because(pawl.As(ctx, "ann"), "paid twice"), "order-42", pawl.Cancel{})
@@ -277,6 +278,22 @@ func (e *Engine) CloseGroup(ctx context.Context, t GroupTarget) error {
 
 func (a CloseGroup) doTo(ctx context.Context, d *deed) error {
 	return d.askAbout(ctx, state.CloseGroup{Group: a.Group, Origin: a.Origin, Act: d.by})
+}
+
+// Raise raises limits of what the results of a run may report, as [workflow.Limits] has them in Meta, so that the run goes on:
+// attempts that wait for room begin, and tasks that were parked for want of it. A limit that is as high already is no error, so
+// that the act may be repeated. Errors: ErrInvalid (a number that no limit can be), ErrNotLive (the run has no limit of the name, or
+// a higher one), ErrEnded.
+type Raise struct {
+	Meta map[string]float64 `json:"meta,omitzero" needs:"meta must name limits"` // the new limits, by name
+}
+
+func (a Raise) doTo(ctx context.Context, d *deed) error {
+	meta := amount.FromFloats(a.Meta)
+	if len(meta) == 0 || len(meta) < len(a.Meta) {
+		return fmt.Errorf("%w: limits are numbers from 0 to 2^53", ErrInvalid)
+	}
+	return d.askAbout(ctx, state.Raise{Meta: meta, Act: d.by})
 }
 
 // A Target names a token of a run: by its id, or by its node where only one

@@ -227,7 +227,7 @@ func TestWhatASelectionTakes(t *testing.T) {
 	selections := map[acts.Many]pawl.Selection{acts.Runs: {Runs: &pawl.RunFilter{}}, acts.DeadLetters: {DeadLetters: &pawl.DeadLetterFilter{}}, acts.Approvals: {Approvals: &pawl.ApprovalFilter{}}}
 	for _, v := range acts.All() {
 		act, err := v.Decode(map[string]json.RawMessage{"name": []byte(`"x"`)})
-		for _, fields := range []string{`{}`, `{"name":"x"}`, `{"ops":[{}]}`, `{"nodes":["a"]}`, `{"group":"g"}`, `{"approved":true}`, `{"code":"c"}`, `{"elapse":"1s"}`} {
+		for _, fields := range []string{`{}`, `{"name":"x"}`, `{"ops":[{}]}`, `{"nodes":["a"]}`, `{"group":"g"}`, `{"approved":true}`, `{"code":"c"}`, `{"meta":{"cost":1}}`, `{"elapse":"1s"}`} {
 			if err != nil {
 				var of map[string]json.RawMessage
 				require.NoError(t, json.Unmarshal([]byte(fields), &of))

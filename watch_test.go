@@ -406,7 +406,7 @@ transitions: [{from: s, to: ask}, {from: s, to: ask}]
 		`nothing there waits for this: no token at node "s" is waiting_for_approval`:                             vote(pawl.Target{Run: "a", Node: "s"}),
 		`ambiguous: more than one token fits: there are the tokens 2 and 3 at node "ask"; name one`:              vote(pawl.Target{Run: "a", Node: "ask"}),
 		`already voted: "ann" on token 2 at node "ask"`:                                                          e.Vote(t.Context(), pawl.Target{Run: "a", Token: 2}, workflow.Ballot{By: "ann"}),
-		`nothing there waits for this: no token at node "ask" is dispatched or retrying or waiting_for_operator`: e.Skip(t.Context(), pawl.Target{Run: "a", Node: "ask"}, nil),
+		`nothing there waits for this: no token at node "ask" is dispatched or retrying or waiting_for_operator or waiting_for_budget`: e.Skip(t.Context(), pawl.Target{Run: "a", Node: "ask"}, nil),
 		`nothing there waits for this: no live token is at ["s"]`:                                                e.CancelNodes(t.Context(), "a", "s"),
 		`nothing there waits for this: there is no group "g"`:                                                    e.CloseGroup(t.Context(), pawl.GroupTarget{Run: "a", Group: "g"}),
 	} {

@@ -41,6 +41,7 @@ func everything(e *pawl.Engine) http.Handler {
 const many = `
 name: many
 start: ask
+limits: {meta: {cost: 1}}
 nodes:
   - {id: ask, task: wait}
   - {id: more, task: wait, retry: {exhausted: park}}

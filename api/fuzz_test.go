@@ -74,6 +74,7 @@ var seeds = map[string]struct{ query, body string }{
 	"POST /v1/runs/{run}/cancel-nodes":            {query: "dryRun=1", body: signed(`"nodes": ["approve"]`)},
 	"POST /v1/runs/{run}/branches":                {body: signed(`"group": "g", "item": 1`)},
 	"POST /v1/runs/{run}/close-group":             {body: signed(`"group": "g"`)},
+	"POST /v1/runs/{run}/raise":                   {body: signed(`"meta": {"cost": 2}`)},
 	"POST /v1/runs/{run}/tokens/{token}/retry":    {body: signed(`"input": "again"`)},
 	"POST /v1/runs/{run}/tokens/{token}/skip":     {query: "dryRun=1", body: signed(`"output": {}`)},
 	"POST /v1/runs/{run}/tokens/{token}/vote":     {query: "dryRun=1", body: signed(`"approved": true, "comment": "fine"`)},

@@ -444,6 +444,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 	ask("POST", "/v1/runs/m/tokens/4/vote", signed(`"approved": true`))
 	ask("POST", "/v1/runs/m/branches", signed(`"group": "g", "item": 3`))
 	ask("POST", "/v1/runs/m/close-group", signed(`"group": "g"`))
+	ask("POST", "/v1/runs/m/raise", signed(`"meta": {"cost": 2}`))
 	ask("POST", "/v1/runs/m/cancel-nodes", signed(`"nodes": ["sum"]`))
 
 	var missing []string

@@ -52,7 +52,7 @@ func TestDocumentOfReasons(t *testing.T) {
 	h := everything(e)
 	d, _ := readDocument()
 	const with = `{"by": "ann"`
-	fill := map[string]string{"to": `"b"`, "from": `"/nothing"`, "group": `"g"`, "workflow": `"nothing"`, "approved": "true", "code": `"x"`, "nodes": `["approve"]`}
+	fill := map[string]string{"to": `"b"`, "from": `"/nothing"`, "group": `"g"`, "workflow": `"nothing"`, "approved": "true", "code": `"x"`, "nodes": `["approve"]`, "meta": `{"cost": 2}`}
 	asked := 0
 	for path, methods := range d.Paths {
 		for method, op := range methods {
@@ -64,7 +64,7 @@ func TestDocumentOfReasons(t *testing.T) {
 			body.WriteString(with)
 			fill["do"] = cmp.Or(map[string]string{"/v1/approvals/batch": `"vote"`, "/v1/dead-letters/batch": `"retry"`}[path], `"cancel"`)
 			for _, name := range slices.Sorted(maps.Keys(fill)) {
-				mayHave := slices.Contains(all, name) && (!slices.Contains([]string{"group", "approved", "code", "nodes"}, name) || !slices.Contains(all, "do") || name == "approved" && path == "/v1/approvals/batch")
+				mayHave := slices.Contains(all, name) && (!slices.Contains([]string{"group", "approved", "code", "nodes", "meta"}, name) || !slices.Contains(all, "do") || name == "approved" && path == "/v1/approvals/batch")
 				if mayHave {
 					value := fill[name]
 					if strings.HasPrefix(path, "/v1/schedules") {

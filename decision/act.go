@@ -67,6 +67,8 @@ func actTold(m state.Message, e *Event) (act state.Act, told bool) {
 		return m.Act, e.Type == workflow.EventGroupClosed
 	case state.RunForked:
 		return m.Act, e.Type == workflow.EventWorkflowForked
+	case state.Raise:
+		return m.Act, e.Type == workflow.EventLimitsRaised
 	case state.Patch:
 		return m.Act, e.Type == workflow.EventWorkflowPatched
 	default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -22,12 +23,14 @@ type StartChild struct {
 	Due        time.Time        `json:"due,omitzero"` // the attempt times out
 
 	Chosen string `json:"chosen,omitzero"` // the name of the definition, if it is the value of an expression
+
+	Budget amount.Sums `json:"budget,omitzero"` // set aside until the child ends, and the limits of what it may report
 }
 
 // String implements fmt.Stringer.
 func (d StartChild) String() string {
 	return newLine("start-child", d.Token).addField("attempt", fmt.Sprint(d.Attempt)).addField("chosen", d.Chosen).addField("definition", shortHash(d.Definition)).
-		addJSON("input", d.Input).addTime("due", d.Due).String()
+		addJSON("input", d.Input).addTime("due", d.Due).addSums("budget", d.Budget).String()
 }
 
 // evolveState keeps all that planning.Pending and planning.Children need to ask for the same
@@ -35,6 +38,7 @@ func (d StartChild) String() string {
 func (d StartChild) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	noteInput(s, &t)
+	noteBudget(&t, d.Budget)
 	t.Status, t.Attempt, t.Input, t.Due, t.Held = workflow.WaitingForChild, d.Attempt, d.Input, d.Due, false
 	if d.Chosen != "" {
 		noteChoice(&t, d.Chosen)

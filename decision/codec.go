@@ -21,7 +21,7 @@ var variants = [...]Decision{
 	FailRun{}, ExpireRun{}, CancelRun{}, SuspendRun{}, ResumeRun{},
 	StartChild{}, EndChild{}, RequestApproval{}, AddVote{}, DecideApproval{}, AwaitEvent{},
 	KeepSignal{}, TakeSignal{}, LoseSignal{}, RejectSignal{}, AwaitLock{}, TakeLock{},
-	SnoozeTask{}, KeepDetails{}, HoldToken{}, KeepResult{}, RenewInput{}, AwaitJoin{}, FireJoin{}, CancelTokens{}, AddBranch{}, CloseGroup{},
+	SnoozeTask{}, KeepDetails{}, HoldToken{}, KeepResult{}, RenewInput{}, AwaitJoin{}, FireJoin{}, CancelTokens{}, AddBranch{}, CloseGroup{}, AwaitBudget{}, RaiseLimits{},
 	ArmGroup{}, ListErrors{}, PauseRun{}, StartStep{}, EndStep{}, DeferFailure{},
 	PatchRun{}, StageArtifacts{}, ForkRun{},
 }

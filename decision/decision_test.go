@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -243,6 +244,8 @@ var lines = map[string]decision.Decision{
 	`start-step node=a`:                decision.StartStep{Node: "a"},
 	`end-step node=a taken=e skipped`:  decision.EndStep{Node: "a", Taken: []workflow.TransitionID{"e"}, Skipped: true},
 	`defer-failure error=busy (later)`: decision.DeferFailure{Failure: failure},
+	`await-budget t1 chosen=a input=1`: decision.AwaitBudget{Token: 1, Chosen: "a", Input: int64(1)},
+	`raise-limits meta=cost:5.5`:       decision.RaiseLimits{Meta: amount.FromFloats(map[string]float64{"cost": 5.5})},
 }
 
 func TestString(t *testing.T) {

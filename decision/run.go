@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -26,11 +27,13 @@ type StartRun struct {
 	Trace  *state.Trace      `json:"trace,omitzero"`  // nil without
 
 	ScheduledAt time.Time `json:"scheduledAt,omitzero"` // the instant of the schedule that started it; zero of any other run
+
+	Limits amount.Sums `json:"limits,omitzero"` // of what it may report, in place of those of its definition
 }
 
 // String implements fmt.Stringer.
 func (d StartRun) String() string {
-	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).addTime("scheduled", d.ScheduledAt).addField("as", string(d.As)).String()
+	return newLine("start-run").addObject("input", d.Input).addTime("due", d.Due).addTime("scheduled", d.ScheduledAt).addField("as", string(d.As)).addSums("limits", d.Limits).String()
 }
 
 // evolveState also makes the sections state, output and nodes of the run's own scope, so that
@@ -40,7 +43,7 @@ func (d StartRun) evolveState(s *state.State) {
 	s.Input, s.StartedAt, s.Due = d.Input, d.At, d.Due
 	s.Parent, s.Pins, s.Tenant, s.Labels, s.Trace = d.Parent, d.Pins, d.Tenant, d.Labels, d.Trace
 	s.ScheduledAt = d.ScheduledAt
-	s.Run = cmp.Or(d.As, s.Run)
+	s.Run, s.OwnLimits = cmp.Or(d.As, s.Run), d.Limits
 	s.InitData()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -25,12 +26,14 @@ type DispatchTask struct {
 	Beat    time.Time        `json:"beat,omitzero"` // the first heartbeat is due
 
 	Evaluated bool `json:"evaluated,omitzero"` // Task is the value of an expression
+
+	Budget amount.Sums `json:"budget,omitzero"` // set aside until the attempt ends
 }
 
 // String implements fmt.Stringer.
 func (d DispatchTask) String() string {
 	return newLine("dispatch-task", d.Token).addField("task", d.Task).addField("attempt", fmt.Sprint(d.Attempt)).
-		addJSON("input", d.Input).addTime("due", d.Due).addTime("beat", d.Beat).String()
+		addJSON("input", d.Input).addTime("due", d.Due).addTime("beat", d.Beat).addSums("budget", d.Budget).String()
 }
 
 // evolveState keeps all that planning.Pending needs to send the same again: the state is the
@@ -38,6 +41,7 @@ func (d DispatchTask) String() string {
 func (d DispatchTask) evolveState(s *state.State) {
 	t := *liveToken(s, d.Token)
 	noteInput(s, &t)
+	noteBudget(&t, d.Budget)
 	t.Status, t.Attempt, t.Epoch = workflow.Dispatched, d.Attempt, d.Epoch
 	t.Input, t.Due, t.Beat, t.Held = d.Input, d.Due, d.Beat, false
 	if d.Evaluated {
@@ -76,11 +80,11 @@ func (d dispatchData) appendText(text []byte, e *Event, branch int) []byte {
 func (DispatchTask) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 func (DispatchTask) effect()                                         {}
 
-// noteInput remembers, as the first attempt of a task begins, by which revision of the
+// noteInput remembers, as the first attempt of a task begins or waits for room, by which revision of the
 // definition its input was evaluated. A run that was never patched needs no note: no revision
 // is 0 as well.
 func noteInput(s *state.State, t *state.Token) {
-	if t.Attempt > 0 || s.Patches == 0 {
+	if t.Attempt > 0 || s.Patches == 0 || t.Remembered().Short {
 		return
 	}
 	m := t.Remembered()

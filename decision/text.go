@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -68,6 +69,15 @@ func (l *line) addObject(key string, m map[string]any) *line {
 		return l
 	}
 	return l.addJSON(key, m)
+}
+
+// addSums appends key=name:number, and so on, unless there are none.
+func (l *line) addSums(key string, sums amount.Sums) *line {
+	texts := make([]string, len(sums))
+	for i, x := range sums {
+		texts[i] = x.Name + ":" + x.String()
+	}
+	return l.addField(key, strings.Join(texts, ","))
 }
 
 // addTime appends key=instant unless t is zero. Instants of planners are whole milliseconds,

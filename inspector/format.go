@@ -93,6 +93,8 @@ func statusWord(s any) string {
 		return "waits at a join"
 	case workflow.WaitingForLock:
 		return "waits for a lock"
+	case workflow.WaitingForBudget:
+		return "waits for its budget"
 	}
 	return fmt.Sprint(s)
 }

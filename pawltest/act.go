@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -77,6 +78,9 @@ func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.
 			a.Nodes = append(a.Nodes, workflow.NodeID(n))
 		}
 		return a, nil
+	case e.Raise.set:
+		of, _ := e.Raise.value.(map[string]any)
+		return pawl.Raise{Meta: amount.Of(of).Floats()}, nil
 	case e.Retry != nil:
 		a := pawl.Retry{Input: workflow.RetryInput(e.Retry.Input)}
 		return d.aimed(engine, a, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))

@@ -131,6 +131,7 @@ type event struct {
 	AddBranch   *groupEvent   `yaml:"addBranch"`
 	CloseGroup  *groupEvent   `yaml:"closeGroup"`
 	CancelNodes []string      `yaml:"cancelNodes"`
+	Raise       optional      `yaml:"raise"`
 	Retry       *retryEvent   `yaml:"retry"`
 	Skip        *skipEvent    `yaml:"skip"`
 

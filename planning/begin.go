@@ -127,12 +127,16 @@ func (p *planner) evalInput(n *compiled.Node, v vars) (map[string]any, *workflow
 // dispatchTask hands the next attempt of a task to the executor. chosen is its type, if an
 // expression chooses. The key of the attempt is complete with it: token, attempt, and the
 // epoch of the engine that plans. The times run from the dispatch and not from when an
-// executor begins.
+// executor begins. It waits if its budget has no room.
 func (p *planner) dispatchTask(t *state.Token, chosen string, input any) {
 	n := p.s.Graph.Node(t.Node)
+	budget, ok := p.reserveBudget(t, chosen, input)
+	if !ok {
+		return
+	}
 	p.decide(decision.DispatchTask{
 		Token: t.ID, Task: cmp.Or(chosen, n.Task), Evaluated: chosen != "", Attempt: t.Attempt + 1, Epoch: p.s.Epoch, Input: input,
-		Due: timeout.Deadline(p.now, n.Timeout), Beat: timeout.Deadline(p.now, n.Heartbeat),
+		Due: timeout.Deadline(p.now, n.Timeout), Beat: timeout.Deadline(p.now, n.Heartbeat), Budget: budget,
 	})
 }
 

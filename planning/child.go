@@ -43,8 +43,12 @@ func (p *planner) startChild(t *state.Token, chosen string, input map[string]any
 		}, false)
 		return
 	}
+	budget, ok := p.reserveBudget(t, chosen, input)
+	if !ok {
+		return
+	}
 	p.decide(decision.StartChild{
-		Token: t.ID, Attempt: t.Attempt + 1, Definition: hash, Chosen: chosen, Input: input, Due: timeout.Deadline(p.now, n.Timeout),
+		Token: t.ID, Attempt: t.Attempt + 1, Definition: hash, Chosen: chosen, Input: input, Due: timeout.Deadline(p.now, n.Timeout), Budget: budget,
 	})
 }
 
@@ -67,6 +71,7 @@ func (p *planner) childEnded(m state.ChildEnded) error {
 	if t == nil {
 		return childRepeatedOrStale(p.s, m)
 	}
+	p.s.CountReport(m)
 	p.decide(decision.EndChild{Token: t.ID, Status: m.Status, Failure: m.Failure})
 	if p.hasStopped() {
 		return nil
@@ -125,9 +130,9 @@ func childRepeatedOrStale(s *state.State, m state.ChildEnded) error {
 		taken = completed
 	case workflow.Cancelled:
 		taken = completed && t.Via != "" // it had completed, and waited at a join
-	case workflow.Failed, workflow.Retrying, workflow.WaitingForOperator:
+	case workflow.Failed, workflow.Retrying, workflow.WaitingForOperator, workflow.WaitingForBudget:
 		own := t.Failure == nil || t.Failure.Code == workflow.CodeTimeout && !t.Failure.Permanent
-		taken = !own && (!completed || failedAfterCompletion(t.Failure))
+		taken = !own && (!completed || failedAfterCompletion(t))
 	default:
 	}
 	if !taken {
@@ -151,7 +156,7 @@ func pendingChild(s *state.State, t *state.Token) decision.StartChild {
 	n := s.Graph.Node(t.Node)
 	spec := t.SubworkflowAt(n)
 	return decision.StartChild{
-		Token: t.ID, Attempt: t.Attempt, Definition: s.Pins.Of(&spec), Chosen: t.ChosenAt(n), Input: t.Input, Due: t.Due,
+		Token: t.ID, Attempt: t.Attempt, Definition: s.Pins.Of(&spec), Chosen: t.ChosenAt(n), Input: t.Input, Due: t.Due, Budget: t.Remembered().Budget,
 	}
 }
 

@@ -62,11 +62,11 @@ func repeatedOrStale(s *state.State, k attemptKey, completes bool) error {
 			return nil
 		}
 	case workflow.Failed:
-		if !completes || failedAfterCompletion(t.Failure) {
+		if !completes || failedAfterCompletion(t) {
 			return nil
 		}
-	case workflow.Retrying, workflow.WaitingForOperator:
-		if t.Failure != nil && !isTimeout(t.Failure) && (!completes || failedAfterCompletion(t.Failure)) {
+	case workflow.Retrying, workflow.WaitingForOperator, workflow.WaitingForBudget:
+		if t.Failure != nil && !isTimeout(t.Failure) && (!completes || failedAfterCompletion(t)) {
 			return nil
 		}
 	default:
@@ -80,11 +80,14 @@ func isTimeout(f *workflow.Failure) bool {
 	return f.Code == workflow.CodeTimeout || f.Code == workflow.CodeHeartbeatTimeout
 }
 
-// failedAfterCompletion reports whether a failure is that of a completed attempt: of its
+// failedAfterCompletion reports whether the failure of a token is that of a completed attempt: of its
 // result, its output mapping or its routing. Nothing else of a token that has failed says
 // that its attempt had completed before.
-func failedAfterCompletion(f *workflow.Failure) bool {
-	switch f.Code {
+func failedAfterCompletion(t *state.Token) bool {
+	if t.Remembered().Short { // its next attempt had no room
+		return false
+	}
+	switch t.Failure.Code {
 	case workflow.CodeExpression, workflow.CodeSchema, workflow.CodeLimit, workflow.CodeUnmatched, workflow.CodeResultTooLarge:
 		return true
 	}
@@ -102,6 +105,7 @@ func (p *planner) taskCompleted(m state.TaskCompleted) error {
 	if t == nil {
 		return repeatedOrStale(p.s, k, true)
 	}
+	p.s.CountReport(m)
 	measure := m.Measure
 	if measure == (value.Measure{}) {
 		measure = value.MeasureOf(m.Output)
@@ -126,6 +130,7 @@ func (p *planner) taskFailed(m state.TaskFailed) error {
 	if t == nil {
 		return repeatedOrStale(p.s, k, false)
 	}
+	p.s.CountReport(m)
 	f := m.Failure
 	// The next attempt may go on from what this one has said last, so that it is kept before
 	// anything else.

@@ -83,7 +83,7 @@ func (p *player) send(m state.Message) (decision.Plan, error) {
 			p.fired[f.Group]++
 		}
 		decision.Withdrawn(p.state, d)
-		p.events = append(p.events, decision.Apply(p.state, d, &decision.Record{Seq: int64(len(p.journal)), At: p.now, Message: m})...)
+		p.events = append(p.events, decision.Apply(p.state, d, &decision.Record{Seq: int64(len(p.journal)), At: p.now, Planner: planning.Version, Message: m})...)
 		if err := p.holds(); err != nil {
 			p.t.Fatalf("after %v: %v", d, err)
 		}

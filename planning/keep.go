@@ -156,7 +156,7 @@ func (p *planner) keepEnd(id workflow.TokenID, end state.KeptEnd) bool {
 	t := p.s.Token(id)
 	switch t.Status {
 	case workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator, workflow.WaitingForChild, workflow.WaitingForEvent,
-		workflow.WaitingForTimer, workflow.WaitingForApproval, workflow.WaitingForLock:
+		workflow.WaitingForTimer, workflow.WaitingForApproval, workflow.WaitingForLock, workflow.WaitingForBudget:
 	case workflow.Pending:
 		if !t.Held {
 			return false

@@ -108,7 +108,7 @@ func (p *planner) retryNow(m state.Retry) error {
 // mapping and the routing. Where a task would fail, the operator is refused, and can do
 // better.
 func (p *planner) skipTask(m state.Skip) error {
-	t, err := p.findTask(m.Token, m.Node, m.Parked, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator)
+	t, err := p.findTask(m.Token, m.Node, m.Parked, workflow.Dispatched, workflow.Retrying, workflow.WaitingForOperator, workflow.WaitingForBudget)
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func (c *patchCheck) checkToken(t *state.Token) error {
 func (c *patchCheck) checkWaiting(t *state.Token, was, is *compiled.Node) error {
 	path := nodePath(t.Node)
 	switch {
-	case was.Choice == nil && is.Choice != nil && t.Attempt > 0:
+	case was.Choice == nil && is.Choice != nil && (t.Attempt > 0 || t.Remembered().Short):
 		return refusePatch(path, "%v has begun there: an expression that chooses would come too late", t.ID)
 	case t.Status == workflow.WaitingForChild && !sameChild(t, was, is):
 		return refusePatch(path+"/subworkflow", "the child of %v runs", t.ID)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -215,6 +216,13 @@ var racers = []racer{
 			m.patched = true
 			return accepted
 		},
+	},
+	{
+		name: "Raise", kind: "task", // of a run without limits
+		make: func(*state.Token, time.Time) state.Message {
+			return state.Raise{Meta: amount.FromFloats(map[string]float64{"cost": 1})}
+		},
+		does: func(*raceModel, int) verdict { return refusePatch(state.ErrNotLive) },
 	},
 	{
 		name: "Stall", kind: "task", // of a run that has moved since it was looked at

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
@@ -27,7 +28,7 @@ func (p *planner) startRun(m state.Start) error {
 	}
 	p.decide(decision.StartRun{
 		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins, Tenant: m.Tenant,
-		Labels: m.Labels, As: m.As, ScheduledAt: m.ScheduledAt, Trace: m.Trace,
+		Labels: m.Labels, As: m.As, ScheduledAt: m.ScheduledAt, Trace: m.Trace, Limits: p.ownLimits(m),
 	})
 	if p.isDAG() {
 		p.startRootNodes()
@@ -35,6 +36,18 @@ func (p *planner) startRun(m state.Start) error {
 	}
 	p.createToken(state.Token{Node: g.Definition.Start}, nil)
 	return nil
+}
+
+// ownLimits returns the limits of what a run may report that its start sets, where they are lower than those of its
+// definition.
+func (p *planner) ownLimits(m state.Start) (out amount.Sums) {
+	limits := amount.FromFloats(p.s.Graph.Limits.Meta)
+	for _, x := range m.Limits {
+		if most, ok := limits.Named(x.Name); !ok || x.Compare(most) < 0 {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // inputOf returns the input of a run, which is an object even if the caller gives none, so
@@ -94,7 +107,7 @@ func Pending(s *state.State) []decision.Effect {
 			n := s.Graph.Node(t.Node)
 			out = append(out, decision.DispatchTask{
 				Token: id, Task: t.TaskAt(n), Attempt: t.Attempt, Epoch: t.Epoch,
-				Input: t.Input, Due: t.Due, Beat: t.Beat, Evaluated: n.Choice != nil,
+				Input: t.Input, Due: t.Due, Beat: t.Beat, Evaluated: n.Choice != nil, Budget: t.Remembered().Budget,
 			})
 		case workflow.WaitingForChild:
 			if s.Status == workflow.RunRunning {

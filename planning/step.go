@@ -210,7 +210,7 @@ func (p *planner) failAtLimit(s *state.State, m state.Message) decision.Plan {
 	failing := &planner{s: s.Overlay(), now: p.now, trace: p.trace, budget: newBudget(s.Graph)}
 	if start, ok := m.(state.Start); ok {
 		failing.decide(decision.StartRun{
-			Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins, Tenant: start.Tenant, Labels: start.Labels, As: start.As,
+			Input: inputOf(start), At: p.now, Parent: start.Parent, Pins: start.Pins, Tenant: start.Tenant, Labels: start.Labels, As: start.As, Limits: failing.ownLimits(start),
 		})
 	}
 	failing.decide(decision.FailRun{Failure: *p.budget.limit, At: p.now})
@@ -293,6 +293,7 @@ func (p *planner) drainWork() {
 			p.arrived = p.arrived[1:]
 			p.fireAllJoin(at)
 		case p.grantFreedLocks():
+		case p.grantBudget():
 		case len(p.touched) > 0:
 			sc := p.touched[0]
 			p.touched = p.touched[1:]
@@ -362,6 +363,8 @@ func (p *planner) takeMessage(m state.Message) error {
 		return p.closeGroup(m)
 	case state.Patch:
 		return p.patchRun(m)
+	case state.Raise:
+		return p.raiseLimits(m)
 	case state.RunForked:
 		return p.forkRun(m)
 	case state.Stall:

@@ -44,7 +44,7 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 		if w.Hopeless {
 			return []string{command("patch", "CHANGED.json"), command("cancel", "--node", shellWord(string(t.Node)))}
 		}
-	case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForLock,
+	case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForLock, workflow.WaitingForBudget,
 		workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -80,7 +81,7 @@ func urgencyOf(w *Wait) int {
 		return 2
 	case w.Status == workflow.WaitingForEvent:
 		return 3
-	case w.Status == workflow.WaitingForSiblings, w.Status == workflow.WaitingForJoin, w.Status == workflow.WaitingForLock:
+	case w.Status == workflow.WaitingForSiblings, w.Status == workflow.WaitingForJoin, w.Status == workflow.WaitingForLock, w.Status == workflow.WaitingForBudget:
 		return 5
 	default:
 		return 4
@@ -104,7 +105,13 @@ func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 		w.For = fmt.Sprintf("the result of task %s, attempt %d", t.TaskAt(n), t.Attempt)
 	case workflow.Retrying:
 		w.For = fmt.Sprintf("its next attempt, after attempt %d", t.Attempt)
+	case workflow.WaitingForBudget:
+		w.For = budgetText(s, n)
 	case workflow.WaitingForOperator:
+		if t.Remembered().Short {
+			w.For = "an operator, who raises the limit, retries or skips: there is no " + budgetText(s, n)
+			break
+		}
 		w.For = fmt.Sprintf("an operator: attempt %d of task %s has failed and was the last", t.Attempt, t.TaskAt(n))
 	case workflow.WaitingForApproval:
 		w.For = approvalText(n.Approval, t.Votes)
@@ -131,6 +138,22 @@ func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 		w.For = "the run is suspended: " + w.For
 	}
 	return w
+}
+
+// budgetText tells how far the limits are used up of what the run may report, of which the attempt needs a part.
+func budgetText(s *state.State, n *compiled.Node) string {
+	var parts []string
+	reported, need := s.Reported.Total(), amount.FromFloats(n.Budget)
+	for _, limit := range s.MetaLimits() {
+		spent, _ := reported.Named(limit.Name)
+		out, _ := s.Reserved().Named(limit.Name)
+		part := fmt.Sprintf("%s: %v of %v is reported, %v set aside", limit.Name, spent, limit, out)
+		if x, ok := need.Named(limit.Name); ok {
+			part += fmt.Sprintf(", %v needed", x)
+		}
+		parts = append(parts, part)
+	}
+	return "room below the limits of the run (" + strings.Join(parts, "; ") + ")"
 }
 
 // approvalText tells how the votes stand, and by whom. The votes against, and how many of them

@@ -73,6 +73,10 @@ type Limits struct {
 	Snoozes          int    // times that one task asks to be called again
 	RunBytes         int64  // the run on the disk, in bytes: its file, and what of it the log holds
 	SignalBytes      int    // the payloads of all kept signals, in bytes of JSON
+
+	// Meta bounds what the results of a run, and of the runs below it, report together: numbers in their metadata, such as
+	// cost, by name, more than 0. No attempt begins that would exceed it: see Node.Budget.
+	Meta map[string]float64
 }
 
 // A Node is a step. It has at most one kind: Task, Subworkflow, Approval, Wait or End. A node with none is a gateway,
@@ -102,6 +106,12 @@ type Node struct {
 	Cancels      []NodeID      // live tokens at these nodes end when this one completes; one that waits for its siblings is at the node that their join leads to
 	Unmatched    Unmatched     // what happens when no transition matches
 	Needs        []NodeID      // dag: short for unconditional transitions from these
+
+	// Budget is what one attempt may report of what Limits.Meta bounds, by name. It is set aside as the attempt is
+	// dispatched, so that those that run together do not exceed the limit, and given back when it ends. An attempt without
+	// a budget begins as long as the limit is not reached; one with 0 begins in any case. The budget of a subworkflow node
+	// is also the limit of its child run.
+	Budget map[string]float64
 
 	places
 }

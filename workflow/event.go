@@ -18,6 +18,7 @@ const (
 	EventArtifactStaged    EventType = "artifact.staged"
 	EventArtifactCommitted EventType = "artifact.committed"
 	EventWorkflowPatched   EventType = "workflow.patched"
+	EventLimitsRaised      EventType = "workflow.limits_raised"
 	EventWorkflowForked    EventType = "workflow.forked"
 )
 

@@ -22,6 +22,6 @@ func (l Limits) withDefaults(d Limits) Limits {
 		CELCost: cmp.Or(l.CELCost, d.CELCost), PayloadBytes: cmp.Or(l.PayloadBytes, d.PayloadBytes),
 		JSONDepth: cmp.Or(l.JSONDepth, d.JSONDepth), SubworkflowDepth: cmp.Or(l.SubworkflowDepth, d.SubworkflowDepth),
 		Descendants: cmp.Or(l.Descendants, d.Descendants), Snoozes: cmp.Or(l.Snoozes, d.Snoozes),
-		RunBytes: cmp.Or(l.RunBytes, d.RunBytes), SignalBytes: cmp.Or(l.SignalBytes, d.SignalBytes),
+		RunBytes: cmp.Or(l.RunBytes, d.RunBytes), SignalBytes: cmp.Or(l.SignalBytes, d.SignalBytes), Meta: l.Meta,
 	}
 }

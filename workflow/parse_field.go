@@ -145,6 +145,32 @@ func numberForm(to *float64, def float64) form {
 	}
 }
 
+// numbersForm is the form of an object of numbers. An empty one and none are the same.
+func numbersForm(to *map[string]float64) form {
+	return form{
+		read: func(p *parser, e *document.Element) {
+			m := map[string]float64{}
+			p.eachMember(e, func(key string, e *document.Element) {
+				p.notePlace()
+				m[key] = p.readNumber(e)
+			})
+			if len(m) > 0 {
+				*to = m
+			}
+		},
+		write: func() any {
+			if len(*to) == 0 {
+				return nil
+			}
+			out := make(map[string]any, len(*to))
+			for name, v := range *to {
+				out[name] = v
+			}
+			return out
+		},
+	}
+}
+
 // durationForm is the form of a Go duration, such as 1m30s. In Go, 0 stands for the default; in a text, 0 is refused
 // if the default is not 0. A duration is written in one way, so that 90s and 1m30s are the same definition.
 func durationForm(to *time.Duration, def time.Duration) form {

@@ -71,6 +71,7 @@ func limitsFormat(l *Limits) []field {
 		{"snoozes", positiveForm(&l.Snoozes, 0)},
 		{"runBytes", positiveForm(&l.RunBytes, 0)},
 		{"signalBytes", positiveForm(&l.SignalBytes, 0)},
+		{"meta", numbersForm(&l.Meta)},
 	}
 }
 
@@ -97,6 +98,7 @@ func nodeFormat(n *Node) []field {
 		{"cancels", namesForm(&n.Cancels)},
 		{"unmatched", oneOfForm(&n.Unmatched, "", unmatchedValues)},
 		{"needs", namesForm(&n.Needs)},
+		{"budget", numbersForm(&n.Budget)},
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	WaitingForApproval
 	WaitingForLock
 	WaitingForOperator // parked: a dead letter is open
+	WaitingForBudget   // others have set aside what its attempt may report
 	Completed
 	Failed
 	TimedOut
@@ -28,7 +29,7 @@ const (
 var tokenStatusNames = [...]string{
 	"pending", "dispatched", "retrying", "waiting_for_siblings", "waiting_for_join",
 	"waiting_for_subworkflow", "waiting_for_event", "waiting_for_timer", "waiting_for_approval",
-	"waiting_for_lock", "waiting_for_operator", "completed", "failed", "timed_out", "cancelled",
+	"waiting_for_lock", "waiting_for_operator", "waiting_for_budget", "completed", "failed", "timed_out", "cancelled",
 }
 
 // String returns the text form, e.g. waiting_for_siblings.

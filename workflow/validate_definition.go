@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
@@ -27,6 +28,7 @@ func (c *checker) checkDefinition() {
 	c.checkStart(s)
 	c.checkDuration(s, "timeout", d.Timeout)
 	c.checkBounds(s)
+	c.checkAmounts(s, "limits.meta", d.Limits.Meta, false)
 	c.checkNames(s, "signals", d.Signals)
 	c.checkSchema(s, "input.schema", d.Input.Schema)
 	c.checkSchema(s, "output.schema", d.Output.Schema)
@@ -84,6 +86,23 @@ func (c *checker) checkBounds(s site) {
 			if most := upper[name].(uint64); v > most {
 				c.reportProblem(s, field, problem.OutOfRange, "%d is not in 1..%d, the limit of the engine", v, most)
 			}
+		}
+	}
+}
+
+// checkAmounts checks numbers that results report: each has a name, and is from 0, or above it, to 2^53.
+func (c *checker) checkAmounts(s site, field string, of map[string]float64, zero bool) {
+	if len(of) > amount.MaxNames {
+		c.reportProblem(s, field, problem.TooLarge, "%d names are more than %d", len(of), amount.MaxNames)
+	}
+	for _, name := range sortedKeys(of) {
+		at := field + "." + name
+		c.checkName(s, at, name)
+		switch v := of[name]; {
+		case !(v >= 0 && v <= value.MaxInteger): // which NaN fails as well
+			c.reportProblem(s, at, problem.OutOfRange, "%v is not in 0..2^53", v)
+		case v == 0 && !zero:
+			c.reportProblem(s, at, problem.OutOfRange, "it is 0: nothing could begin")
 		}
 	}
 }

@@ -34,6 +34,20 @@ func (c *checker) checkNode(s site, n *Node) {
 		c.checkExpression(s, "input."+name, n.Input[name], placeMapping)
 	}
 	c.checkOutputs(s, n)
+	c.checkBudget(s, n)
+}
+
+// checkBudget checks what one attempt may report. An attempt above the limit of the run could never begin.
+func (c *checker) checkBudget(s site, n *Node) {
+	c.checkAmounts(s, "budget", n.Budget, true)
+	if k := n.Kind(); len(n.Budget) > 0 && k != KindTask && k != KindSubworkflow {
+		c.reportProblem(s, "budget", problem.InvalidField, "a budget is for a task or a subworkflow, not for a node that is a %s", k)
+	}
+	for _, name := range sortedKeys(n.Budget) {
+		if most, ok := c.def.Limits.Meta[name]; ok && n.Budget[name] > most {
+			c.reportProblem(s, "budget."+name, problem.OutOfRange, "%v is more than %v, the limit of the run", n.Budget[name], most)
+		}
+	}
 }
 
 // checkKinds checks that a node has one kind at most, and what belongs to it. It goes by the format, in which the

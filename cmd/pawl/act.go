@@ -429,7 +429,7 @@ func verbGroups() []verbGroup {
 	return []verbGroup{
 		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb}, false},
 		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, sqlVerb, serveVerb}, true},
-		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
+		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, raiseVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
 		{"Start runs on time", []verb{scheduleVerb}, false},
 		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, traceVerb, diffVerb, replayVerb, coverageVerb}, true},
 		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}, false},

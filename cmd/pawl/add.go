@@ -178,3 +178,23 @@ func (c *signalCommand) runCommand(ctx context.Context, con *console) error {
 		return c.doAll(ctx, con, e, deeds...)
 	})
 }
+
+var raiseVerb = verb{
+	name:    "raise",
+	help:    "Raise limits of what the results of a run may report, so that it goes on.",
+	example: []string{"pawl raise import-7 cost=10 -m paid"},
+	command: func() command { return new(raiseCommand) },
+}
+
+// A raiseCommand raises limits.
+type raiseCommand struct {
+	Run    string             `arg:"" help:"The id of the run."`
+	Limits map[string]float64 `arg:"" name:"name=limit" help:"The new limits, as cost=10."`
+	actFlag
+}
+
+func (c *raiseCommand) runCommand(ctx context.Context, con *console) error {
+	return c.withActor(ctx, con, func(e *reached) error {
+		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), pawl.Raise{Meta: c.Limits}, fmt.Sprintf("may report more: %s", strings.Join(sumTexts(c.Limits), ", "))})
+	})
+}

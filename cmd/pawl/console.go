@@ -270,7 +270,8 @@ func (p *progress) isBlocked(s pawl.Snapshot) bool {
 	for _, t := range s.Tokens {
 		switch t.Status {
 		case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
-		case workflow.WaitingForApproval, workflow.WaitingForEvent, workflow.WaitingForOperator, workflow.WaitingForSiblings, workflow.WaitingForJoin, workflow.WaitingForLock:
+		case workflow.WaitingForApproval, workflow.WaitingForEvent, workflow.WaitingForOperator, workflow.WaitingForSiblings, workflow.WaitingForJoin, workflow.WaitingForLock,
+			workflow.WaitingForBudget:
 		case workflow.WaitingForChild:
 			child, err := p.inspect(state.ChildID(s.Run, t.ID, t.Attempt))
 			if err != nil || !p.isBlocked(child) {

@@ -50,6 +50,7 @@ var verbs = &table{[]Verb{
 	{Name: "cancelNodes", Path: "/cancel-nodes", Title: "Cancel nodes of", Past: "cancelled", Many: Runs, Danger: true, act: reflect.TypeFor[pawl.CancelNodes]()},
 	{Name: "addBranch", Path: "/branches", Title: "Add a branch to", Past: "added", act: reflect.TypeFor[pawl.AddBranch]()},
 	{Name: "closeGroup", Path: "/close-group", Title: "Close a fan-out of", Past: "closed", act: reflect.TypeFor[pawl.CloseGroup]()},
+	{Name: "raise", Path: "/raise", Title: "Raise limits of", Past: "raised", act: reflect.TypeFor[pawl.Raise]()},
 	{Name: "retry", Path: "/tokens/{token}/retry", Title: "Retry", Past: "retried", Many: DeadLetters, act: reflect.TypeFor[pawl.Retry]()},
 	{Name: "skip", Path: "/tokens/{token}/skip", Title: "Skip", Past: "skipped", Many: DeadLetters, act: reflect.TypeFor[pawl.Skip]()},
 	{Name: "vote", Path: "/tokens/{token}/vote", Title: "Vote on", Past: "voted", Many: Approvals, act: reflect.TypeFor[pawl.Vote]()},
@@ -147,7 +148,7 @@ func (v Verb) Decode(fields map[string]json.RawMessage) (pawl.Act, error) {
 
 // isNothing reports whether a field that must say something says nothing: false and no time at all are something.
 func isNothing(field reflect.Value) bool {
-	if field.Kind() == reflect.Slice {
+	if field.Kind() == reflect.Slice || field.Kind() == reflect.Map {
 		return field.Len() == 0
 	}
 	return field.Kind() != reflect.Bool && field.Type() != durations && field.IsZero()

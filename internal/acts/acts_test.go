@@ -63,7 +63,7 @@ func TestActsInJSON(t *testing.T) {
 	want := []pawl.Act{
 		pawl.Cancel{}, pawl.Pause{}, pawl.Resume{}, pawl.Signal{Name: "go", Payload: raw("9007199254740993"), TTL: time.Hour, Early: true},
 		pawl.Patch{Base: 2, Ops: []any{raw(`{"op":"test"}`)}}, pawl.CancelNodes{Nodes: []workflow.NodeID{"a", "b"}},
-		pawl.AddBranch{Group: "g", ID: "1", Item: raw("[1]")}, pawl.CloseGroup{Group: "g", Origin: 4},
+		pawl.AddBranch{Group: "g", ID: "1", Item: raw("[1]")}, pawl.CloseGroup{Group: "g", Origin: 4}, pawl.Raise{Meta: map[string]float64{"cost": 5.5}},
 		pawl.Retry{Target: pawl.Target{Token: 3, Parked: true}, Input: workflow.InputAgain}, pawl.Skip{Target: pawl.Target{Node: "a"}, Output: raw("{}")},
 		pawl.Vote{Target: token}, pawl.Complete{Target: token, Output: raw("1")}, pawl.Fail{Target: token, Code: "x", Retryable: true}, pawl.Elapse{Elapse: time.Minute},
 	}
@@ -91,6 +91,8 @@ func TestActsThatAreNone(t *testing.T) {
 		`elapse {"elapse": ""}`:                        "elapse must say how much time passes",
 		`signal {"name": "go", "ttl": "-1s"}`:          `ttl is "-1s": it must be a duration such as "30s"`,
 		`signal {"name": 7}`:                           `the field "name" cannot be of type number`,
+		`raise {"meta": {}}`:                           "meta must name limits",
+		`raise {"meta": {"cost": "5"}}`:                `the field "meta" cannot be of type string`,
 		`cancelNodes {"nodes": []}`:                    "nodes must name some",
 		`closeGroup {"group": "g", "item": 1}`:         `closeGroup takes no field "item"`,
 		`patch {"base": 1, "ops": {"op": "replace"} }`: `the field "ops" cannot be of type object`,

@@ -75,6 +75,17 @@ func (s Sums) Floats() map[string]float64 {
 	return out
 }
 
+// Values returns the sums by name as an object of the JSON model.
+func (s Sums) Values() map[string]any {
+	out := make(map[string]any, len(s))
+	for _, x := range s {
+		if out[x.Name] = x.Float(); x.Nano == 0 && x.Whole <= value.MaxInteger {
+			out[x.Name] = x.Whole
+		}
+	}
+	return out
+}
+
 // sumOf returns a value of the JSON model as a sum, false if it is none.
 func sumOf(name string, v any) (Sum, bool) {
 	switch v := v.(type) {
@@ -166,8 +177,13 @@ func (s Sums) Named(name string) (Sum, bool) {
 	return Sum{Name: name}, false
 }
 
-// Plus returns sums with others added, as new ones, up to MaxNames names.
-func (s Sums) Plus(more Sums) Sums {
+// Count returns sums with a report added, as new ones, up to MaxNames names.
+func (s Sums) Count(report Sums) Sums { return s.plus(report, MaxNames) }
+
+// Plus returns sums with others added, as new ones.
+func (s Sums) Plus(more Sums) Sums { return s.plus(more, len(s)+len(more)) }
+
+func (s Sums) plus(more Sums, names int) Sums {
 	if len(more) == 0 {
 		return s
 	}
@@ -177,7 +193,7 @@ func (s Sums) Plus(more Sums) Sums {
 		switch {
 		case ok:
 			out[i] = out[i].Plus(x)
-		case len(out) < MaxNames:
+		case len(out) < names:
 			out = slices.Insert(out, i, x)
 		}
 	}

@@ -39,7 +39,8 @@ func TestBounds(t *testing.T) {
 	}
 	s := Of(many)
 	require.Len(t, s, MaxNames)
-	require.Len(t, s.Plus(Of(map[string]any{"zz": int64(1)})), MaxNames)
+	require.Equal(t, s, s.Count(Of(map[string]any{"zz": int64(1)})))
+	require.Len(t, s.Plus(Of(map[string]any{"zz": int64(1)})), MaxNames+1)
 	most := Sum{Name: "n", Whole: maxWhole}
 	require.Equal(t, most, most.Plus(most))
 }

@@ -70,7 +70,7 @@ var keptTexts = map[string]bool{
 	"Failure.Code": true, "Pin.Name": true, "Pin.Hash": true, "Group.Name": true, "DispatchTask.Task": true, "StartChild.Definition": true,
 	"StartChild.Chosen": true, "RenewInput.Chosen": true, "TaskMemory.Chosen": true,
 	"SetData.Path": true, "AppendData.Path": true, "MergeBranches.Path": true, "FireGroup.Path": true, "TakeLock.Lock": true, "Token.Holds": true,
-	"AddBranch.Group": true, "CloseGroup.Group": true, "DecideApproval.Cause": true,
+	"Sum.Name": true, "AddBranch.Group": true, "CloseGroup.Group": true, "DecideApproval.Cause": true,
 	"Signal.Name": true, "AwaitEvent.Names": true, "KeepSignal.Name": true, "TakeSignal.Name": true, "LoseSignal.Name": true, "RejectSignal.Name": true,
 }
 

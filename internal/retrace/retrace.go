@@ -250,7 +250,7 @@ func (b *builder) moveGroup(g *state.Group, at time.Time) {
 var waits = map[workflow.TokenStatus]string{
 	workflow.WaitingForTimer: "wait timer", workflow.WaitingForEvent: "wait event", workflow.WaitingForApproval: "wait approval", workflow.WaitingForOperator: "wait operator",
 	workflow.WaitingForLock: "wait lock", workflow.WaitingForJoin: "wait join", workflow.WaitingForSiblings: "wait siblings", workflow.WaitingForChild: "wait child",
-	workflow.Retrying: "wait retry",
+	workflow.Retrying: "wait retry", workflow.WaitingForBudget: "wait budget",
 }
 
 // moveToken takes note of how a token stands now.

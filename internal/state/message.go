@@ -27,6 +27,7 @@ type (
 		Tenant string            `json:"tenant,omitzero"` // on whose behalf
 		Labels map[string]string `json:"labels,omitzero"` // nil without
 		As     workflow.RunID    `json:"as,omitzero"`     // the run that began so; this one is a fork of it
+		Limits amount.Sums       `json:"limits,omitzero"` // of what it may report
 		Trace  *Trace            `json:"trace,omitzero"`  // nil without
 		Act    Act               `json:"act,omitzero"`
 
@@ -166,6 +167,11 @@ type (
 		Origin workflow.TokenID `json:"origin,omitzero"` // 0: the only live group of that name
 		Act    Act              `json:"act,omitzero"`
 	}
+	// Raise raises limits of what the run may report.
+	Raise struct {
+		Meta amount.Sums `json:"meta"` // the new limits
+		Act  Act         `json:"act,omitzero"`
+	}
 	// Patch changes the definition of the run.
 	Patch struct {
 		Base int   `json:"base"`          // the revision that the operations are for
@@ -250,6 +256,7 @@ func (Ballot) isMessage()        {}
 func (CancelNodes) isMessage()   {}
 func (AddBranch) isMessage()     {}
 func (CloseGroup) isMessage()    {}
+func (Raise) isMessage()         {}
 func (Patch) isMessage()         {}
 func (Stall) isMessage()         {}
 func (RunGrown) isMessage()      {}
@@ -261,7 +268,7 @@ func (RunForked) isMessage()     {}
 var messageVariants = [...]Message{
 	Start{}, TaskCompleted{}, TaskFailed{}, TaskSnoozed{}, Heartbeat{}, AlarmFired{}, Cancel{},
 	Retry{}, Skip{}, Suspend{}, Resume{}, Pause{}, Signal{}, Ballot{}, CancelNodes{}, AddBranch{},
-	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{}, RunGrown{}, RunForked{},
+	CloseGroup{}, ChildEnded{}, ChildAsks{}, Patch{}, Stall{}, RunGrown{}, RunForked{}, Raise{},
 }
 
 // Messages encodes messages for the journal.

@@ -61,13 +61,13 @@ func (s *State) CountReport(m Message) {
 	if t == nil || len(of)+len(below) == 0 {
 		return
 	}
-	s.Reported.Own, s.Reported.Below = s.Reported.Own.Plus(of), s.Reported.Below.Plus(below)
+	s.Reported.Own, s.Reported.Below = s.Reported.Own.Count(of), s.Reported.Below.Count(below)
 	nodes := slices.Clone(s.Reported.Nodes) // an overlay has them too
 	i, ok := s.Reported.findNode(t.Node)
 	if !ok {
 		nodes = slices.Insert(nodes, i, NodeSums{Node: t.Node})
 	}
-	nodes[i].Sums = nodes[i].Sums.Plus(of).Plus(below)
+	nodes[i].Sums = nodes[i].Sums.Count(of).Count(below)
 	s.Reported.Nodes = nodes
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/workflow"
@@ -34,6 +35,7 @@ type Facts struct {
 	NextSignal SignalID `json:"nextSignal,omitzero"`
 
 	Reported   Reported            `json:"reported,omitzero"`   // numbers in the metadata of its results
+	OwnLimits  amount.Sums         `json:"ownLimits,omitzero"`  // of what it may report, by its start or an operator, in place of those of the definition
 	Artifacts  []workflow.Artifact `json:"artifacts,omitzero"`  // staged so far, in order
 	Patches    int                 `json:"patches,omitzero"`    // how often its definition was patched
 	Definition string              `json:"definition,omitzero"` // hash of the definition since the last patch; "" without patches
@@ -78,7 +80,7 @@ type State struct {
 	branches branchRows
 	items    map[workflow.GroupID][]any
 	scopes   map[workflow.Scope]*layer
-	// live, like statusCounts, held, open, kept and keptBytes below, is copied into an overlay when that begins, and
+	// live, like statusCounts, held, open, reserved, kept and keptBytes below, is copied into an overlay when that begins, and
 	// counted on from there.
 	live     int
 	liveAt   map[workflow.NodeID]int // live tokens per node, if the definition asks
@@ -90,6 +92,7 @@ type State struct {
 	statusCounts [workflow.Completed]int // live tokens by status
 	held         int                     // of the pending ones, those that a pause holds
 	open         int                     // groups that gather and are open
+	reserved     amount.Sums             // by the attempts that run
 	root         *Branch                 // tokens and groups outside any group, if the definition asks
 	waiting      map[WaitKey][]spot
 	joins        joinCounts                  // what the joins of nodes still wait for; not in overlays
@@ -125,7 +128,7 @@ func (s *State) Overlay() *State {
 	*o = State{
 		Facts: s.Facts, Graph: s.Graph, Epoch: s.Epoch, Rules: s.Rules, base: s,
 		tokens: s.tokens.newOverlay(), groups: s.groups.newOverlay(), live: s.live,
-		statusCounts: s.statusCounts, held: s.held, open: s.open, signals: s.signals.newOverlay(), kept: s.kept, keptBytes: s.keptBytes,
+		statusCounts: s.statusCounts, held: s.held, open: s.open, reserved: s.reserved, signals: s.signals.newOverlay(), kept: s.kept, keptBytes: s.keptBytes,
 	}
 	o.tokens.own, o.groups.own, o.branches.own, o.scopes = tokens, groups, branches, scopes
 	return o
@@ -236,6 +239,7 @@ func (s *State) PutToken(t *Token) {
 	s.indexToken(old, t)
 	s.markListingDirty(old, t)
 	s.moveStanding(old, t)
+	s.moveBudget(old, t)
 	// Most changes are of status only, at the same node in the same branch. They alter no counter but that of those
 	// who wait, and must not cost a walk through all enclosing groups.
 	wasLive := old != nil && old.Live()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -74,6 +75,8 @@ type TaskMemory struct {
 	Message string         `json:"message,omitzero"` // of its approval, if that is an expression
 	Chosen  string         `json:"chosen,omitzero"`  // the task type or subworkflow of its node, if an expression chooses
 	Details any            `json:"details,omitzero"` // what an attempt has said last of how far it is
+	Budget  amount.Sums    `json:"budget,omitzero"`  // what its attempt that runs has set aside
+	Short   bool           `json:"short,omitzero"`   // the token waits for room below a limit of what the run may report, or was parked for want of it
 }
 
 // Remembered returns a copy of what t remembers, for a change to it. The maps in it are shared with t: a change

@@ -20,6 +20,7 @@ const (
 	LineHeld                        // tokens that a pause holds back
 	LineApproval                    // tokens whose approval is open
 	LineParked                      // tokens that wait for an operator
+	LineBudget                      // tokens that wait for room below the limits of what the run may report
 	LineSignal                      // kept signals of a name
 	LineGather                      // groups of a name that gather, where stragglers block
 	LineDrain                       // groups of a name that have fired and hold stragglers, likewise
@@ -108,6 +109,8 @@ func (s *State) linesOf(t *Token) []WaitKey {
 		return []WaitKey{{Kind: LineApproval}}
 	case workflow.WaitingForOperator:
 		return []WaitKey{{Kind: LineParked}}
+	case workflow.WaitingForBudget:
+		return []WaitKey{{Kind: LineBudget}}
 	case workflow.Pending:
 		if t.Held {
 			return []WaitKey{{Kind: LineHeld}}

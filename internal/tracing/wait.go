@@ -23,6 +23,7 @@ const (
 var waitNames = map[workflow.TokenStatus]string{
 	workflow.WaitingForTimer: "wait timer", workflow.WaitingForEvent: "wait event", workflow.WaitingForApproval: "wait approval",
 	workflow.WaitingForOperator: "wait operator", workflow.WaitingForLock: "wait lock", workflow.WaitingForJoin: "wait join",
+	workflow.WaitingForBudget: "wait budget",
 }
 
 // A place is that of a wait in a run: a token, or a group.

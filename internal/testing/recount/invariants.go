@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -57,6 +58,13 @@ func checkRun(s *state.State) error {
 	}
 	if s.HeldTokens() != held || s.OpenGroups() != open {
 		return fmt.Errorf("%d tokens are held and %d groups open, the state says %d and %d", held, open, s.HeldTokens(), s.OpenGroups())
+	}
+	var reserved amount.Sums
+	for id := workflow.TokenID(1); id < s.NextToken; id++ {
+		reserved = reserved.Plus(state.BudgetOf(s.Token(id)))
+	}
+	if !slices.Equal(s.Reserved(), reserved) {
+		return fmt.Errorf("the attempts that run have set aside %v, the state says %v", reserved, s.Reserved())
 	}
 	for status, n := range live {
 		if s.CountByStatus(status) != n {

@@ -94,6 +94,19 @@ func (g *generator) sections() {
 		g.def.Output.Mapping = map[string]string{"x": of(g.r, "state.?x.orValue(0)", "state.x")}
 		g.def.Output.Schema = map[string]any{"type": "object"}
 	}
+	if g.one(4) {
+		g.budgets()
+	}
+}
+
+// budgets draws what attempts set aside of a limit: two of them at a time, or more that need nothing.
+func (g *generator) budgets() {
+	g.def.Limits.Meta = map[string]float64{"cost": 2}
+	for i := range g.def.Nodes {
+		if n := &g.def.Nodes[i]; n.Kind() == workflow.KindTask || n.Kind() == workflow.KindSubworkflow {
+			n.Budget = of(g.r, map[string]float64{"cost": 1}, map[string]float64{"cost": 0}, nil)
+		}
+	}
 }
 
 func (g *generator) net() {

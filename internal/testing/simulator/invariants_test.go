@@ -53,6 +53,11 @@ func bounded(s *state.State) error {
 	if int(s.NextToken)-1 > l.Tokens || s.LiveCount() > l.LiveTokens {
 		return fmt.Errorf("%d tokens made and %d live, at most %d and %d may", s.NextToken-1, s.LiveCount(), l.Tokens, l.LiveTokens)
 	}
+	for _, most := range s.MetaLimits() {
+		if out, _ := s.Reserved().Named(most.Name); s.Patches == 0 && out.Compare(most) > 0 {
+			return fmt.Errorf("%v of %s is set aside, at most %v may", out, most.Name, most)
+		}
+	}
 	for _, id := range s.LiveTokens() {
 		for tr, n := range s.Token(id).Counts {
 			if t := s.Graph.Transitions[tr]; t != nil && t.Loop != nil && s.Patches == 0 && n > t.Loop.MaxIterations {
@@ -101,7 +106,7 @@ func awaited(s *state.State) error {
 				return fmt.Errorf("%v is stuck: %+v in %+v", id, t, g)
 			}
 			comes = comes || t.Held
-		case workflow.WaitingForJoin:
+		case workflow.WaitingForJoin, workflow.WaitingForBudget: // another gives room
 		default:
 			comes = true
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
@@ -40,7 +41,7 @@ func (r Reader) Message(d *datadriven.TestData) state.Message {
 		return r.resultMessage(d)
 	case "child-ended", "child-asks":
 		return r.childMessage(d)
-	case "cancel", "retry", "skip", "suspend", "pause", "resume", "patch":
+	case "cancel", "retry", "skip", "suspend", "pause", "resume", "patch", "raise":
 		return r.operatorMessage(d)
 	case "fork":
 		return r.forkMessage(d)
@@ -78,12 +79,16 @@ func (r Reader) resultMessage(d *datadriven.TestData) state.Message {
 	if n := r.readNumber(d, "epoch", ownEpoch); n != ownEpoch {
 		epoch++
 	}
+	var metadata map[string]any
+	if cost := r.readNumber(d, "cost", 0); cost > 0 {
+		metadata = map[string]any{"cost": int64(cost)}
+	}
 	switch d.Cmd {
 	case "complete":
-		return state.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: r.readJSON(d)}
+		return state.TaskCompleted{Token: id, Attempt: attempt, Epoch: epoch, Output: r.readJSON(d), Metadata: metadata}
 	case "fail":
 		after := time.Duration(r.readNumber(d, "after", 0)) * time.Second
-		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.readFailure(d), RetryAfter: after}
+		return state.TaskFailed{Token: id, Attempt: attempt, Epoch: epoch, Failure: r.readFailure(d), RetryAfter: after, Metadata: metadata}
 	}
 	if d.Cmd == "snooze" {
 		return state.TaskSnoozed{Token: id, Attempt: attempt, Epoch: epoch, After: time.Duration(r.readNumber(d, "after", 0)) * time.Second}
@@ -129,6 +134,9 @@ func (r Reader) operatorMessage(d *datadriven.TestData) state.Message {
 	case "patch":
 		ops, _ := r.readJSON(d).([]any)
 		return state.Patch{Base: r.readNumber(d, "base", 1), Ops: ops}
+	case "raise":
+		meta, _ := r.readJSON(d).(map[string]any)
+		return state.Raise{Meta: amount.Of(meta)}
 	case "pause":
 		return state.Pause{Parent: d.HasArg("parent")}
 	}

@@ -98,6 +98,7 @@ var hiddenTypes = []reflect.Type{
 	reflect.TypeFor[pawl.OfRun](),
 	reflect.TypeFor[pawl.OfStart](),
 	reflect.TypeFor[pawl.Pause](),
+	reflect.TypeFor[pawl.Raise](),
 	reflect.TypeFor[pawl.Result](),
 	reflect.TypeFor[pawl.Resume](),
 	reflect.TypeFor[pawl.Retry](),
