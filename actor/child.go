@@ -35,6 +35,7 @@ type Child struct {
 	Pins   state.Pins
 	Tenant string       // the parent's
 	Trace  *state.Trace // the parent's; nil without
+	Limits amount.Sums  // of what it may report
 	Paused bool         // as the parent is
 }
 
@@ -52,7 +53,7 @@ func (a *Actor) sendChild(e decision.StartChild) {
 	a.hook.Hit("release.child")
 	a.outbox.StartChild(Child{
 		StartChild: e, ID: state.ChildID(a.ID, e.Token, e.Attempt), Parent: p, Pins: a.state.Pins, Tenant: a.state.Tenant, Trace: a.state.Trace,
-		Paused: a.state.Status == workflow.RunPaused,
+		Limits: planning.ChildLimits(a.state, e.Token), Paused: a.state.Status == workflow.RunPaused,
 	})
 }
 

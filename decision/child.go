@@ -24,7 +24,7 @@ type StartChild struct {
 
 	Chosen string `json:"chosen,omitzero"` // the name of the definition, if it is the value of an expression
 
-	Budget amount.Sums `json:"budget,omitzero"` // set aside until the child ends, and the limits of what it may report
+	Budget amount.Sums `json:"budget,omitzero"` // set aside until the child ends
 }
 
 // String implements fmt.Stringer.

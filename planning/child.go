@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -158,6 +159,24 @@ func pendingChild(s *state.State, t *state.Token) decision.StartChild {
 	return decision.StartChild{
 		Token: t.ID, Attempt: t.Attempt, Definition: s.Pins.Of(&spec), Chosen: t.ChosenAt(n), Input: t.Input, Due: t.Due, Budget: t.Remembered().Budget,
 	}
+}
+
+// ChildLimits returns the limits of what the child run of a token may report: the budget of its node; of what that says
+// nothing of and the run has limits of, all that is left. s is the state in which the token waits for the child.
+func ChildLimits(s *state.State, id workflow.TokenID) amount.Sums {
+	t := s.Token(id)
+	said := amount.FromFloats(s.Graph.Node(t.Node).Budget)
+	var left amount.Sums
+	taken := s.Reported.Total().Plus(s.Reserved())
+	for _, limit := range s.MetaLimits() {
+		if x, ok := taken.Named(limit.Name); ok && x.Compare(limit) > 0 {
+			limit = amount.Sum{Name: limit.Name}
+		} else {
+			limit = limit.Minus(x)
+		}
+		left = append(left, limit)
+	}
+	return left.With(said).With(t.Remembered().Budget)
 }
 
 // Children returns the starts of the child runs that s waits for, in the order of tokens.

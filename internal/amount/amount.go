@@ -19,8 +19,9 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// MaxNames is how many names one list of sums has at most. Further ones are not summed: those that come first in the
-// journal stay, and those of one report come in the order of their names.
+// MaxNames is how many names one list of sums has at most, besides those that a limit bounds. Further ones are not summed:
+// those that come first in the journal stay, and those of one report come in the order of their names. A name that a limit
+// bounds is always summed, or a report of many names would hide it.
 const MaxNames = 32
 
 // A Sum is a number with a name: a whole part, and billionths of one. It is not negative.
@@ -40,13 +41,17 @@ const (
 type Sums []Sum
 
 // Of returns the numbers of metadata that can be summed: those at the top with a short name, from 0 to 2^53.
-// A negative number would give back what others have spent, and is passed over as a text is.
-func Of(metadata map[string]any) (out Sums) {
+// A negative number would give back what others have spent, and is passed over as a text is. Limits say which names are
+// bounded.
+func Of(metadata map[string]any, limits ...Sum) (out Sums) {
+	others := 0
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
-		if len(name) > maxName || name == "" {
-			continue
+		s, ok := sumOf(name, metadata[name])
+		if _, limited := Sums(limits).Named(name); ok && !limited {
+			others++
+			ok = len(name) <= maxName && name != "" && others <= MaxNames
 		}
-		if s, ok := sumOf(name, metadata[name]); ok && len(out) < MaxNames {
+		if ok {
 			out = append(out, s)
 		}
 	}
@@ -177,23 +182,38 @@ func (s Sums) Named(name string) (Sum, bool) {
 	return Sum{Name: name}, false
 }
 
-// Count returns sums with a report added, as new ones, up to MaxNames names.
-func (s Sums) Count(report Sums) Sums { return s.plus(report, MaxNames) }
+// Count returns sums with a report added, as new ones, up to MaxNames names and those that limits bound.
+func (s Sums) Count(report Sums, limits ...Sum) Sums {
+	fits := make(Sums, 0, len(report))
+	others := 0
+	for _, x := range s {
+		if _, limited := Sums(limits).Named(x.Name); !limited {
+			others++
+		}
+	}
+	for _, x := range report {
+		_, there := s.Named(x.Name)
+		_, limited := Sums(limits).Named(x.Name)
+		if !there && !limited {
+			if others++; others > MaxNames {
+				continue
+			}
+		}
+		fits = append(fits, x)
+	}
+	return s.Plus(fits)
+}
 
 // Plus returns sums with others added, as new ones.
-func (s Sums) Plus(more Sums) Sums { return s.plus(more, len(s)+len(more)) }
-
-func (s Sums) plus(more Sums, names int) Sums {
+func (s Sums) Plus(more Sums) Sums {
 	if len(more) == 0 {
 		return s
 	}
 	out := slices.Clone(s)
 	for _, x := range more {
-		i, ok := out.findSum(x.Name)
-		switch {
-		case ok:
+		if i, ok := out.findSum(x.Name); ok {
 			out[i] = out[i].Plus(x)
-		case len(out) < names:
+		} else {
 			out = slices.Insert(out, i, x)
 		}
 	}

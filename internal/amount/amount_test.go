@@ -41,6 +41,12 @@ func TestBounds(t *testing.T) {
 	require.Len(t, s, MaxNames)
 	require.Equal(t, s, s.Count(Of(map[string]any{"zz": int64(1)})))
 	require.Len(t, s.Plus(Of(map[string]any{"zz": int64(1)})), MaxNames+1)
+	limit := Sum{Name: "zz", Whole: 5}
+	require.Len(t, s.Count(Of(map[string]any{"zz": int64(1), "zzz": int64(1)}), limit), MaxNames+1)
+	many["zz"] = int64(7)
+	counted := Of(many, limit)
+	require.Len(t, counted, MaxNames+1)
+	require.Equal(t, counted, Sums(nil).Count(counted, limit))
 	most := Sum{Name: "n", Whole: maxWhole}
 	require.Equal(t, most, most.Plus(most))
 }

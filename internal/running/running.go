@@ -453,7 +453,7 @@ func (r relatedRuns) Ask(id workflow.RunID, m state.Message) error {
 func (r relatedRuns) StartChild(d *actor.Child, g *compiled.Graph) error {
 	input, _ := d.Input.(map[string]any)
 	b := &Birth{Graph: g, InputHash: value.Hash(input), Parent: &d.Parent, Tenant: d.Tenant}
-	m := state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant, Limits: d.Budget, Trace: r.traceChild(d, g)}
+	m := state.Start{Input: input, Parent: &d.Parent, Pins: d.Pins, Tenant: d.Tenant, Limits: d.Limits, Trace: r.traceChild(d, g)}
 	return r.runs.AskOrStart(r.runs.o.Alive, d.ID, m, b)
 }
 

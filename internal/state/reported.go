@@ -47,11 +47,12 @@ func (r *Reported) findNode(id workflow.NodeID) (int, bool) {
 // for each record.
 func (s *State) CountReport(m Message) {
 	var of, below amount.Sums
+	limits := s.MetaLimits()
 	switch m := m.(type) {
 	case TaskCompleted:
-		of = amount.Of(m.Metadata)
+		of = amount.Of(m.Metadata, limits...)
 	case TaskFailed:
-		of = amount.Of(m.Metadata)
+		of = amount.Of(m.Metadata, limits...)
 	case ChildEnded:
 		below = m.Reported
 	default:
@@ -61,13 +62,13 @@ func (s *State) CountReport(m Message) {
 	if t == nil || len(of)+len(below) == 0 {
 		return
 	}
-	s.Reported.Own, s.Reported.Below = s.Reported.Own.Count(of), s.Reported.Below.Count(below)
+	s.Reported.Own, s.Reported.Below = s.Reported.Own.Count(of, limits...), s.Reported.Below.Count(below, limits...)
 	nodes := slices.Clone(s.Reported.Nodes) // an overlay has them too
 	i, ok := s.Reported.findNode(t.Node)
 	if !ok {
 		nodes = slices.Insert(nodes, i, NodeSums{Node: t.Node})
 	}
-	nodes[i].Sums = nodes[i].Sums.Count(of).Count(below)
+	nodes[i].Sums = nodes[i].Sums.Count(of, limits...).Count(below, limits...)
 	s.Reported.Nodes = nodes
 }
 
