@@ -38,7 +38,7 @@
 //
 // # Stability
 //
-// The API is this package with workflow, blob, commitlog, history, handler, worker, api, schedule and pawltest:
+// The API is this package with workflow, build, blob, commitlog, history, handler, worker, api, schedule and pawltest:
 // their signatures name no type of other packages of pawl, but where TestFace in internal/lint
 // lists one. Promised as well are aesgcm, inspector, and Open of store/folderlog.
 //

@@ -75,14 +75,8 @@ type handlerTypes struct {
 func typesOf(in, out reflect.Type) *handlerTypes {
 	t := &handlerTypes{}
 	var inErr, outErr error
-	if t.in, inErr = goschema.Of(in); inErr != nil {
-		inErr = fmt.Errorf("input: %w", inErr)
-	}
-	if out == reflect.TypeFor[Result]() {
-		t.out = &goschema.Schema{} // its Output may be anything
-	} else if t.out, outErr = goschema.Of(out); outErr != nil {
-		outErr = fmt.Errorf("output: %w", outErr)
-	}
+	t.in, inErr = goschema.OfInput(in)
+	t.out, outErr = goschema.OfOutput(out)
 	t.err = errors.Join(inErr, outErr)
 	return t
 }

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 )
@@ -14,7 +15,8 @@ type Problem struct {
 	Node       NodeID
 	Transition TransitionID
 	Field      string // path of the field within the node, transition or definition
-	Line       int    // from 1, when the definition was parsed; 0 if unknown
+	File       string // of Go, when the definition was built by package build; Line is a line of it
+	Line       int    // from 1, when the definition was parsed or built; 0 if unknown
 	Column     int    // from 1, in code points; 0 if unknown
 	Warning    bool   // the definition can run all the same
 }
@@ -24,6 +26,8 @@ type Problem struct {
 func (p Problem) String() string {
 	var b strings.Builder
 	switch {
+	case p.File != "":
+		fmt.Fprintf(&b, "%s:%d: ", path.Base(p.File), p.Line)
 	case p.Line > 0 && p.Column > 0:
 		fmt.Fprintf(&b, "line %d:%d: ", p.Line, p.Column)
 	case p.Line > 0:

@@ -49,6 +49,20 @@ type deriver struct {
 }
 
 func (d *deriver) schemaOf(t reflect.Type, place string) (*Schema, error) {
+	s, err := d.schemaOfType(t, place)
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
+		if err == nil {
+			nullable := *s // s itself may be one of the root's Defs
+			nullable.Nullable = true
+			s = &nullable
+		}
+	}
+	return s, err
+}
+
+// schemaOfType is schemaOf, but for null.
+func (d *deriver) schemaOfType(t reflect.Type, place string) (*Schema, error) {
 	if d.parts++; d.parts > maxParts {
 		return nil, &UnsupportedError{place, fmt.Sprintf("the type has more than %d parts", maxParts)}
 	}

@@ -22,7 +22,7 @@ type field struct {
 // embedded counts, of several at one depth the tagged one, and else none.
 func fieldsOf(t reflect.Type) []field {
 	var all []field
-	collectFields(t, 0, map[reflect.Type]bool{}, &all)
+	collectFields(t, fieldsIn{within: map[reflect.Type]bool{}}, &all)
 	byName := map[string][]field{}
 	var names []string
 	for _, f := range all {
@@ -55,13 +55,20 @@ func compareBool(a, b bool) int {
 	}
 }
 
-// collectFields adds the fields of a struct and of those embedded in it. within are the structs that it is in.
-func collectFields(t reflect.Type, depth int, within map[reflect.Type]bool, to *[]field) {
-	if within[t] {
+// fieldsIn says where the walk over fields is.
+type fieldsIn struct {
+	depth  int                   // of embedding
+	within map[reflect.Type]bool // structs
+	absent bool                  // one of them is embedded by a pointer, which may be nil
+}
+
+// collectFields adds the fields of a struct and of those embedded in it.
+func collectFields(t reflect.Type, in fieldsIn, to *[]field) {
+	if in.within[t] {
 		return
 	}
-	within[t] = true
-	defer delete(within, t)
+	in.within[t] = true
+	defer delete(in.within, t)
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -73,15 +80,15 @@ func collectFields(t reflect.Type, depth int, within map[reflect.Type]bool, to *
 			inner = inner.Elem()
 		}
 		if f.Anonymous && tag == "" && inner.Kind() == reflect.Struct && !saysItsJSON(inner) {
-			collectFields(inner, depth+1, within, to)
+			collectFields(inner, fieldsIn{in.depth + 1, in.within, in.absent || inner != f.Type}, to)
 			continue
 		}
 		if !f.IsExported() {
 			continue
 		}
 		*to = append(*to, field{
-			StructField: f, name: cmp.Or(tag, f.Name), place: t.String() + "." + f.Name, tagged: tag != "", depth: depth,
-			optional: mayBeAbsent(f.Type, options), quoted: hasOption(options, "string") && isQuotable(f.Type),
+			StructField: f, name: cmp.Or(tag, f.Name), place: t.String() + "." + f.Name, tagged: tag != "", depth: in.depth,
+			optional: in.absent || mayBeAbsent(f.Type, options), quoted: hasOption(options, "string") && isQuotable(f.Type),
 		})
 	}
 }

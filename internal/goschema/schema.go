@@ -21,6 +21,8 @@ type Schema struct {
 	Defs        map[string]*Schema `json:"$defs,omitzero"` // of the root
 	Go          string             `json:"x-go,omitzero"`  // the type, or the field as TYPE.FIELD
 
+	Nullable bool `json:"-"` // the Go type writes null for nil
+
 	folded map[string]string // the names of Properties by their lower case
 	target *Schema           // that Ref names
 }

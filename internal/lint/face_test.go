@@ -19,7 +19,7 @@ import (
 )
 
 // apiPackages are the packages that doc.go promises: the API.
-var apiPackages = []string{".", "api", "blob", "commitlog", "handler", "history", "pawltest", "schedule", "worker", "workflow"}
+var apiPackages = []string{".", "api", "blob", "build", "commitlog", "handler", "history", "pawltest", "schedule", "worker", "workflow"}
 
 // maxNames bounds the exported names of all API packages together: types, functions, values and methods.
 const maxNames = 900

@@ -26,7 +26,7 @@ var mayImport = []string{"testing", module + "/pawltest"}
 // mayUse are the packages that fragments use without an import.
 var mayUse = []string{
 	"context", "crypto/tls", "crypto/x509", "encoding/json", "errors", "fmt", "log", "net/http", "os", "time",
-	module, module + "/aesgcm", module + "/api", module + "/blob", module + "/store/folderlog", module + "/handler", module + "/inspector", module + "/schedule", module + "/worker", module + "/workflow",
+	module, module + "/aesgcm", module + "/api", module + "/blob", module + "/build", module + "/store/folderlog", module + "/handler", module + "/inspector", module + "/schedule", module + "/worker", module + "/workflow",
 	module + "/cluster", module + "/store", module + "/nats/natscluster", module + "/nats/natslog", module + "/nats/natspool", "github.com/nats-io/nats.go",
 }
 

@@ -22,7 +22,7 @@ import (
 var rewrite = flag.Bool("zero.rewrite", false, "write table_test.go anew")
 
 // packages are those of the API, by their folders; doc.go of the root lists them.
-var packages = []string{"api", "blob", "handler", "pawltest", ".", "schedule", "worker", "workflow"}
+var packages = []string{"api", "blob", "build", "handler", "pawltest", ".", "schedule", "worker", "workflow"}
 
 // TestNothingIsMissing holds the table equal to the functions that the packages export, and the types that no function names: acts
 // and errors stand behind interfaces.
@@ -62,9 +62,11 @@ var withoutArguments = []string{"workflow.Values"}
 
 // instances are the generic functions with the types for which they are called.
 var instances = map[string]string{
-	"pawl.Run":     "pawl.Run[map[string]any]",
-	"pawl.Typed":   "pawl.Typed[map[string]any, any]",
-	"pawl.WaitFor": "pawl.WaitFor[any]",
+	"build.SchemaOf":  "build.SchemaOf[map[string]any]",
+	"build.TypedTask": "build.TypedTask[map[string]any, any]",
+	"pawl.Run":        "pawl.Run[map[string]any]",
+	"pawl.Typed":      "pawl.Typed[map[string]any, any]",
+	"pawl.WaitFor":    "pawl.WaitFor[any]",
 }
 
 // exported returns the functions that a package exports, and its types but for interfaces.

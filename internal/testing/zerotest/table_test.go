@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/build"
 	"github.com/pawl-run/pawl/handler"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/schedule"
@@ -23,6 +24,10 @@ var functions = []function{
 	{"blob.OpenFiles", blob.OpenFiles},
 	{"blob.ParseRef", blob.ParseRef},
 	{"blob.Refs", blob.Refs},
+	{"build.New", build.New},
+	{"build.SchemaOf", build.SchemaOf[map[string]any]},
+	{"build.TypedTask", build.TypedTask[map[string]any, any]},
+	{"build.YAML", build.YAML},
 	{"handler.Exec", handler.Exec},
 	{"handler.HTTP", handler.HTTP},
 	{"handler.Transform", handler.Transform},

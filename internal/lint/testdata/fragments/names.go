@@ -39,6 +39,7 @@ var (
 	pages              io.Reader
 	report             io.Reader
 	file               []byte
+	reserve            func(context.Context, struct{}) (any, error)
 	resize             func(context.Context, pawl.Task) (any, error)
 	total              int64
 	copyRow            func(ctx context.Context, row int64) error
