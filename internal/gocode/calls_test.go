@@ -106,7 +106,7 @@ func TestPatternsAndExamplesAreWritten(t *testing.T) {
 		"examples_test.go": examples(t),
 	} {
 		require.Greater(t, len(all), 20)
-		path := filepath.Join("../../build", file)
+		path := filepath.Join("..", "..", "build", file)
 		got := writeFile(t, strings.TrimSuffix(file, "_test.go"), all)
 		if *rewrite {
 			require.NoError(t, os.WriteFile(path, got, 0o600))

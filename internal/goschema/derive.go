@@ -50,16 +50,16 @@ type deriver struct {
 
 func (d *deriver) schemaOf(t reflect.Type, place string) (*Schema, error) {
 	s, err := d.schemaOfType(t, place)
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
-		if err == nil {
-			nullable := *s // s itself may be one of the root's Defs
-			nullable.Nullable = true
-			s = &nullable
-		}
+	if err == nil && slices.Contains(nilKinds, t.Kind()) {
+		nullable := *s // s itself may be one of the root's Defs
+		nullable.Nullable = true
+		s = &nullable
 	}
 	return s, err
 }
+
+// nilKinds are the kinds of types whose nil is null.
+var nilKinds = []reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface}
 
 // schemaOfType is schemaOf, but for null.
 func (d *deriver) schemaOfType(t reflect.Type, place string) (*Schema, error) {
