@@ -57,7 +57,7 @@ func (b *Builder) MustDefinition() *workflow.Definition {
 }
 
 // Err returns what is known to be wrong with the calls so far, as a [workflow.DefinitionError]: an expression that cannot be
-// read, a node that is made twice. What belongs to the whole, such as a transition to a node that is never made, is for Definition.
+// read, a node that is made twice. Definition tells the problems of the whole, such as a transition to a node that is never made.
 func (b *Builder) Err() error {
 	if b == nil {
 		return nil

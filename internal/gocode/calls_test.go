@@ -117,7 +117,7 @@ func TestPatternsAndExamplesAreWritten(t *testing.T) {
 	}
 }
 
-// writeFile returns a test file with functions, and a list of them with the hashes. Of several definitions with one hash it has the first.
+// writeFile returns a test file with functions, and a list of them with the hashes. Definitions with the same hash are there once.
 func writeFile(t *testing.T, list string, all []named) []byte {
 	var names []string
 	var definitions []*workflow.Definition
