@@ -1,6 +1,8 @@
 package scheduling
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/schedule"
@@ -101,30 +103,35 @@ func afterLast(t *schedule.Timetable, s *state, now time.Time) (schedule.Firing,
 	return t.Next(base)
 }
 
-// passOver tells what came too late since it was told last.
+// passOver tells what came too late since it was told last, and what did not fire there anyway: one event for each reason.
 func (v *verdict) passOver(t *schedule.Timetable, floor time.Time) {
 	from := latest(v.state.Begun, v.state.Told)
 	from = v.state.lastDone(from, floor)
 	if !from.Before(floor) {
 		return
 	}
-	var e schedule.Event
+	counted := 0
 	for f := range t.Between(from, floor) {
-		if _, done := v.state.isDone(f.At); done || f.Left != "" {
+		if _, done := v.state.isDone(f.At); done {
 			continue
 		}
-		if e.Count == 0 {
-			e = schedule.Event{Kind: kindSkipped, Cause: causeInstant, Scheduled: f.At, Skip: skipWindow}
-		}
-		e.Until = f.At
-		if e.Count++; e.Count == maxCounted {
+		v.state.Told = floor
+		v.tellPassed(f, cmp.Or(string(f.Left), skipWindow))
+		if counted++; counted == maxCounted {
 			break
 		}
 	}
-	if e.Count > 0 {
-		v.state.Told = floor
-		v.skips = append(v.skips, e)
+}
+
+// tellPassed tells of an instant that is passed over for a reason, together with the others.
+func (v *verdict) tellPassed(f schedule.Firing, why string) {
+	i := slices.IndexFunc(v.skips, func(e schedule.Event) bool { return e.Skip == why })
+	if i < 0 {
+		i = len(v.skips)
+		v.skips = append(v.skips, schedule.Event{Kind: kindSkipped, Cause: causeInstant, Scheduled: f.At, Skip: why})
 	}
+	v.skips[i].Until = f.At
+	v.skips[i].Count++
 }
 
 // lookBack yields the instants later than from that have come and are not decided.
