@@ -222,7 +222,7 @@ func (s *Scheduler) armEntry(e *entry) {
 	at, ok := e.nextLook(now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(e.ends) > 0 {
+	if len(e.ends) > 0 && e.wait == 0 { // else they could not be noted just now
 		at, ok = now, true
 	}
 	if e.gone || !ok {

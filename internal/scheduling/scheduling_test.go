@@ -3,6 +3,7 @@ package scheduling_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -286,5 +287,46 @@ func TestOncePerInstant(t *testing.T) {
 		set(0)
 		pass(10 * time.Minute)
 		require.Equal(t, []string{"2000-01-01T00:20:00Z completed", "2000-01-01T00:30:00Z completed", "2000-01-01T00:50:00Z completed", "2000-01-01T01:00:00Z completed", "2009-12-29T00:50:00Z completed"}, o.runs())
+	})
+}
+
+// What is left out is told also where the next firing is a day later: the instant is out of the window by then.
+func TestExceptionsAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.applyFields(`cron: ["0 2 * * *"], except: ["* * 3-5 1 *", "0 2 8 1 *"]`)
+		pass(9 * 24 * time.Hour)
+		require.Equal(t, []string{
+			"started 01T02:00:00 completed", "started 02T02:00:00 completed", "skipped 03T02:00:00 except x3", "started 06T02:00:00 completed",
+			"started 07T02:00:00 completed", "skipped 08T02:00:00 except x1", "started 09T02:00:00 completed",
+		}, o.events())
+		o.shut()
+	})
+}
+
+// While nothing can be committed, the end of a run is noted again and again with a pause between, and not as fast as a processor can.
+func TestEndsAreNotedWithPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		var looks atomic.Int64
+		o.hook.OnHit(func(point string) {
+			if point == "schedule.ended" {
+				o.hook.Fence()
+				looks.Store(0)
+			}
+		})
+		o.hook.OnNow(func() time.Time {
+			if looks.Add(1) == 100_000 {
+				t.Error("the schedule was looked at all the time")
+				runtime.Goexit() // time would not go on
+			}
+			return time.Now()
+		})
+		o.applyFields("every: 1h")
+		pass(2 * time.Hour)
+		require.Greater(t, looks.Load(), int64(10))
+		require.Less(t, looks.Load(), int64(2000))
 	})
 }
