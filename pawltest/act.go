@@ -16,6 +16,8 @@ import (
 func (d *driver) performEvent(ctx context.Context, engine *pawl.Engine, run workflow.RunID, e *event) error {
 	ctx = e.asks(ctx)
 	switch {
+	case e.Schedule != nil:
+		return actOnSchedule(ctx, engine, e.Schedule)
 	case e.Fork != nil:
 		return d.forkRun(ctx, engine, run, e.Fork)
 	case e.Simulate != nil:

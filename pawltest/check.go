@@ -40,22 +40,29 @@ func (c *checker) addFailure(what, expected, got string, args ...any) {
 
 // checkExpectations returns the expectations of a scenario that do not hold after it was
 // played.
-func (d *driver) checkExpectations(h *history) []Failure {
+func (d *driver) checkExpectations(h *history) ([]Failure, error) {
 	c := &checker{history: h, expect: &d.scenario.document.Expect, scenario: d.scenario}
 	d.checkActions(c)
-	status, failure, end := d.runOutcome(h)
-	c.checkStatus(status, failure)
-	c.checkData(failure)
+	if d.scenario.document.Schedule == nil {
+		d.checkRun(c)
+	}
 	c.checkCounts()
 	c.checkOrder()
 	c.checkChildren()
 	c.checkForks()
-	c.checkMeta()
 	c.failures = append(c.failures, d.looks...)
+	return c.failures, d.checkSchedules(c)
+}
+
+// checkRun compares how the scenario's own run has ended.
+func (d *driver) checkRun(c *checker) {
+	status, failure, end := d.runOutcome(c.history)
+	c.checkStatus(status, failure)
+	c.checkData(failure)
+	c.checkMeta()
 	if want := c.expect.Duration; want != nil && *want != end {
 		c.addFailure("duration", want.String(), "%v", end)
 	}
-	return c.failures
 }
 
 // runOutcome returns how the scenario's run has ended, or stands, with its failure

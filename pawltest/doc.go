@@ -21,6 +21,7 @@
 //  2. events of the scenario, in the order of the file
 //  3. results of mocks without a delay, in the order of their tasks
 //  4. timers and timeouts of the engine
+//  5. firings of schedules
 //
 // so that a result wins over a timeout at the same instant. Options.Shuffle
 // permutes the results.

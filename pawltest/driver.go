@@ -239,6 +239,9 @@ func (d *driver) nextInstant() (time.Time, error) {
 			at = t
 		}
 	}
+	if until := d.firesUntil(); until.After(time.Now()) {
+		earlier(until)
+	}
 	if order := d.eventOrder(); d.next < len(order) {
 		earlier(d.began.Add(*d.scenario.document.Events[order[d.next]].At))
 	}
@@ -343,6 +346,10 @@ func (d *driver) aimAction(a *action) (err error) {
 	if a.event < 0 || a.run != "" {
 		return nil
 	}
+	if s := d.scenario.document.Events[a.event].Schedule; s != nil {
+		a.base = lastEventOf(d.ctx, d.engine, s.ID)
+		return nil
+	}
 	if a.run, err = d.resolveRun(d.engine, d.scenario.document.Events[a.event].runName()); err != nil {
 		return err
 	}
@@ -352,7 +359,7 @@ func (d *driver) aimAction(a *action) (err error) {
 	return nil
 }
 
-// startRun publishes the definitions and starts the run.
+// startRun publishes the definitions, and starts the run or applies the schedules.
 func (d *driver) startRun(engine *pawl.Engine) error {
 	s := d.scenario
 	for _, src := range append(slices.Clone(s.definitions), s.definition) {
@@ -362,6 +369,10 @@ func (d *driver) startRun(engine *pawl.Engine) error {
 		if _, err := engine.Publish(d.ctx, src.definition); err != nil {
 			return err
 		}
+	}
+	if c := s.document.Schedule; c != nil {
+		_, err := engine.Schedules().Apply(d.ctx, c.set, pawl.ApplyOptions{})
+		return err
 	}
 	return engine.Start(d.ctx, workflow.Run{ID: rootRun, Definition: s.definition.definition}, s.document.Input.orElse(nil))
 }
@@ -394,6 +405,9 @@ func isUnanswered(err error) bool {
 // isJournaled reports whether an action, whose answer was lost, is in the journal.
 func (d *driver) isJournaled(a *action) bool {
 	e := &d.scenario.document.Events[a.event]
+	if e.Schedule != nil {
+		return d.isScheduleActDone(a, e.Schedule)
+	}
 	for r, err := range acts.Records(d.engine.Journal(d.ctx, a.run, pawl.EventsOptions{})) {
 		if err != nil {
 			return false

@@ -3,6 +3,7 @@ package pawltest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -252,11 +253,11 @@ func (h *history) completionPath() []string {
 	return out
 }
 
-// childStatuses returns how the runs of each definition below the first have ended,
+// childStatuses returns how the child runs of each definition have ended,
 // in the order of their starts.
 func (h *history) childStatuses() map[string][]string {
 	out := map[string][]string{}
-	below := slices.Clone(h.runs[min(1, len(h.runs)):])
+	below := slices.DeleteFunc(slices.Clone(h.runs), func(r *runHistory) bool { return !strings.Contains(string(r.Run), "/") })
 	slices.SortStableFunc(below, func(a, b *runHistory) int { return a.StartedAt.Compare(b.StartedAt) })
 	for _, r := range below {
 		out[r.Workflow] = append(out[r.Workflow], r.Status.String())

@@ -27,6 +27,10 @@ func (d *driver) beginLives() (end func() error, err error) {
 	d.hook.OnHit(d.atFailpoint)
 	d.hook.OnAlarm(d)
 	d.hook.SetMaxNap(century) // virtual time never jumps
+	if s := d.scenario.document.Schedule; s != nil {
+		d.sleepThrough(s.From.Time)
+		d.began = time.Now()
+	}
 	if err := d.openEngine(); err != nil {
 		return nil, err
 	}
@@ -147,7 +151,7 @@ func (d *driver) atFailpoint(name string) {
 		if d.countCommit() {
 			panic("the process has crashed")
 		}
-	case "fork.answer":
+	case "fork.answer", "schedule.kept", "schedule.applied", "schedule.deleted":
 		d.countCommit() // nothing of it leaves: no task arrives any more
 	}
 }
@@ -207,8 +211,10 @@ func (d *driver) ringOne() bool {
 	return true
 }
 
-// compareDepths orders runs: a child before its parent, and those of one depth as compareRuns does.
+// compareDepths orders runs: a child before its parent, and those of one depth as compareRuns does. Behind them are the schedules,
+// which are named with an @ before the id.
 func compareDepths(a, b workflow.RunID) int {
 	depth := func(run workflow.RunID) int { return strings.Count(string(run), "/") }
-	return cmp.Or(cmp.Compare(depth(b), depth(a)), compareRuns(a, b))
+	order := func(run workflow.RunID) int { return len(run) - len(strings.TrimPrefix(string(run), "@")) }
+	return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(depth(b), depth(a)), compareRuns(a, b))
 }

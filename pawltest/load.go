@@ -142,6 +142,9 @@ func newScenario(root, path string, e *document.Element) (*Scenario, error) {
 	if err := s.checkNames(e); err != nil {
 		return nil, err
 	}
+	if err := s.readSchedules(root, folder, e); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

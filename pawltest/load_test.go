@@ -57,7 +57,7 @@ func TestLoadErrors(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "s.yaml: the file is empty"},
 		{"scenario: [", "s.yaml:1: did not find expected node content"},
-		{"a: 1", `s.yaml:1:1: unknown field "a"; there are: definition, definitions, events, expect, file, input, mocks, scenario`},
+		{"a: 1", `s.yaml:1:1: unknown field "a"; there are: definition, definitions, events, expect, file, input, mocks, scenario, schedule`},
 		{"- 1", "s.yaml:1:1: a list, not a mapping"},
 		{head, "s.yaml:1:1: a scenario needs expect"},
 		{"expect: {}", "s.yaml:1:1: a scenario needs a name, in the field scenario"},
@@ -260,6 +260,8 @@ func TestSchemaFields(t *testing.T) {
 		{at("$defs", "retry"), retryEvent{}}, {at("$defs", "skip"), skipEvent{}}, {at("$defs", "expect"), expectation{}},
 		{at("$defs", "fork"), forkEvent{}}, {at("$defs", "given"), givenResult{}}, {at("$defs", "simulate"), simulateEvent{}},
 		{at("$defs", "replay"), replayEvent{}}, {at("$defs", "standing"), standing{}},
+		{at("properties", "schedule"), scheduling{}}, {at("$defs", "event", "properties", "schedule"), scheduleEvent{}},
+		{at("$defs", "scheduled"), scheduleStanding{}}, {at("$defs", "fired"), firedRun{}},
 	}
 	for _, tt := range tests {
 		var want, got []string

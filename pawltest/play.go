@@ -204,7 +204,7 @@ func (r *Report) playInBubble(s *Scenario, p playing, folder string) (commits in
 	}
 	r.Trace = h.traceLines(d.began)
 	if err == nil {
-		r.Failures = d.checkExpectations(h)
+		r.Failures, err = d.checkExpectations(h)
 	}
 	return d.commits, err
 }

@@ -36,6 +36,7 @@ type scenarioFields struct {
 	File        string              `yaml:"file"`
 	Definitions []*document.Element `yaml:"definitions"`
 	Input       optional            `yaml:"input"`
+	Schedule    *scheduling         `yaml:"schedule"`
 	Mocks       map[string]mocks    `yaml:"mocks"`
 	Events      []event             `yaml:"events"`
 	Expect      expectation         `yaml:"expect"`
@@ -110,7 +111,7 @@ func (p *mockProgram) readElement(e *document.Element) error {
 
 // An event is something that happens to a run from outside.
 type event struct {
-	line int
+	line, column int
 
 	At    *time.Duration `yaml:"at"`
 	Index *int           `yaml:"index"` // chooses among tokens at a node
@@ -134,6 +135,8 @@ type event struct {
 	Raise       optional      `yaml:"raise"`
 	Retry       *retryEvent   `yaml:"retry"`
 	Skip        *skipEvent    `yaml:"skip"`
+
+	Schedule *scheduleEvent `yaml:"schedule"`
 
 	Fork     *forkEvent     `yaml:"fork"`
 	Simulate *simulateEvent `yaml:"simulate"`
@@ -210,6 +213,8 @@ type expectation struct {
 	Duration  *time.Duration      `yaml:"duration"`
 	Meta      optional            `yaml:"meta"`
 	Forks     map[string]standing `yaml:"forks"`
+
+	Schedules map[string]scheduleStanding `yaml:"schedules"`
 }
 
 func (e *event) readElement(from *document.Element) error {
@@ -217,7 +222,7 @@ func (e *event) readElement(from *document.Element) error {
 	if err := decodeElement(from, (*plain)(e)); err != nil {
 		return err
 	}
-	e.line = from.Line
+	e.line, e.column = from.Line, from.Column
 	if e.At == nil {
 		return errorAt(from, "an event needs at")
 	}
@@ -231,6 +236,9 @@ func (e *event) readElement(from *document.Element) error {
 	}
 	return nil
 }
+
+// place returns where an event begins.
+func (e *event) place() *document.Element { return &document.Element{Line: e.line, Column: e.column} }
 
 // kinds returns the names of the fields by which an event is something: those that are neither beside what happens nor empty.
 func (e *event) kinds() (names []string) {

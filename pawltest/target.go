@@ -46,6 +46,13 @@ func (d *driver) resolveRun(engine *pawl.Engine, name string) (workflow.RunID, e
 		return run, nil
 	}
 	first, rest, _ := strings.Cut(name, "/")
+	if d.scenario.document.Schedule != nil {
+		var err error
+		if run, err = scheduledRun(first, nil); err != nil || rest == "" {
+			return run, err
+		}
+		name = rest
+	}
 	if d.scenario.isFork(workflow.RunID(first)) {
 		if run, name = workflow.RunID(first), rest; name == "" {
 			return run, nil

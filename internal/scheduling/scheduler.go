@@ -180,6 +180,9 @@ func (s *Scheduler) Watch() {
 				timer.Reset(nap)
 				break
 			}
+			if s.isHeld(e) {
+				continue
+			}
 			select {
 			case gate <- struct{}{}:
 			case <-s.o.Alive.Done():
@@ -214,6 +217,23 @@ func (s *Scheduler) takeDue() (*entry, time.Duration) {
 	e := s.due.Pop()
 	e.busy = true
 	return e, 0
+}
+
+// isHeld reports whether a test holds a schedule whose step is due until it says otherwise.
+func (s *Scheduler) isHeld(e *entry) bool {
+	name := "@" + e.id // no run is named so
+	ring := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e.busy = false
+		s.putDue(e, time.Time{})
+		s.wakeLoop()
+	}
+	if s.o.Hook.HoldAlarm(name, ring) {
+		return true
+	}
+	s.o.Hook.AlarmRang(name)
+	return false
 }
 
 // armEntry says when a schedule is to be looked at next. Its lock is held, or nobody else knows it yet.

@@ -100,6 +100,7 @@ func (h *Hook) OnAsk(f func(run string, message any)) (reset func()) {
 type Alarms interface {
 	// Hold reports whether the timers of a run that are due have to wait. Then ring, which may be called once, at any
 	// time and from any goroutine, makes the run look at its timers again. The goroutine that has the turn of the run calls it.
+	// A schedule that is due asks as well, by the name of an @ and its id.
 	Hold(run string, ring func()) bool
 	// Rang says that the timers of a run that are due fire now.
 	Rang(run string)
