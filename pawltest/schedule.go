@@ -87,7 +87,7 @@ func (s *Scenario) readSchedules(root, folder string, e *document.Element) error
 	if d.Schedule == nil {
 		for i := range d.Events {
 			if d.Events[i].Schedule != nil {
-				return errorAt(d.Events[i].place(), "events: schedule: the scenario has no schedule")
+				return errorAt(d.Events[i].elementAt(), "events: schedule: the scenario has no schedule")
 			}
 		}
 		if d.Expect.Schedules != nil {
@@ -224,17 +224,17 @@ func checkScheduledEvents(d *scenarioFields, ids map[string]bool) error {
 		ev := &d.Events[i]
 		switch s := ev.Schedule; {
 		case s != nil && !ids[s.ID]:
-			return errorAt(ev.place(), "events: schedule: id: there is no schedule %q", s.ID)
+			return errorAt(ev.elementAt(), "events: schedule: id: there is no schedule %q", s.ID)
 		case s != nil && !slices.Contains(scheduleActs, s.Do):
-			return errorAt(ev.place(), "events: schedule: do: %q is none of %s", s.Do, strings.Join(scheduleActs, ", "))
+			return errorAt(ev.elementAt(), "events: schedule: do: %q is none of %s", s.Do, strings.Join(scheduleActs, ", "))
 		case s != nil && s.Do != "backfill" && (!s.From.IsZero() || !s.To.IsZero() || s.Most != 0):
-			return errorAt(ev.place(), "events: schedule: from, to and most go with backfill")
+			return errorAt(ev.elementAt(), "events: schedule: from, to and most go with backfill")
 		case s != nil || ev.Crash:
 		case ev.Fork != nil:
-			return errorAt(ev.place(), "events: fork: a scenario with a schedule makes no fork")
+			return errorAt(ev.elementAt(), "events: fork: a scenario with a schedule makes no fork")
 		default:
 			if _, err := scheduledRun(ev.runName(), ids); err != nil {
-				return errorAt(ev.place(), "events: run: %s", err)
+				return errorAt(ev.elementAt(), "events: run: %s", err)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func TestScheduleFailures(t *testing.T) {
 	}
 }
 
-// Those schedules of a file are played whose workflows the scenario has.
+// A scenario plays the schedules of a file that start its workflows.
 func TestSchedulesOfAFile(t *testing.T) {
 	folder := t.TempDir()
 	file := "schedules:\n- {id: s, workflow: {name: d}, every: 1h}\n- {id: other, workflow: {name: e}, every: 1h}\n"

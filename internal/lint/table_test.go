@@ -110,7 +110,7 @@ var layers = map[string][]string{
 	"cluster":         slices.Concat(vocabulary, []string{"api", "blob", "commitlog", "."}),
 	"store/folderlog": slices.Concat(decided, []string{"store"}),
 	"store/logtest":   slices.Concat(decided, []string{"store"}),
-	"pawltest":        slices.Concat(decided, []string{"internal/acts", "internal/below", "internal/document", "internal/sqlite", "internal/testhook", "planning", "replay", "store", "blob", "actor", ".", "worker"}),
+	"pawltest":        slices.Concat(decided, []string{"internal/acts", "internal/below", "internal/document", "internal/sqlite", "internal/testhook", "planning", "replay", "schedule", "store", "blob", "actor", ".", "worker"}),
 	"cmd/*":           {"*"},
 	"examples":        {},
 	"examples/*":      slices.Concat(vocabulary, []string{"workflow", "blob", ".", "worker", "build", "handler", "pawltest", "inspector", "api", "schedule"}),

@@ -290,7 +290,7 @@ func TestOncePerInstant(t *testing.T) {
 	})
 }
 
-// What is left out is told also where the next firing is a day later: the instant is out of the window by then.
+// An exception is told also where the next firing is a day later, when the instant is out of the window.
 func TestExceptionsAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir(), done)
