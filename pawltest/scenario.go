@@ -238,7 +238,9 @@ func (e *event) readElement(from *document.Element) error {
 }
 
 // elementAt returns the place of an event, for its errors.
-func (e *event) elementAt() *document.Element { return &document.Element{Line: e.line, Column: e.column} }
+func (e *event) elementAt() *document.Element {
+	return &document.Element{Line: e.line, Column: e.column}
+}
 
 // kinds returns the names of the fields by which an event is something: those that are neither beside what happens nor empty.
 func (e *event) kinds() (names []string) {
