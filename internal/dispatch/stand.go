@@ -173,23 +173,23 @@ func (d *Dispatcher) Rooms() (out []telemetry.Room) {
 }
 
 // EndAttempt counts the end of a token's attempt that is out, once, with how it has ended, and
-// reports whether there is one.
-func (d *Dispatcher) EndAttempt(run workflow.RunID, token workflow.TokenID, o telemetry.Outcome, code string) bool {
+// returns the type of its task, and whether there is one.
+func (d *Dispatcher) EndAttempt(run workflow.RunID, token workflow.TokenID, o telemetry.Outcome, code string) (kind string, known bool) {
 	if d.stands.metrics == nil {
-		return false
+		return "", false
 	}
 	d.mu.Lock()
 	t := d.newestAttempt(run, token)
 	if t == nil {
 		d.mu.Unlock()
-		return false
+		return "", false
 	}
 	worked, first := t.endMeter()
 	d.mu.Unlock()
 	if first {
 		d.stands.metrics.TaskEnded(t.Task, t.Tenant, o, code, worked)
 	}
-	return true
+	return t.Task, true
 }
 
 // endMeter notes that metrics count the end of an attempt, and returns how long somebody has worked on it, and whether it is

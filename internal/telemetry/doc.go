@@ -24,7 +24,7 @@
 //
 // # Labels
 //
-// A label whose values are names of the host's choice (workflow, task.type, error.type, tenant) has at most MaxNames values
+// A label whose values are names of the host's choice (workflow, task.type, error.type, report.name, tenant) has at most MaxNames values
 // in a life of the engine; each further name counts as Other. An instrument has at most maxSeries combinations of labels; from
 // then on all names of a new one are Other. The ids of runs, tokens and keys are never labels. Tenants are labels only if
 // Options.Tenants says so.

@@ -147,6 +147,46 @@ func TestOutcomesOfAttempts(t *testing.T) {
 	})
 }
 
+// Numbers in the metadata of results count by workflow, task type and name, of failed attempts too, as in the sums of runs.
+func TestReportsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p metertest.Provider
+		tries := 0
+		e := open(t, t.TempDir(), &p, pawl.Options{Executor: pawl.Handlers{
+			"model": func(context.Context, pawl.Task) (any, error) {
+				if tries++; tries == 1 {
+					return nil, pawl.WithMetadata(errors.New("busy"), map[string]any{"cost": 0.25, "model": "m"})
+				}
+				return pawl.Result{Metadata: map[string]any{"cost": 0.5, "tokens": 1200}}, nil
+			},
+			"mail": func(context.Context, pawl.Task) (any, error) { return nil, nil },
+		}})
+		_, err := e.Publish(t.Context(), define(t, "name: below\nstart: a\nnodes: [{id: a, task: model}]\n"))
+		require.NoError(t, err)
+		start(t, e, "r", define(t, `
+name: ask
+start: a
+nodes: [{id: a, taskExpr: "'model'", tasks: [model], retry: {maxAttempts: 2}}, {id: b, task: mail}, {id: c, subworkflow: {name: below}}]
+transitions: [{from: a, to: b}, {from: b, to: c}]`))
+		_, err = e.Wait(t.Context(), "r")
+		require.NoError(t, err)
+		got := map[string]float64{}
+		for series, sum := range p.Sums() {
+			if name, ok := strings.CutPrefix(series, "pawl.task.reported"); ok {
+				got[name] = sum
+			}
+		}
+		require.Equal(t, map[string]float64{
+			"{pawl.report.name=cost,pawl.task.type=model,pawl.workflow.name=ask}": 0.75, "{pawl.report.name=tokens,pawl.task.type=model,pawl.workflow.name=ask}": 1200,
+			"{pawl.report.name=cost,pawl.task.type=model,pawl.workflow.name=below}": 0.5, "{pawl.report.name=tokens,pawl.task.type=model,pawl.workflow.name=below}": 1200,
+		}, got)
+		o, err := e.Overview(t.Context(), "r")
+		require.NoError(t, err)
+		require.Equal(t, map[string]float64{"cost": 0.75, "tokens": 1200}, o.Meta)
+		require.Equal(t, map[string]float64{"cost": 0.5, "tokens": 1200}, o.MetaBelow)
+	})
+}
+
 // A label takes so many names, and the others count together; tenants are labels only where they are asked for.
 func TestLabelsAreBounded(t *testing.T) {
 	for _, tenants := range []bool{false, true} {

@@ -33,6 +33,7 @@ const (
 	partLabel     = "pawl.store.part"
 	scheduleLabel = "pawl.schedule.id"
 	skipLabel     = "pawl.schedule.skip.reason"
+	reportLabel   = "pawl.report.name"
 )
 
 // An Instrument describes one metric.
@@ -45,6 +46,7 @@ type Instrument struct {
 	bounds []float64 // of the buckets of a histogram
 	whole  bool      // a gauge of integers
 	read   bool      // a counter that a collection reads
+	real   bool      // a counter of numbers that are not whole
 }
 
 // An id is the place of an instrument in the table.
@@ -61,6 +63,7 @@ const (
 	taskOldest
 	taskRunning
 	taskPending
+	taskReported
 	workerLost
 	leasesExpired
 	workerSeats
@@ -111,6 +114,7 @@ var instruments = [ids]Instrument{
 	taskOldest:    {Name: "pawl.task.waiting.age", Kind: Gauge, Unit: "s", Text: "How long the oldest of them has waited.", Labels: []string{typeLabel}},
 	taskRunning:   {Name: "pawl.task.running", Kind: Gauge, Unit: "{task}", Text: "Attempts that a handler or a worker performs.", Labels: []string{typeLabel}, whole: true},
 	taskPending:   {Name: "pawl.task.pending", Kind: Gauge, Unit: "{task}", Text: "Attempts whose results come later, through Complete.", Labels: []string{typeLabel}, whole: true},
+	taskReported:  {Name: "pawl.task.reported", Kind: Counter, Unit: "1", Text: "Numbers in the metadata of results, such as cost.", Labels: []string{workflowLabel, typeLabel, reportLabel, tenantLabel}, real: true},
 	workerLost:    {Name: "pawl.worker.lost", Kind: Counter, Unit: "{task}", Text: "Attempts that a worker lost before their end.", Labels: []string{typeLabel, tenantLabel}},
 	leasesExpired: {Name: "pawl.worker.leases.expired", Kind: Counter, Unit: "{lease}", Text: "Leases of tasks that ran out in pools of workers.", read: true},
 	workerSeats:   {Name: "pawl.worker.seats", Kind: Gauge, Unit: "{seat}", Text: "Tasks that the workers of pools hold, and how many more they would take.", Labels: []string{seatLabel}, whole: true},
@@ -159,6 +163,8 @@ func (m *Metrics) makeInstruments() (err error) {
 		case d.Kind == Counter && d.read:
 			m.reads[i], err = m.meter.Int64ObservableCounter(d.Name, unit, text)
 			m.gauges = append(m.gauges, m.reads[i])
+		case d.Kind == Counter && d.real:
+			m.amounts[i], err = m.meter.Float64Counter(d.Name, unit, text)
 		case d.Kind == Counter:
 			m.counters[i], err = m.meter.Int64Counter(d.Name, unit, text)
 		case d.Kind == Histogram:

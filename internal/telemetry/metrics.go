@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -26,8 +27,8 @@ type Sources struct {
 	// Tasks returns what attempts there are, by type.
 	Tasks func() []TaskStand
 	// EndAttempt notes that the attempt of a token that is out has ended, how, and with which code; it calls TaskEnded. It
-	// reports false if nobody knows of such an attempt.
-	EndAttempt func(run workflow.RunID, token workflow.TokenID, o Outcome, code string) bool
+	// returns the type of the task, and false if nobody knows of such an attempt.
+	EndAttempt func(run workflow.RunID, token workflow.TokenID, o Outcome, code string) (kind string, known bool)
 	// Actors returns how many runs are in memory.
 	Actors func() int
 	// State returns how the engine stands.
@@ -121,6 +122,7 @@ type Metrics struct {
 	sources    Sources // set by Watch
 	series     allSeries
 	counters   [ids]metric.Int64Counter
+	amounts    [ids]metric.Float64Counter
 	histograms [ids]metric.Float64Histogram
 	wholes     [ids]metric.Int64ObservableGauge
 	reals      [ids]metric.Float64ObservableGauge
@@ -300,25 +302,36 @@ func (m *Metrics) countEvent(s *state.State, records []decision.Record, e *decis
 	}
 }
 
-// endAttempt counts the attempt whose end an event tells. No attempt ends where an operator
+// endAttempt counts the attempt whose end an event tells, and what it has reported. No attempt ends where an operator
 // retries a task that was parked. The dispatcher knows the attempts that are out; of one that it does not know, such as
 // one whose result comes with Maintenance, the message tells.
 func (m *Metrics) endAttempt(s *state.State, records []decision.Record, e *decision.Event, o Outcome) {
 	code := codeOf(e)
-	if m.sources.EndAttempt(s.Run, e.Token, o, code) {
+	kind, known := m.sources.EndAttempt(s.Run, e.Token, o, code)
+	i := int(e.Record - records[0].Seq)
+	if i < 0 || i >= len(records) || state.TokenOf(records[i].Message) != e.Token {
 		return
 	}
-	for i := range records {
-		if records[i].Seq != e.Record {
-			continue
-		}
-		switch records[i].Message.(type) {
-		case state.TaskCompleted, state.TaskFailed, state.TaskSnoozed:
-			if state.TokenOf(records[i].Message) == e.Token {
-				m.TaskEnded(typeOf(s, e), s.Tenant, o, code, 0)
-			}
-		default:
-		}
+	var metadata map[string]any
+	switch message := records[i].Message.(type) {
+	case state.TaskCompleted:
+		metadata = message.Metadata
+	case state.TaskFailed:
+		metadata = message.Metadata
+	case state.TaskSnoozed:
+	default:
+		return
+	}
+	if !known {
+		kind = typeOf(s, e)
+		m.TaskEnded(kind, s.Tenant, o, code, 0)
+	}
+	if len(metadata) == 0 {
+		return
+	}
+	for _, x := range amount.Of(metadata, s.MetaLimits()...) {
+		v := values{s.Graph.Definition.Name, kind, x.Name, s.Tenant}
+		m.amounts[taskReported].Add(context.Background(), x.Float(), m.series.seriesOf(taskReported, v).add...)
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 )
 
 // bounded are the labels whose values are names of the host's choice. The values of the others are in this module.
-var bounded = []string{workflowLabel, typeLabel, errorLabel, tenantLabel, scheduleLabel}
+var bounded = []string{workflowLabel, typeLabel, errorLabel, tenantLabel, scheduleLabel, reportLabel}
 
 // values are those of an instrument's labels, in the order of the table; "" is a label that is left out.
 type values [maxLabels]string

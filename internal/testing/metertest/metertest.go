@@ -106,6 +106,13 @@ func (m meter) Int64Counter(name string, o ...metric.Int64CounterOption) (metric
 	return counter{p: m.p, name: name}, nil
 }
 
+// Float64Counter implements metric.Meter.
+func (m meter) Float64Counter(name string, o ...metric.Float64CounterOption) (metric.Float64Counter, error) {
+	c := metric.NewFloat64CounterConfig(o...)
+	m.p.keepInstrument(name, "counter", c.Unit(), c.Description())
+	return realCounter{p: m.p, name: name}, nil
+}
+
 // Int64ObservableCounter implements metric.Meter.
 func (m meter) Int64ObservableCounter(name string, o ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
 	c := metric.NewInt64ObservableCounterConfig(o...)
@@ -167,6 +174,18 @@ type counter struct {
 func (c counter) Add(_ context.Context, n int64, o ...metric.AddOption) {
 	of := metric.NewAddConfig(o)
 	c.p.keepValue(c.name, float64(n), of.Attributes())
+}
+
+type realCounter struct {
+	noop.Float64Counter
+	p    *Provider
+	name string
+}
+
+// Add implements metric.Float64Counter.
+func (c realCounter) Add(_ context.Context, v float64, o ...metric.AddOption) {
+	of := metric.NewAddConfig(o)
+	c.p.keepValue(c.name, v, of.Attributes())
 }
 
 type histogram struct {
