@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/amount"
@@ -289,11 +290,31 @@ type Raise struct {
 }
 
 func (a Raise) doTo(ctx context.Context, d *deed) error {
-	meta := amount.FromFloats(a.Meta)
-	if len(meta) == 0 || len(meta) < len(a.Meta) {
-		return fmt.Errorf("%w: limits are numbers from 0 to 2^53", ErrInvalid)
+	meta, err := limitsOf(a.Meta)
+	if err == nil && meta == nil {
+		err = fmt.Errorf("%w: no limit is named", ErrInvalid)
+	}
+	if err != nil {
+		return err
 	}
 	return d.askAbout(ctx, state.Raise{Meta: meta, Act: d.by})
+}
+
+// limitsOf returns limits of what results may report; ErrInvalid if they can be none.
+func limitsOf(meta map[string]float64) (amount.Sums, error) {
+	out := amount.FromFloats(meta)
+	switch {
+	case len(out) < len(meta):
+		return nil, fmt.Errorf("%w: limits are numbers from 0 to 2^53", ErrInvalid)
+	case len(out) > amount.MaxNames:
+		return nil, fmt.Errorf("%w: %d limits are more than %d", ErrInvalid, len(out), amount.MaxNames)
+	}
+	for _, x := range out {
+		if x.Name == "" || len(x.Name) > amount.MaxName || !utf8.ValidString(x.Name) {
+			return nil, fmt.Errorf("%w: the name of a limit has 1 to %d bytes of UTF-8", ErrInvalid, amount.MaxName)
+		}
+	}
+	return out, nil
 }
 
 // A Target names a token of a run: by its id, or by its node where only one

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -554,4 +555,18 @@ func TestPatchRefusals(t *testing.T) {
 	after, err := e.Inspect(t.Context(), "a")
 	require.NoError(t, err)
 	require.Equal(t, before, after)
+}
+
+// Limits of what results report are numbers with names, at the start of a run and when they are raised.
+func TestLimitsThatAreNone(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	d, many := define(t, office), map[string]float64{}
+	for i := range 33 {
+		many[fmt.Sprint("n", i)] = 1
+	}
+	for _, limits := range []map[string]float64{{"cost": -1}, {"cost": math.NaN()}, {"cost": 1e300}, {"": 1}, {strings.Repeat("n", 129): 1}, {"\xff": 1}, many} {
+		require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d, MetaLimits: limits}, nil), pawl.ErrInvalid, "%v", limits)
+		require.ErrorIs(t, e.Do(t.Context(), "r", pawl.Raise{Meta: limits}), pawl.ErrInvalid, "%v", limits)
+	}
+	require.ErrorIs(t, e.Do(t.Context(), "r", pawl.Raise{}), pawl.ErrInvalid)
 }

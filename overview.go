@@ -35,6 +35,9 @@ type Overview struct {
 	// The sums are exact in billionths, whatever the order of results; each is shown as the float64 next to it.
 	Meta      map[string]float64 `json:"meta,omitzero"`      // numbers in the metadata of the results of its own attempts, of failed ones too, summed by name
 	MetaBelow map[string]float64 `json:"metaBelow,omitzero"` // likewise, of the child runs that have told their end, with all below them
+
+	MetaLimits   map[string]float64 `json:"metaLimits,omitzero"`   // the most that both may add up to, by name
+	MetaReserved map[string]float64 `json:"metaReserved,omitzero"` // the budgets of its attempts and child runs that have begun and not ended
 }
 
 // A NodeOverview counts the tokens that are at a node, or ended there.
@@ -61,7 +64,7 @@ func (e *Engine) Overview(ctx context.Context, id workflow.RunID) (Overview, err
 func overviewOf(s *state.State, seq int64) Overview {
 	out := Overview{
 		Outcome: decision.Outcome(s), Workflow: s.Graph.Definition.Name, Revision: s.Revision(), Seq: seq, Alarm: s.Alarm(), Live: s.LiveCount(),
-		Meta: s.Reported.Own.Floats(), MetaBelow: s.Reported.Below.Floats(),
+		Meta: s.Reported.Own.Floats(), MetaBelow: s.Reported.Below.Floats(), MetaLimits: s.MetaLimits().Floats(), MetaReserved: s.Reserved().Floats(),
 	}
 	for _, n := range s.CountTokens() {
 		out.Nodes = append(out.Nodes, NodeOverview{Node: n.Node, Tokens: n.Tokens, Meta: s.Reported.OfNode(n.Node).Floats()})

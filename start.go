@@ -72,6 +72,9 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	if m.Pins, err = running.ResolvePins(ctx, e.dir, g); err != nil {
 		return m, nil, nil, err
 	}
+	if m.Limits, err = limitsOf(run.MetaLimits); err != nil {
+		return m, nil, nil, err
+	}
 	// Labels are copied, since the caller may change its map.
 	m.Tenant, m.Labels = run.Tenant, texts.KeptLabels(run.Labels)
 	b = &running.Birth{Graph: g, InputHash: value.Hash(m.Input), Tenant: m.Tenant, Labels: m.Labels}

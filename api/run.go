@@ -328,6 +328,8 @@ type Start struct {
 	Labels     map[string]string `json:"labels,omitzero"`     // what it is about, to find it by
 	By         string            `json:"by,omitzero"`         // who starts it
 	Reason     string            `json:"reason,omitzero"`
+
+	MetaLimits map[string]float64 `json:"metaLimits,omitzero"` // the most that its results may report together, by name
 }
 
 // startRun starts a run: 201, or 200 if it was started so before. PUT may be repeated: the engine
@@ -348,7 +350,7 @@ func (c *call) startRun() error {
 	if err := decodeObject(text, &s); err != nil {
 		return err
 	}
-	run := workflow.Run{ID: c.runID(), Workflow: s.Workflow, Version: s.Version, Tenant: s.Tenant, Labels: s.Labels}
+	run := workflow.Run{ID: c.runID(), Workflow: s.Workflow, Version: s.Version, Tenant: s.Tenant, Labels: s.Labels, MetaLimits: s.MetaLimits}
 	if s.Definition != nil {
 		if err := c.requireRights(Define); err != nil {
 			return err

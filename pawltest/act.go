@@ -81,8 +81,7 @@ func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.
 		}
 		return a, nil
 	case e.Raise.set:
-		of, _ := e.Raise.value.(map[string]any)
-		return pawl.Raise{Meta: amount.Of(of).Floats()}, nil
+		return pawl.Raise{Meta: amountsOf(e.Raise)}, nil
 	case e.Retry != nil:
 		a := pawl.Retry{Input: workflow.RetryInput(e.Retry.Input)}
 		return d.aimed(engine, a, pawl.Target{Run: run, Node: workflow.NodeID(e.Retry.Node)}, e.branchIndex(e.Retry.Index))
@@ -152,4 +151,10 @@ type action struct {
 	done  bool
 	err   error
 	again bool // its answer was lost once
+}
+
+// amountsOf returns numbers by name.
+func amountsOf(o optional) map[string]float64 {
+	of, _ := o.value.(map[string]any)
+	return amount.Of(of).Floats()
 }

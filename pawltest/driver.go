@@ -374,7 +374,11 @@ func (d *driver) startRun(engine *pawl.Engine) error {
 		_, err := engine.Schedules().Apply(d.ctx, c.set, pawl.ApplyOptions{})
 		return err
 	}
-	return engine.Start(d.ctx, workflow.Run{ID: rootRun, Definition: s.definition.definition}, s.document.Input.orElse(nil))
+	run := workflow.Run{ID: rootRun, Definition: s.definition.definition, MetaLimits: amountsOf(s.document.MetaLimits)}
+	if s.document.MetaLimits.set && run.MetaLimits == nil {
+		return errors.New("metaLimits: they are numbers from 0, by name")
+	}
+	return engine.Start(d.ctx, run, s.document.Input.orElse(nil))
 }
 
 // repeatLost asks again for what was asked of an engine that is gone, and got no

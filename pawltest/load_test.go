@@ -57,7 +57,7 @@ func TestLoadErrors(t *testing.T) {
 	tests := []struct{ text, want string }{
 		{"", "s.yaml: the file is empty"},
 		{"scenario: [", "s.yaml:1: did not find expected node content"},
-		{"a: 1", `s.yaml:1:1: unknown field "a"; there are: definition, definitions, events, expect, file, input, mocks, scenario, schedule`},
+		{"a: 1", `s.yaml:1:1: unknown field "a"; there are: definition, definitions, events, expect, file, input, metaLimits, mocks, scenario, schedule`},
 		{"- 1", "s.yaml:1:1: a list, not a mapping"},
 		{head, "s.yaml:1:1: a scenario needs expect"},
 		{"expect: {}", "s.yaml:1:1: a scenario needs a name, in the field scenario"},

@@ -37,6 +37,7 @@ type scenarioFields struct {
 	Definitions []*document.Element `yaml:"definitions"`
 	Input       optional            `yaml:"input"`
 	Schedule    *scheduling         `yaml:"schedule"`
+	MetaLimits  optional            `yaml:"metaLimits"`
 	Mocks       map[string]mocks    `yaml:"mocks"`
 	Events      []event             `yaml:"events"`
 	Expect      expectation         `yaml:"expect"`

@@ -33,6 +33,11 @@ type Run struct {
 	// of 1 to 64 bytes of UTF-8 and values of at most 256. Its child runs have
 	// none: they are found by their parent. A Codec leaves them in clear, so they hold no secrets.
 	Labels map[string]string
+
+	// MetaLimits bound what the results of the run, and of the runs below it, report together, by name, as Limits.Meta of
+	// its definition does: numbers from 0 to 2^53, of at most 32 names. Where both bound a name the lower number counts;
+	// pawl.Raise raises it.
+	MetaLimits map[string]float64
 }
 
 // A ForkPoint says from where a run was forked: from another run, as that was after one of its records. It is zero of

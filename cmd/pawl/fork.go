@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,6 +155,7 @@ type simulateCommand struct {
 	Skip     triedFlags `placeholder:"NODE[=JSON]" help:"The task at NODE is completed by an operator, with this output."`
 	Add      triedFlags `placeholder:"GROUP[=JSON]" help:"The fan-out GROUP gets a branch, for this element."`
 	Close    triedFlags `placeholder:"GROUP" help:"The fan-out GROUP takes no more branches."`
+	Raise    triedFlags `placeholder:"NAME=NUMBER" help:"The limit NAME of what results may report is raised."`
 
 	Then      []string `sep:"none" placeholder:"NODE=JSON" help:"The output of every task at NODE that is out or comes to be: each is performed as soon as it is dispatched."`
 	ThenError []string `sep:"none" placeholder:"NODE=CODE" help:"Every such task fails with this code."`
@@ -189,7 +191,7 @@ func (f *triedFlags) Decode(ctx *kong.DecodeContext) error {
 func (f *triedFlag) String() string { return fmt.Sprintf("--%s %s", f.name, f.text) }
 
 // errNothingTried says that the command line has nothing to try.
-var errNothingTried = errors.New("say what is to be tried: --vote, --signal, --after, --complete, --fail, --retry, --skip, --add, --close, --then or --then-error")
+var errNothingTried = errors.New("say what is to be tried: --vote, --signal, --after, --complete, --fail, --retry, --skip, --add, --close, --raise, --then or --then-error")
 
 // runCommand tries it, and says what would be decided and how the run would stand. Everything that
 // the command line alone can tell is checked before an engine is asked; then words that are numbers
@@ -244,7 +246,7 @@ func (con *console) printDryRun(ctx context.Context, e *reached, run workflow.Ru
 
 // inOrder returns the acts in the order of the command line.
 func (c *simulateCommand) inOrder() []triedFlag {
-	all := slices.Concat(c.Vote, c.Signal, c.After, c.Complete, c.Fail, c.Retry, c.Skip, c.Add, c.Close)
+	all := slices.Concat(c.Vote, c.Signal, c.After, c.Complete, c.Fail, c.Retry, c.Skip, c.Add, c.Close, c.Raise)
 	slices.SortFunc(all, func(a, b triedFlag) int { return cmp.Compare(b.left, a.left) })
 	return all
 }
@@ -318,6 +320,13 @@ func (f *triedFlag) readAct() (pawl.Act, error) {
 	case "add":
 		group, item, err := f.nameAndMaybeValue("GROUP")
 		return pawl.AddBranch{Group: group, Item: item}, err
+	case "raise":
+		name, number, _ := strings.Cut(f.text, "=")
+		limit, err := strconv.ParseFloat(number, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%v: it is not NAME=NUMBER", f)
+		}
+		return pawl.Raise{Meta: map[string]float64{name: limit}}, nil
 	case "close":
 		return pawl.CloseGroup{Group: f.text}, f.checkName("GROUP", f.text)
 	}

@@ -135,10 +135,13 @@ func (c *lsCommand) withSum(row []string, sum string) []string {
 // sumText returns one of the sums of numbers that results have reported, "" without one of this name.
 func sumText(meta map[string]float64, name string) string {
 	if v, ok := meta[name]; ok {
-		return strconv.FormatFloat(v, 'f', -1, 64)
+		return numberText(v)
 	}
 	return ""
 }
+
+// numberText returns a number with all its digits.
+func numberText(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // sumTexts returns sums of numbers that results have reported, each with its name.
 func sumTexts(meta map[string]float64) (texts []string) {

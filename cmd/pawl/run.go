@@ -360,6 +360,8 @@ type startCommand struct {
 	Tenant     string            `placeholder:"NAME" help:"On whose behalf."`
 	Label      map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"What the run is about, to find it by."`
 
+	Limit map[string]float64 `mapsep:"," placeholder:"NAME=NUMBER" help:"The most that the results of the run may report together, as cost=5."`
+
 	DryRun  bool   `help:"Say what the run would decide at once. Nothing is changed."`
 	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason  string `short:"m" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
@@ -377,7 +379,7 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 		c.ID = string(pawl.NewRunID())
 	}
 	return a.withActor(ctx, con, func(e *reached) error {
-		s.By, s.Reason, s.Tenant, s.Labels = a.By, c.Reason, c.Tenant, c.Label
+		s.By, s.Reason, s.Tenant, s.Labels, s.MetaLimits = a.By, c.Reason, c.Tenant, c.Label, c.Limit
 		if c.DryRun {
 			done, err := e.DryRunStart(ctx, workflow.RunID(c.ID), s)
 			return a.printDryRun(con, e, workflow.RunID(c.ID), done, err)

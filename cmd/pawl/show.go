@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
 	"github.com/pawl-run/pawl/replay"
@@ -88,12 +90,28 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 			con.printItems(more.text, sums)
 		}
 	}
+	if limits := limitTexts(o); limits != nil {
+		con.printItems("  limits", limits)
+	}
 	if o.Failure != nil {
 		con.printLine("  %s  %s", o.Status, failureText(o.Failure))
 	}
 	if o.Output != nil {
 		con.printLine("  output %s", valueText(o.Output))
 	}
+}
+
+// limitTexts says how far a run has used up what its results may report.
+func limitTexts(o *pawl.Overview) (texts []string) {
+	total := amount.FromFloats(o.Meta).Plus(amount.FromFloats(o.MetaBelow)).Floats()
+	for _, name := range slices.Sorted(maps.Keys(o.MetaLimits)) {
+		text := fmt.Sprintf("%s %s of %s", name, numberText(total[name]), numberText(o.MetaLimits[name]))
+		if held := o.MetaReserved[name]; held > 0 {
+			text += ", " + numberText(held) + " set aside"
+		}
+		texts = append(texts, text)
+	}
+	return texts
 }
 
 // maxShown is how many live tokens are shown one by one. If there are more, the nodes are shown at which

@@ -24,6 +24,9 @@ import (
 // bounds is always summed, or a report of many names would hide it.
 const MaxNames = 32
 
+// MaxName is how many bytes a name has at most; a longer one is not summed.
+const MaxName = 128
+
 // A Sum is a number with a name: a whole part, and billionths of one. It is not negative.
 type Sum struct {
 	Name  string `json:"name"`
@@ -34,7 +37,6 @@ type Sum struct {
 const (
 	billion  = 1_000_000_000
 	maxWhole = 1 << 61 // what would be more is this much
-	maxName  = 128     // bytes; a longer one is not summed
 )
 
 // Sums are sums sorted by name, each name once. They are shared and never modified.
@@ -49,7 +51,7 @@ func Of(metadata map[string]any, limits ...Sum) (out Sums) {
 		s, ok := sumOf(name, metadata[name])
 		if _, limited := Sums(limits).Named(name); ok && !limited {
 			others++
-			ok = len(name) <= maxName && name != "" && others <= MaxNames
+			ok = len(name) <= MaxName && name != "" && others <= MaxNames
 		}
 		if ok {
 			out = append(out, s)
