@@ -45,6 +45,7 @@ func pageActs() []act {
 		{verbNamed("resume"), allOfRuns, "", func(*actForm) pawl.Act { return pawl.Resume{} }},
 		{verbNamed("signal"), allOfRuns, "signal", func(f *actForm) pawl.Act { return pawl.Signal{Name: f.Name, ID: f.Sender, Payload: f.value} }},
 		{acts.Verb{Name: "fork", Title: "Fork", Past: "this is the new run"}, "", "fork", nil},
+		{acts.Verb{Name: "rerun", Title: "Rerun", Past: "this is the new run"}, "", "fork", nil},
 		{verbNamed("patch"), "", "patch", func(f *actForm) pawl.Act {
 			ops, _ := f.value.([]any) // as checkForm wants it
 			return pawl.Patch{Base: int(f.At), Ops: ops}
@@ -60,10 +61,26 @@ func verbNamed(name string) acts.Verb {
 
 // performAt does the act of a form to one target.
 func (f *actForm) performAt(ctx context.Context, e *pawl.Engine, t pawl.Target) error {
-	if f.act.makeAct == nil {
-		return e.Fork(ctx, t.Run, workflow.RunID(f.Name), pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)})
+	switch f.act.Name {
+	case "fork":
+		return e.Fork(ctx, t.Run, workflow.RunID(f.Name), f.forkOptions())
+	case "rerun":
+		return e.Rerun(ctx, f.rerunFrom(t), workflow.RunID(f.Name), f.forkOptions())
 	}
 	return e.Do(ctx, t.Run, acts.At(f.act.makeAct(f), t))
+}
+
+// forkOptions returns what the form says of a run that is to be made of another one.
+func (f *actForm) forkOptions() pawl.ForkOptions {
+	return pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input), Again: f.Again}
+}
+
+// rerunFrom returns from where on a run is performed again: the token of the target or, of a target that is a run, the node of the form.
+func (f *actForm) rerunFrom(t pawl.Target) pawl.Target {
+	if t.Token == 0 {
+		t.Node = workflow.NodeID(f.Node)
+	}
+	return pawl.Target{Run: t.Run, Token: t.Token, Node: t.Node}
 }
 
 // actOf returns the act of a name, as an address or a form has it; nil if no act has it.
@@ -92,7 +109,10 @@ type actForm struct {
 	Sender  string // id of a signal
 	Text    string // JSON of an output or a payload
 	Input   string
-	Inbox   bool // it leads back there
+	Node    string // from which a run is performed again
+	Again   bool   // also what has completed and does not follow from that node
+	Inbox   bool   // it leads back there
+	latest  bool   // of a patch without operations: those that lead to the latest published version
 	value   any
 	input   workflow.RetryInput
 }
@@ -125,6 +145,8 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 			return nil, fmt.Errorf("%w: at is %q: it must be the number of a record or, of a patch, of a revision", errAct, text)
 		}
 	}
+	f.latest = values.Get("to") == "latest"
+	f.Node, f.Again = strings.TrimSpace(values.Get("node")), values.Get("again") != ""
 	f.input, f.Inbox = workflow.RetryInput(f.Input), values.Get("return") == "inbox"
 	// A form about all of a filter names no targets. Not all acts can be done so, and each to one kind only: nobody forks all runs.
 	if all := values.Get("all"); all != "" {

@@ -201,7 +201,7 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	if err := s.addEffects(p, f, &b, report.Targets); err != nil {
 		return err
 	}
-	return p.showStatus(status, "act.html", f.act.Title, "", b)
+	return p.showStatus(status, "act.html", f.act.Title, "", &b)
 }
 
 // An allDoneBody says what came of an act on all of a filter, and goes on with the rest.

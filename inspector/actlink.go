@@ -49,19 +49,28 @@ func (p *page) actLinks(t pawl.Target, names ...string) (links []actLink) {
 		if a.Defines && p.rights&api.Define == 0 {
 			continue
 		}
-		text := a.Title
-		if name == "signal" {
-			text = "Signal"
-		}
-		links = append(links, actLink{text + "…", p.pageLink("act", "do", name, "target", targetText(t)), a.Danger})
+		links = append(links, actLink{linkText(name, a.Title, t) + "…", p.pageLink("act", "do", name, "target", targetText(t)), a.Danger})
 	}
 	return links
 }
 
+// linkText returns what a link to an act says: of a run that is made of another one, from where on.
+func linkText(name, title string, t pawl.Target) string {
+	switch {
+	case name == "signal":
+		return "Signal"
+	case name == "rerun" && t.Token == 0:
+		return "Rerun from a node"
+	case name == "rerun":
+		return "Rerun from here"
+	}
+	return title
+}
+
 // runActs returns what can be done to a run.
 //
-// These are the acts that a run of this status takes. A suspended run takes no signal, and one that has ended nothing at all; that it can
-// be forked is offered where it is shown as it was.
+// These are the acts that a run of this status takes. A suspended run takes no signal. One that has ended takes none: what can be done is
+// to make a new run of it. One that goes on can be forked where it is shown as it was.
 func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 	switch s {
 	case workflow.RunRunning:
@@ -69,9 +78,9 @@ func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 	case workflow.RunPaused:
 		return p.actLinks(pawl.Target{Run: id}, "resume", "signal", "cancel")
 	case workflow.RunSuspended:
-		return p.actLinks(pawl.Target{Run: id}, "resume", "cancel")
+		return p.actLinks(pawl.Target{Run: id}, "resume", "fork", "cancel")
 	default:
-		return nil
+		return p.actLinks(pawl.Target{Run: id}, "rerun", "fork")
 	}
 }
 
@@ -88,6 +97,8 @@ func (p *page) tokenActs(id workflow.RunID, t *pawl.Token) []actLink {
 		return p.actLinks(target, "approve", "reject")
 	case workflow.Dispatched:
 		return p.actLinks(target, "skip")
+	case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
+		return p.actLinks(target, "rerun")
 	default:
 		return nil
 	}

@@ -3,7 +3,7 @@ package inspector
 import (
 	"fmt"
 	"maps"
-	"net/url"
+	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -17,12 +17,15 @@ const (
 	allOfApprovals = "approvals"
 )
 
-// filterNames returns the parameters that choose them. The inbox has no other filter than the condition.
+// waitingFields are the parameters that choose parked tasks and approvals: of one run, workflow, node, and of parked tasks with one code.
+var waitingFields = []string{"where", "run", "workflow", "node", "code"}
+
+// filterNames returns the parameters that choose them.
 func (a *allTargets) filterNames() []string {
 	if a.Kind == allOfRuns {
 		return filterFields
 	}
-	return []string{"where"}
+	return waitingFields
 }
 
 // readCursor reads up to which one it was done: a run by its id, what waits in a run as a target.
@@ -81,19 +84,30 @@ func (a *allTargets) noneChosen() string {
 
 // describeWaiting says which parked tasks or approvals those are.
 func (a *allTargets) describeWaiting() string {
-	if a.Filter.Where == "" {
+	var parts []string
+	for _, name := range []string{"run", "workflow", "node", "code"} {
+		if of := a.query.Get(name); of != "" {
+			parts = append(parts, fmt.Sprintf("of the %s %s", name, of))
+		}
+	}
+	if a.Filter.Where != "" {
+		parts = append(parts, "of runs that fit the condition "+a.Filter.Where)
+	}
+	if len(parts) == 0 {
 		return fmt.Sprintf("Those are all %s of this engine.", a.Noun(0))
 	}
-	return fmt.Sprintf("Those are the %s of runs that fit the condition %s.", a.Noun(0), a.Filter.Where)
+	return fmt.Sprintf("Those are the %s %s.", a.Noun(0), strings.Join(parts, ", "))
 }
 
 // selectTargets returns those behind the cursor, at most limit, 0 being all.
 func (a *allTargets) selectTargets(limit int) (s pawl.Selection) {
 	switch s.After = a.Cursor; a.Kind {
 	case allOfLetters:
-		s.DeadLetters = &pawl.DeadLetterFilter{Where: a.Filter.Where, Limit: limit}
+		f := a.letterFilter()
+		f.Limit, s.DeadLetters = limit, &f
 	case allOfApprovals:
-		s.Approvals = &pawl.ApprovalFilter{Where: a.Filter.Where, Limit: limit}
+		f := a.approvalFilter()
+		f.Limit, s.Approvals = limit, &f
 	default:
 		f := a.Filter
 		f.Limit, s.Runs = limit, &f
@@ -101,18 +115,26 @@ func (a *allTargets) selectTargets(limit int) (s pawl.Selection) {
 	return s
 }
 
-// allWaitingLinks returns the links to what can be done to all parked tasks, or all approvals, that fit a condition.
-func (p *page) allWaitingLinks(kind, where string) (links []actLink) {
+// letterFilter returns which parked tasks those are.
+func (a *allTargets) letterFilter() pawl.DeadLetterFilter {
+	q := a.query
+	return pawl.DeadLetterFilter{Where: a.Filter.Where, Run: workflow.RunID(q.Get("run")), Workflow: q.Get("workflow"), Node: workflow.NodeID(q.Get("node")), Code: q.Get("code")}
+}
+
+// approvalFilter returns which approvals those are. They have no code.
+func (a *allTargets) approvalFilter() pawl.ApprovalFilter {
+	q := a.query
+	return pawl.ApprovalFilter{Where: a.Filter.Where, Run: workflow.RunID(q.Get("run")), Workflow: q.Get("workflow"), Node: workflow.NodeID(q.Get("node"))}
+}
+
+// allWaitingLinks returns the links to what can be done to all parked tasks, or all approvals, that parameters of waitingFields choose.
+func (p *page) allWaitingLinks(kind, text string, pairs ...string) (links []actLink) {
 	if p.rights&api.Act == 0 {
 		return nil
 	}
 	for _, a := range pageActs() {
 		if a.ofAll == kind {
-			all := url.Values{"do": {a.Name}, "all": {kind}}
-			if where != "" {
-				all.Set("where", where)
-			}
-			links = append(links, actLink{a.Title + " all…", p.root + "act" + queryOf(all, nil), a.Danger})
+			links = append(links, actLink{a.Title + " " + text + "…", p.pageLink("act", append([]string{"do", a.Name, "all", kind}, pairs...)...), a.Danger})
 		}
 	}
 	return links

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type effect struct {
 	Target  string // as the form has it
 	Refused string
 	Again   []string // of a fork: nodes whose tasks and child runs it sends again
+	Words   []string // what the run would do, as people say it
 	Events  []effectEvent
 	More    int
 	Nothing bool
@@ -65,6 +67,7 @@ type actBody struct {
 	Busy     bool        // others were not, as too many whole runs are read at once
 	Back     string
 	Signals  []string // that the run waits for
+	Nodes    []string // from which it can be performed again
 	Done     int
 	Refusals []effect
 
@@ -94,18 +97,71 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 		}
 		f.At = int64(revision)
 	}
+	var nothing error // that leads to the latest version
+	if f.latest && f.Text == "" && wrong == nil {
+		if f.Text, nothing = s.migrationOf(p, f.Targets[0].Run); nothing != nil && !errors.Is(nothing, errAct) {
+			return nothing
+		}
+	}
+	if f.act.options == "fork" && f.Name == "" && wrong == nil {
+		f.Name = string(s.freeID(p, f.Targets[0].Run))
+	}
 	b := p.actBodyOf(f)
 	if b.Back = p.targetLink(f.Targets[0]); f.Inbox {
 		b.Back = p.pageLink("inbox")
 	}
 	status := b.tellWrong(f, wrong)
+	if nothing != nil { // a link has led here: it is no error of the reader
+		_ = b.tellWrong(f, nothing)
+	}
 	if err := s.addEffects(p, f, &b, f.Targets); err != nil {
 		return err
 	}
 	if err := s.addOpposite(p, f, &b); err != nil {
 		return err
 	}
-	return p.showStatus(status, "act.html", f.act.Title, "", b)
+	return p.showStatus(status, "act.html", f.act.Title, "", &b)
+}
+
+// Asks reports whether the form has to say more before anything can be tried: then its filled button shows what would happen, and does nothing.
+func (b *actBody) Asks() bool { return b.Options != "" && b.Tried == 0 && !b.Busy }
+
+// Look returns what the button says that shows what would happen.
+func (b *actBody) Look() string {
+	if b.Options == "patch" {
+		return "Show what it would change"
+	}
+	return "Show what would happen"
+}
+
+// Button returns what the button says that does it: a verb, and what it is done to.
+func (b *actBody) Button() string {
+	verb, of := b.Title, "the run"
+	switch {
+	case b.All != nil && b.All.Count == 1:
+		of = "it"
+	case b.All != nil, len(b.Effects) > 1:
+		of = "them"
+	case b.Form.act.ofAll == allOfApprovals:
+		of = "it"
+	case b.Form.act.ofAll == allOfLetters:
+		of = "the task"
+	}
+	if b.Act == "rerun" || b.Act == "fork" {
+		return "Make the new run"
+	}
+	return verb + " " + of
+}
+
+// freeID proposes an id for a run that is made of another one: that of the other and a number, from 2.
+func (s *server) freeID(p *page, of workflow.RunID) workflow.RunID {
+	for n := 2; n < 10; n++ {
+		id := workflow.RunID(fmt.Sprintf("%s-%d", of, n))
+		if _, err := s.engine.Summary(p.r.Context(), id); errors.Is(err, pawl.ErrRunNotFound) {
+			return id
+		}
+	}
+	return ""
 }
 
 // opposites are the answers to an approval.
@@ -179,6 +235,9 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 	if f.act.options == "signal" && len(targets) > 0 {
 		b.Signals = s.signalNames(p, targets[0].Run)
 	}
+	if f.act.Name == "rerun" && len(targets) > 0 && targets[0].Token == 0 {
+		return s.addRerunNodes(p, b, targets[0].Run)
+	}
 	return nil
 }
 
@@ -192,7 +251,7 @@ func (f *actForm) isComplete() bool {
 	case "patch":
 		return f.checkForm() == nil
 	}
-	return true
+	return f.act.Name != "rerun" || f.Node != "" || f.Targets[0].Token != 0
 }
 
 // tryAct lets an act happen to a copy of the run.
@@ -252,7 +311,11 @@ func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
 		return err
 	}
 	e.Unseen = false
-	sim, err := s.engine.Simulate(pawl.As(p.r.Context(), by), pawl.OfFork{From: pawl.Target{Run: t.Run}, To: id, Options: pawl.ForkOptions{At: f.At, InFlight: workflow.InFlight(f.Input)}})
+	from := pawl.Target{Run: t.Run}
+	if f.act.Name == "rerun" {
+		from = f.rerunFrom(t)
+	}
+	sim, err := s.engine.Simulate(pawl.As(p.r.Context(), by), pawl.OfFork{From: from, To: id, Options: f.forkOptions()})
 	if errors.Is(err, pawl.ErrRunNotFound) {
 		return err
 	}
@@ -271,9 +334,11 @@ func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
 //
 // The events are those that the run would tell, the first effectEvents of them; More counts the rest.
 func (p *page) addSteps(e *effect, sim *pawl.Simulation) {
+	var words effectWords
 	for _, step := range sim.Steps() {
 		for i := range step.Events {
 			ev := &step.Events[i]
+			words.addEvent(ev)
 			if len(e.Events) == effectEvents {
 				e.More++
 				continue
@@ -281,7 +346,7 @@ func (p *page) addSteps(e *effect, sim *pawl.Simulation) {
 			e.Events = append(e.Events, effectEvent{eventClass(ev.Type), ev.Type, ev.Node, ev.Token, shortText(p.eventData(e.Run, ev), 200)})
 		}
 	}
-	e.After = sim.Snapshot().Status
+	e.Words, e.After = words.Lines(), sim.Snapshot().Status
 	e.Nothing = len(e.Events) == 0
 }
 
@@ -303,6 +368,17 @@ func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definit
 	e.difference, err = p.drawDifference(graphs[0], graphs[1], diagramRun(&ov), func(id workflow.NodeID) string {
 		return p.runLink(e.Run, "view", "tokens", "node", string(id))
 	})
+	return err
+}
+
+// addRerunNodes offers the nodes to which the run has come.
+func (s *server) addRerunNodes(p *page, b *actBody, id workflow.RunID) error {
+	ov, err := s.engine.Overview(p.r.Context(), id)
+	for _, n := range ov.Nodes {
+		if tallyOf(n.Tokens).Total() > 0 {
+			b.Nodes = append(b.Nodes, string(n.Node))
+		}
+	}
 	return err
 }
 

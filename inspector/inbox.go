@@ -161,7 +161,7 @@ func (p *page) inboxPagesOf(kind, where string, rows int, next pawl.Target) (out
 		out.Next = p.root + "inbox" + queryOf(q, nil)
 	}
 	if rows > 1 || out.First != "" { // one alone has its own links
-		out.AllActs = p.allWaitingLinks(kind, where)
+		out.AllActs = p.allWaitingLinks(kind, "all", "where", where)
 	}
 	return out
 }

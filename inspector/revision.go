@@ -71,6 +71,9 @@ func (v *viewer) viewDefinition() (any, error) {
 	// A run that has ended is not patched any more.
 	if !v.ov.Status.Final() {
 		data.Patch = v.actLinks(pawl.Target{Run: v.id}, "patch")
+		for _, link := range data.Patch {
+			data.Patch = append(data.Patch, actLink{Text: "Migrate to the latest version…", Href: link.Href + "&to=latest"})
+		}
 	}
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
 	if revision == 1 {

@@ -47,6 +47,10 @@ type runHead struct {
 	Acts     []actLink
 	Past     bool   // the page shows the run as it was
 	Hidden   string // id, where no path can name the run
+	Version  int    // of the definition that it began with; 0 if that is not known
+	Tenant   string
+	Labels   []labelLink
+	Forked   *forkLink // nil of a run that was started
 }
 
 // A runLink is a run with its address from the page.
@@ -199,12 +203,11 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	h.Past = view == "at"
 	h.Hidden = hiddenID(v.id)
 	h.Acts = v.runActs(v.id, v.ov.Status)
-	end := v.ov.EndedAt
-	if end.IsZero() {
-		end = v.now
+	if !v.ov.StartedAt.IsZero() && !v.ov.EndedAt.IsZero() { // until then "started" says it
+		h.Took = spanText(v.ov.EndedAt.Sub(v.ov.StartedAt))
 	}
-	if !v.ov.StartedAt.IsZero() {
-		h.Took = spanText(end.Sub(v.ov.StartedAt))
+	if err := v.addOrigin(&h); err != nil {
+		return h, err
 	}
 	// The id of a child is that of its parent, a slash, and what ChildID adds.
 	if i := strings.LastIndex(string(v.id), "/"); i > 0 {
@@ -227,6 +230,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	}
 	if v.ov.Status == workflow.RunCompleted { // there is nothing to be worked out
 		h.Why, h.WhyAs = v.whyLines(&history.Explanation{Status: workflow.RunCompleted}, false), v.ov.Seq
+		h.Why = append(h.Why, v.toleratedLines()...)
 		return h, nil
 	}
 	if v.redacted { // what stands for its values would explain something else
@@ -239,6 +243,12 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	}
 	if ok {
 		h.Why, h.WhyAs = v.whyLines(&x, view == "why"), x.Seq
+		v.addDue(h.Why)
+	}
+	for i := range h.Why {
+		if h.Why[i].Until.Machine == h.Alarm.Machine { // it is said there
+			h.Alarm = instant{}
+		}
 	}
 	return h, nil
 }

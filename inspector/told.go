@@ -14,7 +14,7 @@ import (
 //
 // The address is from the first page, for goTo. A fork leads to the new run, a patch to the definition, an act on a token to that.
 func (f *actForm) afterwards(told ...string) string {
-	if f.act.Name == "fork" {
+	if f.act.options == "fork" {
 		return runAddress(workflow.RunID(f.Name), told...)
 	}
 	switch {

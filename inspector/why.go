@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -26,7 +27,10 @@ type whyLine struct {
 	Below   []belowLine
 	Came    string
 	Notes   []string
-	Try     []string // commands
+	Try     []string     // commands
+	Asked   *approvalRow // what people are asked; nil of what is no approval
+	Acts    []actLink    // what can be done about it
+	wait    *history.Wait
 }
 
 // A belowLine is what failed in a run below.
@@ -44,7 +48,7 @@ const shownReasons = 4
 // shownReasons, and a last line that leads to the others.
 func (v *viewer) whyLines(x *history.Explanation, all bool) (lines []whyLine) {
 	if x.Status.Final() || x.Status == workflow.RunSuspended {
-		if line := v.endLine(x); line.Text != "" {
+		if line := v.endLine(x); !v.isSaidBelow(x) {
 			lines = append(lines, line)
 		}
 	}
@@ -53,6 +57,7 @@ func (v *viewer) whyLines(x *history.Explanation, all bool) (lines []whyLine) {
 		line := whyLine{Class: "failed", Word: "failed", Place: f.Place, Href: v.tokenLink(v.id, f.Token), Text: v.failureAt(f.Failure), Try: f.Try}
 		v.addArrival(&line, f.Came)
 		line.Child = v.childLink(f.Child)
+		line.Acts = v.actLinks(pawl.Target{Run: v.id, Token: f.Token}, "rerun")
 		// A subworkflow may have failed: the reasons are in the runs below, as deep as they go.
 		for j := range f.Below {
 			b := &f.Below[j]
@@ -62,7 +67,7 @@ func (v *viewer) whyLines(x *history.Explanation, all bool) (lines []whyLine) {
 	}
 	for i := range x.Waits {
 		w := &x.Waits[i]
-		line := whyLine{Class: statusClass(w.Status), Word: statusWord(w.Status), Place: w.Place, Href: v.tokenLink(v.id, w.Token), Text: waitText(w.For), Until: v.instantOf(w.Until), Try: w.Try}
+		line := whyLine{wait: w, Class: statusClass(w.Status), Word: statusWord(w.Status), Place: w.Place, Href: v.tokenLink(v.id, w.Token), Text: waitText(w.For), Until: v.instantOf(w.Until), Try: w.Try}
 		if w.Count > 1 {
 			line.More = fmt.Sprintf("and %s more like it", groupDigits(w.Count-1))
 		}
@@ -98,7 +103,18 @@ func (v *viewer) endLine(x *history.Explanation) whyLine {
 	default:
 		line.Text = "is " + statusWord(x.Status)
 	}
+	if x.Status == workflow.RunSuspended {
+		line.Acts = v.actLinks(pawl.Target{Run: v.id}, "resume")
+	}
 	return line
+}
+
+// isSaidBelow reports whether a run has failed as a token of it says: to say it twice would make two failures of one.
+func (v *viewer) isSaidBelow(x *history.Explanation) bool {
+	if x.Status != workflow.RunFailed || x.Failure == nil || len(x.Failed) == 0 {
+		return false
+	}
+	return v.failureAt(x.Failure) == v.failureAt(x.Failed[0].Failure)
 }
 
 // childLink leads to a run below; nil for the id "".

@@ -101,7 +101,7 @@ func TestStoryWithoutScripts(t *testing.T) {
 	p.clickThrough(`nav a[href$=inbox]`)
 	p.click(`.card.parked input[name=target]`)
 	p.clickThrough(`button[value=retry]`)
-	require.Contains(t, evaluate[string](p, `document.querySelector(".effect").innerText`), "task.dispatched")
+	require.Contains(t, evaluate[string](p, `document.querySelector(".effect").innerText`), "ship is begun")
 	p.fill(`input[name=reason]`, "the carrier is back")
 	p.clickThrough(`.ask .primary`)
 	p.clickThrough(`nav a[href$=inbox]`)
@@ -110,8 +110,7 @@ func TestStoryWithoutScripts(t *testing.T) {
 	p.clickThrough(`.ask .primary`)
 	require.Contains(t, evaluate[string](p, `document.querySelector("main .told").innerText`), "It is done: approved.")
 
-	p.open(s.url + "act?do=fork&target=0+failed&at=1")
-	p.fill(`input[name=name]`, "again")
+	p.open(s.url + "act?do=fork&target=0+failed&at=1&name=again")
 	p.fill(`input[name=reason]`, "to see it once more")
 	p.clickThrough(`.ask .primary`)
 	require.Equal(t, "again", evaluate[string](p, `document.querySelector("h1").textContent`))

@@ -1,0 +1,119 @@
+package inspector
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A labelLink is a label of a run, and leads to the runs that have it.
+type labelLink struct{ Text, Href string }
+
+// A forkLink says of what a run was forked: the run, the record after which, and when.
+type forkLink struct {
+	Run    runLink
+	Record int64
+	At     instant
+	By     string
+}
+
+// addOrigin says of a run on whose behalf it is, how its caller has labelled it, and of what it was forked.
+func (v *viewer) addOrigin(h *runHead) error {
+	sum, err := v.s.engine.Summary(v.ctx, v.id)
+	if err != nil {
+		return err
+	}
+	h.Version, h.Tenant = sum.Version, sum.Tenant
+	for _, key := range slices.Sorted(maps.Keys(sum.Labels)) {
+		text := key + "=" + sum.Labels[key]
+		h.Labels = append(h.Labels, labelLink{text, v.pageLink("runs", "where", fmt.Sprintf("labels[%s] == %s", strconv.Quote(key), strconv.Quote(sum.Labels[key])))})
+	}
+	from := sum.ForkedFrom
+	if from.Run == "" {
+		return nil
+	}
+	h.Forked = &forkLink{Run: runLink{from.Run, v.runLink(from.Run, "at", strconv.FormatInt(from.Record, 10))}, Record: from.Record}
+	// The record that makes it follows those of the other run, and says when and by whom.
+	for r, err := range acts.Records(v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{After: from.Record})) {
+		if err != nil {
+			return err
+		}
+		h.Forked.At = v.instantOf(r.At)
+		break
+	}
+	return nil
+}
+
+// toleratedLines says of a completed run how many of its steps have failed all the same; nothing if none has.
+func (v *viewer) toleratedLines() []whyLine {
+	n := 0
+	for _, node := range v.ov.Nodes {
+		n += tallyOf(node.Tokens)[failed]
+	}
+	if n == 0 {
+		return nil
+	}
+	what, which := "failures", "which the run tolerated, or took another way for"
+	if n == 1 {
+		what = "failure"
+	}
+	return []whyLine{{Class: "failed", Word: "failed", Place: groupDigits(n) + " " + what, Text: which, Href: v.link("view", "tokens", "status", failed.String())}}
+}
+
+// addDue adds to each reason what can be done about it, and to an approval what is asked.
+func (v *viewer) addDue(lines []whyLine) {
+	if v.ov.Status == workflow.RunSuspended { // nothing moves before it is resumed
+		return
+	}
+	for i := range lines {
+		if lines[i].wait != nil {
+			v.addDueOf(&lines[i])
+		}
+	}
+}
+
+// addDueOf adds what can be done about what a token waits for. Several that wait alike are acted on together.
+func (v *viewer) addDueOf(line *whyLine) {
+	w := line.wait
+	target := pawl.Target{Run: v.id, Token: w.Token, Parked: w.Status == workflow.WaitingForOperator}
+	node, _, _ := strings.Cut(w.Place, "[")
+	all := []string{"run", string(v.id), "node", node}
+	text := fmt.Sprintf("all %s", groupDigits(w.Count))
+	switch w.Status {
+	case workflow.WaitingForOperator:
+		if line.Acts = v.actLinks(target, "retry", "skip"); w.Count > 1 {
+			line.Acts = v.allWaitingLinks(allOfLetters, text, all...)
+		}
+	case workflow.Retrying:
+		line.Acts = v.actLinks(target, "retry", "skip")
+	case workflow.WaitingForApproval:
+		// The page is complete without what is asked: somebody else may have answered.
+		line.Asked, _ = v.s.findApproval(v.page, target)
+		if line.Acts = v.actLinks(target, "approve", "reject"); w.Count > 1 {
+			line.Acts = v.allWaitingLinks(allOfApprovals, text, all...)
+		}
+	case workflow.WaitingForEvent:
+		line.Acts = v.signalLinks(workflow.NodeID(node))
+	default: // time or the run ends it
+	}
+}
+
+// signalLinks returns links to send the events for which a node waits.
+func (v *viewer) signalLinks(id workflow.NodeID) (links []actLink) {
+	g, err := v.graphOf()
+	if err != nil || g.Node(id) == nil || v.rights&api.Act == 0 {
+		return nil
+	}
+	for _, name := range g.Node(id).Events() {
+		href := v.pageLink("act", "do", "signal", "target", targetText(pawl.Target{Run: v.id}), "name", name)
+		links = append(links, actLink{Text: "Send " + name + "…", Href: href})
+	}
+	return links
+}
