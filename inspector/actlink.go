@@ -69,8 +69,8 @@ func linkText(name, title string, t pawl.Target) string {
 
 // runActs returns what can be done to a run.
 //
-// These are the acts that a run of this status takes. A suspended run takes no signal. One that has ended takes none: what can be done is
-// to make a new run of it. One that goes on can be forked where it is shown as it was.
+// These are the acts that a run of this status takes. A suspended run takes no signal. A run that has ended takes none: only a new run can
+// be made of it. A run that goes on can be forked where it is shown as it was.
 func (p *page) runActs(id workflow.RunID, s workflow.RunStatus) []actLink {
 	switch s {
 	case workflow.RunRunning:

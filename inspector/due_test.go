@@ -22,7 +22,7 @@ func actsOf(page string) (names []string) {
 	return names
 }
 
-// What the first lines of a run say is due can be done there, by those who may.
+// Readers who may act can do what the first lines of a run say is due.
 func TestWhatIsDueCanBeDoneThere(t *testing.T) {
 	s := openShop(t)
 	s.startOrder("order-1")

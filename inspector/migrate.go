@@ -94,7 +94,7 @@ func transitionPath(id workflow.TransitionID) string {
 	return "/transitions/" + pathSegments.Replace(string(id))
 }
 
-// opsOf returns the operations for one change. The order of transitions is none: those that are added come last.
+// opsOf returns the operations for one change. No operation changes the order of transitions: new ones come last.
 func (parts definitionParts) opsOf(c workflow.DefinitionChange) (ops []patchOp) {
 	path := ""
 	switch {
