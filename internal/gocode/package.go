@@ -278,7 +278,7 @@ func (w *packageWriter) outputType(name string, nodes []*compiled.Node) string {
 	return root
 }
 
-// inputFields returns the fields of a task's input: those that the mappings of its nodes fill. One that not all of them fill may be absent.
+// inputFields returns the fields of a task's input: those that the mappings of its nodes fill, and that may be absent if not all of them do.
 func (w *packageWriter) inputFields(nodes []*compiled.Node) []field {
 	byKey := map[string][]goType{}
 	for _, n := range nodes {
