@@ -12,8 +12,17 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// errOverlap says that a firing that somebody wants has to wait for a run.
-var errOverlap = fmt.Errorf("%w: its overlap does not allow a second run", actor.ErrBusy)
+// An overlapError says that a firing that somebody wants has to wait for a run.
+type overlapError struct {
+	overlap schedule.Overlap
+	run     workflow.RunID
+}
+
+func (e *overlapError) Error() string {
+	return fmt.Sprintf("busy: run %q of the schedule is not over, and its overlap is %s", string(e.run), e.overlap)
+}
+
+func (*overlapError) Unwrap() error { return actor.ErrBusy }
 
 // The bounds of backfills.
 const (

@@ -54,6 +54,7 @@ func (s *Scheduler) fireAt(e *entry, f schedule.Firing) error {
 		next.closeSpan(f.At.Add(-time.Second), f.At)
 	} else {
 		floor := latest(earliest(next.Begun, f.At), s.now().Add(-windowOf(&c)-c.Jitter))
+		floor = earliest(floor, f.At.Add(-time.Second)) // time goes on: the instant may have left the window since it was found
 		next.closeSpan(next.lastDone(floor, f.At), f.At)
 	}
 	_, err := s.beginFiring(e, next, schedule.Event{Cause: causeInstant, Scheduled: f.At}, f.Due)
@@ -159,7 +160,7 @@ func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event) (out
 		return ev, true, s.commitState(e, next, ev)
 	}
 	if ev.Cause == causeTrigger {
-		return ev, true, fmt.Errorf("%w: run %q of the schedule is not over", errOverlap, string(e.blockingRun()))
+		return ev, true, &overlapError{e.table.Schedule().Overlap, e.blockingRun()}
 	}
 	ev.Kind, ev.Skip, ev.Run = kindSkipped, skipOverlap, e.blockingRun()
 	return ev, true, s.keepSkips(e, next, []schedule.Event{ev})

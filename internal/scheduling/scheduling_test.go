@@ -330,3 +330,21 @@ func TestEndsAreNotedWithPauses(t *testing.T) {
 		require.Less(t, looks.Load(), int64(2000))
 	})
 }
+
+// An instant that has fired is decided, also where so much time has gone since it was found that it is out of the window.
+func TestTimeGoesOnWhileAScheduleFires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		var ahead atomic.Int64
+		o.hook.OnNow(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+		o.hook.OnHit(func(point string) {
+			if point == "schedule.due" {
+				ahead.CompareAndSwap(0, int64(48*time.Hour))
+			}
+		})
+		o.applyFields("every: 24h, offset: 1h, overlap: allow")
+		pass(2 * time.Hour)
+		require.Equal(t, []string{"started 01T01:00:00 completed", "skipped 02T01:00:00 window x1", "started 03T01:00:00 completed"}, o.events())
+	})
+}

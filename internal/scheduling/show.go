@@ -69,6 +69,9 @@ func (s *Scheduler) readStanding(ctx context.Context, e *entry) (schedule.Standi
 	}
 	now := s.now()
 	f, ok := nextDue(e.table, st, now)
+	if st.Paused != nil && out.Schedule.After == 0 { // what came meanwhile is skipped
+		f, ok = e.table.Next(now)
+	}
 	for ok && len(out.Next) < shownNext {
 		out.Next = append(out.Next, f)
 		if out.Schedule.After > 0 {
