@@ -193,11 +193,14 @@ func (s *server) servePage(p *page, head, rest string) error {
 	}
 	// The runs of such an engine have placeholders in place of values: to let something happen to them would tell what never happens.
 	p.redacted = s.local && loopback.IsRedacted(p.r)
-	if head == "act" && rest == "" {
-		if p.redacted {
+	if (head == "act" || head == "schedule-act") && rest == "" {
+		switch {
+		case p.redacted:
 			return replay.ErrRedacted
+		case head == "act":
+			return s.serveAct(p)
 		}
-		return s.serveAct(p)
+		return s.serveScheduleAct(p)
 	}
 	if p.r.Method != http.MethodGet && p.r.Method != http.MethodHead {
 		p.w.Header().Set("Allow", "GET, HEAD")
@@ -239,6 +242,10 @@ func (s *server) routePage(p *page, head, rest string) error {
 		return s.showDefinitions(p)
 	case "workers":
 		return s.showWorkers(p)
+	case "schedules":
+		return s.showSchedules(p)
+	case "schedule":
+		return s.showSchedule(p)
 	case "engine":
 		return s.showEngine(p)
 	}

@@ -106,7 +106,7 @@ func (p *page) showStatus(status int, name, title, here string, body any) error 
 // A frame does not: it is sent to nobody while it is the same as the one before, and the browser, which knows when it came, says that.
 func (p *page) asOfText(template string) string {
 	switch template {
-	case "home.html", "runs.html", "inbox.html", "workers.html":
+	case "home.html", "runs.html", "inbox.html", "workers.html", "schedules.html", "schedule.html":
 		if p.framed {
 			return "now"
 		}

@@ -179,7 +179,7 @@ func TestKeysAreTold(t *testing.T) {
 	p.await(`!document.getElementById("keys").open`)
 	assert.ElementsMatch(t, documentedKeys(t), told)
 
-	for keys, page := range map[string]string{"gh": "", "gr": "runs", "gi": "inbox", "gd": "definitions", "gp": "workers", "ge": "engine"} {
+	for keys, page := range map[string]string{"gh": "", "gr": "runs", "gi": "inbox", "gd": "definitions", "gp": "workers", "gs": "schedules", "ge": "engine"} {
 		p.follow(keys)
 		require.Equal(t, s.url+page, evaluate[string](p, `location.href`))
 	}

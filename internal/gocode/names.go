@@ -2,7 +2,6 @@ package gocode
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 )
@@ -50,17 +49,4 @@ func wordsOf(name string) []string {
 	}
 	end()
 	return words
-}
-
-// A scope gives names that no other has.
-type scope map[string]bool
-
-// takeName returns a name, with a number behind it if it is taken.
-func (s scope) takeName(name string) string {
-	free := name
-	for i := 2; s[free]; i++ {
-		free = name + strconv.Itoa(i)
-	}
-	s[free] = true
-	return free
 }
