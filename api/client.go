@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/socket"
+	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -146,6 +147,7 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 	if body != nil {
 		r.Header.Set("Content-Type", typeJSON)
 	}
+	traceparent.SetHeaders(ctx, r.Header)
 	a, err := c.http.Do(r)
 	if err != nil {
 		if ctx.Err() != nil {

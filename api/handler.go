@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/strict"
+	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -144,7 +145,22 @@ func (c *call) serveAdmitted(r *route) error {
 		}
 		defer leave()
 	}
+	c.r = inTrace(c.r)
 	return r.serve(c)
+}
+
+// inTrace returns a request in the span of its caller, as the headers of W3C Trace Context name it: runs that it starts belong to that trace. A
+// request that the host has put into a span of its own stays there, and a malformed or repeated traceparent is as none.
+func inTrace(r *http.Request) *http.Request {
+	parents := r.Header.Values(traceparent.Header)
+	if here, _ := traceparent.Of(r.Context()); here != "" || len(parents) != 1 {
+		return r
+	}
+	ctx := traceparent.With(r.Context(), parents[0], strings.Join(r.Header.Values(traceparent.StateHeader), ","))
+	if ctx == r.Context() {
+		return r
+	}
+	return r.WithContext(ctx)
 }
 
 // wholeRunPaths are those whose answers take the whole of a run into memory, whatever the query

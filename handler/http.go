@@ -164,12 +164,7 @@ func (h *requester) buildRequest(ctx context.Context, t pawl.Task, r *request) (
 	if !h.options.NoIdempotencyKey && !isSafeMethod(r.method) {
 		req.Header.Set("Idempotency-Key", headerKey(t.EffectKey))
 	}
-	if parent, more := traceparent.Of(ctx); parent != "" {
-		req.Header.Set(traceparent.Header, parent)
-		if more != "" {
-			req.Header.Set(traceparent.StateHeader, more)
-		}
-	}
+	traceparent.SetHeaders(ctx, req.Header)
 	for name, v := range r.headers {
 		req.Header.Set(name, v)
 	}

@@ -100,7 +100,7 @@ var layers = map[string][]string{
 	"actor":                      slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "planning"}),
 
 	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/tracing", "internal/typecheck", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
-	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "blob", "replay", "schedule", "worker", "."}),
+	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "internal/traceparent", "blob", "replay", "schedule", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"internal/tasklog", "internal/traceparent", "workflow", "blob", "."}),
 

@@ -5,6 +5,7 @@ package traceparent
 import (
 	"context"
 	"encoding/hex"
+	"net/http"
 
 	"go.opentelemetry.io/otel/trace"
 )
@@ -83,6 +84,18 @@ func isLowerHex(text string) bool {
 // Of returns the headers of the span that a context is in; "" outside of any.
 func Of(ctx context.Context) (parent, state string) {
 	return Format(trace.SpanContextFromContext(ctx))
+}
+
+// SetHeaders sets the headers of a request that is made in a context, if that is in a span.
+func SetHeaders(ctx context.Context, h http.Header) {
+	parent, state := Of(ctx)
+	if parent == "" {
+		return
+	}
+	h.Set(Header, parent)
+	if state != "" {
+		h.Set(StateHeader, state)
+	}
 }
 
 // With returns a context in the span that headers name, to which a handler's own spans belong; ctx itself if they name none.
