@@ -61,7 +61,7 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 // postMessage puts a message into the mailbox, and waits while that is full.
 func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 	a.waiting.Add(1)
-	e.sent = a.options.Metrics.Now()
+	e.sent = a.options.Metrics.MessageSent()
 	defer func() {
 		if err != nil {
 			a.waiting.Add(-1)

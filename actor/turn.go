@@ -168,7 +168,7 @@ func (a *Actor) planBatch(batch []envelope, now time.Time) (t turn, broken error
 		if e.message == nil {
 			continue // somebody only wakes the run
 		}
-		began := a.options.Metrics.Now()
+		began := a.options.Metrics.PlanBegins(now)
 		plan, err := planning.Step(a.state, e.message, now)
 		a.options.Metrics.Planned(e.message, began)
 		if err != nil || len(plan.Decisions) == 0 {

@@ -86,6 +86,8 @@ type Dispatcher struct {
 	kept   context.Context // as ctx, but for its end
 	single bool            // processor, when the engine was opened
 
+	outside atomic.Bool // an attempt was performed elsewhere, or its result came later
+
 	mu      sync.Mutex
 	queue   *taskqueue.Queue[*Task]
 	held    map[outKey]*Task // the newest of each token; the others behind it
@@ -132,7 +134,7 @@ type Task struct {
 	queued    instant          // when it came
 	performed atomic.Int64     // the instant at which somebody began to perform it; 0 if nobody has. A task that runs may ask without the lock
 	meter     *attemptMeter    // nil without metrics
-	span      *tracing.Attempt // nil without traces, and where somebody else performs it; its goroutine has it, and then who notes the answer to the result
+	span      *tracing.Attempt // nil without traces, and before its handler begins
 	spanned   bool             // its end has made a span, or will
 }
 

@@ -9,16 +9,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// traceTask begins the span of an attempt, and returns the context of its handler.
-func (d *Dispatcher) traceTask(t *Task) (ctx context.Context) {
-	ctx = (*attemptContext)(t)
+// traceTask returns the context of a handler that begins.
+func (d *Dispatcher) traceTask(t *Task) context.Context {
 	if d.o.Tracer != nil {
-		ctx, t.span = d.o.Tracer.Perform(ctx, t.tracedTask(), t.beganAt())
+		t.span = d.o.Tracer.Perform(t.tracedTask(), t.beganAt())
 	}
-	return ctx
+	return (*attemptContext)(t)
 }
 
-// An attemptContext is the context of a handler: that of its task, and the source of its logger. It takes no memory.
+// An attemptContext is the context of a handler: that of its task, with the span of its attempt and the source of its logger. It takes no memory.
 type attemptContext Task
 
 var (
@@ -39,6 +38,9 @@ func (c *attemptContext) Err() error { return c.ctx.Err() }
 func (c *attemptContext) Value(key any) any {
 	if key == (tasklog.SourceKey{}) {
 		return c
+	}
+	if span, ok := c.span.Value(key); ok {
+		return span
 	}
 	return c.ctx.Value(key)
 }
@@ -63,18 +65,18 @@ func (t *Task) tracedTask() tracing.Task {
 func (t *Task) endSpan(o tracing.Outcome) {
 	t.span.Return(o)
 	t.span.End()
-	t.span = nil
 }
 
 // notePending notes that the result of an attempt comes later. A pool has performed nothing by then, so that there was no span around
 // a handler; but if a worker was quicker, the attempt is over already, and this one is its span.
 func (d *Dispatcher) notePending(t *Task) {
+	d.outside.Store(true)
 	d.mu.Lock()
 	t.pending = true
 	quiet := t.pooled && !t.spanned
 	d.mu.Unlock()
 	if quiet {
-		t.span = nil
+		t.span.Drop()
 		return
 	}
 	t.endSpan(tracing.Pending)
@@ -83,6 +85,9 @@ func (d *Dispatcher) notePending(t *Task) {
 // EndTrace makes the span of the attempt of a token whose result came through Complete, Fail or a worker: it was decided by what
 // is committed now. An attempt with a handler here has a span of its own, which ends with the answer to its result.
 func (d *Dispatcher) EndTrace(run workflow.RunID, token workflow.TokenID, code string) {
+	if !d.outside.Load() {
+		return
+	}
 	d.mu.Lock()
 	of, ok := d.endElsewhere(d.newestAttempt(run, token))
 	d.mu.Unlock()

@@ -160,6 +160,7 @@ func (d *Dispatcher) NoteWorker(key, name string) {
 		return
 	}
 	before := t.worker
+	d.outside.Store(true)
 	t.worker, t.begun, t.pooled = name, instantOf(time.Now()), true
 	if t.performed.Store(int64(instantOf(d.o.Hook.Now()))); name == "" {
 		t.performed.Store(0)

@@ -58,7 +58,7 @@ type Schedules interface{ RunEnded(out workflow.Outcome) }
 // Metrics count what is committed; *telemetry.Metrics do.
 type Metrics interface {
 	Loaded(s *state.State)
-	Now() time.Duration
+	CommitBegins(at time.Time) time.Duration
 	Committed(s *state.State, records []decision.Record, told []decision.Told, began time.Duration)
 }
 
@@ -348,7 +348,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	if s.Status.Final() {
 		r.runs.o.Roster.NoteStatus(r.id, s.Status)
 	}
-	began := r.runs.o.Metrics.Now()
+	began := r.runs.o.Metrics.CommitBegins(records[0].At)
 	err = r.Run.CommitAndTell(s, records, r.runs.o.Feed.WantedEvents(told))
 	r.runs.o.Readers.TellCommit(r.Run, records, err)
 	if err != nil { // it may have ended the run all the same, and its load may fail

@@ -32,5 +32,7 @@
 // # Cost
 //
 // Attribute sets are made once for each combination of labels and kept with the options that the API takes, so that an event
-// allocates nothing here. A method takes a lock for readers, looks up each label and the combination, and calls the API.
+// allocates nothing here. A method takes a lock for readers, looks up each label and the combination, and calls the API. The SDK takes
+// longer for that than everything here: so the histograms of what an engine does itself get a part of their values if there are more than
+// MaxSamples a second (a sampler), and records are counted when they are collected.
 package telemetry

@@ -183,9 +183,14 @@ func (m *Metrics) makeInstruments() (err error) {
 	return nil
 }
 
-// Close ends the collections: gauges are observed no more. It does nothing on nil.
+// Close ends the collections: gauges are observed no more, and counters have everything. It is called when no run commits any more, and does
+// nothing on nil.
 func (m *Metrics) Close() error {
-	if m == nil || m.registration == nil {
+	if m == nil {
+		return nil
+	}
+	m.addLate()
+	if m.registration == nil {
 		return nil
 	}
 	return errors.Join(m.registration.Unregister())

@@ -138,6 +138,10 @@ type Metrics struct {
 	alarms       alarms
 	mailboxes    mailboxes
 	figures      figures
+	plans        sampler
+	commits      sampler
+	mails        sampler
+	records      lateCount // of commitRecords
 }
 
 // New returns the metrics of an engine; nil without a provider. They tell no gauges before Watch.
@@ -203,15 +207,32 @@ func (m *Metrics) Now() time.Duration {
 	return max(time.Since(m.born), 1)
 }
 
-// Planned counts that a message was planned, since an instant of Now.
+// PlanBegins returns an instant for Planned, at an instant of the engine's clock; 0 if this plan is not among those that are measured.
+func (m *Metrics) PlanBegins(at time.Time) time.Duration {
+	if m == nil || !m.plans.takeOne(at.UnixNano()) {
+		return 0
+	}
+	return m.Now()
+}
+
+// Planned counts that a message was planned, since an instant of PlanBegins; 0 is none.
 func (m *Metrics) Planned(message state.Message, since time.Duration) {
-	if m == nil {
+	if m == nil || since == 0 {
 		return
 	}
 	m.recordTime(planDuration, m.Now()-since, values{reflect.TypeOf(message).Name()})
 }
 
-// Waited counts that a message was in a mailbox, since an instant of Now; 0 is none.
+// MessageSent returns an instant for Waited; 0 if this message is not among those that are measured. A message that finds its run at rest
+// knows of no clock: the one of the plans is enough.
+func (m *Metrics) MessageSent() time.Duration {
+	if m == nil || !m.mails.takeOne(m.plans.latestInstant()) {
+		return 0
+	}
+	return m.Now()
+}
+
+// Waited counts that a message was in a mailbox, since an instant of MessageSent; 0 is none.
 func (m *Metrics) Waited(since time.Duration) {
 	if m == nil || since == 0 {
 		return
@@ -259,14 +280,27 @@ func (m *Metrics) Loaded(s *state.State) {
 	m.noteWaits(s)
 }
 
+// CommitBegins returns an instant for Committed, at an instant of the engine's clock; 0 if the time of this commit is not among those that
+// are measured.
+func (m *Metrics) CommitBegins(at time.Time) time.Duration {
+	if m == nil || !m.commits.takeOne(at.UnixNano()) {
+		return 0
+	}
+	return m.Now()
+}
+
 // Committed counts what a commit has made of a run, by the events of its records. s is the state after it, and began the
-// instant of Now at which the commit was asked for.
+// instant of CommitBegins; 0 is none.
 func (m *Metrics) Committed(s *state.State, records []decision.Record, told []decision.Told, began time.Duration) {
 	if m == nil {
 		return
 	}
-	m.recordTime(commitDuration, m.Now()-began, values{})
-	m.addTo(commitRecords, int64(len(records)), values{})
+	if began != 0 {
+		m.recordTime(commitDuration, m.Now()-began, values{})
+	}
+	if n := m.records.addLater(int64(len(records))); n != 0 {
+		m.addTo(commitRecords, n, values{})
+	}
 	for i := range records {
 		if alarm, ok := records[i].Message.(state.AlarmFired); ok {
 			m.recordTime(alarmLag, records[i].At.Sub(time.UnixMilli(alarm.At)), values{})

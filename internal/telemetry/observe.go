@@ -12,6 +12,7 @@ import (
 
 // observe tells a collection what stands.
 func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
+	m.addLate()
 	m.observeTasks(o)
 	m.waits.eachWorkflow(func(name string, n waitCount) {
 		m.observeCount(o, deadLetters, int64(n.letters), values{name})
@@ -30,6 +31,13 @@ func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
 		m.observeSeconds(o, feedFailing, ageOf(f.Failing), values{})
 	}
 	return nil
+}
+
+// addLate adds to counters what they lack.
+func (m *Metrics) addLate() {
+	if n := m.records.takeLate(); n != 0 {
+		m.addTo(commitRecords, n, values{})
+	}
 }
 
 // observeDirectory tells of the runs of the directory, and how far its files and its log are.

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -16,6 +17,8 @@ type waitCount struct{ approvals, letters int }
 
 // waits count the tokens of all runs that wait for people. The zero value has none.
 type waits struct {
+	count atomic.Int64 // of runs
+
 	mu   sync.Mutex
 	runs map[workflow.RunID]waitCount
 	sums map[string]waitCount // by workflow, as labels have it: a name that was there stays
@@ -28,12 +31,17 @@ func (m *Metrics) noteWaits(s *state.State) {
 		now = waitCount{}
 	}
 	w := &m.waits
+	// In most engines nothing waits for people at most times. One goroutine at a time has a run, so that nobody else adds this one.
+	if now == (waitCount{}) && w.count.Load() == 0 {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.runs[s.Run]
 	if now == before {
 		return
 	}
+	defer func() { w.count.Store(int64(len(w.runs))) }()
 	if w.runs == nil {
 		w.runs, w.sums = map[workflow.RunID]waitCount{}, map[string]waitCount{}
 	}

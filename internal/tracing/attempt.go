@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -22,9 +23,9 @@ type Task struct {
 	Scope   workflow.Scope // of the token
 }
 
-// spanAttributes are those of an attempt.
-func (k *Task) spanAttributes() []attribute.KeyValue {
-	a := append(k.Run.spanAttributes(), nodeKey.String(string(k.Node)), tokenKey.Int64(int64(k.Token)), attemptKey.Int(k.Attempt), typeKey.String(k.Type))
+// appendAttributes appends the attributes of an attempt.
+func (k *Task) appendAttributes(a []attribute.KeyValue) []attribute.KeyValue {
+	a = append(k.Run.appendAttributes(a), nodeKey.String(string(k.Node)), tokenKey.Int64(int64(k.Token)), attemptKey.Int(k.Attempt), typeKey.String(k.Type))
 	if k.Scope.Group != 0 {
 		a = append(a, branchKey.Int(k.Scope.Branch))
 	}
@@ -43,29 +44,84 @@ const (
 	Interrupted Outcome = "interrupted" // by Close: the attempt is performed again
 )
 
-// An Attempt is the span around a handler. A nil Attempt makes none. One goroutine at a time has it.
+// An Attempt is the span around a handler. A nil Attempt makes none. The span is begun, as of the instant at which the handler was, when
+// somebody asks for it, and else when the attempt is over: most handlers make no spans, and one that is told all at once costs half.
 type Attempt struct {
-	span trace.Span
-	code string
-	at   time.Time // when the handler had returned
-	now  func() time.Time
+	tracer *Tracer
+	of     Task
+	began  time.Time
+
+	mu       sync.Mutex
+	span     trace.Span // nil before it is begun
+	outcome  Outcome
+	reported []attribute.KeyValue
+	code     string
+	at       time.Time // when the handler had returned
+	over     bool      // the span has ended, or none is made
 }
 
-// Perform begins the span of an attempt, and returns it with the context of its handler.
-func (t *Tracer) Perform(ctx context.Context, of Task, began time.Time) (context.Context, *Attempt) {
+// Perform returns the span of an attempt whose handler begins.
+func (t *Tracer) Perform(of Task, began time.Time) *Attempt {
 	if t == nil {
-		return ctx, nil
+		return nil
 	}
-	span := t.startSpan(ctx, &of.Run, "task "+of.Type, began, trace.SpanKindConsumer, of.spanAttributes())
-	return trace.ContextWithSpan(ctx, span), &Attempt{span: span, now: t.o.Now}
+	return &Attempt{tracer: t, of: of, began: began}
+}
+
+// A keyProbe is a context that notes which key it was asked for.
+type keyProbe struct {
+	context.Context //nolint:containedctx // the others of its methods
+	key             any
+}
+
+// Value implements context.Context.
+func (p *keyProbe) Value(key any) any {
+	p.key = key
+	return nil
+}
+
+// spanKey is the key under which contexts have spans.
+var spanKey = func() any {
+	p := keyProbe{Context: context.Background()}
+	trace.SpanFromContext(&p)
+	return p.key
+}()
+
+// Value is for the method of this name of a context that is in the span: ok is false if key asks for something else.
+func (a *Attempt) Value(key any) (span any, ok bool) {
+	if a == nil || key != spanKey {
+		return nil, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.spanWith(), true
+}
+
+// spanWith returns the span, with these attributes if it is begun now. The lock is held.
+func (a *Attempt) spanWith(more ...attribute.KeyValue) trace.Span {
+	if a.span == nil {
+		to := borrowAttributes()
+		defer to.giveBack()
+		to.list = append(a.of.appendAttributes(to.list), more...)
+		a.span = a.tracer.startSpan(&a.of.Run, "task "+a.of.Type, a.began, consumer, to.list)
+		return a.span
+	}
+	a.span.SetAttributes(more...)
+	return a.span
 }
 
 // Return notes that the handler has returned, and how.
 func (a *Attempt) Return(o Outcome) {
 	if a != nil {
-		a.at = a.now()
-		a.span.SetAttributes(outcomeKey.String(string(o)))
+		a.noteReturn(o, nil, "")
 	}
+}
+
+func (a *Attempt) noteReturn(o Outcome, metadata map[string]any, code string) {
+	at := a.tracer.o.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.outcome, a.reported, a.code, a.at = o, reportedAttributes(metadata), code, at
 }
 
 // ReturnResult notes that the handler has returned with a result.
@@ -75,23 +131,51 @@ func (a *Attempt) ReturnResult(m state.Message) {
 	}
 	switch m := m.(type) {
 	case state.TaskCompleted:
-		a.Return(Completed)
-		a.span.SetAttributes(reportedAttributes(m.Metadata)...)
+		a.noteReturn(Completed, m.Metadata, "")
 	case state.TaskFailed:
-		a.Return(Failed)
-		a.code = m.Failure.Code
-		a.span.SetAttributes(reportedAttributes(m.Metadata)...)
+		a.noteReturn(Failed, m.Metadata, m.Failure.Code)
 	case state.TaskSnoozed:
-		a.Return(Snoozed)
+		a.noteReturn(Snoozed, nil, "")
 	default:
 	}
 }
 
-// End ends the span, with the instant at which the handler has returned.
-func (a *Attempt) End() {
+// Drop makes no span, unless it was begun: somebody else performs the attempt.
+func (a *Attempt) Drop() {
 	if a != nil {
-		endSpan(a.span, a.at, a.code)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.over = true
 	}
+}
+
+// End ends the span, once, with the instant at which the handler has returned.
+func (a *Attempt) End() {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	before, seen := a.over, a.span != nil
+	a.over = true
+	a.mu.Unlock()
+	switch {
+	case before:
+	case seen: // spans of the handler's own are below it
+		a.tellSpan()
+	default:
+		a.tracer.late.tellLater(a.tellSpan)
+	}
+}
+
+// tellSpan ends the span.
+func (a *Attempt) tellSpan() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	more := a.reported
+	if a.outcome != "" {
+		more = append(more, outcomeKey.String(string(a.outcome)))
+	}
+	endSpan(a.spanWith(more...), a.at, a.code)
 }
 
 // An Elsewhere is an attempt that was performed elsewhere: by a worker, or, as a Callback, after its handler had returned.
@@ -103,14 +187,24 @@ type Elsewhere struct {
 
 // Ended makes the span of an attempt that was performed elsewhere, from its begin until now, with the code of its error; "" without.
 func (t *Tracer) Ended(of Elsewhere, code string) {
-	if t == nil {
-		return
+	if t != nil {
+		t.writeElsewhere(of, code)
 	}
-	name, kind := "task "+of.Type, trace.SpanKindConsumer
+}
+
+// writeElsewhere makes the span of an attempt that was performed elsewhere.
+func (t *Tracer) writeElsewhere(of Elsewhere, code string) {
+	name, kind := "task "+of.Type, consumer
 	if of.Callback {
-		name, kind = "wait result", trace.SpanKindInternal
+		name, kind = "wait result", internal
 	}
-	endSpan(t.startSpan(context.Background(), &of.Run, name, of.Began, kind, of.spanAttributes()), t.o.Now(), code)
+	at := t.o.Now()
+	t.late.tellLater(func() {
+		to := borrowAttributes()
+		defer to.giveBack()
+		to.list = of.appendAttributes(to.list)
+		endSpan(t.startSpan(&of.Run, name, of.Began, kind, to.list), at, code)
+	})
 }
 
 // maxReported bounds how many attributes of a handler a span has, and maxText their texts, in bytes.

@@ -23,7 +23,7 @@ func TestNoProviderNoCost(t *testing.T) {
 		_ = b.Trace()
 		_ = off.IsOld(nil)
 		off.Loaded(s)
-		_, a := off.Perform(ctx, Task{Run: RunBy("r", d, nil)}, time.Time{})
+		a := off.Perform(Task{Run: RunBy("r", d, nil)}, time.Time{})
 		a.ReturnResult(state.TaskCompleted{})
 		a.End()
 		off.Committed(s, nil)

@@ -103,11 +103,14 @@ func live(dir string) error {
 // A process that is killed at any point leaves no span without its parent, and the lives of a directory make none twice, however
 // often it is killed: but for the start, which the caller asks for in each life, and which is there once if its run is.
 func TestKillsMakeNothingTwice(t *testing.T) {
-	points := []string{
+	if harness.Raced {
+		t.Skip("a process that is killed does not tell what the race detector has found")
+	}
+	points := harness.Today(t, 3, []string{
 		"start.ask", "start.answer", "commit.begin", "commit.done", "release.begin", "release.dispatch", "release.child", "release.end",
 		"task.begin", "task.result", "task.delivered", "recover.wake",
-	}
-	hits := harness.Figure([]int{2}, []int{1, 3, 5}, []int{1, 2, 3, 4, 6, 8, 10})
+	})
+	hits := harness.Figure([]int{2}, []int{1, 4}, []int{1, 2, 3, 4, 6, 8, 10})
 	killed := 0
 	for _, point := range points {
 		for _, hit := range hits {
@@ -131,7 +134,7 @@ func TestKillsMakeNothingTwice(t *testing.T) {
 			checkLives(t, fmt.Sprintf("%s at %d", point, hit), spantest.ReadLines(t, string(text)))
 		}
 	}
-	require.Greater(t, killed, len(points))
+	require.GreaterOrEqual(t, killed, len(points))
 	t.Logf("%d kills", killed)
 }
 

@@ -7,7 +7,8 @@
 //   - "start WORKFLOW" has the caller's span as its parent, and ends at once, before anything is committed. It is the parent of all
 //     that the run does. Its context is in the message that begins the run (state.Trace) and so among the facts of the run:
 //     attempts after a restart or a take-over have the same parent, and it was exported before they could be.
-//   - "task TYPE" is one attempt, around its handler, whose context is in the span.
+//   - "task TYPE" is one attempt, around its handler, whose context is in the span. It is begun, as of the instant at which the handler
+//     was, when the handler asks its context for a span, and else when the attempt is over.
 //   - "wait KIND", "join", and "run WORKFLOW" are made when they have ended, with the instants of the journal. They are siblings
 //     of the attempts. Tasks that workers of a pool perform are such, too: their handlers have the start span as their
 //     parent, which exists whatever becomes of the engine meanwhile.
@@ -23,7 +24,8 @@
 // simulation, Why, Fork's plan and Open make none. The span of an attempt ends when its result is committed, with the instant at which the
 // handler had returned; waits and runs are made behind the commit that has ended them. So a crash loses the spans of commits
 // that nobody has told the exporter of, and none comes twice: an attempt that is performed again after a crash has ended no
-// span before. Two exceptions follow from what a handler did: an attempt that Close has interrupted has a span, since its handler's
+// span before. Spans below which a handler has none, and those of waits and runs, are told many at a time (a lateList), and are lost with what
+// the exporter had not sent. Two exceptions follow from what a handler did: an attempt that Close has interrupted has a span, since its handler's
 // own spans are below it, and another when it is performed again; and so has one that returned ErrPending and is handed out again
 // after a restart. A call of Start that a crash interrupts before its commit has made a start span; repeated, it makes another.
 //
@@ -38,5 +40,6 @@
 //
 // # Cost
 //
-// Without a provider the Tracer is nil, whose methods do nothing and allocate nothing.
+// Without a provider the Tracer is nil, whose methods do nothing and allocate nothing. A span costs the SDK about 3 us; what comes on top
+// are the two above, which spare half of the allocations, and the waking of the processor of spans for each.
 package tracing

@@ -41,6 +41,12 @@ func below(t *testing.T, p *spantest.Provider) (ctx context.Context, end func())
 	return ctx, func() { span.End() }
 }
 
+// settle waits, in virtual time, until all spans are told that are over.
+func settle() {
+	<-time.After(time.Second)
+	synctest.Wait()
+}
+
 // A start span is the parent of all that the run does, in the trace of the caller; the context of a handler is in the span of its attempt.
 func TestASpanForEachAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +75,7 @@ nodes: [{id: a, task: quote, retry: {maxAttempts: 2, initialInterval: 1m}}]
 		end()
 		_, err := e.Wait(t.Context(), "r")
 		require.NoError(t, err)
-		synctest.Wait()
+		settle()
 
 		spans := p.Spans()
 		require.Equal(t, "2 inner; 1 request; 1 run order; 1 start order; 2 task quote", spantest.Names(spans))
@@ -213,7 +219,7 @@ transitions: [{from: a, to: w}, {from: w, to: b}, {from: b, to: c}]
 		out, err := e.Run(t.Context(), workflow.Run{ID: "r", Definition: d}, nil)
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunCompleted, out.Status)
-		synctest.Wait()
+		settle()
 		start, below := p.Find(t, "start slow"), p.Find(t, "start small")
 		require.Equal(t, start.ID, p.Find(t, "task early").Parent)
 		anchor := start.Trace + "/" + start.ID
@@ -229,7 +235,7 @@ transitions: [{from: a, to: w}, {from: w, to: b}, {from: b, to: c}]
 		require.NoError(t, e.Fork(t.Context(), "r", "again", pawl.ForkOptions{At: 1}))
 		_, err = e.Wait(t.Context(), "again")
 		require.NoError(t, err)
-		synctest.Wait()
+		settle()
 		forked := p.Named("start slow")
 		require.Len(t, forked, 2)
 		require.Empty(t, forked[1].Parent)
@@ -247,7 +253,7 @@ func TestLooksMakeNoSpans(t *testing.T) {
 		e := open(t, t.TempDir(), &p, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
 		d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: t}, {id: b, approval: {quorum: 1}}]\ntransitions: [{from: a, to: b}]")
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
-		synctest.Wait() // a span is told after the event
+		settle()
 		require.Len(t, p.Named("task t"), 1)
 		before := p.Begun()
 		for range 3 {
@@ -259,7 +265,7 @@ func TestLooksMakeNoSpans(t *testing.T) {
 		require.NoError(t, err)
 		_, err = e.Simulate(t.Context(), pawl.OfRun{Run: "r"})
 		require.NoError(t, err)
-		synctest.Wait()
+		settle()
 		require.Equal(t, before, p.Begun())
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -62,6 +63,9 @@ type Tracer struct {
 	stop  context.CancelFunc
 	reads sync.WaitGroup
 
+	late lateList
+	kept atomic.Int64 // stays, for who has no lock
+
 	mu      sync.Mutex
 	books   map[workflow.RunID]*book // of runs in which something waits
 	stays   int                      // in all books
@@ -93,6 +97,7 @@ func (t *Tracer) Close(ctx context.Context) {
 	defer context.AfterFunc(ctx, t.stop)()
 	t.reads.Wait()
 	t.stop()
+	t.late.close()
 }
 
 // A Run is what spans tell of a run.
@@ -108,9 +113,9 @@ func RunBy(id workflow.RunID, d *workflow.Definition, of *state.Trace) Run {
 	return Run{id, d.Name, max(d.Version, 1), of}
 }
 
-// spanAttributes are those of a run, with room for more.
-func (r *Run) spanAttributes() []attribute.KeyValue {
-	return append(make([]attribute.KeyValue, 0, 12), runKey.String(string(r.ID)), workflowKey.String(r.Workflow), versionKey.Int(r.Version))
+// appendAttributes appends the attributes of a run.
+func (r *Run) appendAttributes(a []attribute.KeyValue) []attribute.KeyValue {
+	return append(a, runKey.String(string(r.ID)), workflowKey.String(r.Workflow), versionKey.Int(r.Version))
 }
 
 // A Beginning is the start span of a run that is about to be committed. A nil Beginning makes none.
@@ -168,7 +173,7 @@ func (t *Tracer) BeginFork(ctx context.Context, m *state.RunForked, name string,
 
 func (t *Tracer) startRun(ctx context.Context, r Run, o ...trace.SpanStartOption) *Beginning {
 	now := t.o.Now()
-	o = append(o, trace.WithSpanKind(trace.SpanKindProducer), trace.WithTimestamp(now), trace.WithAttributes(r.spanAttributes()...))
+	o = append(o, producer, trace.WithTimestamp(now), trace.WithAttributes(r.appendAttributes(nil)...))
 	_, span := t.tracer.Start(ctx, "start "+r.Workflow, o...)
 	b := &Beginning{span: span, at: now}
 	if parent, more := traceparent.Format(span.SpanContext()); parent != "" {
@@ -205,9 +210,34 @@ func contextOf(of *state.Trace) trace.SpanContext {
 	return traceparent.Parse(of.Parent, of.State)
 }
 
+// The kinds of spans, as options.
+var (
+	producer = trace.WithSpanKind(trace.SpanKindProducer)
+	consumer = trace.WithSpanKind(trace.SpanKindConsumer)
+	internal = trace.WithSpanKind(trace.SpanKindInternal)
+)
+
+// attributeLists are lists for startSpan: the option that a tracer gets copies what is in them.
+var attributeLists = sync.Pool{New: func() any { return &attributeList{list: make([]attribute.KeyValue, 0, 16)} }}
+
+// An attributeList is a list of attributes that is used again.
+type attributeList struct{ list []attribute.KeyValue }
+
+func borrowAttributes() *attributeList {
+	l, _ := attributeLists.Get().(*attributeList)
+	return l
+}
+
+func (l *attributeList) giveBack() {
+	clear(l.list)
+	l.list = l.list[:0]
+	attributeLists.Put(l)
+}
+
 // startSpan begins a span of a run at an instant: below its start span, or in a trace of its own, with a link to that.
-func (t *Tracer) startSpan(ctx context.Context, r *Run, name string, at time.Time, kind trace.SpanKind, attributes []attribute.KeyValue) trace.Span {
-	o := append(make([]trace.SpanStartOption, 0, 5), trace.WithTimestamp(at), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+func (t *Tracer) startSpan(r *Run, name string, at time.Time, kind trace.SpanStartOption, attributes []attribute.KeyValue) trace.Span {
+	ctx := context.Background()
+	o := append(make([]trace.SpanStartOption, 0, 5), trace.WithTimestamp(at), kind, trace.WithAttributes(attributes...))
 	switch parent := contextOf(r.Trace); {
 	case !parent.IsValid():
 		o = append(o, trace.WithNewRoot())

@@ -1,11 +1,9 @@
 package tracing
 
 import (
-	"context"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
@@ -20,7 +18,7 @@ const (
 
 // waitNames are the names of spans, by the status of a token that waits. A token that waits for its siblings is part of the join of its group, and one
 // that waits for a child run of the span of that.
-var waitNames = map[workflow.TokenStatus]string{
+var waitNames = [workflow.Cancelled + 1]string{
 	workflow.WaitingForTimer: "wait timer", workflow.WaitingForEvent: "wait event", workflow.WaitingForApproval: "wait approval",
 	workflow.WaitingForOperator: "wait operator", workflow.WaitingForLock: "wait lock", workflow.WaitingForJoin: "wait join",
 	workflow.WaitingForBudget: "wait budget",
@@ -57,8 +55,10 @@ func (t *Tracer) Loaded(s *state.State) {
 	}
 	found := map[place]stay{}
 	waiting := 0
-	for status := range waitNames {
-		waiting += s.CountByStatus(status)
+	for status, name := range waitNames {
+		if name != "" {
+			waiting += s.CountByStatus(workflow.TokenStatus(status))
+		}
 	}
 	if waiting > 0 {
 		for _, id := range s.LiveTokens() {
@@ -95,9 +95,15 @@ func (t *Tracer) keepStay(run workflow.RunID, at place, st stay) {
 		if t.stays == maxStays {
 			return
 		}
-		t.stays++
+		t.addStays(1)
 	}
 	b.stays[at] = st
+}
+
+// addStays counts waits that are kept, or not any more. The caller holds the lock.
+func (t *Tracer) addStays(n int) {
+	t.stays += n
+	t.kept.Store(int64(t.stays))
 }
 
 // dropStay forgets a wait. The caller holds the lock.
@@ -108,7 +114,7 @@ func (t *Tracer) dropStay(run workflow.RunID, at place) {
 	}
 	if _, known := b.stays[at]; known {
 		delete(b.stays, at)
-		t.stays--
+		t.addStays(-1)
 	}
 	if len(b.stays) == 0 {
 		delete(t.books, run)
@@ -118,7 +124,7 @@ func (t *Tracer) dropStay(run workflow.RunID, at place) {
 // dropBook forgets all waits of a run. The caller holds the lock.
 func (t *Tracer) dropBook(run workflow.RunID) {
 	if b := t.books[run]; b != nil {
-		t.stays -= len(b.stays)
+		t.addStays(-len(b.stays))
 		delete(t.books, run)
 	}
 }
@@ -141,13 +147,13 @@ func (t *Tracer) Committed(s *state.State, told []decision.Told) {
 			unknown = append(unknown, ended[i])
 			continue
 		}
-		t.writeWait(&run, &ended[i])
+		t.writeWait(run, ended[i])
 	}
 	if len(unknown) > 0 {
 		t.readSince(run, unknown, told[len(told)-1].Bare().Seq)
 	}
 	if s.Status.Final() {
-		t.writeRun(s, &run)
+		t.writeRun(s, run)
 	}
 }
 
@@ -170,8 +176,24 @@ func codeOf(e *decision.Event) string {
 	return code
 }
 
+// concernWaits reports whether events may begin or end a wait. One goroutine at a time has a run, so that nobody else adds waits of this one.
+func (t *Tracer) concernWaits(s *state.State, told []decision.Told) bool {
+	if t.kept.Load() > 0 {
+		return true
+	}
+	for i := range told {
+		if e := told[i].Bare(); e.Type == workflow.EventFanOutStarted || e.Token != 0 && waitNames[s.Token(e.Token).Status] != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // noteEvents takes note of the waits that events have begun, and returns those that they have ended.
 func (t *Tracer) noteEvents(s *state.State, told []decision.Told) (ended []endedWait) {
+	if !t.concernWaits(s, told) {
+		return nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	withdraws := s.Status.Final()
@@ -254,18 +276,21 @@ func (t *Tracer) endGroup(ended []endedWait, s *state.State, id workflow.GroupID
 }
 
 // writeWait makes the span of a wait.
-func (t *Tracer) writeWait(run *Run, w *endedWait) {
-	endSpan(t.startSpan(context.Background(), run, w.name, w.since, trace.SpanKindInternal, append(run.spanAttributes(), w.attributes...)), w.to, w.code)
+func (t *Tracer) writeWait(run Run, w endedWait) {
+	t.late.tellLater(func() {
+		endSpan(t.startSpan(&run, w.name, w.since, internal, append(run.appendAttributes(nil), w.attributes...)), w.to, w.code)
+	})
 }
 
 // writeRun makes the span of a run that has ended.
-func (t *Tracer) writeRun(s *state.State, run *Run) {
+func (t *Tracer) writeRun(s *state.State, run Run) {
 	code := ""
 	if s.Failure != nil {
 		code = s.Failure.Code
 	}
-	a := append(run.spanAttributes(), statusKey.String(s.Status.String()))
-	endSpan(t.startSpan(context.Background(), run, "run "+run.Workflow, s.StartedAt, trace.SpanKindInternal, a), s.EndedAt, code)
+	a := append(run.appendAttributes(nil), statusKey.String(s.Status.String()))
+	began, ended := s.StartedAt, s.EndedAt
+	t.late.tellLater(func() { endSpan(t.startSpan(&run, "run "+run.Workflow, began, internal, a), ended, code) })
 }
 
 // readSince makes the spans of waits that have begun in an earlier life of the engine, in the background: the events of the run, up to a
@@ -281,7 +306,7 @@ func (t *Tracer) readSince(run Run, ended []endedWait, last int64) {
 		began := t.readBegins(run.ID, last)
 		for i := range ended {
 			if ended[i].since = began[ended[i].at]; !ended[i].since.IsZero() {
-				t.writeWait(&run, &ended[i])
+				t.writeWait(run, ended[i])
 			}
 		}
 		t.mu.Lock()

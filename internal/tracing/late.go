@@ -1,0 +1,71 @@
+package tracing
+
+import (
+	"sync"
+	"time"
+)
+
+// Spans that nobody can have seen yet, since they are made when they are over, are told to the provider many at a time: the processor that
+// batches them for an exporter wakes for the first of them, and costs more by its waking than by its work. A crash loses those that are not told yet, with what
+// the exporter had not sent.
+const (
+	latePause = 50 * time.Millisecond // from the first of them until all are told
+	maxLate   = 256                   // that are kept
+)
+
+// A lateList has the spans that are not told yet. The zero value has none.
+type lateList struct {
+	mu     sync.Mutex
+	list   []func()
+	timer  *time.Timer
+	closed bool // none is kept any more
+
+	telling sync.Mutex // somebody tells spans: who closes waits for that
+}
+
+// tellLater keeps a span until others are told, or tells it and all that are kept. No lock of the engine may be held.
+func (l *lateList) tellLater(tell func()) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		tell()
+		return
+	}
+	l.list = append(l.list, tell)
+	switch {
+	case len(l.list) >= maxLate:
+		l.mu.Unlock()
+		l.tellAll()
+		return
+	case len(l.list) > 1: // it is on
+	case l.timer == nil:
+		l.timer = time.AfterFunc(latePause, l.tellAll)
+	default:
+		l.timer.Reset(latePause)
+	}
+	l.mu.Unlock()
+}
+
+// tellAll tells the spans that are kept, in the order in which they came.
+func (l *lateList) tellAll() {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	l.mu.Lock()
+	list := l.list
+	l.list = nil
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.mu.Unlock()
+	for _, tell := range list {
+		tell()
+	}
+}
+
+// close tells the spans that are kept, and keeps none from now on.
+func (l *lateList) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.tellAll()
+}
