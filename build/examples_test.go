@@ -48,12 +48,6 @@ func approvalApprovalYaml() *build.Builder {
 	return b
 }
 
-func helloMainGo() *build.Builder {
-	b := build.New("hello")
-	b.Task("greet").Input("name", "input.name").Output("output.text", "result")
-	return b
-}
-
 func inspectorImportYaml() *build.Builder {
 	b := build.New("import")
 	b.Group("files", workflow.Synchronization{Merge: &workflow.Merge{Source: "result.rows", Target: "state.loaded", Strategy: "collect"}})
@@ -300,13 +294,19 @@ func testdataDefinitionsChainChainJSON() *build.Builder {
 	b.Task("price").
 		Input("item", "input.item").
 		Output("state.cents", "result.cents * input.quantity").
+		OutputSchema(map[string]any{"properties": map[string]any{"cents": map[string]any{"type": "integer"}}, "required": []any{"cents"}, "type": "object"}).
 		To("tax").ID("price->tax")
-	b.Task("tax").Input("cents", "state.cents").Output("state.tax", "result.cents").To("receipt").ID("tax->receipt")
+	b.Task("tax").
+		Input("cents", "state.cents").
+		Output("state.tax", "result.cents").
+		OutputSchema(map[string]any{"properties": map[string]any{"cents": map[string]any{"type": "integer"}}, "required": []any{"cents"}, "type": "object"}).
+		To("receipt").ID("tax->receipt")
 	b.Task("receipt").
 		Input("cents", "state.cents + state.tax").
 		Input("item", "input.item").
 		Output("output.cents", "state.cents + state.tax").
-		Output("output.text", "result")
+		Output("output.text", "result").
+		OutputSchema(map[string]any{"type": "string"})
 	return b
 }
 
@@ -361,6 +361,12 @@ func testdataDefinitionsFanoutFanoutJSON() *build.Builder {
 	b.Gateway("split").To("count").ID("split->count").ForEach("input.files", "file").InGroup("files")
 	b.Task("count").Input("path", "file").Input("share", "input.share").To("reduce").ID("count->reduce").Joins("files")
 	b.Task("reduce").Input("counts", "state.counts").Output("output", "result")
+	return b
+}
+
+func testdataDefinitionsHelloHelloJSON() *build.Builder {
+	b := build.New("hello")
+	b.Task("greet").Input("name", "input.name").Output("output.text", "result")
 	return b
 }
 
@@ -422,7 +428,6 @@ func tutorialParcelsYaml() *build.Builder {
 var examples = []written{
 	{"agent/agent.yaml", "ca28c440b7f172677bcb750c0a479aa1cdbd10df5360732735a53d1e8cc63a97", agentAgentYaml},
 	{"approval/approval.yaml", "4c5ba750986fa0d4c8364f872ae817dd1af5ac57f9745e2ddcae269bb9053c11", approvalApprovalYaml},
-	{"hello/main.go", "f126041d2202c4e5fb12efe40f78226033d541345fe8bc390496f9a687b0b1d1", helloMainGo},
 	{"inspector/import.yaml", "504af5bc3c9536de26f9faffcbc350c472934b2a230479ee83283029802f09d2", inspectorImportYaml},
 	{"inspector/order.yaml", "60cace8be158eed287ff26d98bec54f5ea02fe38b8c66f1fc425fecbb066e4c1", inspectorOrderYaml},
 	{"inspector/watch.yaml", "e579cfadcaf4bb1c18aa8a23d63ea7ba832e278d1727c489c222e7f11b84f20f", inspectorWatchYaml},
@@ -439,9 +444,10 @@ var examples = []written{
 	{"service/order.yaml", "db1a2b6e3134577dd9488948df4c8f8fd87d2b74ef06f5861f382b972de6fe12", serviceOrderYaml},
 	{"subworkflow/fulfil.yaml", "e3e261ceb13314772a40506c85ad2cf84faa6208cecb6680e3fa6f661de0aca8", subworkflowFulfilYaml},
 	{"subworkflow/order.yaml", "671a63a37af7dd5eabe793fcb3bfde92644ef682d0c2264cb40c5df2dfc7d1c4", subworkflowOrderYaml},
-	{"testdata/definitions/chain_chain.json", "4a8bd301c230c55a5c545d3b12d09193201610dd7d5542e4ceb9ec56e800e3db", testdataDefinitionsChainChainJSON},
+	{"testdata/definitions/chain_chain.json", "a7aea6612ddf79e298e195de70c5a4d8292de44766474609ec2c252031de8a2e", testdataDefinitionsChainChainJSON},
 	{"testdata/definitions/dag_dag.json", "787a19a13791714df40d61724f2545e1cd4029aab8f8089713474694acd84784", testdataDefinitionsDagDagJSON},
 	{"testdata/definitions/fanout_fanout.json", "846cc0936b986baa03b280e19f6dd4418e983f5553b5d0d34bb336bbcd731169", testdataDefinitionsFanoutFanoutJSON},
+	{"testdata/definitions/hello_hello.json", "f126041d2202c4e5fb12efe40f78226033d541345fe8bc390496f9a687b0b1d1", testdataDefinitionsHelloHelloJSON},
 	{"testdata/definitions/recover_letters.json", "f8883bd7bfe433f07b670d432dbc2117a905d4b7ed247723fdd633313c50e602", testdataDefinitionsRecoverLettersJSON},
 	{"testdata/definitions/untrusted_ann.sum.json", "460a5a7e1e3595228a1ea5ab444c1b6a1e8e87ce017981d5c996c121e36949e9", testdataDefinitionsUntrustedAnnSumJSON},
 	{"testdata/definitions/untrusted_eve.bomb.json", "887ca3b3e61e0ba52d6164385bc3e1215fbeccfdb744dec02cf863a7f6661fb8", testdataDefinitionsUntrustedEveBombJSON},

@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -36,27 +35,22 @@ func main() {
 //go:embed agent.yaml
 var definition []byte
 
+// A conversation is the input of plan.
+type conversation struct {
+	Goal   string
+	Rounds [][]note
+}
+
 // plan is called once per round, with all that the rounds before have found. A
 // call of a model costs time and money: its result is committed, so a crash
 // later on does not repeat it.
-func (m model) plan(_ context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Goal   string
-		Rounds [][]note
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (m model) plan(_ context.Context, in conversation) (step, error) {
 	return m.next(in.Goal, in.Rounds), nil
 }
 
 // work is called once per subtask. It returns a list: a subtask may find
 // several things, and the join makes one list of them all.
-func (m model) work(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Topic string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (m model) work(_ context.Context, in struct{ Topic string }) ([]note, error) {
 	return []note{m.look(in.Topic)}, nil
 }
 
@@ -71,7 +65,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		return err
 	}
 	var m model
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"plan": m.plan, "work": m.work}, Grace: grace})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"plan": pawl.Typed(m.plan), "work": pawl.Typed(m.work)}, Grace: grace})
 	if err != nil {
 		return err
 	}
@@ -107,18 +101,11 @@ func shutDown(ctx context.Context, engine *pawl.Engine) {
 
 // show prints which subtasks there were in each round, and the answer.
 func show(w io.Writer, outcome workflow.Outcome) error {
-	if err := outcome.Err(); err != nil {
-		return err
-	}
 	var out struct {
 		Answer string
 		Rounds [][]note
 	}
-	text, err := json.Marshal(outcome.Output)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, &out); err != nil {
+	if err := outcome.BindStrict(&out); err != nil {
 		return err
 	}
 	for i, round := range out.Rounds {

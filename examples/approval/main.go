@@ -81,11 +81,7 @@ func purchases() []purchase {
 }
 
 // buy is called when the purchase is approved.
-func buy(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Item string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func buy(_ context.Context, in struct{ Item string }) (string, error) {
 	return in.Item + " bought", nil
 }
 
@@ -95,7 +91,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		return err
 	}
 	defer remove()
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"buy": buy}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"buy": pawl.Typed(buy)}})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/build"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -23,62 +24,54 @@ func main() {
 	}
 }
 
-// A definition is data. Here it is a Go value; other examples write it as YAML.
+// A definition is data. Here it is made in Go; other examples write it as YAML.
 // Nodes do something, transitions say what comes next. Expressions (CEL) say
 // what a task gets and what becomes of its result: input is the run's input,
-// state is the run's own memory, output is what it returns.
+// state is the run's own memory, output is what it returns. The types of the
+// handlers are compared with them: a field that one does not have is an error.
 func receipts() *workflow.Definition {
-	return &workflow.Definition{
-		Name:  "chain",
-		Start: "price",
-		Nodes: []workflow.Node{
-			{
-				ID: "price", Task: "price",
-				Input:  map[string]string{"item": "input.item"},
-				Output: map[string]string{"state.cents": "result.cents * input.quantity"},
-			},
-			{
-				ID: "tax", Task: "tax",
-				Input:  map[string]string{"cents": "state.cents"},
-				Output: map[string]string{"state.tax": "result.cents"},
-			},
-			{
-				ID: "receipt", Task: "receipt",
-				Input:  map[string]string{"item": "input.item", "cents": "state.cents + state.tax"},
-				Output: map[string]string{"output.text": "result", "output.cents": "state.cents + state.tax"},
-			},
-		},
-		Transitions: []workflow.Transition{{From: "price", To: "tax"}, {From: "tax", To: "receipt"}},
-	}
+	b := build.New("chain")
+	build.TypedTask(b, "price", price).
+		Input("item", "input.item").
+		Output("state.cents", "result.cents * input.quantity").
+		To("tax")
+	build.TypedTask(b, "tax", tax).
+		Input("cents", "state.cents").
+		Output("state.tax", "result.cents").
+		To("receipt")
+	build.TypedTask(b, "receipt", receipt).
+		Input("item", "input.item").
+		Input("cents", "state.cents + state.tax").
+		Output("output.text", "result").
+		Output("output.cents", "state.cents + state.tax")
+	return b.MustDefinition()
+}
+
+type money struct {
+	Cents int `json:"cents"`
 }
 
 // A handler performs the tasks of one type. Its return value becomes the result
 // of the node: anything that JSON can say.
-func price(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Item string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func price(_ context.Context, in struct{ Item string }) (money, error) {
 	cents, ok := map[string]int{"apple": 40, "pear": 55}[in.Item]
 	if !ok {
-		return nil, fmt.Errorf("we do not sell %q", in.Item)
+		return money{}, fmt.Errorf("we do not sell %q", in.Item)
 	}
-	return map[string]any{"cents": cents}, nil
+	return money{cents}, nil
 }
 
-func tax(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Cents int }
-	err := t.Bind(&in)
-	return map[string]any{"cents": in.Cents / 5}, err
+func tax(_ context.Context, in money) (money, error) {
+	return money{in.Cents / 5}, nil
 }
 
-func receipt(_ context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Item  string
-		Cents int
-	}
-	err := t.Bind(&in)
-	return fmt.Sprintf("%s: %d.%02d", in.Item, in.Cents/100, in.Cents%100), err
+type sale struct {
+	Item  string
+	Cents int
+}
+
+func receipt(_ context.Context, in sale) (string, error) {
+	return fmt.Sprintf("%s: %d.%02d", in.Item, in.Cents/100, in.Cents%100), nil
 }
 
 func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
@@ -90,7 +83,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 
 	// An engine has a directory, where everything is kept that it has promised.
 	engine, err := pawl.Open(ctx, dir, pawl.Options{
-		Executor: pawl.Handlers{"price": price, "tax": tax, "receipt": receipt},
+		Executor: pawl.Handlers{"price": pawl.Typed(price), "tax": pawl.Typed(tax), "receipt": pawl.Typed(receipt)},
 	})
 	if err != nil {
 		return err

@@ -29,21 +29,21 @@ type link struct {
 	Lines   int    `json:"lines"`
 }
 
+// A source is the input of a count task: a package, and what is known of its imports.
+type source struct {
+	Package string
+	Files   []string
+	Imports map[string]tally
+}
+
 // count counts the lines of a package and adds them to the longest of the
 // chains that lead to it, which its imports know already.
-func count(_ context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Files   []string
-		Imports map[string]tally
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func count(_ context.Context, in source) (tally, error) {
 	var out tally
 	for _, name := range in.Files {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return nil, pawl.Permanent(err)
+			return out, pawl.Permanent(err)
 		}
 		out.Lines += bytes.Count(text, []byte("\n"))
 	}
@@ -64,11 +64,7 @@ func longest(all map[string]tally) (chain int, path string) {
 }
 
 // summarize is called last, with the tallies of all packages.
-func summarize(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Packages map[string]tally }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func summarize(_ context.Context, in struct{ Packages map[string]tally }) (summary, error) {
 	out := summary{Packages: len(in.Packages), Critical: []link{}}
 	for _, p := range in.Packages {
 		out.Lines += p.Lines

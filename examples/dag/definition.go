@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-run/pawl/build"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -19,34 +20,24 @@ const report = "(report)"
 // In a dag there are no tokens to think of: a node runs once, when all that
 // leads to it is resolved, beside all other nodes that are ready.
 func definition(packages []pkg) *workflow.Definition {
-	def := &workflow.Definition{
-		Name: "dag", Mode: workflow.ModeDAG,
-		State: workflow.StateSpec{Initial: map[string]any{"packages": map[string]any{}}},
-	}
-	last := workflow.Node{
-		ID: report, Task: "report",
-		Input:  map[string]string{"packages": "state.packages"},
-		Output: map[string]string{"output": "result"},
-	}
+	b := build.New("dag").DAG(true).State(nil, map[string]any{"packages": map[string]any{}})
+	var all []workflow.NodeID
 	for _, p := range packages {
 		path := strconv.Quote(p.Path)
-		n := workflow.Node{
-			ID: workflow.NodeID(p.Path), Task: "count",
-			Input: map[string]string{
-				"package": path,
-				"files":   "input.files[" + path + "]",
-				"imports": results(p.Imports),
-			},
-			Output: map[string]string{"state.packages[" + path + "]": "result"},
-		}
+		var imports []workflow.NodeID
 		for _, i := range p.Imports {
-			n.Needs = append(n.Needs, workflow.NodeID(i))
+			imports = append(imports, workflow.NodeID(i))
 		}
-		def.Nodes = append(def.Nodes, n)
-		last.Needs = append(last.Needs, n.ID)
+		id := workflow.NodeID(p.Path)
+		b.Task(id).Type("count").Needs(imports...).
+			Input("package", path).
+			Input("files", "input.files["+path+"]").
+			Input("imports", results(p.Imports)).
+			Output("state.packages["+path+"]", "result")
+		all = append(all, id)
 	}
-	def.Nodes = append(def.Nodes, last)
-	return def
+	b.Task(report).Type("report").Needs(all...).Input("packages", "state.packages").Output("output", "result")
+	return b.MustDefinition()
 }
 
 // results returns an expression for the results of some nodes, by their id: in

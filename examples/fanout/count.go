@@ -51,23 +51,22 @@ type counter struct {
 }
 
 func (c *counter) handlers() pawl.Handlers {
-	return pawl.Handlers{"count": c.count, "reduce": reduce}
+	return pawl.Handlers{"count": pawl.Typed(c.count), "reduce": pawl.Typed(reduce)}
+}
+
+// A file is the input of a count task.
+type file struct {
+	Path  string
+	Share int // of the list, in bytes
 }
 
 // count is the task of a branch. It depends on nothing but its input, so it
 // does no harm that it is called again after a crash.
-func (c *counter) count(_ context.Context, t pawl.Task) (any, error) {
-	c.begin(t.Run)
-	var in struct {
-		Path  string
-		Share int
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (c *counter) count(ctx context.Context, in file) (tally, error) {
+	c.begin(pawl.TaskFrom(ctx).Run)
 	data, err := os.ReadFile(in.Path)
 	if err != nil {
-		return nil, err
+		return tally{}, err
 	}
 	sum := sha256.Sum256(data)
 	return tally{
@@ -135,11 +134,7 @@ func ranking(counts map[string]int) []identifier {
 }
 
 // reduce is the task after the join. It gets the tallies of all files.
-func reduce(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Counts []tally }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func reduce(_ context.Context, in struct{ Counts []tally }) (report, error) {
 	r := report{Files: len(in.Counts)}
 	all := map[string]int{}
 	hash := sha256.New()

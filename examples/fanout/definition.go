@@ -1,6 +1,9 @@
 package main
 
-import "github.com/pawl-run/pawl/workflow"
+import (
+	"github.com/pawl-run/pawl/build"
+	"github.com/pawl-run/pawl/workflow"
+)
 
 // definition is the workflow: one branch per file, a join, and one task that
 // makes totals of what came together.
@@ -9,43 +12,15 @@ import "github.com/pawl-run/pawl/workflow"
 //
 // It needs no line of code that knows about crashes, queues or counters.
 func definition() *workflow.Definition {
-	return &workflow.Definition{
-		Name:  name,
-		Start: "split",
-		Nodes: []workflow.Node{
-			// A node without a kind is a gateway: it only routes.
-			{ID: "split"},
-			// In a branch, file is the element that the branch was made for.
-			{
-				ID: "count", Task: "count",
-				Input: map[string]string{"path": "file", "share": "input.share"},
-			},
-			{
-				ID: "reduce", Task: "reduce",
-				Input:  map[string]string{"counts": "state.counts"},
-				Output: map[string]string{"output": "result"},
-			},
-		},
-		Transitions: []workflow.Transition{
-			// The fan-out: a branch for each element of a list, all in one
-			// group, whose name is how the join finds them.
-			{
-				From: "split", To: "count",
-				Foreach:      &workflow.Foreach{Collection: "input.files", As: "file"},
-				SiblingGroup: "files",
-			},
-			// The fan-in: when every branch has come, their results become a
-			// list, in the order of the branches, whichever was first.
-			{
-				From: "count", To: "reduce",
-				Synchronization: &workflow.Synchronization{
-					SiblingGroup: "files",
-					Strategy:     workflow.All,
-					Merge:        &workflow.Merge{Source: "result", Target: "state.counts", Strategy: "collect"},
-				},
-			},
-		},
-	}
+	b := build.New(name)
+	// A gateway only routes. The fan-out makes a branch for each element of a list, all in one group, whose name is how
+	// the join finds them. In a branch, file is the element that the branch was made for.
+	b.Gateway("split").To("count").ForEach("input.files", "file").InGroup("files")
+	// The fan-in: when every branch has come, their results become a list, in the order of the branches, whichever was first.
+	b.Task("count").Input("path", "file").Input("share", "input.share").To("reduce").Joins("files")
+	b.Group("files", workflow.Synchronization{Merge: &workflow.Merge{Source: "result", Target: "state.counts", Strategy: "collect"}})
+	b.Task("reduce").Input("counts", "state.counts").Output("output", "result")
+	return b.MustDefinition()
 }
 
 // The list that reduce gets is one task input, so it is at most 1 MiB, and

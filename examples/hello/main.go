@@ -1,4 +1,3 @@
-// Hello is the program on the front page: one task, durable.
 package main
 
 import (
@@ -6,25 +5,21 @@ import (
 	"fmt"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/build"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-var hello = workflow.MustParse([]byte(`
-name: hello
-start: greet
-nodes: [{id: greet, task: greet, input: {name: input.name}, output: {output.text: result}}]`))
-
-func greet(ctx context.Context, in struct{ Name string }) (string, error) {
-	return "hello " + in.Name, nil
-}
+func greet(_ context.Context, p struct{ Name string }) (string, error) { return "hello " + p.Name, nil }
 
 func main() {
 	ctx := context.Background()
+	b := build.New("hello")
+	b.Task("greet").Input("name", "input.name").Output("output.text", "result")
 	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pawl.Handlers{"greet": pawl.Typed(greet)}})
 	if err != nil {
 		panic(err)
 	}
 	defer engine.Close(ctx)
-	outcome, err := engine.Run(ctx, workflow.Run{ID: "hello-1", Definition: hello}, map[string]any{"name": "world"}) // Start and Wait
+	outcome, err := engine.Run(ctx, workflow.Run{ID: "hello-1", Definition: b.MustDefinition()}, map[string]any{"name": "world"})
 	fmt.Println(outcome.Status, outcome.Output["text"], err)
 }

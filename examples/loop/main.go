@@ -27,15 +27,15 @@ func main() {
 //go:embed loop.yaml
 var definition []byte
 
+type answer struct {
+	Ready bool `json:"ready"`
+}
+
 // poll asks whether the job is done. It is called several times for one run.
 // Its input has all that it needs to know, so it keeps nothing itself: the
 // engine may have been restarted in between.
-func poll(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ ReadyAt, Asked int }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
-	return map[string]any{"ready": in.Asked >= in.ReadyAt}, nil
+func poll(_ context.Context, in struct{ ReadyAt, Asked int }) (answer, error) {
+	return answer{in.Asked >= in.ReadyAt}, nil
 }
 
 func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"poll": poll}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"poll": pawl.Typed(poll)}})
 	if err != nil {
 		return err
 	}

@@ -36,25 +36,20 @@ const input = `{"orders": [
   {"customer": "eve", "lines": []}
 ]}`
 
-// price is called once per line. Branch says which branch of the innermost
+// A line is an item of an order, and how many.
+type line struct {
+	Item     string
+	Quantity int
+}
+
+// price is called once per line. pawl.TaskFrom(ctx).Branch says which branch of the innermost
 // fan-out it is called for.
-func price(_ context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Item     string
-		Quantity int
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func price(_ context.Context, in line) (int, error) {
 	return map[string]int{"apple": 40, "pear": 55}[in.Item] * in.Quantity, nil
 }
 
 // sum is called once per order, with the prices in the order of the lines.
-func sum(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Cents []int }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func sum(_ context.Context, in struct{ Cents []int }) (int, error) {
 	total := 0
 	for _, c := range in.Cents {
 		total += c
@@ -72,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"price": price, "sum": sum}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"price": pawl.Typed(price), "sum": pawl.Typed(sum)}})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type desk struct {
 }
 
 func (d *desk) makeHandlers() pawl.Handlers {
-	return pawl.Handlers{"list": d.listFiles, "read": d.readFile, "write": d.writeReport}
+	return pawl.Handlers{"list": pawl.Typed(d.listFiles), "read": pawl.Typed(d.readFile), "write": pawl.Typed(d.writeReport)}
 }
 
 // writeFiles makes the 2,000 files of a night, each with its number. The first ones
@@ -43,7 +43,7 @@ func (d *desk) writeFiles(broken int) error {
 }
 
 // listFiles returns the names of the files.
-func (d *desk) listFiles(context.Context, pawl.Task) (any, error) {
+func (d *desk) listFiles(context.Context, struct{}) ([]string, error) {
 	entries, err := os.ReadDir(d.files)
 	names := make([]string, 0, len(entries))
 	for _, e := range entries {
@@ -53,36 +53,34 @@ func (d *desk) listFiles(context.Context, pawl.Task) (any, error) {
 }
 
 // readFile returns the number in a file.
-func (d *desk) readFile(_ context.Context, t pawl.Task) (any, error) {
+func (d *desk) readFile(_ context.Context, in struct{ File string }) (int, error) {
 	now := d.now.Add(1)
 	defer d.now.Add(-1)
 	for most := d.most.Load(); now > most && !d.most.CompareAndSwap(most, now); most = d.most.Load() {
 	}
-	var in struct{ File string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
 	text, err := os.ReadFile(filepath.Join(d.files, filepath.Base(in.File)))
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, pawl.TaskError{Code: "unreadable", Message: in.File + " has no number"}
+		return 0, pawl.TaskError{Code: "unreadable", Message: in.File + " has no number"}
 	}
 	return n, nil
 }
 
+// A night is the input of the last task.
+type night struct {
+	Night   string
+	Numbers []int
+	Broken  []struct {
+		Index         int
+		Code, Message string
+	}
+}
+
 // writeReport makes the report, and returns it.
-func (d *desk) writeReport(_ context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Night   string
-		Numbers []int
-		Broken  []struct{ Index int }
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (d *desk) writeReport(_ context.Context, in night) (string, error) {
 	sum := 0
 	for _, n := range in.Numbers {
 		sum += n

@@ -39,11 +39,7 @@ type suppliers struct {
 	withdrawn chan string // what those said who were not needed
 }
 
-func (s *suppliers) quote(ctx context.Context, t pawl.Task) (any, error) {
-	var in struct{ Supplier string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (s *suppliers) quote(ctx context.Context, in struct{ Supplier string }) (quote, error) {
 	if cents, ok := s.cents[in.Supplier]; ok {
 		return quote{in.Supplier, cents}, nil
 	}
@@ -51,16 +47,12 @@ func (s *suppliers) quote(ctx context.Context, t pawl.Task) (any, error) {
 	// that does not listen is left alone: its result is refused when it comes.
 	<-ctx.Done()
 	s.withdrawn <- fmt.Sprintf("%s is withdrawn: %v", in.Supplier, context.Cause(ctx))
-	return nil, ctx.Err()
+	return quote{}, ctx.Err()
 }
 
 // choose gets what the fan-in has merged: a list, in the order of the branches,
 // whichever was first.
-func choose(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Quotes []quote }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func choose(_ context.Context, in struct{ Quotes []quote }) (string, error) {
 	best := in.Quotes[0]
 	for _, q := range in.Quotes {
 		if q.Cents < best.Cents {
@@ -81,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		return err
 	}
 	s := &suppliers{cents: map[string]int{"ann": 120, "bob": 110}, withdrawn: make(chan string, 4)}
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"quote": s.quote, "choose": choose}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"quote": pawl.Typed(s.quote), "choose": pawl.Typed(choose)}})
 	if err != nil {
 		return err
 	}

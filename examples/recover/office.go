@@ -13,22 +13,18 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/build"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 // letters is the definition: three tasks in a row. Their results are not of
 // interest here.
 func letters() *workflow.Definition {
-	return &workflow.Definition{
-		Name:  "letters",
-		Start: "write",
-		Nodes: []workflow.Node{
-			{ID: "write", Task: "write"},
-			{ID: "post", Task: "post"},
-			{ID: "file", Task: "file"},
-		},
-		Transitions: []workflow.Transition{{From: "write", To: "post"}, {From: "post", To: "file"}},
-	}
+	b := build.New("letters")
+	b.Task("write").To("post")
+	b.Task("post").To("file")
+	b.Task("file")
+	return b.MustDefinition()
 }
 
 // An office performs the tasks. Its mailbox is the world outside: a folder
@@ -42,11 +38,11 @@ type office struct {
 }
 
 func (o *office) handlers() pawl.Handlers {
-	return pawl.Handlers{"write": o.easy, "post": o.post, "file": o.easy}
+	return pawl.Handlers{"write": pawl.Typed(o.easy), "post": pawl.Typed(o.post), "file": pawl.Typed(o.easy)}
 }
 
-func (o *office) easy(_ context.Context, t pawl.Task) (any, error) {
-	o.count(t.Type)
+func (o *office) easy(ctx context.Context, _ struct{}) (any, error) {
+	o.count(pawl.TaskFrom(ctx).Type)
 	return nil, nil
 }
 
@@ -55,8 +51,8 @@ func (o *office) easy(_ context.Context, t pawl.Task) (any, error) {
 // the engine cannot know what was done: it calls post again. So the letter goes
 // out under the EffectKey, which is the same in every attempt and every process;
 // a receiver of a second letter with the same key throws it away.
-func (o *office) post(ctx context.Context, t pawl.Task) (any, error) {
-	letter := filepath.Join(o.mailbox, url.PathEscape(t.EffectKey))
+func (o *office) post(ctx context.Context, _ struct{}) (any, error) {
+	letter := filepath.Join(o.mailbox, url.PathEscape(pawl.TaskFrom(ctx).EffectKey))
 	f, err := os.OpenFile(letter, os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		o.count("post, a second time")

@@ -40,63 +40,54 @@ type shop struct{ log io.Writer }
 
 func (s shop) handlers() pawl.Handlers {
 	return pawl.Handlers{
-		"reserve": s.reserve, "charge": s.charge, "ship": s.ship,
-		"refund": s.refund, "release": s.release,
+		"reserve": pawl.Typed(s.reserve), "charge": pawl.Typed(s.charge), "ship": pawl.Typed(s.ship),
+		"refund": pawl.Typed(s.refund), "release": pawl.Typed(s.release),
 	}
 }
 
-func (s shop) reserve(_ context.Context, t pawl.Task) (any, error) {
-	return nil, s.say(t, "reserve", nil)
+// reserve has the input that the node's mapping fills, and no result. The error of another input, such as one without
+// the item, has the code invalid_input.
+func (s shop) reserve(ctx context.Context, _ struct{ Item string }) (any, error) {
+	return nil, s.say(ctx, "reserve", nil)
 }
 
 // charge meets a bank that is busy twice before it answers. A TaskError has a
 // code, which the definition can name; Retryable leaves it to the node's retry
 // policy whether there is another attempt.
-func (s shop) charge(_ context.Context, t pawl.Task) (any, error) {
-	var in order
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (s shop) charge(ctx context.Context, in struct{ Card string }) (any, error) {
 	switch {
 	case in.Card == "stolen":
-		return nil, s.say(t, "charge", pawl.TaskError{Code: "card_declined", Message: "the card is stolen", Retryable: true})
-	case t.Attempt < 3:
-		return nil, s.say(t, "charge", pawl.TaskError{Code: "bank_busy", Message: "try again later", Retryable: true})
+		return nil, s.say(ctx, "charge", pawl.TaskError{Code: "card_declined", Message: "the card is stolen", Retryable: true})
+	case pawl.TaskFrom(ctx).Attempt < 3:
+		return nil, s.say(ctx, "charge", pawl.TaskError{Code: "bank_busy", Message: "try again later", Retryable: true})
 	}
-	return nil, s.say(t, "charge", nil)
+	return nil, s.say(ctx, "charge", nil)
 }
 
 // ship fails for good if there is no address. Permanent says that no policy
 // should try again; the code is error, as of any plain error.
-func (s shop) ship(_ context.Context, t pawl.Task) (any, error) {
-	var in order
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (s shop) ship(ctx context.Context, in struct{ Address string }) (any, error) {
 	if in.Address == "nowhere" {
-		return nil, s.say(t, "ship", pawl.Permanent(errors.New("no such address")))
+		return nil, s.say(ctx, "ship", pawl.Permanent(errors.New("no such address")))
 	}
-	return nil, s.say(t, "ship", nil)
+	return nil, s.say(ctx, "ship", nil)
 }
 
-func (s shop) refund(_ context.Context, t pawl.Task) (any, error) {
-	return nil, s.say(t, "refund", nil)
+func (s shop) refund(ctx context.Context, _ struct{ Card string }) (any, error) {
+	return nil, s.say(ctx, "refund", nil)
 }
 
-func (s shop) release(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Reason string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
-	return nil, s.say(t, "release, because: "+in.Reason, nil)
+func (s shop) release(ctx context.Context, in struct{ Item, Reason string }) (any, error) {
+	return nil, s.say(ctx, "release, because: "+in.Reason, nil)
 }
 
 // say logs an attempt and returns its error.
-func (s shop) say(t pawl.Task, what string, err error) error {
+func (s shop) say(ctx context.Context, what string, err error) error {
+	attempt := pawl.TaskFrom(ctx).Attempt
 	if err == nil {
-		fmt.Fprintf(s.log, "  %s (attempt %d)\n", what, t.Attempt)
+		fmt.Fprintf(s.log, "  %s (attempt %d)\n", what, attempt)
 	} else {
-		fmt.Fprintf(s.log, "  %s (attempt %d): %v\n", what, t.Attempt, err)
+		fmt.Fprintf(s.log, "  %s (attempt %d): %v\n", what, attempt, err)
 	}
 	return err
 }

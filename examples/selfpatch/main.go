@@ -41,20 +41,19 @@ type agent struct {
 	engine *pawl.Engine
 }
 
+// A thought is the input of think.
+type thought struct {
+	Goal  string
+	Notes []string
+}
+
 // think is called once per round. Its result decides which sub-agent goes on, by the
 // definition that the run has when think returns: also by one that think has just patched.
-func (a *agent) think(ctx context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Goal  string
-		Notes []string
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func (a *agent) think(ctx context.Context, in thought) (move, error) {
 	next := decide(in.Goal, in.Notes)
 	if next.Hire {
-		if err := a.hire(ctx, t.Run, next.Agent); err != nil {
-			return nil, err
+		if err := a.hire(ctx, pawl.TaskFrom(ctx).Run, next.Agent); err != nil {
+			return move{}, err
 		}
 	}
 	return next, nil
@@ -94,7 +93,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) (err error) {
 	defer remove()
 	a := &agent{opened: make(chan struct{})}
 	a.engine, err = pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{
-		"think": a.think, "look": look, "doubt": doubt, "write": write, "proofread": proofread,
+		"think": pawl.Typed(a.think), "look": pawl.Typed(look), "doubt": pawl.Typed(doubt), "write": pawl.Typed(write), "proofread": pawl.Typed(proofread),
 	}})
 	if err != nil {
 		return err

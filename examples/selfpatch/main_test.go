@@ -31,15 +31,15 @@ page: Tea draws for three minutes. Tea bags draw for ten minutes. Ten minutes is
 // A task that is performed again, after it has patched its run, patches it no further.
 func TestHireAgain(t *testing.T) {
 	a := &agent{opened: make(chan struct{})}
-	twice := func(ctx context.Context, t pawl.Task) (any, error) {
-		if _, err := a.think(ctx, t); err != nil {
-			return nil, err
+	twice := func(ctx context.Context, in thought) (move, error) {
+		if _, err := a.think(ctx, in); err != nil {
+			return move{}, err
 		}
-		return a.think(ctx, t)
+		return a.think(ctx, in)
 	}
 	var err error
 	a.engine, err = pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pawl.Handlers{
-		"think": twice, "look": look, "doubt": doubt, "write": write, "proofread": proofread,
+		"think": pawl.Typed(twice), "look": pawl.Typed(look), "doubt": pawl.Typed(doubt), "write": pawl.Typed(write), "proofread": pawl.Typed(proofread),
 	}})
 	require.NoError(t, err)
 	close(a.opened)

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"strings"
-
-	"github.com/pawl-run/pawl"
 )
 
 // A move is what the model says: whom to ask what, or that it is done.
@@ -29,40 +27,30 @@ func decide(goal string, notes []string) move {
 }
 
 // look stands in for a search.
-func look(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ About string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func look(_ context.Context, in struct{ About string }) (string, error) {
 	return map[string]string{
 		"tea":      "Tea draws for three minutes.",
 		"tea bags": "tea bags draw for ten minutes.",
 	}[in.About], nil
 }
 
+// A question is the input of doubt.
+type question struct {
+	About string
+	Notes []string
+}
+
 // doubt stands in for a model that looks for mistakes.
-func doubt(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Notes []string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func doubt(_ context.Context, _ question) (string, error) {
 	return "ten minutes is too long: three are enough for both.", nil
 }
 
-func write(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Notes []string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func write(_ context.Context, in struct{ Notes []string }) (string, error) {
 	return strings.Join(in.Notes, " "), nil
 }
 
 // proofread begins each sentence with a capital.
-func proofread(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Page string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func proofread(_ context.Context, in struct{ Page string }) (string, error) {
 	sentences := strings.SplitAfter(in.Page, ". ")
 	for i, s := range sentences {
 		sentences[i] = strings.ToUpper(s[:1]) + s[1:]

@@ -64,7 +64,7 @@ func openEngine(ctx context.Context, dir string) (*pawl.Engine, error) {
 		return nil, err
 	}
 	engine, err := pawl.Open(ctx, dir, pawl.Options{
-		Executor: pawl.Handlers{"charge": charge, "ship": ship},
+		Executor: pawl.Handlers{"charge": pawl.Typed(charge), "ship": pawl.Typed(ship)},
 		Grace:    5 * time.Second, // Close lets running tasks go on for as long
 		Socket:   inspector.Local, // the command pawl asks this process: pawl ls --dir service-data
 	})
@@ -135,19 +135,13 @@ func showOrder(engine *pawl.Engine, w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": order.Status, "output": order.Output}) // the client has gone
 }
 
-func charge(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Amount int }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func charge(ctx context.Context, in struct{ Amount int }) (string, error) {
 	if in.Amount <= 0 {
-		return nil, pawl.Permanent(fmt.Errorf("the amount is %d, and must be positive", in.Amount))
+		return "", pawl.Permanent(fmt.Errorf("the amount is %d, and must be positive", in.Amount))
 	}
-	return "charged under " + t.EffectKey, nil
+	return "charged under " + pawl.TaskFrom(ctx).EffectKey, nil
 }
 
-func ship(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Item string }
-	err := t.Bind(&in)
-	return "parcel with " + in.Item, err
+func ship(_ context.Context, in struct{ Item string }) (string, error) {
+	return "parcel with " + in.Item, nil
 }

@@ -40,28 +40,26 @@ const input = `{"items": [
   {"name": "rug", "quantity": 1}
 ]}`
 
-// pick finds an item on its shelf. Its failure is that of the child run, and of
-// the node in the order that the child runs for.
-func pick(_ context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Name     string
-		Quantity int
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
-	stock := map[string]int{"lamp": 7, "vase": 3, "rug": 1}[in.Name]
-	if stock < in.Quantity {
-		return nil, pawl.TaskError{Code: "out_of_stock", Message: fmt.Sprintf("%d wanted, %d there", in.Quantity, stock)}
-	}
-	return map[string]string{"shelf": in.Name[:1]}, nil
+type wanted struct {
+	Name     string
+	Quantity int
 }
 
-func pack(_ context.Context, t pawl.Task) (any, error) {
-	var in struct{ Name, Shelf string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
+type place struct {
+	Shelf string `json:"shelf"`
+}
+
+// pick finds an item on its shelf. Its failure is that of the child run, and of
+// the node in the order that the child runs for.
+func pick(_ context.Context, in wanted) (place, error) {
+	stock := map[string]int{"lamp": 7, "vase": 3, "rug": 1}[in.Name]
+	if stock < in.Quantity {
+		return place{}, pawl.TaskError{Code: "out_of_stock", Message: fmt.Sprintf("%d wanted, %d there", in.Quantity, stock)}
 	}
+	return place{in.Name[:1]}, nil
+}
+
+func pack(_ context.Context, in struct{ Name, Shelf string }) (string, error) {
 	return fmt.Sprintf("%s from shelf %s", in.Name, in.Shelf), nil
 }
 
@@ -71,7 +69,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		return err
 	}
 	defer remove()
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"pick": pick, "pack": pack}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"pick": pawl.Typed(pick), "pack": pawl.Typed(pack)}})
 	if err != nil {
 		return err
 	}

@@ -18,43 +18,41 @@ import (
 //go:embed parcels.yaml
 var parcels []byte
 
+type weight struct {
+	Grams int `json:"grams"`
+}
+
 // weigh takes a second for each item, so that there is time to kill the program.
-func weigh(ctx context.Context, t pawl.Task) (any, error) {
-	var in struct{ Name string }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func weigh(ctx context.Context, in struct{ Name string }) (weight, error) {
 	fmt.Println("weighing", in.Name)
 	select {
 	case <-time.After(time.Second):
-		return map[string]any{"grams": 100 * len(in.Name)}, nil
+		return weight{100 * len(in.Name)}, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return weight{}, ctx.Err()
 	}
 }
 
-func ship(_ context.Context, t pawl.Task) (any, error) {
-	var in struct {
-		Order string
-		Grams []int
-	}
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+type parcel struct {
+	Order string
+	Grams []int
+}
+
+type label struct {
+	Label string `json:"label"`
+}
+
+func ship(_ context.Context, in parcel) (label, error) {
 	total := 0
 	for _, g := range in.Grams {
 		total += g
 	}
-	return map[string]any{"label": fmt.Sprintf("%s: %d items, %d g", in.Order, len(in.Grams), total)}, nil
+	return label{fmt.Sprintf("%s: %d items, %d g", in.Order, len(in.Grams), total)}, nil
 }
 
 func run(ctx context.Context) error {
-	definition, err := workflow.ParseYAML(parcels)
-	if err != nil {
-		return err
-	}
 	engine, err := pawl.Open(ctx, "state", pawl.Options{
-		Executor:    pawl.Handlers{"weigh": weigh, "ship": ship},
+		Executor:    pawl.Handlers{"weigh": pawl.Typed(weigh), "ship": pawl.Typed(ship)},
 		Concurrency: 1, // one task at a time, so that we can watch it
 	})
 	if err != nil {
@@ -62,14 +60,14 @@ func run(ctx context.Context) error {
 	}
 	defer engine.Close(ctx)
 
-	order := workflow.Run{ID: "order-1", Definition: definition}
+	order := workflow.Run{ID: "order-1", Definition: workflow.MustParse(parcels)}
 	input := map[string]any{"items": []string{"tea", "cups", "kettle", "spoons"}}
-	outcome, err := engine.Run(ctx, order, input) // Start, which may be repeated, and Wait
+	out, err := pawl.Run[label](ctx, engine, order, input) // Start, which may be repeated, and Wait
 	if err != nil {
 		return err
 	}
-	fmt.Println(outcome.Status, outcome.Output["label"])
-	return outcome.Err()
+	fmt.Println("completed", out.Label)
+	return nil
 }
 
 func main() {

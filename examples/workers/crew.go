@@ -26,19 +26,15 @@ const (
 // reconnecting: Run does that.
 func work(ctx context.Context, url string) error {
 	c := worker.Client{URL: url, Token: os.Getenv(poolToken), ID: os.Getenv(workerID), Capacity: capacity}
-	return c.Run(ctx, pawl.Handlers{"square": square})
+	return c.Run(ctx, pawl.Handlers{"square": pawl.Typed(square)})
 }
 
-func square(ctx context.Context, t pawl.Task) (any, error) {
-	var in struct{ N int }
-	if err := t.Bind(&in); err != nil {
-		return nil, err
-	}
+func square(ctx context.Context, in struct{ N int }) (int, error) {
 	select {
 	case <-time.After(effort): // this is hard
 		return in.N * in.N, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return 0, ctx.Err()
 	}
 }
 

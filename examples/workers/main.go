@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/build"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -42,23 +43,12 @@ func main() {
 
 // definition is a fan-out over numbers, and a fan-in that collects their squares.
 func definition() *workflow.Definition {
-	return &workflow.Definition{
-		Name:  "squares",
-		Start: "split",
-		Nodes: []workflow.Node{
-			{ID: "split"},
-			{ID: "square", Task: "square", Input: map[string]string{"n": "item"}},
-			{ID: "collect", Output: map[string]string{"output.squares": "state.squares"}},
-		},
-		Transitions: []workflow.Transition{
-			{From: "split", To: "square", SiblingGroup: "all", Foreach: &workflow.Foreach{Collection: "input.numbers"}},
-			{From: "square", To: "collect", Synchronization: &workflow.Synchronization{
-				SiblingGroup: "all",
-				Strategy:     workflow.All,
-				Merge:        &workflow.Merge{Target: "state.squares", Strategy: "collect"},
-			}},
-		},
-	}
+	b := build.New("squares")
+	b.Gateway("split").To("square").ForEach("input.numbers", "").InGroup("all")
+	b.Task("square").Input("n", "item").To("collect").Joins("all")
+	b.Group("all", workflow.Synchronization{Merge: &workflow.Merge{Target: "state.squares", Strategy: "collect"}})
+	b.Gateway("collect").Output("output.squares", "state.squares")
+	return b.MustDefinition()
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
