@@ -32,8 +32,9 @@ type Store interface {
 	// records then stay in the log.
 	Flush(ch state.Changes, told [][]decision.Told, done func(error))
 	// Unflushed returns how many committed records the file does not hold, and their bytes. Records of a flush that
-	// has begun do not count any more; if it fails, they count again after the next Load.
-	Unflushed() (records int, bytes int64)
+	// has begun do not count any more; if it fails, they count again after the next Load. roomy says that those of all runs
+	// together are few enough that a run may keep more of them.
+	Unflushed() (records int, bytes int64, roomy bool)
 	// Bytes returns about how many bytes the run takes on the disk: its file as it was
 	// loaded, and the records committed since.
 	Bytes() int64
@@ -350,7 +351,7 @@ func (a *Actor) activateRun() error {
 	// that are out keep theirs.
 	s.Epoch = a.options.Epoch
 	a.state, a.seq, a.events = s, seq, [][]decision.Told{decision.TellEvents(unflushed)}
-	records, _ := a.store.Unflushed()
+	records, _, _ := a.store.Unflushed()
 	a.fresh = records == 0
 	a.hook.Hit("actor.resend")
 	a.hook.Turn(string(a.ID))

@@ -82,10 +82,10 @@ func (d *disk) Flush(_ state.Changes, told [][]decision.Told, done func(error)) 
 	done(d.fileError)
 }
 
-func (d *disk) Unflushed() (int, int64) {
+func (d *disk) Unflushed() (int, int64, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unflushed, 0
+	return d.unflushed, 0, false
 }
 
 func (d *disk) Bytes() int64 {

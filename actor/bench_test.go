@@ -30,7 +30,7 @@ func (s sink) Commit(_ *state.State, records []decision.Record, _ []decision.Blo
 }
 
 func (s sink) Flush(_ state.Changes, _ [][]decision.Told, done func(error)) { done(nil) }
-func (s sink) Unflushed() (records int, bytes int64)                        { return 0, 0 }
+func (s sink) Unflushed() (records int, bytes int64, roomy bool)            { return 0, 0, false }
 func (s sink) Bytes() int64                                                 { return 0 }
 func (s sink) Close() error                                                 { return nil }
 

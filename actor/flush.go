@@ -7,6 +7,10 @@ import (
 // maxUnflushed is how many bytes of a run's records wait for a flush at most.
 const maxUnflushed = 128 << 20
 
+// roomyFactor times as many bytes as usual wait where few others do: a run of large values then often ends before its file is
+// written for the first time, and it is written once.
+const roomyFactor = 4
+
 // flushIfDue flushes the committed records when there are enough of them, or at once. The file is written anew each
 // time, so enough is as much as all that was flushed before: the cost of flushing stays in proportion to the length
 // of the run, up to as much as one run may keep in memory. The log has the committed records, and a load takes them
@@ -16,8 +20,11 @@ func (a *Actor) flushIfDue(now bool) {
 	if a.flush != nil || a.fresh || a.unflushable {
 		return
 	}
-	records, bytes := a.store.Unflushed()
+	records, bytes, roomy := a.store.Unflushed()
 	enough := min(max(a.options.FlushBytes, a.flushedBytes), maxUnflushed)
+	if roomy {
+		enough = max(enough, roomyFactor*a.options.FlushBytes)
+	}
 	if !now && records < max(a.options.FlushRecords, a.flushedRecords) && bytes < enough {
 		return
 	}

@@ -114,6 +114,7 @@ type Dir struct {
 	tenants      tenantBytes
 	standing     standingRuns
 	unfiled      tally.Unfiled
+	unflushed    atomic.Int64                 // bytes of the records that handles have not flushed
 	sizes        tally.Sizes                  // are counted if there are metrics
 	copied       atomic.Pointer[FollowReport] // of who follows; nil without
 	tape         sqlite.Tape                  // of the transaction under way; the committer's

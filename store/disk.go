@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -109,6 +110,31 @@ func (d *Dir) readFile(name string) ([]byte, error) {
 	_, err = io.ReadFull(f, data)
 	_ = f.Close() // it was only read
 	return data, err
+}
+
+// readSparse is readFile for a file that may be zeros mostly, which take no memory: what is not written to is not there.
+func (d *Dir) readSparse(name string) ([]byte, error) {
+	f, err := d.openRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, info.Size())
+	piece, zeros := make([]byte, 64<<10), make([]byte, 64<<10)
+	for at := 0; at < len(data); at += len(piece) {
+		some := piece[:min(len(piece), len(data)-at)]
+		if _, err := io.ReadFull(f, some); err != nil {
+			return data, err
+		}
+		if !bytes.Equal(some, zeros[:len(some)]) {
+			copy(data[at:], some)
+		}
+	}
+	return data, nil
 }
 
 // writeFile writes a new file.

@@ -207,6 +207,15 @@ func (f *flusher) waitForRun(id workflow.RunID) {
 	}
 }
 
+// waitForWorker returns when no worker flushes a run, nor is about to. A flush that a backup holds back does not count.
+func (f *flusher) waitForWorker(id workflow.RunID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for r := f.runs[id]; r != nil && f.runs[id] == r && (r.busy && r.lent == 0 || slices.Contains(f.queue, r)); {
+		f.changed.Wait()
+	}
+}
+
 // waitForBacklog returns when not too many runs wait for their files.
 //
 // It lets everybody pass once the flusher is stopped, since nobody would wake them.

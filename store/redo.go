@@ -64,6 +64,7 @@ type redoLog struct {
 	recycling bool               // a goroutine frees a region
 	failed    time.Time          // when it could not
 	purged    int64              // the highest number of a run that was purged in this life
+	shunned   int64              // bytes of large commits that are to go into pawl.db at once
 	stale     int                // bytes appended since something was deleted, less than a frame of the write-ahead log
 	running   sync.WaitGroup     // that goroutine
 	parts     [][]byte           // reused
@@ -253,19 +254,55 @@ func (d *Dir) closeRedo(remove bool) error {
 	return err
 }
 
-// maxAdvance is how many bytes a commit writes at most that goes into the redo log: a larger one leaves
-// no room there for many others.
-const maxAdvance = 512 << 10
+// maxAdvance is how many bytes a commit writes at most that goes into the redo log among others: a larger one leaves
+// no room there for many of them. A larger one goes there as well if nearly all of it are large values, up to maxLarge:
+// to write them once here, and once into the run's file, takes a third of the processor time that pawl.db takes for them, which
+// writes each page twice and has to free it again.
+const (
+	maxAdvance = redo.LargePart
+	maxLarge   = 5 << 19
+)
+
+// shunFactor is how many bytes of large commits go into pawl.db at once for each that had to be moved there from the redo log:
+// runs that have no file in time, since there are many, would write everything once more.
+const shunFactor = 4
 
 // advances has the memory of commits that were encoded. A run that waits needs none.
 var advances = sync.Pool{New: func() any { return new([]byte) }}
 
-// encodeAdvance encodes a commit for the redo log, if it may go there: if it adds records and moves
-// the row on, and changes nothing else in pawl.db. The memory is to be given back, by dropAdvance.
-func (r *Run) encodeAdvance() (err error) {
-	r.request.run = nil
+// mayAdvance reports whether a commit adds records and moves the row on, and changes nothing else in pawl.db.
+func (r *Run) mayAdvance() bool {
 	changesMore := r.fresh || r.dropped || len(r.listings) > 0 || len(r.refs) > 0 || len(r.told) > 0
-	if !r.dir.redo.on || changesMore || r.request.bytes > maxAdvance {
+	return r.dir.redo.on && !changesMore
+}
+
+// advancesLarge reports whether the redo log takes a commit that is a large one. Such a commit has no spills.
+func (r *Run) advancesLarge() bool {
+	all, texts := int64(r.request.bytes), int64(0)
+	for _, e := range r.pending {
+		all += e.ByteSize()
+		texts += int64(len(e.Message) + len(e.Decisions))
+	}
+	if !r.mayAdvance() || all <= maxAdvance || all > maxLarge || texts > maxAdvance {
+		return false
+	}
+	d := r.dir
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.redo.shunned > 0 {
+		d.redo.shunned -= all
+		return false
+	}
+	return d.redo.isTaking() && (d.redo.file.HasRoom(maxLarge, 0) || d.redo.file.IsFree() && d.redo.file.Fits(maxLarge))
+}
+
+// encodeAdvance encodes a commit for the redo log, if mayAdvance says that it may go there. The memory is to be given back, by
+// dropAdvance.
+//
+// A commit that is a large one may go there if large says so.
+func (r *Run) encodeAdvance(large bool) (err error) {
+	r.request.run = nil
+	if !r.mayAdvance() || r.request.bytes > maxAdvance && !large {
 		return nil
 	}
 	for _, e := range r.pending {
@@ -283,10 +320,10 @@ func (r *Run) encodeAdvance() (err error) {
 
 // dropAdvance gives back what encodeAdvance has taken.
 func (r *Run) dropAdvance() {
-	if r.advance != nil {
+	if r.advance != nil && cap(*r.advance) <= 2*maxLarge {
 		advances.Put(r.advance)
-		r.advance = nil
 	}
+	r.advance = nil
 }
 
 // splitBatch returns the requests of a batch that may go into the redo log, and the others, each in
@@ -327,17 +364,21 @@ func (l *redoLog) takesBatch(batch []*commitRequest) bool {
 	if !l.isTaking() {
 		return false
 	}
-	bytes := 0
+	large, usual := 0, 0
 	for _, r := range batch {
 		if r.run == nil {
 			return false
 		}
-		bytes += len(*r.run.advance)
+		if n := len(*r.run.advance); n > redo.LargePart {
+			large += n
+		} else {
+			usual += n
+		}
 	}
-	if l.file.HasRoom(bytes) {
+	if l.file.HasRoom(large, usual) {
 		return true
 	}
-	if !l.file.IsFree() || !l.file.Fits(bytes) {
+	if !l.file.IsFree() || !l.file.Fits(large+usual) {
 		return false
 	}
 	l.file.Switch()

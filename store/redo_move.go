@@ -16,11 +16,34 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// moveOnce is how many records one transaction moves from the redo log into pawl.db, between which others commit.
+// moveOnce is the weight of the records that one transaction moves from the redo log into pawl.db; between them others commit.
 const moveOnce = 256
 
+// weightOf returns 1 for a record of a usual size, and more for a large one, in proportion to the time that it takes.
+func weightOf(e *runfile.Entry) int { return 1 + int(e.ByteSize()/(8<<10)) }
+
+// weigh returns the weight of some records.
+func weigh(entries []*runfile.Entry) (n int) {
+	for _, e := range entries {
+		n += weightOf(e)
+	}
+	return n
+}
+
+// cutWeight returns the first of some records that have a weight of limit at most, or the first one, and their weight.
+func cutWeight(entries []*runfile.Entry, limit int) (some []*runfile.Entry, weight int) {
+	for i, e := range entries {
+		n := weightOf(e)
+		if i > 0 && weight+n > limit {
+			return entries[:i], weight
+		}
+		weight += n
+	}
+	return entries, weight
+}
+
 // moveRun moves what pawl.db lacks of a run there, within a transaction, but for the records up to filed, which its
-// file has: the records, at most so many, and if these are all, the row. It returns how many records were
+// file has: the records, of a weight up to limit, and if these are all, the row. It returns the weight of what was
 // moved, and whether the row was.
 //
 // Without the row, pawl.db has records behind the one that the row names. They must be durable in the redo log then,
@@ -34,9 +57,10 @@ func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n in
 	for first < len(r.entries) && r.entries[first].Seq <= filed {
 		first++
 	}
-	a := index.Advance{Num: r.num, Entries: r.entries[first:]}
-	if whole = len(a.Entries) <= limit; !whole {
-		a.Entries = a.Entries[:limit]
+	a := index.Advance{Num: r.num}
+	a.Entries, n = cutWeight(r.entries[first:], limit)
+	l.shunLarge(a.Entries)
+	if whole = first+len(a.Entries) == len(r.entries); !whole {
 		if err := d.syncRedo(); err != nil {
 			return 0, false, err
 		}
@@ -56,7 +80,16 @@ func (d *Dir) moveRun(db *sqlite.Conn, r *redoRun, filed int64, limit int) (n in
 	}
 	r.movedEntries, r.movedRow = first+len(a.Entries), whole
 	l.moved = append(l.moved, movedRun{run: r})
-	return len(a.Entries), whole, nil
+	return n, whole, nil
+}
+
+// shunLarge counts large records that are moved: they would have been better off in pawl.db from the start.
+func (l *redoLog) shunLarge(entries []*runfile.Entry) {
+	for _, e := range entries {
+		if n := e.ByteSize(); n > maxAdvance {
+			l.shunned += shunFactor * n
+		}
+	}
 }
 
 // countMoved counts a run, whose row is moved, by its status.
@@ -70,12 +103,12 @@ func (d *Dir) countMoved(r *redoRun, was, status workflow.RunStatus) {
 // movePieces moves what pawl.db lacks of a run there, some records at a time, if they are many: the commit that
 // follows would hold all others up if it had to.
 //
-// appended is how many there are at most, so that the lock is spared nearly always.
+// appended is their weight at most, so that the lock is spared nearly always.
 func (d *Dir) movePieces(num int64, appended int) error {
 	if !d.redo.on || appended <= moveOnce {
 		return nil
 	}
-	return d.moveSelected(context.Background(), func(r *redoRun) bool { return r.num == num && len(r.entries) > moveOnce })
+	return d.moveSelected(context.Background(), func(r *redoRun) bool { return r.num == num && weigh(r.entries) > moveOnce })
 }
 
 // moveRunOf moves what pawl.db lacks of the run with a number there, as moveRun does.
@@ -84,7 +117,7 @@ func (d *Dir) moveRunOf(db *sqlite.Conn, num, filed int64) error {
 	if r == nil {
 		return nil
 	}
-	_, _, err := d.moveRun(db, r, filed, len(r.entries)) // all
+	_, _, err := d.moveRun(db, r, filed, math.MaxInt) // all
 	return err
 }
 
@@ -129,8 +162,14 @@ func (r *redoRun) leavesBehind(j *flushJob, few int64) bool {
 	if r == nil || last == nil || r.state != nil && r.changed <= last.Seq && r.stateSeq > last.Seq && j.lastRequest().state == nil {
 		return false
 	}
-	n := len(r.entries)
-	return int64(n-r.movedEntries) > few && r.entries[n-1-int(few)].Seq > last.Seq
+	weight := int64(0)
+	for _, e := range slices.Backward(r.entries[r.movedEntries:]) {
+		if weight > few || e.Seq <= last.Seq {
+			break
+		}
+		weight += int64(weightOf(e))
+	}
+	return weight > few
 }
 
 // syncRedo makes what is in the redo log durable, if it may not be.
@@ -152,7 +191,7 @@ func syncFailed(path string, err error) error {
 
 var errNoSync = errors.New("it may not be on the disk")
 
-// moveRuns moves what pawl.db lacks of some runs there, at most so many records, in a transaction of its own, with
+// moveRuns moves what pawl.db lacks of some runs there, of a weight up to limit, in a transaction of its own, with
 // what else is to be in it. It returns the runs that have records left. The lock is held.
 //
 // It is not synced before the next transaction comes: what moves is in the redo log still.
@@ -338,8 +377,12 @@ func (d *Dir) emptyRegion() error {
 			return syncFailed(d.pathOf(redoFile), err)
 		}
 	}
+	isOld := func(r *redoRun) bool { return len(r.regions) > 0 && r.regions[0].gen <= older }
 	if err == nil {
-		err = d.moveSelected(context.Background(), func(r *redoRun) bool { return len(r.regions) > 0 && r.regions[0].gen <= older })
+		err = d.awaitLargeFiles(isOld)
+	}
+	if err == nil {
+		err = d.moveSelected(context.Background(), isOld)
 	}
 	if err != nil {
 		return err
@@ -356,6 +399,25 @@ func (d *Dir) emptyRegion() error {
 		return syncFailed(d.pathOf(indexWAL), err)
 	}
 	return nil
+}
+
+// awaitLargeFiles waits for the files that workers write, or are about to write, of selected runs with large records: what the
+// files have need not move. Where the other region is full before that, pawl.db takes commits.
+func (d *Dir) awaitLargeFiles(isSelected func(*redoRun) bool) error {
+	var ids []workflow.RunID
+	isLarge := func(e *runfile.Entry) bool { return e.ByteSize() > maxAdvance }
+	err := d.readIndex(func(*sqlite.Conn) error {
+		for _, r := range d.redo.behind {
+			if isSelected(r) && slices.ContainsFunc(r.entries, isLarge) {
+				ids = append(ids, r.run)
+			}
+		}
+		return nil
+	})
+	for _, id := range ids {
+		d.flusher.waitForWorker(id)
+	}
+	return err
 }
 
 // patchRow returns a row of index.RunColumns as the redo log has it. The lock is held.

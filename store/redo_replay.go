@@ -60,7 +60,7 @@ func (d *Dir) checkUnnamedRedo(db *sqlite.Conn, m lockRecord) error {
 	if m.state != stateSynced {
 		return nil
 	}
-	data, err := d.readFile(redoFile)
+	data, err := d.readSparse(redoFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (d *Dir) readRedo() (data []byte, err error) {
 	if life == 0 {
 		return nil, nil
 	}
-	data, err = d.readFile(redoFile)
+	data, err = d.readSparse(redoFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &CorruptError{File: d.pathOf(redoFile), What: "it is missing, but the last engine did not close"}
 	}

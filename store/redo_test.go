@@ -364,7 +364,7 @@ func TestALossOfPowerWithoutSync(t *testing.T) {
 	o.do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
 	o.do(state.Heartbeat{Token: 1})
 	before := contents(d.pathOf(indexWAL)).(string)
-	o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "x"}, Value: string(bytes.Repeat([]byte("x"), 2*maxAdvance))}) // too large
+	o.do(state.Heartbeat{Token: 1}, decision.SetData{Path: []string{"state", "x"}, Value: string(bytes.Repeat([]byte("x"), 2*maxLarge))}) // too large
 	o.do(state.Heartbeat{Token: 1})
 	path := crashed(t, d.path)
 	require.NoError(t, os.WriteFile(filepath.Join(path, indexWAL), []byte(before), 0o600))

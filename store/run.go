@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/redo"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -48,7 +49,7 @@ type Run struct {
 	dead    error  // why the handle cannot be used any more
 
 	unflushed []*runfile.Entry // committed since the last Flush
-	appended  int              // records that the redo log may have and pawl.db not, at most
+	appended  int              // weight of the records that the redo log may have and pawl.db not, at most
 	shown     []driver.Value   // the part RowState of the row as this handle has made it last; nil if it has not
 	bytes     int64            // that they take
 	total     int64            // bytes of the file as it was loaded, and of all records since
@@ -170,8 +171,11 @@ func (r *Run) commitPending() error {
 	if len(r.told) > 0 {
 		r.dir.outbox.waitForRoom(r.dir.failed)
 	}
-	if err := r.dir.spillLarge(r.pending); err != nil {
-		return err
+	large := r.advancesLarge()
+	if !large {
+		if err := r.dir.spillLarge(r.pending); err != nil {
+			return err
+		}
 	}
 	// A spilled record adds a row of a few bytes to the transaction, whatever its size.
 	for _, e := range r.pending {
@@ -179,7 +183,7 @@ func (r *Run) commitPending() error {
 			r.request.bytes += int(e.ByteSize())
 		}
 	}
-	err := r.encodeAdvance()
+	err := r.encodeAdvance(large)
 	if err == nil && r.request.run == nil {
 		err = r.dir.movePieces(r.row.Num, r.appended)
 	}
@@ -204,11 +208,11 @@ func (r *Run) advanceHandle() {
 	// The next commit of this handle states these as its condition.
 	r.row.Head, r.row.Sum = r.next, r.pending[len(r.pending)-1].Sum
 	n := r.pendingBytes()
-	r.bytes += n
+	r.addUnflushed(n)
 	r.total += n
 	r.dir.unfiled.NoteCommitted(r.row.Num, r.pending[0].Seq, r.row.Seq, r.pending[0].At)
 	r.unflushed = append(r.unflushed, r.pending...)
-	if r.appended += len(r.pending); r.request.run == nil {
+	if r.appended += weigh(r.pending); r.request.run == nil {
 		r.appended = 0
 	}
 	if r.state != nil {
@@ -244,7 +248,20 @@ func (r *Run) Head() Head { return r.row.Head }
 // and about how many bytes of the log they take.
 //
 // By them its owner decides when a flush is worth its cost: the file is written anew each time.
-func (r *Run) Unflushed() (records int, bytes int64) { return len(r.unflushed), r.bytes }
+//
+// Where the redo log has most of what all runs together have not flushed, it is roomy: a flush can wait.
+func (r *Run) Unflushed() (records int, bytes int64, roomy bool) {
+	return len(r.unflushed), r.bytes, r.dir.redo.on && r.dir.unflushed.Load() <= roomyBytes
+}
+
+// roomyBytes is how many bytes of records all runs together may have in memory before their usual bounds hold.
+const roomyBytes = 2 * redo.RegionBytes
+
+// addUnflushed counts bytes of records that the file lacks.
+func (r *Run) addUnflushed(n int64) {
+	r.bytes += n
+	r.dir.unflushed.Add(n)
+}
 
 // Bytes returns about how many bytes the run takes: its file as it was when
 // the handle was made, with the records that were not in it, and those committed since.
@@ -286,7 +303,8 @@ func (r *Run) queueFlush(f *flushRequest) error {
 	case r.fresh:
 		return fmt.Errorf("%w: %q", ErrRunNotFound, string(r.row.Run))
 	}
-	r.unflushed, r.bytes = nil, 0
+	r.unflushed = nil
+	r.addUnflushed(-r.bytes)
 	return r.dir.flusher.addRequest(&r.row, f)
 }
 
@@ -298,6 +316,7 @@ func (r *Run) Close() error {
 		r.dead = ErrClosed
 	}
 	r.unflushed, r.pending = nil, nil
+	r.addUnflushed(-r.bytes)
 	return nil
 }
 
@@ -322,9 +341,9 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 		return nil, nil, nil, explainLoad("load", err)
 	}
 	r := d.newHandle(snap.Row, s.Graph)
-	r.unflushed, r.appended = snap.entries, len(snap.entries)
+	r.unflushed, r.appended = snap.entries, weigh(snap.entries)
 	for _, e := range r.unflushed {
-		r.bytes += e.ByteSize()
+		r.addUnflushed(e.ByteSize())
 	}
 	r.total += r.bytes
 	since := time.Time{}

@@ -46,7 +46,7 @@ func TestCommitAndLoad(t *testing.T) {
 	again := load(t, d, "r1")
 	require.Equal(t, o.state.AllRows(), again.state.AllRows())
 	require.Equal(t, o.events, again.events)
-	n, bytes := again.run.Unflushed()
+	n, bytes, _ := again.run.Unflushed()
 	require.Equal(t, 6, n)
 	require.Positive(t, bytes)
 }
@@ -61,7 +61,7 @@ func TestMaterialize(t *testing.T) {
 	history := all(t, d.History("r1"))
 	require.NoError(t, o.file())
 	require.Zero(t, logged(t, d))
-	n, _ := o.run.Unflushed()
+	n, _, _ := o.run.Unflushed()
 	require.Zero(t, n)
 	require.Equal(t, history, all(t, d.History("r1")))
 	require.Equal(t, events, all(t, d.Events("r1", 0)))

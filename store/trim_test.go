@@ -252,9 +252,9 @@ func TestRecordsThatStayInTheLog(t *testing.T) {
 	d := openWith(t, path, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	d.hook.SetTrimRecords(3)
 	o := long(t, d, "r1", 7)
-	o.do(state.Heartbeat{Token: 1}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	o.do(state.Heartbeat{Token: 1}, large(3*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	gone := long(t, d, "r2", 5)
-	gone.do(state.Heartbeat{}, large(2*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
+	gone.do(state.Heartbeat{}, large(3*partBytes), decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)})
 	var fails atomic.Bool
 	fails.Store(true)
 	onStage(d, func(now flushStage) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/column"
+	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -51,12 +52,34 @@ func (a *Advance) Append(to []byte) ([]byte, error) {
 		to = binary.AppendVarint(to, e.At.UnixMilli())
 		to = binary.LittleEndian.AppendUint64(to, uint64(e.Epoch)) //nolint:gosec // its 64 bits
 		to = binary.AppendVarint(to, int64(e.Planner))
-		for _, text := range [][]byte{e.Message, e.Decisions, packedValues(e)} {
+		for _, text := range [][]byte{e.Message, e.Decisions} {
 			to = append(binary.AppendUvarint(to, uint64(len(text))), text...)
 		}
-		to = append(to, e.Sum[:]...)
+		to = append(appendPackedValues(to, e), e.Sum[:]...)
 	}
 	return to, nil
+}
+
+// appendPackedValues appends the large values of a record, with their length before them.
+func appendPackedValues(to []byte, e *runfile.Entry) []byte {
+	if e.Values == nil {
+		return append(binary.AppendUvarint(to, uint64(len(e.Packed))), e.Packed...)
+	}
+	size := 0
+	for _, raw := range e.Values.All() {
+		size += uvarintSize(len(raw)) + len(raw)
+	}
+	to = pace.Grow(binary.AppendUvarint(to, uint64(size)), size)
+	for _, raw := range e.Values.All() {
+		to = pace.Append(binary.AppendUvarint(to, uint64(len(raw))), raw...)
+	}
+	return to
+}
+
+// uvarintSize returns how many bytes a length takes as an uvarint.
+func uvarintSize(n int) int {
+	var buf [binary.MaxVarintLen64]byte
+	return binary.PutUvarint(buf[:], uint64(n)) //nolint:gosec // a length
 }
 
 // packedValues returns the large values of a record, whether they are packed or not.

@@ -58,6 +58,13 @@ func cutLength(data []byte) (b, rest []byte, err error) {
 
 // PackValues joins large values, each after its length; nil if there are none.
 func PackValues(vs *codec.Values) (out []byte) {
+	size := 0
+	for _, raw := range vs.All() {
+		size += uvarintSize(len(raw)) + len(raw)
+	}
+	if size > 0 {
+		out = make([]byte, 0, size)
+	}
 	for _, raw := range vs.All() {
 		out = pace.Append(binary.AppendUvarint(out, uint64(len(raw))), raw...)
 	}

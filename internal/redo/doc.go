@@ -5,7 +5,8 @@
 // The file begins with sectors that are written one by one: the header, the owner, and one for each of
 // two regions. A region has a generation, and the frames in it are of that: a region begins anew
 // when everything in it stands elsewhere, with the next generation, and those frames that it had before
-// count no more. While one region takes frames, what is in the other moves into pawl.db.
+// count no more. While one region takes frames, what is in the other moves into pawl.db. Parts of a usual size get a
+// share of a region only, and large ones the rest, so that few records are to be moved where many bytes are.
 //
 //	   0   "pawlredo", version, 1 if frames are synced, life, size of a region, checksum
 //	 512   owner

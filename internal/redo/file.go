@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"os"
+	"slices"
 )
 
 // The format. A sector is what a disk writes as a whole, or not.
@@ -21,8 +22,15 @@ const (
 )
 
 // RegionBytes is how large a region of the file usually is. The frames in both of them are read and moved into pawl.db
-// when a directory is opened that was not closed.
-const RegionBytes = 8 << 20
+// when a directory is opened that was not closed. Since that takes longest for many small records, parts of a usual size
+// get no more than shareBytes of a region; the rest is for large ones.
+const (
+	RegionBytes = 32 << 20
+	shareBytes  = 8 << 20
+)
+
+// LargePart is the size in bytes above which a part of a frame is a large one.
+const LargePart = 512 << 10
 
 // Zeros are added to a file that grows in steps, so that its size changes seldom: to sync a write
 // that changes it takes a file system a write of its own journal as well.
@@ -45,6 +53,7 @@ type Log struct {
 	current int                                // the region that takes frames
 	free    bool                               // the other one may begin
 	end     int64                              // in the file: where the next frame stands
+	usual   int64                              // bytes of the parts in the current region that are not large
 	number  uint64                             // of the next frame
 	size    int64                              // of the file, at least, where zeros are added
 	hasRoom func(f *os.File, bytes int64) bool // whether the disk has; nil: no zeros are added
@@ -105,19 +114,24 @@ func (l *Log) Generation() uint64 { return l.gens[l.current] }
 // Fits reports whether a region that is empty takes a frame with so many bytes.
 func (l *Log) Fits(bytes int) bool { return frameSize(bytes) <= l.region }
 
-// HasRoom reports whether the region takes a frame with so many bytes.
-func (l *Log) HasRoom(bytes int) bool {
-	return l.end+frameSize(bytes) <= l.endOf(l.current)
+// HasRoom reports whether the region takes a frame with so many bytes, of large parts and of others.
+func (l *Log) HasRoom(large, usual int) bool {
+	return l.end+frameSize(large+usual) <= l.endOf(l.current) && (usual == 0 || l.usual+int64(usual) <= l.share())
 }
+
+// share returns how many bytes of parts that are not large a region takes.
+func (l *Log) share() int64 { return min(l.region, shareBytes) }
 
 // Filled returns how much of the region is in use, from 0 to 1.
 func (l *Log) Filled() float64 {
-	return 1 - float64(l.endOf(l.current)-l.end)/float64(l.region)
+	all := 1 - float64(l.endOf(l.current)-l.end)/float64(l.region)
+	return max(all, float64(l.usual)/float64(l.share()))
 }
 
-// Used returns how many bytes of how many are in use. A region that is not free counts as full.
+// Used returns how many bytes of how many are in use. A region that is not free counts as full, and so does one that takes
+// only large parts any more.
 func (l *Log) Used() (used, most int64) {
-	used = l.region - (l.endOf(l.current) - l.end)
+	used = int64(l.Filled() * float64(l.region))
 	if !l.free {
 		used += l.region
 	}
@@ -136,7 +150,7 @@ func (l *Log) IsFree() bool { return l.free }
 
 // Switch has the other region take frames. It must be free.
 func (l *Log) Switch() {
-	l.current, l.free = 1-l.current, false
+	l.current, l.free, l.usual = 1-l.current, false, 0
 	l.end = framesAt + int64(l.current)*l.region
 }
 
@@ -156,12 +170,36 @@ func (l *Log) Free() { l.gens[1-l.current], l.free = l.gens[l.current]+1, true }
 // Append writes a frame of some parts, for which there must be room. After an error the frame may be
 // there or not, as long as nothing else was appended.
 func (l *Log) Append(parts ...[]byte) error {
+	large, usual := 0, 0
+	for _, p := range parts {
+		if len(p) > LargePart {
+			large += len(p)
+		} else {
+			usual += len(p)
+		}
+	}
+	write := l.appendSmall
+	if large > 0 {
+		write = l.appendLarge
+	}
+	n, err := write(large+usual, parts)
+	if err != nil {
+		return err
+	}
+	l.end += n
+	l.usual += int64(usual)
+	l.number++
+	return nil
+}
+
+// appendSmall writes a frame of parts with so many bytes, in one piece, and returns how many bytes it takes.
+func (l *Log) appendSmall(bytes int, parts [][]byte) (int64, error) {
 	l.frame = append(l.frame[:0], make([]byte, frameHeader)...)
 	b := l.frame
 	for _, p := range parts {
 		b = append(b, p...)
 	}
-	binary.LittleEndian.PutUint32(b, uint32(len(b)-frameHeader)) //nolint:gosec // a region is smaller
+	binary.LittleEndian.PutUint32(b, uint32(bytes)) //nolint:gosec // a region is smaller
 	binary.LittleEndian.PutUint64(b[8:], l.gens[l.current])
 	binary.LittleEndian.PutUint64(b[16:], l.number)
 	for len(b)%alignment != 0 {
@@ -170,12 +208,35 @@ func (l *Log) Append(parts ...[]byte) error {
 	binary.LittleEndian.PutUint32(b[4:], frameSum(l.life, l.end, b))
 	l.frame = b
 	l.reserveZeros(l.end + int64(len(b)))
-	if _, err := l.file.WriteAt(b, l.end); err != nil {
-		return err
+	_, err := l.file.WriteAt(b, l.end)
+	return int64(len(b)), err
+}
+
+// appendLarge is appendSmall without a copy of the parts: the file has the frame when its last byte is written.
+// It grows by itself, without zeros: to write those as well would cost more than the file system's journal.
+func (l *Log) appendLarge(bytes int, parts [][]byte) (int64, error) {
+	header := make([]byte, frameHeader)
+	binary.LittleEndian.PutUint32(header, uint32(bytes)) //nolint:gosec // a region is smaller
+	binary.LittleEndian.PutUint64(header[8:], l.gens[l.current])
+	binary.LittleEndian.PutUint64(header[16:], l.number)
+	size := frameSize(bytes)
+	filling := make([]byte, size-frameHeader-int64(bytes))
+	sum := frameSum(l.life, l.end, header)
+	for _, p := range parts {
+		sum = crc32.Update(sum, castagnoli, p)
 	}
-	l.end += int64(len(b))
-	l.number++
-	return nil
+	binary.LittleEndian.PutUint32(header[4:], crc32.Update(sum, castagnoli, filling))
+	at := l.end
+	for _, p := range slices.Concat([][]byte{header}, parts, [][]byte{filling}) {
+		if len(p) == 0 {
+			continue
+		}
+		if _, err := l.file.WriteAt(p, at); err != nil {
+			return 0, err
+		}
+		at += int64(len(p))
+	}
+	return size, nil
 }
 
 // reserveZeros adds zeros to a file that is about to grow. Zeros are no frame. Where they find no room the file grows by
@@ -238,7 +299,7 @@ func (l *Log) Restart() error {
 			return err
 		}
 	}
-	l.current, l.free, l.end, l.size = 0, true, framesAt, 0
+	l.current, l.free, l.end, l.usual, l.size = 0, true, framesAt, 0, 0
 	return l.Sync()
 }
 

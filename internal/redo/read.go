@@ -1,6 +1,7 @@
 package redo
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -158,11 +159,20 @@ func (r *regionReader) readFrames(frame func([]byte) error) error {
 
 // findFrame looks for a frame of the generation at or behind the place where the next one is not, and goes there.
 func (r *regionReader) findFrame() bool {
-	for at := r.at; at+frameHeader <= r.end; at += alignment {
-		if content, _, _ := r.frameAt(at); content != nil {
-			r.at = at
-			return true
+	gen := binary.LittleEndian.AppendUint64(nil, r.gen)
+	for at := r.at; at+frameHeader <= r.end; {
+		// Most of a region may be zeros.
+		n := bytes.Index(r.data[at+8:r.end], gen)
+		if n < 0 {
+			return false
 		}
+		if at += int64(n); at%alignment == 0 {
+			if content, _, _ := r.frameAt(at); content != nil {
+				r.at = at
+				return true
+			}
+		}
+		at++
 	}
 	return false
 }

@@ -63,7 +63,7 @@ func TestFrames(t *testing.T) {
 		var older, current []string
 		for n := range rapid.IntRange(0, 60).Draw(t, "frames") {
 			content := fmt.Sprintf("%d %s", n, rapid.StringN(0, 200, 300).Draw(t, "content"))
-			if !l.HasRoom(len(content)) {
+			if !l.HasRoom(0, len(content)) {
 				if !l.IsFree() {
 					require.NoError(t, l.Recycle())
 					l.Free()
@@ -108,7 +108,7 @@ func TestDamagedFrames(t *testing.T) {
 	var ends []int64
 	for n := 0; len(want) < 14; n++ {
 		content := fmt.Sprintf("frame %d %s", n, bytes.Repeat([]byte{byte('a' + n)}, 10*n))
-		if !l.HasRoom(len(content)) {
+		if !l.HasRoom(0, len(content)) {
 			l.Switch() // in the second region there are some, too
 		}
 		require.NoError(t, l.Append([]byte(content)))
@@ -197,7 +197,7 @@ func TestAnInterruptedRestart(t *testing.T) {
 		last := map[uint64][]string{} // by the generation
 		for n := range 8 + 8*turns {
 			content := fmt.Sprintf("frame %d of %d turns: %050d", n, turns, n)
-			if !l.HasRoom(len(content)) {
+			if !l.HasRoom(0, len(content)) {
 				if !l.IsFree() {
 					require.NoError(t, l.Recycle())
 					l.Free()
@@ -266,7 +266,7 @@ func TestZeros(t *testing.T) {
 	l, f := newLog(t, t.TempDir(), region, true)
 	sizes := map[int64]bool{}
 	n := 0
-	for content := bytes.Repeat([]byte("y"), 1000); l.HasRoom(len(content)); n++ {
+	for content := bytes.Repeat([]byte("y"), 1000); l.HasRoom(0, len(content)); n++ {
 		require.NoError(t, l.Append(content))
 		info, err := f.Stat()
 		require.NoError(t, err)
@@ -317,4 +317,48 @@ func FuzzRead(f *testing.F) {
 		salvaged := Salvage(data, func([]byte) error { return nil })
 		require.True(t, salvaged == nil || errors.Is(salvaged, ErrDamaged))
 	})
+}
+
+// TestLargeParts: a large part takes no room from others, and its frame is read as any other, or not at all if it has changed.
+func TestLargeParts(t *testing.T) {
+	const region = 2*shareBytes + 4096
+	l, f := newLog(t, t.TempDir(), region, true)
+	var want []string
+	add := func(parts ...int) {
+		var content [][]byte
+		for _, n := range parts {
+			content = append(content, bytes.Repeat([]byte{byte('a' + len(want)%20)}, n))
+		}
+		require.NoError(t, l.Append(content...))
+		want = append(want, string(slices.Concat(content...)))
+	}
+	large, small := LargePart+1, LargePart
+	add(10)
+	for n := range 5 {
+		add(large+n, 7)
+	}
+	require.True(t, l.HasRoom(0, shareBytes-100))
+	require.Less(t, l.Filled(), 0.3)
+	for l.HasRoom(0, small) {
+		add(small)
+	}
+	require.Greater(t, l.Filled(), 0.9)
+	require.False(t, l.HasRoom(large, small), "others have their share")
+	require.True(t, l.HasRoom(large, 0))
+	used, most := l.Used()
+	require.Greater(t, used, 9*most/20)
+	for l.HasRoom(large, 0) {
+		add(large)
+	}
+	l.Switch()
+	require.Zero(t, l.Filled())
+	add(small, large)
+	data := contentsOf(t, f)
+	got, err := framesOf(data, true)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	data[int64(framesAt)+frameSize(10)+frameHeader+5] ^= 1
+	got, err = framesOf(data, true)
+	require.ErrorIs(t, err, ErrDamaged)
+	require.Equal(t, want[:1], got)
 }

@@ -99,7 +99,7 @@ func layFrames(t *testing.T, name string, life uint64, frames [][]byte, size int
 		if i == from {
 			turn()
 		}
-		require.True(t, l.HasRoom(len(b)))
+		require.True(t, l.HasRoom(0, len(b)))
 		require.NoError(t, l.Append(b))
 		out.at = append(out.at, at)
 		at += (redoHeader + len(b) + 7) / 8 * 8
