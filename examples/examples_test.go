@@ -2,9 +2,11 @@ package examples
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,10 +16,25 @@ import (
 	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
-// runExample runs an example as its README says, with arguments, and returns what it prints.
-func runExample(t *testing.T, name string, args ...string) string {
+// buildExamples builds examples, all with one command and without what only debuggers need, and returns the folder of the programs.
+func buildExamples(t *testing.T, names []string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"run", "./" + name}, args...)...)
+	dir := t.TempDir()
+	args := []string{"build", "-ldflags=-s", "-o", dir + string(filepath.Separator)}
+	for _, name := range names {
+		args = append(args, "./"+name)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Stderr = t.Output()
+	require.NoError(t, cmd.Run())
+	return dir
+}
+
+// runExample runs a program of an example with arguments, and returns what it prints.
+func runExample(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
 	var stdout bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, t.Output()
 	require.NoError(t, cmd.Run())
@@ -26,42 +43,39 @@ func runExample(t *testing.T, name string, args ...string) string {
 
 // Each example with a file in testdata prints what that file says. The others have a test of their
 // own beside them, or below. An example that is run again in its directory finds the outcomes there,
-// and prints the same.
+// and prints the same; without an argument it works in a temporary directory.
 func TestExamples(t *testing.T) {
 	programs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
-	outputs := 0
+	wants := map[string]string{}
 	for _, program := range programs {
 		name := filepath.Dir(program)
 		want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
-		if err != nil {
-			if name != "hello" {
-				require.FileExists(t, filepath.Join(name, "main_test.go"))
-			}
-			continue
+		switch {
+		case err == nil:
+			wants[name] = string(want)
+		case name != "hello":
+			require.FileExists(t, filepath.Join(name, "main_test.go"))
 		}
-		outputs++
+	}
+	files, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.Len(t, files, len(wants), "each file belongs to an example")
+	built := buildExamples(t, slices.Sorted(maps.Keys(wants)))
+	for name, want := range wants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			require.Equal(t, string(want), runExample(t, name, dir))
+			program, dir := filepath.Join(built, name), t.TempDir()
+			require.Equal(t, want, runExample(t, program, dir))
 			if name == "chain" {
-				require.Equal(t, string(want), runExample(t, name, dir))
+				require.Equal(t, want, runExample(t, program, dir), "again in its directory")
+				require.Equal(t, want, runExample(t, program), "in a temporary directory")
 			}
 			if inGo := map[string]string{"chain": dir, "recover": filepath.Join(dir, "engine")}; inGo[name] != "" {
 				shown.Compare(t, ".", name, inGo[name])
 			}
 		})
 	}
-	files, err := filepath.Glob("testdata/*.txt")
-	require.NoError(t, err)
-	require.Len(t, files, outputs, "each file belongs to an example")
-}
-
-// Without an argument an example works in a temporary directory.
-func TestChainSomewhere(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	require.Equal(t, readFile(t, "testdata/chain.txt"), runExample(t, "chain"))
 }
 
 // Hello works in the folder that it is run in. The second time nothing runs: the outcome is there.

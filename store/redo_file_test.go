@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -149,7 +150,8 @@ func TestALossOfPowerBehindAFile(t *testing.T) {
 	full, err := os.ReadFile(d.pathOf(redoFile))
 	require.NoError(t, err)
 	seen := map[int64]bool{}
-	for size := 4096; size < len(full)+11; size += 11 {
+	step := harness.Stride(11)
+	for size := 4096; size < len(full)+step; size += step {
 		path := crashed(t, d.path)
 		require.NoError(t, os.WriteFile(filepath.Join(path, redoFile), full[:min(size, len(full))], 0o600))
 		again := open(t, path)

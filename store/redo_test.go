@@ -342,7 +342,7 @@ func TestALossOfPowerWithoutSync(t *testing.T) {
 	require.NoError(t, err)
 	const begin = 4096 // of the first frame
 	require.Greater(t, len(full), begin)
-	for size := begin; size <= len(full); size += 7 {
+	for size := begin; size <= len(full); size += harness.Stride(7) {
 		path := crashed(t, d.path)
 		require.NoError(t, os.WriteFile(filepath.Join(path, redoFile), full[:size], 0o600))
 		again := open(t, path)

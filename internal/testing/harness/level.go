@@ -81,6 +81,15 @@ func Today[T any](t testing.TB, n int, cases []T) []T {
 	return out
 }
 
+// Stride returns how far apart the places are that a test tries one after the other: n, and ten times that with the race detector, which
+// sees the same in each of them.
+func Stride(n int) int {
+	if Raced {
+		return 10 * n
+	}
+	return n
+}
+
 // RequireLevel skips a test below a level, and says that it does and why.
 func RequireLevel(t testing.TB, l Level, why string) {
 	t.Helper()

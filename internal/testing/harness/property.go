@@ -12,14 +12,17 @@ import (
 )
 
 // CheckProperty checks a property as rapid.Check does: in a quick run with a tenth of
-// the cases, unless -rapid.checks says how many. The test may not be parallel.
+// the cases, and with the race detector with a thirtieth, unless -rapid.checks says how many. The test may not be parallel.
 func CheckProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
 	given := checks.Value.String()
 	if n, err := strconv.Atoi(given); CurrentLevel() == Quick && given == checks.DefValue {
 		require.NoError(t, err)
-		require.NoError(t, checks.Value.Set(strconv.Itoa(n/10)))
+		if n /= 10; Raced {
+			n = max(n/3, 1)
+		}
+		require.NoError(t, checks.Value.Set(strconv.Itoa(n)))
 		defer func() { require.NoError(t, checks.Value.Set(given)) }()
 	}
 	rapid.Check(t, property)
