@@ -28,7 +28,7 @@ var errAct = errors.New("the form is not complete")
 type act struct {
 	acts.Verb
 	ofAll   string // what it can be done to all of: runs, letters or approvals, as the parameter all has it; "" for nothing
-	options string // what else is asked: input, output, signal, fork, patch
+	options string // what else is asked: input, output, signal, raise, fork, patch
 	makeAct func(f *actForm) pawl.Act
 }
 
@@ -44,6 +44,7 @@ func pageActs() []act {
 		{verbNamed("pause"), allOfRuns, "", func(*actForm) pawl.Act { return pawl.Pause{} }},
 		{verbNamed("resume"), allOfRuns, "", func(*actForm) pawl.Act { return pawl.Resume{} }},
 		{verbNamed("signal"), allOfRuns, "signal", func(f *actForm) pawl.Act { return pawl.Signal{Name: f.Name, ID: f.Sender, Payload: f.value} }},
+		{verbNamed("raise"), "", "raise", func(f *actForm) pawl.Act { return pawl.Raise{Meta: f.meta} }},
 		{acts.Verb{Name: "fork", Title: "Fork", Past: "this is the new run"}, "", "fork", nil},
 		{acts.Verb{Name: "rerun", Title: "Rerun", Past: "this is the new run"}, "", "fork", nil},
 		{verbNamed("patch"), "", "patch", func(f *actForm) pawl.Act {
@@ -95,7 +96,7 @@ func actOf(name string) *act {
 
 // An actForm is what a reader has filled in.
 //
-// readForm makes it, from the query of a link or from a form that was sent, and checkForm sets value from Text. Either Targets or All says
+// readForm makes it, from the query of a link or from a form that was sent, and checkForm sets value from Text, and meta from Limits. Either Targets or All says
 // what it is about. By is the name of the caller if the inspector knows it, whatever the form says: nobody acts in the name of another.
 // input is Input as the engine has it.
 type actForm struct {
@@ -109,11 +110,13 @@ type actForm struct {
 	Sender  string // id of a signal
 	Text    string // JSON of an output or a payload
 	Input   string
-	Node    string // from which a run is performed again
-	Again   bool   // also what has completed and does not follow from that node
-	Inbox   bool   // it leads back there
-	latest  bool   // of a patch without operations: those that lead to the latest published version
+	Node    string            // from which a run is performed again
+	Again   bool              // also what has completed and does not follow from that node
+	Inbox   bool              // it leads back there
+	latest  bool              // of a patch without operations: those that lead to the latest published version
+	Limits  map[string]string // to raise, as they were typed
 	value   any
+	meta    map[string]float64
 	input   workflow.RetryInput
 }
 
@@ -127,7 +130,7 @@ const maxTargets = 200
 func (p *page) readForm(values url.Values) (*actForm, error) {
 	f := &actForm{
 		act: actOf(values.Get("do")), By: p.who, Reason: strings.TrimSpace(values.Get("reason")),
-		Name: strings.TrimSpace(values.Get("name")), Sender: strings.TrimSpace(values.Get("id")), Text: strings.TrimSpace(values.Get("value")), Input: values.Get("input"),
+		Name: strings.TrimSpace(values.Get("name")), Sender: strings.TrimSpace(values.Get("id")), Text: strings.TrimSpace(values.Get("value")), Input: values.Get("input"), Limits: readLimits(values),
 	}
 	switch {
 	case f.act == nil:
@@ -185,6 +188,11 @@ func (f *actForm) checkForm() error {
 		if !json.Valid([]byte(f.Text)) || d.Decode(&f.value) != nil {
 			return fmt.Errorf("%w: the value is not JSON: texts stand in quotation marks", errAct)
 		}
+	}
+	if f.act.options == "raise" {
+		var err error
+		f.meta, err = parseLimits(f.Limits)
+		return err
 	}
 	switch {
 	case f.act.options == "signal" && f.Name == "":

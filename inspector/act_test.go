@@ -140,6 +140,38 @@ func TestEachAct(t *testing.T) {
 	}
 }
 
+// The page of a run says how far its limits are used up, each node what it has reported, and a form raises the limits.
+func TestRaise(t *testing.T) {
+	s := openShop(t)
+	s.start("ask", `
+name: ask
+start: split
+limits: {meta: {cost: 1}}
+nodes: [{id: split}, {id: first, task: model, budget: {cost: 0.5}}, {id: second, task: model, budget: {cost: 1}, retry: {maxAttempts: 1, exhausted: park}}]
+transitions: [{from: split, to: first}, {from: split, to: second}]`, nil)
+	require.NoError(t, s.engine.Complete(t.Context(), s.key("ask", "first"), pawl.Result{Metadata: map[string]any{"cost": 0.5}}))
+	ann := s.serve(as("ann", api.All))
+	page := ann.see("run/ask")
+	require.Contains(t, page, " · reported cost 0.5 of 1")
+	require.Contains(t, page, `<span class="sub">cost 0.5</span>`)
+	require.Contains(t, page, `href="../act?do=raise&amp;target=0&#43;ask">Raise limits…`)
+	require.NotContains(t, s.serve(as("ann", api.View)).see("run/ask"), "cost 0.5")
+	form := textOf(t, ann.see("act?do=raise&target=0+ask"))
+	require.Contains(t, form, "The most that results may report of cost, now 1")
+	require.Contains(t, textOf(t, ann.see("act?do=raise&target=0+ask&limit.cost=x")), "the limit of cost is no number")
+	require.Contains(t, textOf(t, ann.see("act?do=raise&target=0+ask&limit.cost=0.2")), "It would be refused")
+	require.Contains(t, textOf(t, ann.see("act?do=raise&target=0+ask&limit.cost=2")), "second is begun")
+	raise := url.Values{"do": {"raise"}, "target": {"0 ask"}, "reason": {"paid"}}
+	status, body, _ := ann.post("act", raise, "same-origin")
+	require.Equal(t, 400, status)
+	require.Contains(t, textOf(t, body), "say which limit is raised")
+	raise.Set("limit.cost", "2")
+	status, body, _ = ann.post("act", raise, "same-origin")
+	require.Equal(t, 303, status, body)
+	require.Contains(t, ann.see("run/ask"), " · reported cost 0.5 of 2")
+	require.Equal(t, state.Act{By: "ann", Reason: "paid"}, s.last("ask"))
+}
+
 // The page of an answer says what is asked and what the other answer would do, and leads back to the inbox it came from.
 func TestAnswersSideBySide(t *testing.T) {
 	s := openShop(t)

@@ -59,6 +59,8 @@ func linkText(name, title string, t pawl.Target) string {
 	switch {
 	case name == "signal":
 		return "Signal"
+	case name == "raise":
+		return "Raise limits"
 	case name == "rerun" && t.Token == 0:
 		return "Rerun from a node"
 	case name == "rerun":
@@ -95,7 +97,7 @@ func (p *page) tokenActs(id workflow.RunID, t *pawl.Token) []actLink {
 		return p.actLinks(target, "retry", "skip")
 	case workflow.WaitingForApproval:
 		return p.actLinks(target, "approve", "reject")
-	case workflow.Dispatched:
+	case workflow.Dispatched, workflow.WaitingForBudget:
 		return p.actLinks(target, "skip")
 	case workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
 		return p.actLinks(target, "rerun")

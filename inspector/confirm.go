@@ -68,6 +68,7 @@ type actBody struct {
 	Back     string
 	Signals  []string // that the run waits for
 	Nodes    []string // from which it can be performed again
+	Limits   []limitField
 	Done     int
 	Refusals []effect
 
@@ -199,7 +200,7 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 	status := http.StatusOK
 	if wrong != nil {
 		status = http.StatusBadRequest
-	} else if f.Text != "" {
+	} else if f.Text != "" || len(f.Limits) > 0 {
 		wrong = f.checkForm()
 	}
 	if wrong != nil {
@@ -208,7 +209,7 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 	return status
 }
 
-// addEffects tries an act on the first targets, and offers the signals for which the first of them waits.
+// addEffects tries an act on the first targets, and offers the signals for which the first of them waits, or its limits.
 //
 // All targets are in the list, so that the form has them, but only triedTargets are tried. For a single target an error is that of the
 // page: there is nothing to be shown. If one of several is gone, the page only tells that.
@@ -232,8 +233,12 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 		}
 		b.Effects = append(b.Effects, e)
 	}
-	if f.act.options == "signal" && len(targets) > 0 {
+	switch {
+	case len(targets) == 0:
+	case f.act.options == "signal":
 		b.Signals = s.signalNames(p, targets[0].Run)
+	case f.act.options == "raise":
+		b.Limits = s.limitFields(p, targets[0].Run, f.Limits)
 	}
 	if f.act.Name == "rerun" && len(targets) > 0 && targets[0].Token == 0 {
 		return s.addRerunNodes(p, b, targets[0].Run)
@@ -248,7 +253,7 @@ func (f *actForm) isComplete() bool {
 	switch f.act.options {
 	case "signal":
 		return f.Name != ""
-	case "patch":
+	case "patch", "raise":
 		return f.checkForm() == nil
 	}
 	return f.act.Name != "rerun" || f.Node != "" || f.Targets[0].Token != 0
@@ -365,7 +370,7 @@ func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definit
 		}
 	}
 	ov := sim.Overview()
-	e.difference, err = p.drawDifference(graphs[0], graphs[1], diagramRun(&ov), func(id workflow.NodeID) string {
+	e.difference, err = p.drawDifference(graphs[0], graphs[1], p.diagramRun(&ov), func(id workflow.NodeID) string {
 		return p.runLink(e.Run, "view", "tokens", "node", string(id))
 	})
 	return err

@@ -29,6 +29,8 @@ type nodeRow struct {
 	Counts []count
 	Total  int
 	Chosen bool
+
+	Reported string // by the results of its tasks
 }
 
 // A graphData is what the graph of a run shows, now or after a record. For the run as it is, Moment is nil and Slider is set; for the run
@@ -77,10 +79,15 @@ func (v *viewer) graphOf() (*compiled.Graph, error) {
 // diagramRun returns a run in numbers as a diagram has it.
 //
 // The maps of the overview are shared, and only read.
-func diagramRun(ov *pawl.Overview) *diagram.Run {
-	run := &diagram.Run{ID: ov.Run, Status: ov.Status, Seq: ov.Seq, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}}
+func (p *page) diagramRun(ov *pawl.Overview) *diagram.Run {
+	run := &diagram.Run{
+		ID: ov.Run, Status: ov.Status, Seq: ov.Seq, Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}, Reported: map[workflow.NodeID]string{},
+	}
 	for _, n := range ov.Nodes {
 		run.Tokens[n.Node] = n.Tokens
+		if text := p.reportText(n.Meta, nil, nil); text != "" {
+			run.Reported[n.Node] = text
+		}
 	}
 	return run
 }
@@ -94,12 +101,16 @@ func (v *viewer) viewGraph() (any, error) {
 		return nil, err
 	}
 	link := func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) }
-	data := graphData{picture: v.drawGraph(g, diagramRun(&v.ov), link), Live: v.ov.Live}
+	run := v.diagramRun(&v.ov)
+	data := graphData{picture: v.drawGraph(g, run, link), Live: v.ov.Live}
 	known := map[workflow.NodeID]tally{}
 	for _, n := range v.ov.Nodes {
 		known[n.Node] = tallyOf(n.Tokens)
 	}
 	v.addNodes(&data, g, known, link)
+	for i := range data.Nodes {
+		data.Nodes[i].Reported = run.Reported[data.Nodes[i].Node]
+	}
 	data.Slider = &moment{Seq: v.ov.Seq, Of: v.ov.Seq, Steps: v.link("view", "steps"), Status: v.ov.Status, Hidden: hiddenID(v.id)}
 	if v.ov.Seq > 1 {
 		data.Slider.Back = v.atLink(v.ov.Seq - 1)

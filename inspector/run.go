@@ -51,6 +51,7 @@ type runHead struct {
 	Tenant   string
 	Labels   []labelLink
 	Forked   *forkLink // nil of a run that was started
+	Reported string    // by its results and those of runs below it
 }
 
 // A runLink is a run with its address from the page.
@@ -203,6 +204,10 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	h.Past = view == "at"
 	h.Hidden = hiddenID(v.id)
 	h.Acts = v.runActs(v.id, v.ov.Status)
+	if s := v.ov.Status; len(v.ov.MetaLimits) > 0 && (s == workflow.RunRunning || s == workflow.RunPaused) {
+		h.Acts = append(h.Acts, v.actLinks(pawl.Target{Run: v.id}, "raise")...)
+	}
+	h.Reported = v.reportText(v.ov.Meta, v.ov.MetaBelow, v.ov.MetaLimits)
 	if !v.ov.StartedAt.IsZero() && !v.ov.EndedAt.IsZero() { // until then "started" says it
 		h.Took = spanText(v.ov.EndedAt.Sub(v.ov.StartedAt))
 	}

@@ -270,7 +270,7 @@ func (v *viewer) addFuture(data *whatIfData, sim *pawl.Simulation) error {
 		return err
 	}
 	ov, then := sim.Overview(), sim.Snapshot()
-	data.Effect.picture = v.drawGraph(g, diagramRun(&ov), func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) })
+	data.Effect.picture = v.drawGraph(g, v.diagramRun(&ov), func(id workflow.NodeID) string { return v.link("view", "tokens", "node", string(id)) })
 	data.Effect.Moves = false // the form that moves it has not what was tried
 	data.State = v.valueAt(v.id, "state", then.State, largeValue)
 	if then.Output != nil {

@@ -124,6 +124,8 @@ func wordsOfEvent(t workflow.EventType) string {
 		return "the run begins nothing new until it is resumed"
 	case workflow.EventWorkflowPatched:
 		return "the run has another definition"
+	case workflow.EventLimitsRaised:
+		return "the run may report more"
 	case workflow.EventWorkflowForked:
 		return "a new run is made"
 	case workflow.EventSignalReceived:

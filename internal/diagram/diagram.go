@@ -78,6 +78,9 @@ func New(g *compiled.Graph, run *Run) *Diagram {
 			if run.Reached != nil {
 				d.nodes[i].marks = append(d.nodes[i].marks, run.reachedText(n.ID))
 			}
+			if text := run.Reported[n.ID]; text != "" {
+				d.nodes[i].marks = append(d.nodes[i].marks, cleanText(text))
+			}
 		}
 		if n.ID == g.Definition.Start {
 			d.start = i

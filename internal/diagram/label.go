@@ -243,6 +243,8 @@ type Run struct {
 	// Reached says of several runs how many of them came to each node, of Runs; nil says nothing of it.
 	Reached map[workflow.NodeID]int
 	Runs    int
+	// Reported says what the results of each node have reported, such as cost 0.5.
+	Reported map[workflow.NodeID]string
 }
 
 // shares are the steps of an edge's width, by how many of the runs took it.
