@@ -246,6 +246,9 @@ func checkScheduledFields(e *document.Element, ids map[string]bool) error {
 	if in := e.Member("input"); in != nil {
 		return errorAt(in, "input: each schedule has its own")
 	}
+	if in := e.Member("metaLimits"); in != nil {
+		return errorAt(in, "metaLimits: the runs are those of schedules: their definitions limit them")
+	}
 	expect := e.Member("expect")
 	for i := range expect.Members {
 		m := &expect.Members[i]

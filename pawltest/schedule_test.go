@@ -42,6 +42,7 @@ func TestScheduleErrors(t *testing.T) {
 		{from + "schedules: [{id: s, workflow: {name: d}, crom: 1h}]}\nexpect: {}", "s.yaml:3:97: schedule: schedules[0].crom: there is no such field; did you mean cron?"},
 		{from + "schedules: [{id: s, workflow: {name: e}, every: 1h}]}\nexpect: {}", `s.yaml:3:87: schedule: schedules: the scenario defines no workflow "e"`},
 		{good + "input: {n: 1}\nexpect: {}", "s.yaml:4:8: input: each schedule has its own"},
+		{good + "metaLimits: {n: 1}\nexpect: {}", "s.yaml:4:13: metaLimits: the runs are those of schedules: their definitions limit them"},
 		{good + "expect: {status: failed}", "s.yaml:4:10: expect: status: the runs are those of schedules"},
 		{good + "expect: {schedules: {t: {}}}", `s.yaml:4:22: expect: schedules: there is no schedule "t"`},
 		{good + "expect: {schedules: {s: {runs: [{status: failed}]}}}", "s.yaml:4:33: expect: schedules: s: runs: a run of a schedule needs at, its instant"},
