@@ -110,7 +110,7 @@ type Node struct {
 	// Budget is what one attempt may report of what Limits.Meta bounds, by name. It is set aside as the attempt is
 	// dispatched, so that those that run together do not exceed the limit, and given back when it ends. An attempt without
 	// a budget begins as long as the limit is not reached; one with 0 begins in any case. The budget of a subworkflow node
-	// is also the limit of its child run.
+	// is also the limit of its child run; without one, that is what the limit of this run leaves as the child begins.
 	Budget map[string]float64
 
 	places

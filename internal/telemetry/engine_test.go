@@ -151,10 +151,9 @@ func TestOutcomesOfAttempts(t *testing.T) {
 func TestReportsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p metertest.Provider
-		tries := 0
 		e := open(t, t.TempDir(), &p, pawl.Options{Executor: pawl.Handlers{
-			"model": func(context.Context, pawl.Task) (any, error) {
-				if tries++; tries == 1 {
+			"model": func(_ context.Context, task pawl.Task) (any, error) {
+				if task.Run == "r" && task.Attempt == 1 {
 					return nil, pawl.WithMetadata(errors.New("busy"), map[string]any{"cost": 0.25, "model": "m"})
 				}
 				return pawl.Result{Metadata: map[string]any{"cost": 0.5, "tokens": 1200}}, nil
