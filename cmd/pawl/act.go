@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/user"
 	"slices"
@@ -79,8 +80,9 @@ type deed struct {
 // those runs.
 func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
 	var refused, unknown []error
+	table := &deedTable{many: f.DryRun && !f.JSON && len(deeds) > 1}
 	for i, d := range deeds {
-		err := f.doDeed(ctx, con, e, d, i >= shownFutures)
+		err := f.doDeed(ctx, con, e, d, table)
 		switch {
 		case err == nil:
 			continue
@@ -96,11 +98,12 @@ func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...
 			refused = append(refused, err)
 		}
 	}
-	if f.DryRun && !f.JSON && len(deeds) > 1 {
-		con.printLine("nothing is changed; it would be done to %d of %d", len(deeds)-len(refused)-len(unknown), len(deeds))
+	if table.many {
+		table.print(con)
+		con.printProse("nothing is changed; it would be done to %d of %d", len(deeds)-len(refused)-len(unknown), len(deeds))
 	}
 	if !f.JSON {
-		con.printLine("%s", f.sourceText(e))
+		con.printSource(f.sourceText(e))
 	}
 	switch {
 	case unknown != nil:
@@ -127,11 +130,39 @@ type doneDeed struct {
 	Node  workflow.NodeID  `json:"node,omitzero"`
 }
 
-// shownFutures is for how many deeds of a dry run every decision is written; for each of the others a line says what would become of the
-// run.
-const shownFutures = 5
+// A deedTable has a row for each deed of a dry run of many: one alone is told decision by decision.
+type deedTable struct {
+	many bool
+	rows [][]string
+}
 
-func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, brief bool) error {
+// addDeed adds what would come of a deed: what would be said of it, what it begins, and how the run would then be.
+func (t *deedTable) addDeed(d deed, f *api.Future) {
+	if len(f.Steps) == 0 {
+		t.rows = append(t.rows, []string{string(d.run), "nothing would change", f.Outcome.Status.String()})
+		return
+	}
+	t.rows = append(t.rows, []string{string(d.run), d.said, f.Outcome.Status.String()})
+}
+
+// print writes the table, and how many runs would then be how.
+func (t *deedTable) print(con *console) {
+	if len(t.rows) == 0 {
+		return
+	}
+	con.printTable(append([][]string{{"RUN", "WHAT", "THEN"}}, t.rows...))
+	counts := map[string]int{}
+	for _, row := range t.rows {
+		counts[row[2]]++
+	}
+	var texts []string
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		texts = append(texts, fmt.Sprintf("%s %s", countText(counts[status]), status))
+	}
+	con.printProse("then: %s", strings.Join(texts, ", "))
+}
+
+func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, table *deedTable) error {
 	do := e.Do
 	if f.DryRun {
 		do = e.DryRun
@@ -145,8 +176,8 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, 
 		return err
 	case f.JSON:
 		con.writeLine(true, doneDeed{done, t.Token, t.Node})
-	case f.DryRun && brief && len(done.Future.Steps) > 0:
-		con.printLine("%s: %s; then it would be %s", d.run, d.said, done.Future.Outcome.Status)
+	case table.many:
+		table.addDeed(d, done.Future)
 	case f.DryRun:
 		con.printFuture(d.run, done.Future)
 	default:
@@ -165,7 +196,7 @@ func (f *actFlag) printDryRun(con *console, e *reached, run workflow.RunID, done
 		return nil
 	}
 	con.printFuture(run, done.Future)
-	con.printLine("%s", f.sourceText(e))
+	con.printSource(f.sourceText(e))
 	return nil
 }
 

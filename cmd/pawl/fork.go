@@ -83,7 +83,7 @@ func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 		}
 		con.printLine("%s is %s after record %d", c.To, c.Run, s.ForkedFrom.Record)
 		con.printSentAgain(s.SentAgain)
-		con.printLine("%s", a.sourceText(e))
+		con.printSource(a.sourceText(e))
 		return nil
 	})
 }
@@ -240,7 +240,7 @@ func (con *console) printDryRun(ctx context.Context, e *reached, run workflow.Ru
 		return nil
 	}
 	con.printFuture(run, done.Future)
-	con.printLine("%s", source)
+	con.printSource(source)
 	return nil
 }
 

@@ -93,7 +93,8 @@ func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 		if len(rows) > 1 {
 			con.printTable(rows)
 		}
-		con.printLine("%s for people · %s", pluralText(len(rows)-1, "thing"), e.source)
+		con.printLine("%s for people", pluralText(len(rows)-1, "thing"))
+		con.printSource(e.source)
 		return wrong.saysNo()
 	})
 }
@@ -272,12 +273,12 @@ func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, vot
 		if !c.JSON {
 			con.printLine("%s:", answer)
 		}
-		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), vote, ""}, false); err != nil {
+		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), vote, ""}, &deedTable{}); err != nil {
 			return err
 		}
 	}
 	if !c.JSON {
-		con.printLine("%s", c.sourceText(e))
+		con.printSource(c.sourceText(e))
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 
 // listRuns writes the runs as they are now.
 func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pawl.RunFilter) error {
-	rows := [][]string{c.withSum([]string{"RUN", "WORKFLOW", "STATUS", "AT", "SINCE", "NEXT"}, strings.ToUpper(c.Sort))}
+	rows := [][]string{c.withSum([]string{"RUN", "WORKFLOW", "STATUS", "AT", "STARTED", "TOOK", "NEXT"}, strings.ToUpper(c.Sort))}
 	now, wrong := con.Now(), troubled{}
 	for run, err := range e.Runs(ctx, f) {
 		if err != nil {
@@ -104,15 +104,15 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 			continue
 		}
 		if run.Trouble != "" {
-			rows = append(rows, c.withSum([]string{string(run.Run), run.Workflow, "damaged", run.Trouble, "", ""}, ""))
+			rows = append(rows, c.withSum([]string{string(run.Run), run.Workflow, "damaged", run.Trouble, "", "", ""}, ""))
 			continue
 		}
-		since := run.StartedAt
+		took := ""
 		if run.Status.Final() {
-			since = run.EndedAt
+			took = tookText(run.EndedAt.Sub(run.StartedAt))
 		}
 		definition := fmt.Sprintf("%s@%d", run.Workflow, max(run.Version, 1))
-		row := []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), spanText(now.Sub(since)), nextText(run.Alarm, now)}
+		row := []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), c.instantText(run.StartedAt, now), took, nextText(run.Alarm, now)}
 		rows = append(rows, c.withSum(row, sumText(run.Meta, c.Sort)))
 	}
 	if c.JSON {
@@ -161,7 +161,8 @@ func (con *console) printTotal(ctx context.Context, e *reached, listed int) erro
 	for _, c := range info.Counts {
 		total += int(c.Runs)
 	}
-	con.printLine("%s of %s · %s", countText(listed), pluralText(total, "run"), e.source)
+	con.printLine("%s of %s", countText(listed), pluralText(total, "run"))
+	con.printSource(e.source)
 	return nil
 }
 
@@ -461,7 +462,8 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 		if len(rows) > 1 {
 			con.printTable(rows)
 		}
-		con.printLine("%s · %s", pluralText(len(rows)-1, "token"), e.source)
+		con.printLine("%s", pluralText(len(rows)-1, "token"))
+		con.printSource(e.source)
 		return nil
 	})
 }

@@ -123,7 +123,7 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 		}
 	}
 	con.printFuture(run, done.Future)
-	con.printLine("%s", c.sourceText(e))
+	con.printSource(c.sourceText(e))
 	return nil
 }
 

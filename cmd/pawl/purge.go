@@ -124,7 +124,7 @@ func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what str
 			text = "nothing is changed; it would " + what + " "
 		}
 		con.printLine("%s%v", text, sum)
-		con.printLine("%s", e.source)
+		con.printSource(e.source)
 	}
 	switch {
 	case sum.unknown > 0:

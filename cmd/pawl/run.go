@@ -393,7 +393,7 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 			return nil
 		}
 		con.printLine("%s is %s", c.ID, started.Status)
-		con.printLine("%s", a.sourceText(e))
+		con.printSource(a.sourceText(e))
 		return nil
 	})
 }

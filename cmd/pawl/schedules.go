@@ -66,7 +66,7 @@ func (c *scheduleApplyCommand) runCommand(ctx context.Context, con *console) err
 			return nil
 		}
 		con.printScheduleChanges(done)
-		con.printLine("%s", c.sourceText(e))
+		con.printSource(c.sourceText(e))
 		return nil
 	})
 }
@@ -155,7 +155,8 @@ func (c *scheduleLsCommand) runCommand(ctx context.Context, con *console) error 
 		if len(rows) > 1 {
 			con.printTable(rows)
 		}
-		con.printLine("%s · %s", pluralText(len(rows)-1, "schedule"), e.source)
+		con.printLine("%s", pluralText(len(rows)-1, "schedule"))
+		con.printSource(e.source)
 		return nil
 	})
 }
@@ -264,7 +265,7 @@ func (c *scheduleShowCommand) runCommand(ctx context.Context, con *console) erro
 		if err := con.printStanding(&st); err != nil {
 			return err
 		}
-		con.printLine("%s", e.source)
+		con.printSource(e.source)
 		return nil
 	})
 }
@@ -411,7 +412,7 @@ func (c *scheduleActCommand) runCommand(ctx context.Context, con *console) error
 			return nil
 		}
 		con.printWhole("%s", c.doneText(done))
-		con.printLine("%s", a.sourceText(e))
+		con.printSource(a.sourceText(e))
 		return nil
 	})
 }

@@ -55,7 +55,7 @@ func (c *showCommand) runCommand(ctx context.Context, con *console) error {
 		if !o.Status.Final() || o.Failure != nil {
 			con.printWhole("hint: pawl why %s", c.Run)
 		}
-		con.printLine("%s", e.source)
+		con.printSource(e.source)
 		return nil
 	})
 }
@@ -312,7 +312,7 @@ func ignoreInterrupt(ctx context.Context, err error) error {
 // sayFiles says on the side whence a list came.
 func (con *console) sayFiles(e *reached, asJSON bool) {
 	if !asJSON {
-		fmt.Fprintln(con.Errs, e.source)
+		con.printSource(e.source)
 	}
 }
 

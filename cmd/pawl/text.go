@@ -47,6 +47,14 @@ func spanText(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/day)
 }
 
+// tookText is spanText, and tells parts of a second apart.
+func tookText(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%dms", max(d, 0).Milliseconds())
+	}
+	return spanText(d)
+}
+
 // nextText says when time alone changes a run, "" if never. "due" is of a run whose alarm has
 // passed and that nobody has woken, as in a directory without an engine.
 func nextText(at, now time.Time) string {
@@ -122,6 +130,14 @@ func (con *console) printLine(format string, args ...any) {
 		text = columns.Elide(text, con.Width)
 	}
 	fmt.Fprintln(con.Out, text)
+}
+
+// printSource says once, beside the answer, who has given it: an engine that is live, or files, and of when. It goes on in lines below,
+// and is cut nowhere.
+func (con *console) printSource(source string) {
+	for _, part := range columns.WrapLine(printableText(source), con.Width) {
+		fmt.Fprintln(con.Errs, part)
+	}
 }
 
 // printWhole writes a line that is to be copied, however wide it is. It is for keys, addresses and
