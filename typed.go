@@ -49,19 +49,35 @@ func Typed[In, Out any](f func(ctx context.Context, in In) (Out, error)) func(co
 		if err := types.bindInput(t, &in); err != nil {
 			return nil, err
 		}
-		return f(context.WithValue(ctx, taskInContext{}, t), in)
+		return f(&taskContext{ctx, t}, in)
 	}
 }
 
 // TaskFrom returns the task that a handler of [Typed] was called for, by the handler's context. From any other context it returns the zero
 // Task, whose methods answer ErrClosed.
 func TaskFrom(ctx context.Context) Task {
-	t, _ := ctx.Value(taskInContext{}).(Task)
-	return t
+	if c, ok := ctx.Value(taskInContext{}).(*taskContext); ok {
+		return c.task
+	}
+	return Task{}
 }
 
-// taskInContext is the key of the task in the context of a typed handler.
+// taskInContext is the key of the context of a typed handler, which it has as its own value.
 type taskInContext struct{}
+
+// A taskContext is the context of a typed handler: one allocation for a task, where context.WithValue makes two.
+type taskContext struct {
+	context.Context
+	task Task
+}
+
+// Value implements context.Context.
+func (c *taskContext) Value(key any) any {
+	if key == (taskInContext{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
 
 // codeInvalidInput is that of package handler.
 const codeInvalidInput = "invalid_input"

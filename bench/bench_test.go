@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,13 @@ import (
 func TestMain(m *testing.M) {
 	if text := os.Getenv(orderVariable); text != "" {
 		os.Exit(obeyOrder(text))
+	}
+	if what := os.Getenv(asHandlers); what != "" {
+		if err := playHandlers(what); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

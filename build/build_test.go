@@ -2,6 +2,7 @@ package build_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/build"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/workflow"
@@ -164,6 +166,52 @@ input:
 	build.TypedTask(b, "a", func(context.Context, chan int) (int, error) { return 0, nil })
 	_, err = b.Definition()
 	require.ErrorContains(t, err, "chan int")
+}
+
+type inner struct{ X int }
+
+// everything has a field of each kind that JSON can say.
+type everything struct {
+	*inner
+	Text     string
+	Quoted   *int `json:",string"`
+	Pointer  *string
+	List     []*int
+	Array    [2]bool
+	Map      map[int]*inner
+	Bytes    []byte
+	At       time.Time
+	Took     time.Duration
+	Any      any
+	Raw      json.RawMessage
+	Number   json.Number
+	Float    float32
+	Speed    string  `enum:"slow,fast" json:",omitzero"`
+	Choice   *string `enum:"a,b"`
+	Self     *everything
+	Children []everything
+}
+
+// The schema of a result takes what its Go type is written as: nil pointers, slices and maps are null.
+func TestResultsFitTheirSchemas(t *testing.T) {
+	n, text := 7, "a"
+	full := everything{
+		inner: &inner{1}, Text: "t", Quoted: &n, Pointer: &text, List: []*int{&n, nil}, Map: map[int]*inner{1: nil, 2: {3}}, Bytes: []byte("b"),
+		At: time.Now(), Took: time.Hour, Any: 1, Raw: json.RawMessage("[1]"), Number: "1.5", Float: 1.5, Speed: "fast", Choice: &text,
+	}
+	full.Self, full.Children = &everything{Raw: json.RawMessage("null")}, []everything{{Raw: json.RawMessage("null")}}
+	for i, result := range []everything{{Raw: json.RawMessage("null")}, full} {
+		give := func(context.Context, struct{}) (everything, error) { return result, nil }
+		b := build.New("give").OutputSchema(build.SchemaOf[struct{ All everything }]())
+		build.TypedTask(b, "give", give).Output("output.All", "result")
+		ctx := t.Context()
+		e, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"give": pawl.Typed(give)}})
+		require.NoError(t, err)
+		outcome, err := e.Run(ctx, workflow.Run{ID: "r", Definition: b.MustDefinition()}, nil)
+		require.NoError(t, err)
+		require.NoError(t, outcome.Err(), "%d", i)
+		require.NoError(t, e.Close(ctx))
+	}
 }
 
 // A definition that was returned does not change with what its builder is told afterwards.

@@ -177,7 +177,7 @@ func (f *field) addTags(s *Schema) (*Schema, error) {
 		described.Description = doc
 	}
 	if f.quoted {
-		described = Schema{Type: "string", Description: described.Description, Go: f.place}
+		described = Schema{Type: "string", Description: described.Description, Go: f.place, Nullable: described.Nullable}
 	}
 	values, ok := f.Tag.Lookup("enum")
 	if !ok {
