@@ -82,6 +82,11 @@ func (n Node) Needs(ids ...workflow.NodeID) Node {
 	return n.setField("needs", func(w *workflow.Node) { w.Needs = slices.Clone(ids) })
 }
 
+// Budget sets aside what an attempt may report under a name of [workflow.Limits].Meta, such as cost.
+func (n Node) Budget(name string, most float64) Node {
+	return n.setField("budget."+name, func(w *workflow.Node) { w.Budget = withKey(w.Budget, name, most) })
+}
+
 // To makes a transition to a node, which is followed when this one completes.
 func (n Node) To(id workflow.NodeID) Transition { return n.addTransition(workflow.Transition{To: id}) }
 

@@ -3,6 +3,7 @@
 //	pawl check DEFINITION...      looks for faults before a definition runs; see package soundness
 //	pawl test FILE-OR-FOLDER...   plays scenario files; see package pawltest
 //	pawl graph FILE               draws a definition, or a run on it
+//	pawl gen --go DEFINITION      writes its names and types as a Go package
 //	pawl run DEFINITION           runs it to its end, with ready-made handlers and mocks
 //	pawl verify DIR               checks an engine directory; see rescue.Verify
 //	pawl repair DIR INTO          restores what is left of one; see rescue.Repair
@@ -75,6 +76,7 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	// -1 is no exit status: kong calls the function only when it has written help, and would go on
 	// parsing afterwards.
 	status := -1
+	args = spellFlags(args)
 	parser, err := con.newParser(func(code int) { status = code }, args...)
 	if err != nil {
 		return con.finish(err)

@@ -75,7 +75,7 @@ func runWithin(ts *testscript.TestScript, args []string) int {
 	ts.Check(err)
 	ts.Check(os.Chdir(ts.MkAbs(".")))
 	defer func() { ts.Check(os.Chdir(back)) }()
-	for _, name := range []string{"COLUMNS", "PAWL_DIR"} {
+	for _, name := range []string{"COLUMNS", "GOPACKAGE", "PAWL_DIR"} {
 		if value := ts.Getenv(name); value != "" {
 			ts.Check(os.Setenv(name, value))
 		} else {

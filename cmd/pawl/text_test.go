@@ -96,6 +96,7 @@ func TestWrapLine(t *testing.T) {
 // unshown are the commands whose output is in no script, each with the reason.
 var unshown = map[string]string{
 	"completion": "a program for a shell, whatever the width",
+	"gen":        "a program, whatever the width",
 	"restore":    "times of a copy that follows an engine",
 	"serve":      "addresses and a key, until it is interrupted",
 	"trace":      "a file for a program, whatever the width",

@@ -27,7 +27,7 @@ func BuilderFile(header, pkg string, names []string, definitions []*workflow.Def
 		}
 		functions.WriteString("\n" + text)
 	}
-	fmt.Fprintf(&b, "%s\n\npackage %s\n\nimport (\n", header, pkg)
+	fmt.Fprintf(&b, "%s\npackage %s\n\nimport (\n", header, pkg)
 	for _, path := range []string{"time", "", "github.com/pawl-run/pawl/build", "github.com/pawl-run/pawl/workflow"} {
 		switch {
 		case path == "":
@@ -38,6 +38,19 @@ func BuilderFile(header, pkg string, names []string, definitions []*workflow.Def
 	}
 	b.WriteString(")\n" + functions.String())
 	return format.Source(b.Bytes())
+}
+
+// BuilderPackage returns a file with the function of one definition, for somebody who goes on with it in Go.
+func BuilderPackage(d *workflow.Definition, pkg string) ([]byte, error) {
+	if pkg == "" {
+		pkg = packageName(d.Name)
+	}
+	if err := checkPackage(pkg); err != nil {
+		return nil, err
+	}
+	name := constantName("Build", d.Name)
+	header := fmt.Sprintf("// Package %s makes the definition of the workflow %q.", pkg, d.Name)
+	return BuilderFile(header, pkg, []string{name}, []*workflow.Definition{d})
 }
 
 // BuilderFunction returns a function that makes the definition by calls of package build. It fails if the definition is invalid.
@@ -231,6 +244,9 @@ func nodeCalls(n map[string]any) []string {
 	add("cancels", "Cancels(%s)", textList)
 	add("unmatched", "Unmatched(%s)", func(v any) string { return enumText("workflow.Unmatched", v) })
 	add("needs", "Needs(%s)", textList)
+	for _, name := range slices.Sorted(maps.Keys(partOf(n, "budget"))) {
+		calls = append(calls, fmt.Sprintf("Budget(%q, %s)", name, literal(partOf(n, "budget")[name])))
+	}
 	return calls
 }
 

@@ -2,6 +2,7 @@ package gocode
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -49,4 +50,17 @@ func wordsOf(name string) []string {
 	}
 	end()
 	return words
+}
+
+// A scope gives names that no other has.
+type scope map[string]bool
+
+// takeName returns a name, with a number behind it if it is taken.
+func (s scope) takeName(name string) string {
+	free := name
+	for i := 2; s[free]; i++ {
+		free = name + strconv.Itoa(i)
+	}
+	s[free] = true
+	return free
 }

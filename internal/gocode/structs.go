@@ -23,6 +23,7 @@ func membersOf(structure string) []member {
 			{"celCost", "CELCost", literal}, {"payloadBytes", "PayloadBytes", literal}, {"jsonDepth", "JSONDepth", literal},
 			{"subworkflowDepth", "SubworkflowDepth", literal}, {"descendants", "Descendants", literal}, {"snoozes", "Snoozes", literal},
 			{"runBytes", "RunBytes", literal}, {"signalBytes", "SignalBytes", literal},
+			{"meta", "Meta", func(v any) string { return strings.Replace(literal(v), "map[string]any", "map[string]float64", 1) }},
 		}
 	case "workflow.Synchronization":
 		return []member{

@@ -28,7 +28,7 @@ func TestDrawnDefinitionsAreBuilt(t *testing.T) {
 			definitions = append(definitions, g.Definition)
 		}
 	}
-	text, err := gocode.BuilderFile("// Drawn prints definitions.", "main", names, definitions)
+	text, err := gocode.BuilderFile("// Drawn prints definitions.\n", "main", names, definitions)
 	require.NoError(t, err)
 	dir := t.TempDir()
 	root, err := filepath.Abs("../../..")
