@@ -1,5 +1,5 @@
 // Observe is an engine that is seen from outside: Prometheus reads its metrics at /metrics, and with -otlp they go to a collector
-// by OTLP as well. It works through a number of orders, and continues with those that an earlier process has left.
+// by OTLP as well, and traces with them. It works through a number of orders, and continues with those that an earlier process has left.
 //
 //	go run . -orders 20 &
 //	curl http://127.0.0.1:9464/metrics
@@ -22,8 +22,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
@@ -34,7 +36,7 @@ type settings struct {
 	dir    string        // of the engine
 	listen string        // where Prometheus asks
 	otlp   string        // URL of a collector, "" without
-	every  time.Duration // how often it gets metrics
+	every  time.Duration // how often it gets metrics and spans
 	orders int
 	gate   string // a file that has to be there before an order is shipped; "" without
 }
@@ -44,7 +46,7 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "data", "the engine `directory`")
 	flag.StringVar(&s.listen, "listen", "127.0.0.1:9464", "the `address` at which Prometheus reads /metrics")
 	flag.StringVar(&s.otlp, "otlp", "", "the `URL` of a collector, such as http://127.0.0.1:4318")
-	flag.DurationVar(&s.every, "every", 15*time.Second, "how often the collector gets metrics")
+	flag.DurationVar(&s.every, "every", 15*time.Second, "how often the collector gets metrics and spans")
 	flag.IntVar(&s.orders, "orders", 20, "how many orders there are")
 	flag.StringVar(&s.gate, "gate", "", "a `file` that has to be there before an order is shipped")
 	flag.Parse()
@@ -63,8 +65,13 @@ func serve(ctx context.Context, s settings) (err error) {
 	}
 	// The provider outlives the engine: what that counts last is sent as well.
 	defer func() { err = errors.Join(err, meters.Shutdown(context.WithoutCancel(ctx))) }()
+	tracers, err := tracerProvider(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tracers.Shutdown(context.WithoutCancel(ctx))) }()
 
-	engine, err := pawl.Open(ctx, s.dir, pawl.Options{Executor: makeHandlers(s.gate), MeterProvider: meters})
+	engine, err := pawl.Open(ctx, s.dir, pawl.Options{Executor: makeHandlers(s.gate), MeterProvider: meters, TracerProvider: tracers})
 	if err != nil {
 		return err
 	}
@@ -107,4 +114,17 @@ func meterProvider(ctx context.Context, s settings) (*metric.MeterProvider, erro
 		readers = append(readers, metric.WithReader(metric.NewPeriodicReader(sent, metric.WithInterval(s.every))))
 	}
 	return metric.NewMeterProvider(readers...), nil
+}
+
+// tracerProvider returns what makes the spans of the engine and of its handlers, which a collector gets many at a time. Without a
+// collector they go nowhere, but runs have traces all the same, which handlers hand on.
+func tracerProvider(ctx context.Context, s settings) (*trace.TracerProvider, error) {
+	if s.otlp == "" {
+		return trace.NewTracerProvider(), nil
+	}
+	sent, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(s.otlp+"/v1/traces"))
+	if err != nil {
+		return nil, err
+	}
+	return trace.NewTracerProvider(trace.WithBatcher(sent, trace.WithBatchTimeout(s.every))), nil
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,9 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	tracescollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
+	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pawl-run/pawl"
@@ -66,16 +69,52 @@ func (c counts) add(name string, labels map[string]string, n int64) {
 // wanted are the metrics that journals tell as well.
 var wanted = map[string]bool{"pawl.run.started": true, "pawl.run.ended": true, "pawl.task.duration": true, "pawl.commit.records": true}
 
-// A receiver is a collector that takes metrics by OTLP.
+// A receiver is a collector that takes metrics and traces by OTLP.
 type receiver struct {
 	*httptest.Server
 	got chan counts
+
+	mu    sync.Mutex
+	spans []*traces.Span
+}
+
+// spansNamed returns how many spans it has got with names that begin so.
+func (r *receiver) spansNamed(prefix string) (n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.spans {
+		if strings.HasPrefix(s.Name, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// takeSpans takes the spans of a request.
+func (r *receiver) takeSpans(body []byte) error {
+	var request tracescollector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(body, &request); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, resource := range request.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			r.spans = append(r.spans, scope.Spans...)
+		}
+	}
+	return nil
 }
 
 func newReceiver(t *testing.T) *receiver {
 	r := &receiver{got: make(chan counts)}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
+		if err == nil && q.URL.Path == "/v1/traces" {
+			if err = r.takeSpans(body); err == nil {
+				return
+			}
+		}
 		var request collector.ExportMetricsServiceRequest
 		if err == nil {
 			err = proto.Unmarshal(body, &request)
@@ -220,7 +259,7 @@ func journals(t *testing.T, dir string) counts {
 const orderCount = 20
 
 // A process is killed in the middle of all orders, and another one finishes them. The figures that the collector has got
-// of both, and those that Prometheus has read, add up to the journals.
+// of both, and those that Prometheus has read, add up to the journals, and so do the spans.
 func TestCountersAddUpToTheJournals(t *testing.T) {
 	dir := t.TempDir()
 	data, gate := filepath.Join(dir, "data"), filepath.Join(dir, "gate")
@@ -233,7 +272,9 @@ func TestCountersAddUpToTheJournals(t *testing.T) {
 	atTheGate := func(c counts) bool {
 		return c["pawl.task.duration completed quote"] == 3*orderCount && c["pawl.run.ended failed"] == failed && c["pawl.task.duration failed ship"] == failed
 	}
-	before := settled(t, received, atTheGate)
+	before := settled(t, received, func(c counts) bool {
+		return atTheGate(c) && received.spansNamed("start order") == orderCount && received.spansNamed("task quote") == 4*orderCount
+	})
 	require.Equal(t, before, countsOfScrape(first.scrape(t)))
 	requireEachMetric(t, first.scrape(t))
 	require.NoError(t, first.cmd.Process.Kill())
@@ -257,7 +298,42 @@ func TestCountersAddUpToTheJournals(t *testing.T) {
 			sum[series] += n
 		}
 	}
-	require.Equal(t, journals(t, data), sum)
+	told := journals(t, data)
+	require.Equal(t, told, sum)
+	checkTraces(t, received, told)
+}
+
+// checkTraces checks the spans that the collector has got of both processes: the parent of each is there, and there is one for each run and
+// each attempt that journals tell of.
+func checkTraces(t *testing.T, r *receiver, told counts) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := map[string]bool{"": true}
+	for _, s := range r.spans {
+		id := string(s.TraceId) + string(s.SpanId)
+		require.False(t, known[id], "%s is there twice", s.Name)
+		known[id] = true
+	}
+	names := map[string]int64{}
+	for _, s := range r.spans {
+		names[s.Name]++
+		require.True(t, len(s.ParentSpanId) == 0 || known[string(s.TraceId)+string(s.ParentSpanId)], "the parent of %s is missing", s.Name)
+	}
+	require.Equal(t, told["pawl.run.started"], names["start order"])
+	require.Equal(t, told["pawl.run.ended completed"]+told["pawl.run.ended failed"], names["run order"])
+	for _, kind := range []string{"quote", "ship"} {
+		attempts := int64(0)
+		for series, n := range told {
+			if strings.HasPrefix(series, "pawl.task.duration ") && strings.HasSuffix(series, " "+kind) {
+				attempts += n
+			}
+		}
+		require.Equal(t, attempts, names["task "+kind], kind)
+	}
+	require.Equal(t, names["task quote"], names["ask the supplier"])
+	require.Equal(t, told["pawl.task.duration completed ship"], names["hand over"])
+	require.Equal(t, told["pawl.run.started"], names["join"])
 }
 
 // settled returns what the collector has been told when that is reached and tells no more.

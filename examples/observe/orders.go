@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -26,7 +28,9 @@ var orders = func() *workflow.Definition {
 // makeHandlers perform the tasks of orders. An order is shipped once the gate is there, if there is one.
 func makeHandlers(gate string) pawl.Handlers {
 	return pawl.Handlers{
-		"quote": func(_ context.Context, t pawl.Task) (any, error) {
+		"quote": func(ctx context.Context, t pawl.Task) (any, error) {
+			_, span := startSpan(ctx, "ask the supplier")
+			defer span.End()
 			if t.Attempt == 1 && t.Branch.Index == 2 {
 				return nil, pawl.TaskError{Code: "busy", Message: "the third supplier answers the second time", Retryable: true}
 			}
@@ -37,9 +41,16 @@ func makeHandlers(gate string) pawl.Handlers {
 			if number, _ := input["number"].(int64); number%5 == 0 {
 				return nil, pawl.TaskError{Code: "no_address", Message: "every fifth order has no address"}
 			}
+			ctx, span := startSpan(ctx, "hand over")
+			defer span.End()
 			return "shipped", waitFor(ctx, gate)
 		},
 	}
+}
+
+// startSpan begins a span below that of the attempt.
+func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
+	return trace.SpanFromContext(ctx).TracerProvider().Tracer("orders").Start(ctx, name)
 }
 
 // waitFor returns when a file is there.
