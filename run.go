@@ -128,7 +128,7 @@ func (e *Engine) executorTask(t *dispatch.Task) Task {
 // Panicked implements dispatch.Host.
 func (h taskHost) Panicked(t *dispatch.Task, value any, stack []byte) workflow.Failure {
 	p := t.Place()
-	h.engine.options.Logger.Error("pawl: a handler panicked", append(p.Args(), "panic", value, "stack", string(stack))...)
+	h.engine.options.Logger.Error("pawl: a handler panicked", append(p.Args(), "error", value, "stack", string(stack))...)
 	return workflow.Failure{Code: workflow.CodePanic, Message: texts.Storable(fmt.Sprint(value), maxMessage), Permanent: true}
 }
 

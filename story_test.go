@@ -158,7 +158,7 @@ func (s *duet) live() {
 	})
 	s.actor = actor.New("r", runs.StoreOf("r", &running.Birth{Graph: s.graph}), quiet{}, actor.Options{
 		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FlushRecords: 3, FlushBytes: 1 << 20,
-		Fault: func(_ workflow.RunID, err error) { s.t.Error(err) },
+		Fault: func(_ actor.Place, err error) { s.t.Error(err) },
 	})
 	go func(a *actor.Actor) {
 		if err := a.Run(ctx); err != nil {

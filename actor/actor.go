@@ -58,18 +58,26 @@ type Outbox interface {
 	Leave(a *Actor) bool
 }
 
+// A Place says which run has a fault, and where it stands.
+type Place struct {
+	Run      workflow.RunID
+	Workflow string
+	Seq      int64        // of its last record; 0 before the first
+	Trace    *state.Trace // nil without
+}
+
 // Options bound an actor. Every field but Fault, Metrics and Hook should be set.
 type Options struct {
 	Epoch        state.Epoch
-	Mailbox      int                                 // messages that wait: 1 to 65,536
-	Batch        int                                 // messages committed together: 1 or more
-	Idle         time.Duration                       // without messages before it passivates
-	FlushRecords int                                 // unflushed records before it flushes them
-	FlushBytes   int64                               // unflushed bytes before it flushes them
-	Fault        func(run workflow.RunID, err error) // is told what no caller can be told; may be nil
-	Metrics      *telemetry.Metrics                  // nil without
-	Hook         *testhook.Hook                      // of a test; nil otherwise
-	Still        bool                                // time and size do nothing to the run: only messages do
+	Mailbox      int                       // messages that wait: 1 to 65,536
+	Batch        int                       // messages committed together: 1 or more
+	Idle         time.Duration             // without messages before it passivates
+	FlushRecords int                       // unflushed records before it flushes them
+	FlushBytes   int64                     // unflushed bytes before it flushes them
+	Fault        func(at Place, err error) // is told what no caller can be told; may be nil
+	Metrics      *telemetry.Metrics        // nil without
+	Hook         *testhook.Hook            // of a test; nil otherwise
+	Still        bool                      // time and size do nothing to the run: only messages do
 }
 
 // maxMailbox bounds Options.Mailbox. A channel takes its room when it is made, for each run that is active.
@@ -142,7 +150,7 @@ type Actor struct {
 func New(id workflow.RunID, store Store, outbox Outbox, o Options) *Actor {
 	o.Mailbox, o.Batch = min(max(o.Mailbox, 1), maxMailbox), max(o.Batch, 1)
 	if o.Fault == nil {
-		o.Fault = func(workflow.RunID, error) {}
+		o.Fault = func(Place, error) {}
 	}
 	a := &Actor{
 		ID: id, store: store, outbox: outbox, options: o, hook: o.Hook,
@@ -434,4 +442,13 @@ func (a *Actor) Look(ctx context.Context, at func(s *state.State, seq int64)) er
 		return ErrStopped
 	}
 	return nil
+}
+
+// currentPlace returns where the run stands.
+func (a *Actor) currentPlace() Place {
+	at := Place{Run: a.ID, Seq: a.seq}
+	if a.state != nil {
+		at.Workflow, at.Trace = a.state.Graph.Definition.Name, a.state.Trace
+	}
+	return at
 }

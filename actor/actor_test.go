@@ -140,7 +140,7 @@ func (o *office) ChildAsks(workflow.RunID, workflow.Parent) {}
 func options() actor.Options {
 	return actor.Options{
 		Epoch: 7, Mailbox: 16, Batch: 8, Idle: time.Hour, FlushRecords: 4, FlushBytes: 1 << 20,
-		Fault: func(workflow.RunID, error) {},
+		Fault: func(actor.Place, error) {},
 	}
 }
 
@@ -544,8 +544,12 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &disk{graph: graph(t, fanout), fault: func() string { return "" }, fileError: errCrash}
 		var faults int
+		var told actor.Place
 		opts := options()
-		opts.FlushRecords, opts.Fault = 1, func(workflow.RunID, error) { faults++ }
+		opts.FlushRecords, opts.Fault = 1, func(at actor.Place, _ error) {
+			faults++
+			told = at
+		}
 		o := &office{}
 		a := actor.New("r", d, o, opts)
 		o.perform = func(x actor.Dispatch) {
@@ -556,6 +560,10 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 		<-a.Done()
 		require.Equal(t, workflow.RunCompleted, o.outcome.Status)
 		require.Equal(t, 1, faults)
+		require.Equal(t, "r", string(told.Run))
+		require.Equal(t, d.graph.Definition.Name, told.Workflow)
+		require.NotZero(t, told.Seq)
+		require.LessOrEqual(t, told.Seq, int64(len(d.records)))
 		require.Equal(t, 1, d.flushes)
 	})
 }
@@ -606,7 +614,7 @@ transitions: [{from: nap, to: again}]
 			return ""
 		}
 		opt := options()
-		opt.Fault = func(workflow.RunID, error) { faults++ }
+		opt.Fault = func(actor.Place, error) { faults++ }
 		o := &office{perform: func(actor.Dispatch) {}}
 		a := actor.New("r", d, o, opt)
 		go a.Run(t.Context())

@@ -34,9 +34,10 @@ func (a *Actor) flushIfDue(now bool) {
 	// A run that has ended gets no further records: its actor leaves, and a load or purge of the run waits for the
 	// file. Should that fail, the log has the records.
 	if a.state.Status.Final() {
+		at := a.currentPlace()
 		a.store.Flush(a.state.TakeChanges(), events, func(err error) {
 			if err != nil {
-				a.options.Fault(a.ID, fmt.Errorf("file the run: %w", err))
+				a.options.Fault(at, fmt.Errorf("file the run: %w", err))
 			}
 		})
 		return
@@ -92,7 +93,7 @@ func (a *Actor) awaitFlush() (ok bool) {
 	<-f.done
 	if f.err != nil {
 		a.unflushable = true
-		a.options.Fault(a.ID, fmt.Errorf("file the run: %w", f.err))
+		a.options.Fault(a.currentPlace(), fmt.Errorf("file the run: %w", f.err))
 	}
 	return f.err == nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/state"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // onDisk returns an actor of a run on a disk without faults, but for those of the options, that has begun.
@@ -79,7 +78,7 @@ func TestAnswersBehindAFaultThatDoesNotReturn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			broken := false
 			o := options()
-			o.Fault = func(workflow.RunID, error) { fault() }
+			o.Fault = func(actor.Place, error) { fault() }
 			a := onDisk(t, &disk{fault: func() string {
 				if broken {
 					return "before"

@@ -257,7 +257,7 @@ func (a *Actor) Outcome() workflow.Outcome {
 // record is there, only withdrawals and the news of relatives are left to send, since activateRun has sent what is
 // waited for.
 func (a *Actor) reloadAfterFailure(batch []envelope, t turn, cause error) error {
-	a.options.Fault(a.ID, fmt.Errorf("commit: %w", cause))
+	a.options.Fault(a.currentPlace(), fmt.Errorf("commit: %w", cause))
 	// If the alarm was in the batch, it is due again at once.
 	a.commitPause = commitBackoff.Next(a.commitPause)
 	reply := cause
@@ -295,7 +295,7 @@ func (a *Actor) failBatch(batch []envelope, broken error) error {
 // other runs go on. The run keeps the state from before the batch, and Resume tries again, after an upgrade that
 // mends the planner, say. If even that cannot be committed, the actor ends.
 func (a *Actor) quarantineRun(batch []envelope, broken error) error {
-	a.options.Fault(a.ID, broken)
+	a.options.Fault(a.currentPlace(), broken)
 	err := a.recoverPanic(func() error { return a.suspendRun(firstLine(broken)) })
 	a.answerBatch(batch, errors.Join(state.ErrSuspended, errors.New(firstLine(broken))))
 	return err

@@ -199,7 +199,7 @@ func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 		err = http.NewResponseController(w).Flush()
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		p.options.Logger.Warn("worker: a blob was not sent whole", "hash", ref.Hash, "error", err)
+		p.options.Logger.Warn("worker: a blob was not sent whole", "blob", ref.Hash, "error", err)
 		panic(http.ErrAbortHandler) // breaks the connection, so that the reader fails as well
 	}
 	setWriteTimeout(w, 0)

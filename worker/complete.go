@@ -139,7 +139,7 @@ func (p *Pool) sendResult(ctx context.Context, engine results, c completion) err
 	case remote.Late:
 		return ErrStale
 	case remote.Refused:
-		p.options.Logger.Error("worker: a run does not take its results", "worker", c.worker, "key", string(c.key), "error", err)
+		p.options.Logger.Error("worker: a run does not take its results", "run", c.run, "worker", c.worker, "key", string(c.key), "error", err)
 		return ErrStale
 	case remote.Foreign:
 		return invalidRequestf("%v: send the key back as it came", err)

@@ -10,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/memo"
+	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -131,13 +133,15 @@ func (l *Log) Apart(child workflow.RunID, err error) {
 }
 
 // Fault tells what an actor can tell no caller.
-func (l *Log) Fault(id workflow.RunID, err error) {
+func (l *Log) Fault(at actor.Place, err error) {
+	parent, _ := at.Trace.Headers()
+	args := tasklog.RunArgs(at.Workflow, at.Seq, parent)
 	switch {
 	case errors.Is(err, store.ErrNoRoom): // a sibling was quicker; the parent is told
 	case errors.Is(err, store.ErrNoSpace):
-		l.FullDisk("Runs wait for it, this one and perhaps others, and nothing is lost", "run", string(id), "error", err)
+		l.FullDisk("Runs wait for it, this one and perhaps others, and nothing is lost", append([]any{"run", string(at.Run), "error", err}, args...)...)
 	default:
-		l.OfRun(slog.LevelError, "pawl: fault", id, err)
+		l.OfRun(slog.LevelError, "pawl: fault", at.Run, err, args...)
 	}
 }
 

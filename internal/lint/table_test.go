@@ -78,7 +78,7 @@ var layers = map[string][]string{
 	"internal/ranking":           slices.Concat(decided, []string{"store"}),
 	"internal/roster":            slices.Concat(decided, []string{"internal/fair", "internal/testhook", "actor", "store"}),
 	"internal/standing":          slices.Concat(decided, []string{"blob", "internal/dispatch", "internal/outbox", "internal/roster", "internal/telemetry", "store"}),
-	"internal/faults":            slices.Concat(decided, []string{"internal/memo", "store"}),
+	"internal/faults":            slices.Concat(decided, []string{"internal/memo", "internal/tasklog", "actor", "store"}),
 	"internal/following":         slices.Concat(decided, []string{"commitlog", "internal/refusal", "blob", "store", "store/folderlog"}),
 	"internal/late":              {},
 	"internal/serving":           {},

@@ -199,6 +199,7 @@ func (s *Scheduler) refuseFiring(e *entry, next *state, ev schedule.Event, cause
 		next.Num--
 	}
 	next.Fired--
+	run := ev.Run
 	ev.Kind, ev.Run, ev.Error = kindRefused, "", cause.Error()
 	events := []schedule.Event{s.numberEvent(next, ev)}
 	if paused, ok := s.countFailure(e, next, "it could not begin: "+cause.Error()); ok {
@@ -207,7 +208,7 @@ func (s *Scheduler) refuseFiring(e *entry, next *state, ev schedule.Event, cause
 	if err := s.commitState(e, next, events...); err != nil {
 		return ev, err
 	}
-	s.o.Logger.Warn("pawl: a schedule could not start its run", "schedule", e.id, "scheduled", ev.Scheduled, "error", cause)
+	s.o.Logger.Warn("pawl: a schedule could not start its run", "schedule", e.id, "run", string(run), "scheduled", ev.Scheduled, "error", cause)
 	return events[0], nil
 }
 

@@ -35,6 +35,15 @@ type Place struct {
 // Args are the pairs of a line of the log.
 func (p *Place) Args() []any { return p.argsIn(traceparent.Parse(p.Traceparent, "").TraceID()) }
 
+// RunArgs are the pairs of a line of the log about a run, beside its id: where it stands, by its last record, and its traceparent; "" without.
+func RunArgs(workflow string, seq int64, parent string) []any {
+	args := append(make([]any, 0, 6), Workflow, workflow, Seq, seq)
+	if id := traceparent.Parse(parent, "").TraceID(); id.IsValid() {
+		args = append(args, TraceID, id.String())
+	}
+	return args
+}
+
 // argsIn are Args in a trace.
 func (p *Place) argsIn(id trace.TraceID) []any {
 	args := append(make([]any, 0, 14), Run, p.Run, Workflow, p.Workflow, Node, p.Node, Token, p.Token, Attempt, p.Attempt, Task, p.Task)
