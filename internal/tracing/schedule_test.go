@@ -1,0 +1,53 @@
+package tracing_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/spantest"
+	"github.com/pawl-run/pawl/schedule"
+)
+
+// Each firing of a schedule begins a trace of its own, also where the engine was opened and the schedule applied within spans, and what its run
+// does is below its start.
+func TestFiringsBeginTraces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p spantest.Provider
+		outer, end := below(t, &p)
+		e, err := pawl.Open(outer, t.TempDir(), pawl.Options{
+			TracerProvider: &p, Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }},
+		})
+		require.NoError(t, err)
+		_, err = e.Publish(outer, define(t, small))
+		require.NoError(t, err)
+		all, err := schedule.Parse([]byte("schedules: [{id: s, workflow: {name: small}, every: 10m}]"))
+		require.NoError(t, err)
+		_, err = e.Schedules().Apply(outer, all, pawl.ApplyOptions{})
+		require.NoError(t, err)
+		end()
+		<-time.After(21 * time.Minute)
+		_, err = e.Schedules().Trigger(outer, "s")
+		require.NoError(t, err)
+		settle()
+		require.NoError(t, e.Close(context.Background()))
+
+		spans := p.Spans()
+		require.Equal(t, "1 request; 3 run small; 3 start small; 3 task work", spantest.Names(spans))
+		spantest.RequireWhole(t, spans)
+		traces := map[string]bool{p.Find(t, "request").Trace: true}
+		for i, start := range p.Named("start small") {
+			require.Empty(t, start.Parent)
+			require.Empty(t, start.Links)
+			require.False(t, traces[start.Trace])
+			traces[start.Trace] = true
+			for _, name := range []string{"task work", "run small"} {
+				require.Equal(t, start.ID, p.Named(name)[i].Parent, name)
+			}
+		}
+	})
+}
