@@ -10,7 +10,8 @@ import (
 // the exporter had not sent.
 const (
 	latePause = 50 * time.Millisecond // from the first of them until all are told
-	maxLate   = 256                   // that are kept
+	maxLate   = 256                   // that are kept, unless others are being told
+	mostLate  = 64 * maxLate          // that are kept in any case
 )
 
 // A lateList has the spans that are not told yet. The zero value has none.
@@ -32,24 +33,33 @@ func (l *lateList) tellLater(tell func()) {
 		return
 	}
 	l.list = append(l.list, tell)
+	many := len(l.list)
 	switch {
-	case len(l.list) >= maxLate:
-		l.mu.Unlock()
-		l.tellAll()
-		return
-	case len(l.list) > 1: // it is on
+	case many > 1: // it is on
 	case l.timer == nil:
 		l.timer = time.AfterFunc(latePause, l.tellAll)
 	default:
 		l.timer.Reset(latePause)
 	}
 	l.mu.Unlock()
+	switch {
+	case many >= mostLate:
+		l.tellAll()
+	case many >= maxLate && l.telling.TryLock(): // a processor of spans may have come here itself
+		defer l.telling.Unlock()
+		l.tellKept()
+	}
 }
 
 // tellAll tells the spans that are kept, in the order in which they came.
 func (l *lateList) tellAll() {
 	l.telling.Lock()
 	defer l.telling.Unlock()
+	l.tellKept()
+}
+
+// tellKept is tellAll for who has the lock telling.
+func (l *lateList) tellKept() {
 	l.mu.Lock()
 	list := l.list
 	l.list = nil
