@@ -39,7 +39,7 @@ func TestLateSpans(t *testing.T) {
 	})
 }
 
-// Who is told of a span may make any number of others.
+// A provider that is told of a span may make any number of others.
 func TestLateSpansOfSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lateList
