@@ -361,3 +361,22 @@ func TestABackupWhilePagesAreGivenBack(t *testing.T) {
 	}))
 	require.NoError(t, c.Close())
 }
+
+// TestRemoveFile removes a file by its name in an open folder, but neither a folder nor what a link leads to.
+func TestRemoveFile(t *testing.T) {
+	path := t.TempDir()
+	kept := filepath.Join(t.TempDir(), "kept")
+	require.NoError(t, os.WriteFile(kept, nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(path, "file"), nil, 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(path, "folder"), 0o700))
+	require.NoError(t, os.Symlink(kept, filepath.Join(path, "link")))
+	folder, err := os.Open(path)
+	require.NoError(t, err)
+	defer folder.Close() //nolint:errcheck // it is only read
+	require.NoError(t, removeFile(folder, "file"))
+	require.NoError(t, removeFile(folder, "link"))
+	require.ErrorIs(t, removeFile(folder, "file"), fs.ErrNotExist)
+	require.Error(t, removeFile(folder, "folder"))
+	require.FileExists(t, kept)
+	require.DirExists(t, filepath.Join(path, "folder"))
+}

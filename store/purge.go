@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"os"
 	"path"
 	"slices"
 	"time"
@@ -76,12 +77,25 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 	if err := d.syncLog(); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
+	d.removeFilesOf(going)
+	return nil
+}
+
+// removeFilesOf removes the files of runs that are purged, and leaves with a run why its files stay.
+func (d *Dir) removeFilesOf(going []*Member) {
+	folders, err := d.root.OpenRoot(runsDir) // once, since each file would take it anew
 	for _, m := range going {
-		if m.Err == nil {
-			m.Err = d.removeRunFiles(&m.row)
+		switch {
+		case m.Err != nil || errors.Is(err, fs.ErrNotExist): // no run has had a file
+		case err != nil:
+			m.Err = fmt.Errorf("purge run %q: %w", string(m.row.Run), err)
+		default:
+			m.Err = d.removeRunFiles(folders, &m.row)
 		}
 	}
-	return nil
+	if err == nil {
+		_ = folders.Close() // nothing was written
+	}
 }
 
 // DropUnusedDefinitions deletes definitions that purged runs had, if no other run has them and no name is published with them. It
@@ -94,11 +108,11 @@ func (d *Dir) DropUnusedDefinitions() {
 }
 
 // removeRunFiles removes whatever files a purged run may have, or leaves that to the backup that is under way. It opens their
-// folder once: by their whole names each file would take the folders above it anew.
-func (d *Dir) removeRunFiles(r *index.Row) error {
+// folder, one of folders, once.
+func (d *Dir) removeRunFiles(folders *os.Root, r *index.Row) error {
 	hash := index.FileHash(r.Run)
 	names := [...]string{index.FileNameOf(hash, r.Nonce, 1), index.FileNameOf(hash, r.Nonce, 2)}
-	folder, err := d.root.OpenRoot(path.Dir(names[0]))
+	folder, err := folders.Open(path.Base(path.Dir(names[0])))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // no run of such a hash has had a file
 	}
@@ -110,7 +124,7 @@ func (d *Dir) removeRunFiles(r *index.Row) error {
 		if d.flusher.holdBack(name, "") {
 			continue
 		}
-		err = folder.Remove(path.Base(name))
+		err = removeFile(folder, path.Base(name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("purge run %q: %w", string(r.Run), err)
 		}
@@ -301,7 +315,7 @@ type foundMember struct {
 
 // readTurn reads what one turn at the lock may.
 func (r *familyReader) readTurn(ctx context.Context) error {
-	r.found, r.bytes = r.found[:0], 0
+	r.found, r.bytes = slices.Grow(r.found[:0], len(r.roots)), 0
 	err := r.d.readIndexUntil(ctx, func(db *sqlite.Conn) error {
 		for left := listRows; left > 0; {
 			looked, err := r.readSome(db, left)

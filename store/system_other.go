@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 const noFollow = 0
@@ -43,3 +44,8 @@ func releaseLock(f *os.File) error { return f.Close() }
 
 // ownerOf returns -1: this system has no ids of users.
 func ownerOf(fs.FileInfo) int { return -1 }
+
+// removeFile removes a file by its name in a folder that is open.
+func removeFile(folder *os.File, name string) error {
+	return os.Remove(filepath.Join(folder.Name(), name))
+}

@@ -179,3 +179,18 @@ func ownerOf(info fs.FileInfo) int {
 	}
 	return -1
 }
+
+// removeFile removes a file, and no folder, by its name in a folder that is open.
+func removeFile(folder *os.File, name string) error {
+	conn, err := folder.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := error(unix.EINTR)
+	err = conn.Control(func(fd uintptr) {
+		for errors.Is(failed, unix.EINTR) {
+			failed = unix.Unlinkat(int(fd), name, 0) //nolint:gosec // a descriptor
+		}
+	})
+	return errors.Join(err, failed)
+}
