@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/following"
+	"github.com/pawl-run/pawl/internal/scheduling"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 )
@@ -196,9 +197,22 @@ func (e *Engine) followLog(ctx context.Context, o FollowOptions) error {
 // with package rescue before it is opened. into must not exist, or be an empty folder. If it fails, nothing is there under that name.
 //
 // Runs go on from that moment when the directory is opened, so tasks that came later are
-// executed again: open it only where the original is not open any more. Errors: ErrInvalid
+// executed again: open it only where the original is not open any more. Its schedules are paused when it is opened, until somebody
+// resumes them: the original may fire them as well. Errors: ErrInvalid
 // (something is there already; At with a backup), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
 func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
+	info, err := restoreInto(ctx, into, o)
+	if err != nil {
+		return info, err
+	}
+	if err := scheduling.MarkRestored(into, info.At); err != nil {
+		return RestoreInfo{}, errors.Join(err, os.RemoveAll(into))
+	}
+	return info, nil
+}
+
+// restoreInto is Restore without the mark that the directory is restored.
+func restoreInto(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
 	inFolder := o.Folder != ""
 	switch {
 	case ctx == nil, into == "", !inFolder && (o.Log == nil || o.Bases == nil), inFolder && (o.Log != nil || o.Bases != nil):
@@ -213,7 +227,7 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 		if err != nil {
 			return RestoreInfo{}, err
 		}
-		info, err := Restore(ctx, into, RestoreOptions{Log: log, Bases: bases, At: o.At, Codec: o.Codec})
+		info, err := restoreInto(ctx, into, RestoreOptions{Log: log, Bases: bases, At: o.At, Codec: o.Codec})
 		return info, errors.Join(err, bases.Close())
 	}
 	info, err := store.Restore(ctx, into, store.RestoreOptions{Log: o.Log, Bases: o.Bases, At: o.At, Codec: o.Codec})

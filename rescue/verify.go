@@ -344,7 +344,7 @@ func (in *inspection) noteFiles(named map[string]bool) {
 // It knows by name whatever an engine makes in its directory. Anything else may be a lost file
 // of somebody's, and is only told of.
 func (in *inspection) noteOthers() {
-	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.RedoFile: true, index.TailFile: true, index.OldTailFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, socket.File: true, socket.NewFile: true}
+	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.RedoFile: true, index.TailFile: true, index.OldTailFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, index.RestoredFile: true, socket.File: true, socket.NewFile: true}
 	entries, err := fs.ReadDir(in.FS(), ".")
 	if err != nil {
 		in.addDamage("", ".", err, doRepair)

@@ -114,6 +114,7 @@ const (
 	ReserveFile    = "reserve" // there: room for who opens the directory on a disk that is full
 	BlobsDir       = "blobs"
 	UnfinishedFile = "UNFINISHED" // in a copy, until all else is in it
+	RestoredFile   = "RESTORED"   // in a directory that was restored, until it is opened to go on
 )
 
 // A Slot is one of the two names between which a run's file alternates, so that

@@ -1,0 +1,108 @@
+package scheduling
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/store"
+)
+
+// restoredFile is in a directory that was restored, until it is opened to go on.
+const restoredFile = index.RestoredFile
+
+// A restoredMark is the content of that file.
+type restoredMark struct {
+	AsOf time.Time `json:"asOf,omitzero"` // everything in the directory is of this moment or before; zero if nobody knows
+}
+
+// MarkRestored notes that a directory was restored, as of a moment, or a zero one of a backup, which does not tell.
+func MarkRestored(dir string, asOf time.Time) error {
+	data, err := json.Marshal(restoredMark{asOf})
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, restoredFile), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("mark a restored directory: %w", err)
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// HoldRestored pauses the schedules of a directory that was restored, in one commit: the directory that it was made of may be open
+// elsewhere, and may have fired what came since. So each is paused from the last instant on that it has decided. It is called after Load
+// and before Watch.
+func (s *Scheduler) HoldRestored(dir string) error {
+	at := filepath.Join(dir, restoredFile)
+	data, err := os.ReadFile(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var mark restoredMark
+	if err == nil {
+		err = json.Unmarshal(data, &mark)
+	}
+	if err != nil {
+		return fmt.Errorf("%s says when the directory was restored: %w", at, err)
+	}
+	from := "a backup"
+	if !mark.AsOf.IsZero() {
+		from = "what it was at " + instantText(mark.AsOf)
+	}
+	n, err := s.pauseAll("restore", "the directory was restored from "+from+", and the original may fire this schedule: resume it if it does not")
+	if err != nil {
+		return fmt.Errorf("pause the schedules of a restored directory: %w", err)
+	}
+	if n > 0 {
+		s.o.Logger.Warn("pawl: the directory was restored, and its schedules are paused until somebody resumes them", "directory", dir)
+	}
+	return os.Remove(at)
+}
+
+// pauseAll pauses all schedules that are not paused, each from the last instant on that it has decided, in one commit, and returns how many.
+func (s *Scheduler) pauseAll(by, reason string) (int, error) {
+	var rows []store.Kept
+	var after []func()
+	for _, id := range s.sortedIDs() {
+		e, err := s.lockEntry(id)
+		if err != nil {
+			return 0, err
+		}
+		defer e.mu.Unlock()
+		if e.state.Paused != nil {
+			continue
+		}
+		next := e.state.clone()
+		next.Paused = &schedule.Pause{At: next.Begun, By: by, Reason: reason}
+		if n := len(next.Done); n > 0 {
+			next.Paused.At = latest(next.Begun, next.Done[n-1].To)
+		}
+		ev := s.numberEvent(next, schedule.Event{Kind: kindPaused, By: by, Reason: reason})
+		more, err := s.rowsOf(e, next, []schedule.Event{ev})
+		if err != nil {
+			return 0, err
+		}
+		rows = append(rows, more...)
+		after = append(after, func() {
+			e.takeState(next, []schedule.Event{ev})
+			s.armEntry(e)
+		})
+	}
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	if err := s.o.Dir.KeepOutcomes(rows...); err != nil {
+		return 0, err
+	}
+	for _, take := range after {
+		take()
+	}
+	return len(after), nil
+}

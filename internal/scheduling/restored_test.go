@@ -1,0 +1,60 @@
+package scheduling_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+)
+
+// The schedules of a directory that was restored are paused when it is opened, also beside the original, which goes on; each says why.
+// Resumed, they fire what comes from then on. The next opening pauses nothing.
+func TestRestoredSchedulesArePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		o := open(t, filepath.Join(folder, "original"), done)
+		o.publish()
+		o.applyFields("every: 1h")
+		pass(90 * time.Minute)
+		_, err := o.Backup(t.Context(), filepath.Join(folder, "backup"))
+		require.NoError(t, err)
+		pass(90 * time.Minute)
+		into := filepath.Join(folder, "copy")
+		_, err = pawl.Restore(t.Context(), into, pawl.RestoreOptions{Folder: filepath.Join(folder, "backup")})
+		require.NoError(t, err)
+
+		e, err := pawl.Open(t.Context(), into, pawl.Options{Maintenance: true}) // it changes nothing
+		require.NoError(t, err)
+		require.NoError(t, e.Close(context.Background()))
+		c := open(t, into, done)
+		pass(90 * time.Minute)
+		require.Equal(t, []string{"2000-01-01T01:00:00Z completed"}, c.runs())
+		require.Equal(t, []string{"2000-01-01T01:00:00Z completed", "2000-01-01T02:00:00Z completed", "2000-01-01T03:00:00Z completed", "2000-01-01T04:00:00Z completed"}, o.runs())
+		st := c.readStanding()
+		require.Equal(t, "it is paused since 2000-01-01T01:00:00Z by restore: the directory was restored from a backup, "+
+			"and the original may fire this schedule: resume it if it does not", st.Why)
+		require.False(t, st.Paused.Incident)
+
+		require.NoError(t, c.Schedules().Resume(t.Context(), "s"))
+		pass(time.Hour)
+		require.Equal(t, []string{"started 01T01:00:00 completed", "paused", "skipped 01T02:00:00 paused x3", "resumed", "started 01T05:00:00 completed"}, c.events())
+		c.shut()
+		again := open(t, into, done)
+		require.Nil(t, again.readStanding().Paused)
+	})
+}
+
+// A mark that cannot be read keeps the directory from being opened: nobody knows whether another one fires its schedules.
+func TestADamagedMarkOfARestore(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir, done).shut()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "RESTORED"), []byte("{"), 0o600))
+	_, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{}})
+	require.ErrorContains(t, err, "says when the directory was restored")
+}
