@@ -80,4 +80,35 @@ const found = await client.GET("/v1/runs", { params: { query: { label: ["from=ty
 check(found.data && "runs" in found.data && found.data.runs[0]?.run === run, found);
 const none = await client.GET("/v1/runs/{run}", { params: { path: { run: "nothing" } } });
 check(none.error?.error.code === "run_not_found", none);
+
+// A schedule is tried and applied, fires by itself and when asked, is paused, resumed, backfilled and deleted.
+const id = "hourly", reason = "to try it";
+const set = { reason, schedules: [{ id, workflow: { name: "order" }, every: "1h", overlap: "allow", input: { customer: "'Zoë'" } }] };
+const tried = await client.PUT("/v1/schedules", { params: { query: { dryRun: "1" } }, body: set });
+check(tried.data?.applied === false && tried.data.changes[0]?.kind === "created", tried.error ?? tried.data);
+const applied = await client.PUT("/v1/schedules", { body: set });
+check(applied.data?.applied, applied.error ?? applied.data);
+const schedule = { schedule: id };
+const triggered = await client.POST("/v1/schedules/{schedule}/trigger", { params: { path: schedule }, body: { reason } });
+const fired = triggered.data?.run ?? "";
+check(fired.startsWith("hourly@"), triggered.error ?? triggered.data);
+for (const act of ["pause", "resume"] as const) {
+  const done = await client.POST(`/v1/schedules/{schedule}/${act}`, { params: { path: schedule }, body: { reason } });
+  check(done.data, done.error);
+}
+const backfilled = await client.POST("/v1/schedules/{schedule}/backfill", {
+  params: { path: schedule },
+  body: { reason, from: "2026-01-01T00:00:00Z", to: "2026-01-01T02:00:00Z", most: 2 },
+});
+check(backfilled.data?.firings === 2, backfilled.error ?? backfilled.data);
+const standing = await client.GET("/v1/schedules/{schedule}", { params: { path: schedule } });
+check(standing.data?.schedule["id"] === id && standing.data.next.length === 5 && standing.data.running?.includes(fired), standing.error ?? standing.data);
+const events = await client.GET("/v1/schedules/{schedule}/events", { params: { path: schedule, query: {} } });
+check(events.data?.events.some((event) => event.kind === "paused" && event.by === "ann" && event.reason === reason), events.error ?? events.data);
+const all = await client.GET("/v1/schedules", { params: { query: {} } });
+check(all.data && "schedules" in all.data && all.data.schedules.length === 1, all.error ?? all.data);
+const deleted = await client.POST("/v1/schedules/{schedule}/delete", { params: { path: schedule }, body: { reason } });
+check(deleted.data, deleted.error);
+const gone = await client.GET("/v1/schedules/{schedule}", { params: { path: schedule } });
+check(gone.error?.error.code === "schedule_not_found", gone);
 console.log(JSON.stringify({ output: ended.data.output, types }));
