@@ -1,6 +1,8 @@
 package tracing
 
 import (
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +14,19 @@ import (
 func TestLateSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lateList
+		var mu sync.Mutex // the timer's goroutine tells as well
 		var told []int
-		add := func(n int) { l.tellLater(func() { told = append(told, n) }) }
+		add := func(n int) {
+			l.tellLater(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, n)
+			})
+		}
 		want := func(n int) {
 			t.Helper()
+			mu.Lock()
+			defer mu.Unlock()
 			require.Len(t, told, n)
 			for i := range n {
 				require.Equal(t, i, told[i])
@@ -43,15 +54,15 @@ func TestLateSpans(t *testing.T) {
 func TestLateSpansOfSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l lateList
-		told := 0
+		var told atomic.Int64
 		l.tellLater(func() {
 			for range 2 * maxLate {
-				l.tellLater(func() { told++ })
+				l.tellLater(func() { told.Add(1) })
 			}
 		})
 		settleLate()
 		settleLate()
-		require.Equal(t, 2*maxLate, told)
+		require.Equal(t, int64(2*maxLate), told.Load())
 		l.close()
 	})
 }
