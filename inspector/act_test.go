@@ -211,7 +211,7 @@ func TestManyAtOnce(t *testing.T) {
 	status, inbox := ann.get("inbox?where=" + url.QueryEscape(`run = "order-2"`))
 	require.Equal(t, 400, status)
 	require.Contains(t, textOf(t, inbox), "1:5")
-	inbox = ann.see("inbox")
+	inbox = ann.see("inbox?of=letters")
 	require.Contains(t, inbox, `name="target" value="p3 order-1"`)
 	require.Contains(t, inbox, `name="target" value="p3 order-2"`)
 	targets := []string{"3 order-1", "3 order-2", "1 order-2"}

@@ -187,7 +187,7 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	defer cancel()
 	chosen := f.All.selectTargets(0)
 	chosen.DryRun = true
-	report, err := s.engine.DoAll(ctx, chosen, f.act.makeAct(f))
+	report, err := s.doAll(ctx, p, f.All, chosen, f.act.makeAct(f))
 	if f.All.Uncounted = err != nil && ctx.Err() != nil; err != nil && !f.All.Uncounted {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	f.nameSignal()
 	until, cancel := context.WithTimeout(ctx, allTime)
 	defer cancel()
-	report, err := s.engine.DoAll(until, a.selectTargets(limit), f.act.makeAct(f))
+	report, err := s.doAll(until, p, a, a.selectTargets(limit), f.act.makeAct(f))
 	timeIsUp := until.Err() != nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, pawl.ErrUnknown)
 	// With an error and no cursor nothing was passed: the next step begins where this one did.
 	if report.Cursor.Run != "" || err == nil {

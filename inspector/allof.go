@@ -18,7 +18,9 @@ const (
 )
 
 // waitingFields are the parameters that choose parked tasks and approvals: of one run, workflow, node, and of parked tasks with one code.
-var waitingFields = []string{"where", "run", "workflow", "node", "code"}
+//
+// The shape of their messages, with numbers taken out, is chosen by the inspector itself.
+var waitingFields = []string{"where", "run", "workflow", "node", "code", "like"}
 
 // filterNames returns the parameters that choose them.
 func (a *allTargets) filterNames() []string {
@@ -90,6 +92,9 @@ func (a *allTargets) describeWaiting() string {
 			parts = append(parts, fmt.Sprintf("of the %s %s", name, of))
 		}
 	}
+	if like := a.query.Get("like"); like != "" {
+		parts = append(parts, fmt.Sprintf("with a message like %q", like))
+	}
 	if a.Filter.Where != "" {
 		parts = append(parts, "of runs that fit the condition "+a.Filter.Where)
 	}
@@ -134,7 +139,7 @@ func (p *page) allWaitingLinks(kind, text string, pairs ...string) (links []actL
 	}
 	for _, a := range pageActs() {
 		if a.ofAll == kind {
-			links = append(links, actLink{a.Title + " " + text + "…", p.pageLink("act", append([]string{"do", a.Name, "all", kind}, pairs...)...), a.Danger})
+			links = append(links, actLink{a.Title + text + "…", p.pageLink("act", append([]string{"do", a.Name, "all", kind}, pairs...)...), a.Danger})
 		}
 	}
 	return links

@@ -85,7 +85,7 @@ func (v *viewer) addDueOf(line *whyLine) {
 	target := pawl.Target{Run: v.id, Token: w.Token, Parked: w.Status == workflow.WaitingForOperator}
 	node, _, _ := strings.Cut(w.Place, "[")
 	all := []string{"run", string(v.id), "node", node}
-	text := fmt.Sprintf("all %s", groupDigits(w.Count))
+	text := fmt.Sprintf(" all %s", groupDigits(w.Count))
 	switch w.Status {
 	case workflow.WaitingForOperator:
 		if line.Acts = v.actLinks(target, "retry", "skip"); w.Count > 1 {

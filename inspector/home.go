@@ -23,6 +23,7 @@ type runRow struct {
 	Started  instant
 	Took     string // until its end; "" while it goes on
 	Failure  string
+	Where    string   // at which nodes it stands, in lists that say so
 	Labels   []string // customer=7
 	Target   string   // with which something can be done to it with others; "" if not
 }
@@ -101,8 +102,8 @@ type homeBody struct {
 	Failed    []runRow
 	Suspended []runRow
 	Incidents []runRow // in which a join can no longer be met
-	Letters   []letterRow
-	Approvals []approvalRow
+	Letters   []inboxGroup
+	Approvals []inboxGroup
 	All       string
 	Inbox     string
 }
@@ -144,10 +145,10 @@ func (s *server) showHome(p *page) error {
 	}
 	// Each need leads to the list of what it counts, by a filter that finds the same.
 	b.Needs = []need{
-		newNeed(needs[0], "parked task", "parked", p.pageLink("inbox")+"#letters", "with no attempts left"),
+		newNeed(needs[0], "parked task", "parked", p.pageLink("inbox")+"#letters", "failed, with no attempts left"),
 		newNeed(needs[1], "approval", "waiting", p.pageLink("inbox")+"#approvals", "for people to answer"),
 		newNeed(counts[0], "suspended run", "parked", p.pageLink("runs", "status", "suspended"), "met an internal fault"),
-		newNeed(counts[2], "unmet join", "failed", p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "can no longer be met, in runs that go on"),
+		newNeed(counts[2], "blocked run", "failed", p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "waiting for branches that cannot come any more"),
 		newNeed(counts[1], "failed run", "failed", p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"),
 	}
 	b.Quiet = needs[0]+needs[1]+counts[0]+counts[1]+counts[2] == 0
@@ -168,17 +169,13 @@ func (s *server) showHome(p *page) error {
 
 // listNeeds lists the first parked tasks and approvals, and returns how many of each there are, up to countedNeeds.
 func (s *server) listNeeds(p *page, b *homeBody) (n [2]int, err error) {
-	if b.Letters, _, err = s.listLetters(p, shownNeeds, pawl.DeadLetterFilter{}); err != nil {
+	letters, err := s.groupLetters(p, "")
+	if err != nil {
 		return n, err
 	}
-	if b.Approvals, _, err = s.listApprovals(p, shownNeeds, pawl.ApprovalFilter{}); err != nil {
-		return n, err
-	}
-	if n[0], _, err = s.countLetters(p, ""); err != nil {
-		return n, err
-	}
-	n[1], _, err = s.countApprovals(p, "")
-	return n, err
+	approvals, err := s.groupApprovals(p, "")
+	b.Letters, b.Approvals = p.rowsOf(allOfLetters, "", &letters, shownNeeds), p.rowsOf(allOfApprovals, "", &approvals, shownNeeds)
+	return [2]int{letters.n, approvals.n}, err
 }
 
 // countText says at countedNeeds that there may be more, as counting ends there.

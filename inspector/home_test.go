@@ -42,7 +42,7 @@ func TestTheLinkOfFailedRunsLeadsToThem(t *testing.T) {
 // A join that can no longer be met is among what needs people, with the run that goes on nevertheless.
 func TestTheFirstPageTellsOfUnmetJoins(t *testing.T) {
 	s := openShop(t)
-	require.Contains(t, textOf(t, s.see("")), "every join can be met")
+	require.Contains(t, textOf(t, s.see("")), "no run is blocked")
 	s.start("stuck", `
 name: stuck
 start: begin
@@ -63,8 +63,8 @@ transitions:
 `, nil)
 	home := s.see("")
 	text := textOf(t, home)
-	require.Contains(t, text, "1 unmet join can no longer be met, in runs that go on")
-	require.NotContains(t, text, "every join can be met")
+	require.Contains(t, text, "1 blocked run waiting for branches that cannot come any more")
+	require.NotContains(t, text, "no run is blocked")
 	require.Contains(t, text, "its join lacks b->both")
 	link := regexp.MustCompile(`href="(runs\?[^"]*join_unmet[^"]*)"`).FindStringSubmatch(home)
 	require.Len(t, link, 2)

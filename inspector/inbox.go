@@ -2,8 +2,8 @@ package inspector
 
 import (
 	"errors"
-	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -56,17 +56,23 @@ type approvalRow struct {
 // shownInbox bounds what the inbox lists of each kind.
 const shownInbox = 200
 
-// An inboxBody lists at most shownInbox of each kind; the counts go up to countedNeeds.
+// An inboxBody lists groups of what is alike, and, of the kind and group that is opened or where nothing is alike, the members, at most
+// shownInbox of each kind; the counts go up to countedNeeds.
 type inboxBody struct {
-	Letters       []letterRow
-	LetterCount   string
-	LetterPages   inboxPages
-	Approvals     []approvalRow
-	ApprovalCount string
-	ApprovalPages inboxPages
-	MayAct        bool
-	Where         string // a condition on the runs
-	Wrong         string // why it is not a condition; then there are no rows
+	Letters        []letterRow
+	LetterCount    string
+	LetterPages    inboxPages
+	LetterGroups   []inboxGroup
+	Approvals      []approvalRow
+	ApprovalCount  string
+	ApprovalPages  inboxPages
+	ApprovalGroups []inboxGroup
+	MayAct         bool
+	Opened         string // in words, the group that is opened
+	Of             string // the kind of that
+	All            string // leads back to all groups
+	Where          string // a condition on the runs
+	Wrong          string // why it is not a condition; then there are no rows
 }
 
 // inboxPages lead from a page of one kind to others, and to what can be done to all of that kind. The other kind stays on its page.
@@ -95,42 +101,85 @@ func (s *server) showInbox(p *page) error {
 	if err := p.takeWhere(where); err != nil {
 		return err
 	}
-	b := inboxBody{Where: where, MayAct: p.rights&api.Act != 0}
+	b := inboxBody{Where: where, MayAct: p.rights&api.Act != 0, Of: p.openedKind(), All: p.pageLink("inbox", "where", where)}
+	letters, err := s.groupLetters(p, where)
+	if err != nil {
+		return err
+	}
+	approvals, err := s.groupApprovals(p, where)
+	if err != nil {
+		return err
+	}
+	b.LetterCount, b.ApprovalCount = letters.countText(), approvals.countText()
+	if b.Of != "" {
+		if b.Opened, err = p.openedText(b.Of); err != nil {
+			return err
+		}
+	}
 	afterLetter, afterApproval, err := p.inboxCursors()
 	if err != nil {
 		return err
 	}
-	var nextLetter, nextApproval pawl.Target
-	b.Letters, nextLetter, err = s.listLetters(p, shownInbox, pawl.DeadLetterFilter{Where: where, After: afterLetter.Run, AfterToken: afterLetter.Token})
-	if err == nil {
-		b.Approvals, nextApproval, err = s.listApprovals(p, shownInbox, pawl.ApprovalFilter{Where: where, After: afterApproval.Run, AfterToken: afterApproval.Token})
+	if b.Of == "" && letters.areAlike() && afterLetter.Run == "" {
+		b.LetterGroups = p.rowsOf(allOfLetters, where, &letters, groupRows)
+		b.LetterPages = p.inboxPagesOf(allOfLetters, where, letters.n, pawl.Target{})
 	}
+	if b.Of == "" && approvals.areAlike() && afterApproval.Run == "" {
+		b.ApprovalGroups = p.rowsOf(allOfApprovals, where, &approvals, groupRows)
+		b.ApprovalPages = p.inboxPagesOf(allOfApprovals, where, approvals.n, pawl.Target{})
+	}
+	err = s.addMembers(p, &b, afterLetter, afterApproval)
 	if errors.Is(err, pawl.ErrRunNotFound) { // the run that a page began after was purged: nobody knows where that was
 		return p.goTo("inbox" + queryOf(nil, []string{"where", where}))
 	}
 	if err != nil {
 		return err
 	}
-	nLetters, moreLetters, err := s.countLetters(p, where)
-	if err != nil {
-		return err
-	}
-	nApprovals, moreApprovals, err := s.countApprovals(p, where)
-	if err != nil {
-		return err
-	}
-	b.LetterCount, b.ApprovalCount = countText(nLetters)+textIf(moreLetters, "+"), countText(nApprovals)+textIf(moreApprovals, "+")
-	for i := range b.Letters {
-		b.Letters[i].Target = textIf(b.MayAct, b.Letters[i].target)
-	}
-	for i := range b.Approvals {
-		b.Approvals[i].Target = textIf(b.MayAct, b.Approvals[i].target)
-	}
-	b.LetterPages = p.inboxPagesOf(allOfLetters, where, len(b.Letters), nextLetter)
-	b.ApprovalPages = p.inboxPagesOf(allOfApprovals, where, len(b.Approvals), nextApproval)
 	// Later pages would move under their reader, as those of runs.
 	p.markLive(afterLetter.Run == "" && afterApproval.Run == "", false, 0)
 	return p.showPage("inbox.html", "Inbox", "inbox", b)
+}
+
+// addMembers lists what is not shown in groups: the members of the one that is opened, or of a kind of which nothing is alike.
+func (s *server) addMembers(p *page, b *inboxBody, afterLetter, afterApproval pawl.Target) error {
+	a := &allTargets{Kind: b.Of, query: p.r.URL.Query(), Filter: pawl.RunFilter{Where: b.Where}}
+	if b.Of == "" {
+		a.query = url.Values{}
+	}
+	if b.Of != allOfApprovals && b.LetterGroups == nil {
+		f := a.letterFilter()
+		f.After, f.AfterToken = afterLetter.Run, afterLetter.Token
+		rows, next, err := s.listLetters(p, shownInbox, f, a.like(p))
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i].Target = textIf(b.MayAct, rows[i].target)
+		}
+		b.Letters, b.LetterPages = rows, p.inboxPagesOf(allOfLetters, b.Where, len(rows), next)
+	}
+	if b.Of != allOfLetters && b.ApprovalGroups == nil {
+		f := a.approvalFilter()
+		f.After, f.AfterToken = afterApproval.Run, afterApproval.Token
+		rows, next, err := s.listApprovals(p, shownInbox, f, a.like(p))
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i].Target = textIf(b.MayAct, rows[i].target)
+		}
+		b.Approvals, b.ApprovalPages = rows, p.inboxPagesOf(allOfApprovals, b.Where, len(rows), next)
+	}
+	return nil
+}
+
+// openedText says in words which group is opened.
+func (p *page) openedText(kind string) (string, error) {
+	a, err := readAll(kind, p.r.URL.Query())
+	if err != nil {
+		return "", err
+	}
+	return a.Words, nil
 }
 
 // inboxCursors reads after which tokens the two lists begin.
@@ -161,35 +210,15 @@ func (p *page) inboxPagesOf(kind, where string, rows int, next pawl.Target) (out
 		out.Next = p.root + "inbox" + queryOf(q, nil)
 	}
 	if rows > 1 || out.First != "" { // one alone has its own links
-		out.AllActs = p.allWaitingLinks(kind, "all", "where", where)
+		choose := []string{"where", where}
+		if p.openedKind() == kind {
+			for _, name := range waitingFields[1:] {
+				choose = append(choose, name, q.Get(name))
+			}
+		}
+		out.AllActs = p.allWaitingLinks(kind, " all", choose...)
 	}
 	return out
-}
-
-// countOf counts a list, whose filter bounds it.
-//
-// A list that has come to its effort may have more.
-func countOf[T any](list iter.Seq2[T, error]) (n int, more bool, err error) {
-	for _, err := range list {
-		if stoppedAt(err) != nil {
-			return n, true, nil
-		}
-		if err != nil {
-			return 0, false, err
-		}
-		n++
-	}
-	return n, false, nil
-}
-
-// countLetters counts the dead letters of runs for which a condition holds, up to countedNeeds.
-func (s *server) countLetters(p *page, where string) (n int, more bool, err error) {
-	return countOf(s.engine.DeadLetters(p.r.Context(), pawl.DeadLetterFilter{Where: where, Limit: countedNeeds, Effort: s.effort}))
-}
-
-// countApprovals counts approvals, as countLetters does dead letters.
-func (s *server) countApprovals(p *page, where string) (n int, more bool, err error) {
-	return countOf(s.engine.Approvals(p.r.Context(), pawl.ApprovalFilter{Where: where, Limit: countedNeeds, Effort: s.effort}))
 }
 
 // tokenLink leads to the page of a token.
@@ -198,14 +227,19 @@ func (p *page) tokenLink(run workflow.RunID, id workflow.TokenID) string {
 }
 
 // listLetters returns the first dead letters that fit a filter, and the last of them if there are more.
-func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter) (rows []letterRow, next pawl.Target, err error) {
-	f.Limit, f.Effort = most+1, s.effort // one more says that there is a next page
+func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter, like string) (rows []letterRow, next pawl.Target, err error) {
+	if f.Effort = s.effort; like == "" {
+		f.Limit = most + 1 // one more says that there is a next page
+	}
 	for l, err := range s.engine.DeadLetters(p.r.Context(), f) {
 		if stopped := stoppedAt(err); stopped != nil {
 			return rows, pawl.Target{Run: stopped.Run, Token: stopped.Token}, nil
 		}
 		if err != nil {
 			return nil, next, err
+		}
+		if like != "" && p.keyOfLetter(&l).shape != like {
+			continue
 		}
 		if len(rows) == most {
 			return rows, next, nil
@@ -228,14 +262,19 @@ func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter) (rows [
 }
 
 // listApprovals returns the first approvals that fit a filter, and the last of them if there are more.
-func (s *server) listApprovals(p *page, most int, f pawl.ApprovalFilter) (rows []approvalRow, next pawl.Target, err error) {
-	f.Limit, f.Effort = most+1, s.effort
+func (s *server) listApprovals(p *page, most int, f pawl.ApprovalFilter, like string) (rows []approvalRow, next pawl.Target, err error) {
+	if f.Effort = s.effort; like == "" {
+		f.Limit = most + 1
+	}
 	for a, err := range s.engine.Approvals(p.r.Context(), f) {
 		if stopped := stoppedAt(err); stopped != nil {
 			return rows, pawl.Target{Run: stopped.Run, Token: stopped.Token}, nil
 		}
 		if err != nil {
 			return nil, next, err
+		}
+		if like != "" && p.keyOfApproval(&a).shape != like {
+			continue
 		}
 		if len(rows) == most {
 			return rows, next, nil

@@ -51,7 +51,7 @@ func TestPagesOfTheInbox(t *testing.T) {
 	s.parkMany("import-2", 2)
 	ann := s.serve(as("ann", api.All)) // who may act has check boxes
 	seen := map[string]bool{}
-	address, pages := "inbox", 0
+	address, pages := "inbox?of=letters", 0
 	for ; address != ""; pages++ {
 		page := ann.see(address)
 		require.Contains(t, textOf(t, page), "Parked tasks 205")
@@ -69,7 +69,7 @@ func TestPagesOfTheInbox(t *testing.T) {
 	require.Len(t, seen, 205)
 	status, _ := s.get("inbox?letters=x")
 	require.Equal(t, 404, status)
-	require.Contains(t, textOf(t, s.see("inbox?letters="+url.QueryEscape("3 nobody"))), "import-1", "of a run that was purged: the first page")
+	require.Contains(t, textOf(t, s.see("inbox?letters="+url.QueryEscape("3 nobody"))), "205 × bad_row", "of a run that was purged: the first page")
 }
 
 // All parked tasks that fit are retried as one act: counted and tried first, in steps, each with its reason.

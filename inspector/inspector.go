@@ -67,6 +67,7 @@ func newServer(engine *pawl.Engine, o Options) *server {
 	s.strips.init(keptPasts)
 	s.taken.init(keptTaken)
 	s.told.init(keptTold)
+	s.places.init(keptPlaces)
 	_ = engine.ObserveFigure("viewers", s.hubs.count.Load) // an engine that is closed has no metrics
 	return s
 }
@@ -88,6 +89,7 @@ type server struct {
 	pasts    cache[runLife, *pastOfRun]
 	strips   cache[runLife, *keptBranches]
 	taken    cache[takenKey, takenSet]
+	places   cache[placeKey, string]
 	told     cache[string, toldText] // by what their addresses have
 	hubs     hubs
 	effort   time.Duration // of a processor, that a page may take to find the runs of a list

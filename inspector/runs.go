@@ -42,6 +42,7 @@ type runsBody struct {
 	Next      string // the next one; "" on the last
 	Stopped   bool   // looking at runs has taken as long as it may: the next page goes on
 	Clear     string
+	Hints     []string // conditions to begin with
 }
 
 // allStatuses are those of runs.
@@ -67,6 +68,7 @@ func (s *server) showRuns(p *page) (err error) {
 	for _, status := range allStatuses {
 		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), slices.Contains(f.Status, status)})
 	}
+	b.Hints = conditionHints(p.now)
 	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Labels != nil || f.Status != nil || f.Where != ""
 	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
 		return err
@@ -115,6 +117,7 @@ func (s *server) showRuns(p *page) (err error) {
 		if p.rights&api.Act != 0 && !r.Status.Final() && r.Trouble == "" {
 			row.Target, b.MayAct = targetText(pawl.Target{Run: r.Run}), true
 		}
+		row.Where = p.placeOf(&r)
 		b.Rows = append(b.Rows, row)
 		last = r
 	}
@@ -125,6 +128,61 @@ func (s *server) showRuns(p *page) (err error) {
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
 }
+
+// conditionHints returns conditions that readers may begin with.
+func conditionHints(now time.Time) []string {
+	hour, day := now.Add(-time.Hour).UTC().Format(time.RFC3339), now.Add(-24*time.Hour).UTC().Truncate(time.Hour).Format(time.RFC3339)
+	return []string{
+		`labels.customer == "7"`, `tenant == "acme"`, `code == "timeout"`, `status == "failed" && code != ""`, `forkedFrom != ""`, `parent == ""`,
+		fmt.Sprintf("started > timestamp(%q)", hour), fmt.Sprintf("ended > timestamp(%q)", day),
+	}
+}
+
+// maxPlaces bounds how long a page looks where runs stand: those after it have none.
+const maxPlaces = 100 * time.Millisecond
+
+// placeOf says at which nodes a run stands that goes on: those that need people first. It is kept for a run as long as it does not move.
+func (p *page) placeOf(r *pawl.RunSummary) string {
+	if r.Status.Final() || r.Trouble != "" || p.s.now().Sub(p.now) > maxPlaces {
+		return ""
+	}
+	key := placeKey{runLife{r.Run, r.StartedAt.UnixMilli()}, r.Seq}
+	if text, ok := p.s.places.find(key); ok {
+		return text
+	}
+	ov, err := p.s.engine.Overview(p.r.Context(), r.Run)
+	if err != nil { // it was purged, or is damaged: its page says so
+		return ""
+	}
+	var texts []string
+	for s := range standings {
+		if s >= done {
+			break
+		}
+		for _, n := range ov.Nodes {
+			if k := tallyOf(n.Tokens)[s]; k > 0 {
+				texts = append(texts, fmt.Sprintf("%s: %s %v", n.Node, groupDigits(k), s))
+			}
+		}
+	}
+	text := strings.Join(texts[:min(len(texts), 3)], ", ")
+	if len(texts) > 3 {
+		text += fmt.Sprintf(", and %d more", len(texts)-3)
+	}
+	if ov.Seq != r.Seq {
+		return text
+	}
+	return p.s.places.keepValue(key, text)
+}
+
+// A placeKey is a run after one of its records.
+type placeKey struct {
+	life runLife
+	seq  int64
+}
+
+// keptPlaces is how many of them are remembered.
+const keptPlaces = 2048
 
 // runsBehind leads to the page of the list that begins behind a run.
 func (p *page) runsBehind(last *pawl.RunSummary) string {

@@ -1,0 +1,80 @@
+package inspector_test
+
+import (
+	"fmt"
+	"html"
+	"net/url"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// Parked tasks that differ in numbers alone are one row, which is opened to its members and acted on as a whole, and nothing else is.
+func TestTheInboxIsGrouped(t *testing.T) {
+	s := openShop(t)
+	s.start("import-1", order, map[string]any{"amount": 7, "files": make([]string, 6)})
+	require.NoError(t, s.engine.Complete(t.Context(), s.key("import-1", "quote"), nil))
+	for i := range 5 {
+		require.NoError(t, s.engine.Fail(t.Context(), s.key("import-1", "load"), pawl.TaskError{Code: "bad_row", Message: fmt.Sprintf("line %d of file %xf0 has 4 fields", 17+i, i)}))
+	}
+	require.NoError(t, s.engine.Fail(t.Context(), s.key("import-1", "load"), pawl.TaskError{Code: "bad_row", Message: "the file is empty"}))
+	ann := s.serve(as("ann", api.All))
+	inbox := ann.see("inbox")
+	require.Contains(t, textOf(t, inbox), "5 × bad_row line 17 of file 0f0 has 4 fields load of order")
+	require.Contains(t, textOf(t, inbox), "1 × bad_row the file is empty load of order")
+	require.Contains(t, textOf(t, ann.see("")), "5 × bad_row")
+	open := regexp.MustCompile(`<a href="(inbox\?[^"]*)#letters"><code>bad_row</code> line`).FindStringSubmatch(inbox)
+	require.NotNil(t, open)
+	members := ann.see(html.UnescapeString(open[1]))
+	require.Len(t, regexp.MustCompile(`name="target" value="p`).FindAllString(members, -1), 5)
+	require.NotContains(t, textOf(t, members), "the file is empty")
+	all := regexp.MustCompile(`href="(act\?[^"]*do=retry[^"]*)">Retry all 5…`).FindStringSubmatch(inbox)
+	require.NotNil(t, all)
+	asks := ann.see(html.UnescapeString(all[1]))
+	require.Contains(t, textOf(t, asks), "Retry all 5 parked tasks?")
+	form := formOf(asks)
+	form.Set("reason", "the rows are mended")
+	form.Set("most", "2")
+	status, body, _ := ann.post("act", form, "same-origin")
+	require.Equal(t, 200, status, body)
+	require.Equal(t, 4, s.parked("import-1"))
+	status, _, header := ann.post("act", formOf(body), "same-origin")
+	require.Equal(t, 303, status)
+	require.Contains(t, textOf(t, ann.see(header.Get("Location"))), "It is done: 5 retried.")
+	require.Equal(t, 1, s.parked("import-1"))
+}
+
+// Who does not see messages sees groups of codes, and learns nothing of a message by guessing it.
+func TestGroupsTellNoMessages(t *testing.T) {
+	s := openShop(t)
+	s.parkMany("import-1", 3)
+	bob := s.serve(as("bob", api.View|api.Act))
+	inbox := textOf(t, bob.see("inbox"))
+	require.Contains(t, inbox, "3 × bad_row load of order")
+	for _, like := range []string{"no", "yes"} {
+		require.Contains(t, textOf(t, bob.see("act?"+url.Values{"do": {"retry"}, "all": {"letters"}, "like": {like}}.Encode())), "Retry all 3 parked tasks?", like)
+	}
+}
+
+// Approvals are grouped by their question.
+func TestApprovalsAreGrouped(t *testing.T) {
+	s := openShop(t)
+	for i := range 4 {
+		s.start(workflow.RunID(fmt.Sprint("ask-", i)), "name: asks\nstart: w\nnodes: [{id: w, approval: {messageExpr: '\"Ship \" + string(input.n) + \" parcels?\"'}}]\n", map[string]any{"n": i})
+	}
+	ann := s.serve(as("ann", api.All))
+	inbox := ann.see("inbox")
+	require.Contains(t, textOf(t, inbox), "4 × Ship 0 parcels? w of asks")
+	all := regexp.MustCompile(`href="(act\?[^"]*do=approve[^"]*)">Approve all 4…`).FindStringSubmatch(inbox)
+	require.NotNil(t, all)
+	form := formOf(ann.see(html.UnescapeString(all[1])))
+	form.Set("reason", "fine")
+	status, body, _ := ann.post("act", form, "same-origin")
+	require.Equal(t, 303, status, body)
+	require.Contains(t, textOf(t, ann.see("inbox")), "Nobody is asked for anything.")
+}
