@@ -167,7 +167,7 @@ func (s *server) doAll(ctx context.Context, p *page, a *allTargets, chosen pawl.
 	}
 	report := pawl.Report{Applied: !chosen.DryRun, Cursor: chosen.After}
 	for t, err := range s.membersOf(ctx, p, a, &chosen) {
-		if err = cmp.Or(err, ctx.Err()); err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return report, err
 		}
 		if limit > 0 && report.Found == limit {
