@@ -145,7 +145,7 @@ func (s *server) showHome(p *page) error {
 	}
 	// Each need leads to the list of what it counts, by a filter that finds the same.
 	b.Needs = []need{
-		newNeed(needs[0], "parked task", "parked", p.pageLink("inbox")+"#letters", "failed, with no attempts left"),
+		newNeed(needs[0], "parked task", "parked", p.pageLink("inbox")+"#letters", "with no attempts left"),
 		newNeed(needs[1], "approval", "waiting", p.pageLink("inbox")+"#approvals", "for people to answer"),
 		newNeed(counts[0], "suspended run", "parked", p.pageLink("runs", "status", "suspended"), "met an internal fault"),
 		newNeed(counts[2], "blocked run", "failed", p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "waiting for branches that cannot come any more"),
