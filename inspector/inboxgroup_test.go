@@ -49,7 +49,7 @@ func TestTheInboxIsGrouped(t *testing.T) {
 	require.Equal(t, 1, s.parked("import-1"))
 }
 
-// Who does not see messages sees groups of codes, and learns nothing of a message by guessing it.
+// A reader who does not see messages sees groups of codes, and learns nothing of a message by guessing it.
 func TestGroupsTellNoMessages(t *testing.T) {
 	s := openShop(t)
 	s.parkMany("import-1", 3)

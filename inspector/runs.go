@@ -63,12 +63,11 @@ func (s *server) showRuns(p *page) (err error) {
 		return err
 	}
 	f.Newest = true
-	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs")}
+	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs"), Hints: conditionHints(p.now)}
 	// The form offers all of them, and marks those that are chosen.
 	for _, status := range allStatuses {
 		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), slices.Contains(f.Status, status)})
 	}
-	b.Hints = conditionHints(p.now)
 	b.Filtered = f.Workflow != "" || f.Prefix != "" || f.Tenant != "" || f.Roots || f.Labels != nil || f.Status != nil || f.Where != ""
 	if err := s.addWorkflows(p, &b, f.Workflow); err != nil {
 		return err
@@ -112,12 +111,11 @@ func (s *server) showRuns(p *page) (err error) {
 			b.Next = p.runsBehind(&last)
 			break
 		}
-		row := p.rowOf(&r)
+		row := p.placedRow(&r)
 		// Nothing is done to runs that have ended, so they have no check box.
 		if p.rights&api.Act != 0 && !r.Status.Final() && r.Trouble == "" {
 			row.Target, b.MayAct = targetText(pawl.Target{Run: r.Run}), true
 		}
-		row.Where = p.placeOf(&r)
 		b.Rows = append(b.Rows, row)
 		last = r
 	}
@@ -140,6 +138,13 @@ func conditionHints(now time.Time) []string {
 
 // maxPlaces bounds how long a page looks where runs stand: those after it have none.
 const maxPlaces = 100 * time.Millisecond
+
+// placedRow is rowOf, and says where the run stands.
+func (p *page) placedRow(r *pawl.RunSummary) runRow {
+	row := p.rowOf(r)
+	row.Where = p.placeOf(r)
+	return row
+}
 
 // placeOf says at which nodes a run stands that goes on: those that need people first. It is kept for a run as long as it does not move.
 func (p *page) placeOf(r *pawl.RunSummary) string {
