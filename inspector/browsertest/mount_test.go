@@ -58,7 +58,7 @@ func TestBehindTwoProxies(t *testing.T) {
 	inside.await(t, "family", workflow.EventSubworkflowStarted, 1)
 	inside.startImport(t, "import", 12)
 	outside := &shop{engine: inside.engine, url: startProxy(t, "/team/tools/", startProxy(t, "/inner/", inside.url))}
-	pages := outside.crawl(t, "", "run/family?view=family")
+	pages := outside.crawl(t, "run/family?view=family", "")
 	require.Contains(t, strings.Join(pages, "\n"), "run/family/")
 
 	p := openTab(t, openBrowser(t), view{width: 1400})
