@@ -372,7 +372,7 @@ func TestRemoveFile(t *testing.T) {
 	require.NoError(t, os.Symlink(kept, filepath.Join(path, "link")))
 	folder, err := os.Open(path)
 	require.NoError(t, err)
-	defer folder.Close() //nolint:errcheck // it is only read
+	defer folder.Close()
 	require.NoError(t, removeFile(folder, "file"))
 	require.NoError(t, removeFile(folder, "link"))
 	require.ErrorIs(t, removeFile(folder, "file"), fs.ErrNotExist)

@@ -70,12 +70,18 @@ func (s *Scheduler) HoldRestored(dir string) error {
 func (s *Scheduler) pauseAll(by, reason string) (int, error) {
 	var rows []store.Kept
 	var after []func()
+	var held []*entry
+	defer func() {
+		for _, e := range held {
+			e.mu.Unlock()
+		}
+	}()
 	for _, id := range s.sortedIDs() {
 		e, err := s.lockEntry(id)
 		if err != nil {
 			return 0, err
 		}
-		defer e.mu.Unlock()
+		held = append(held, e)
 		if e.state.Paused != nil {
 			continue
 		}
