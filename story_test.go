@@ -71,6 +71,7 @@ type duet struct {
 	reopen bool
 
 	model *state.State
+	steps int64 // that the model has taken, which number its records
 	seq   int64 // of the last record that was compared
 	trace []string
 
@@ -227,9 +228,10 @@ func (s *duet) simulate(m state.Message) []string {
 func (s *duet) step(m state.Message) error {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	plan, err := planning.Step(s.model, m, now)
+	s.steps++
 	for _, d := range plan.Decisions {
 		s.trace = append(s.trace, d.String())
-		decision.Apply(s.model, d, &decision.Record{At: now, Message: m})
+		decision.Apply(s.model, d, &decision.Record{Seq: s.steps, At: now, Planner: planning.Version, Message: m})
 	}
 	return err
 }

@@ -9,10 +9,10 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {26, 7_000},
-	"store":    {50, 17_300},
-	"api":      {17, 5_300},
-	"cmd/pawl": {32, 10_000},
+	".":        {25, 6_756},
+	"store":    {50, 17_261},
+	"api":      {16, 4_825},
+	"cmd/pawl": {28, 8_918},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.
