@@ -212,7 +212,7 @@ type preview struct {
 	zone   *time.Location
 }
 
-func (v *preview) say(format string, args ...any) {
+func (v *preview) addLine(format string, args ...any) {
 	v.b.Lines = append(v.b.Lines, fmt.Sprintf(format, args...))
 }
 
@@ -220,7 +220,7 @@ func (v *preview) say(format string, args ...any) {
 func (v *preview) fillEffect(f *scheduleForm) {
 	switch f.act.name {
 	case "pause":
-		v.say("It fires no more of itself until it is resumed. The next firings, which would not be:")
+		v.addLine("It fires no more of itself until it is resumed. The next firings, which would not be:")
 		v.addInstants(v.st.Next)
 		v.addRunning()
 	case "resume":
@@ -232,9 +232,9 @@ func (v *preview) fillEffect(f *scheduleForm) {
 			v.fillBackfill(f.backfill)
 		}
 	case "delete":
-		v.say("The engine forgets it, and what has become of its firings. The runs that it has started stay.")
+		v.addLine("The engine forgets it, and what has become of its firings. The runs that it has started stay.")
 		if n := len(v.st.Backfills); n > 0 {
-			v.say("Of its backfills, %d are not over: they end.", n)
+			v.addLine("Of its backfills, %d are not over: they end.", n)
 		}
 		v.addRunning()
 	}
@@ -249,13 +249,13 @@ func (v *preview) addInstants(firings []schedule.Firing) {
 // addRunning says that runs go on.
 func (v *preview) addRunning() {
 	if v.b.Running = v.p.linksTo(v.st.Running); len(v.b.Running) > 0 {
-		v.say("Runs that go on:")
+		v.addLine("Runs that go on:")
 	}
 }
 
 func (v *preview) fillResume() {
 	if v.st.Paused == nil {
-		v.say("It is not paused: nothing would change.")
+		v.addLine("It is not paused: nothing would change.")
 		return
 	}
 	n := 0
@@ -268,9 +268,9 @@ func (v *preview) fillResume() {
 		}
 	}
 	if n > 0 && v.st.Schedule.After == 0 {
-		v.say("Instants that came while it was paused: %s. They are skipped; a backfill makes up for them.", countText(n))
+		v.addLine("Instants that came while it was paused: %s. They are skipped; a backfill makes up for them.", countText(n))
 	}
-	v.say("It fires again, next:")
+	v.addLine("It fires again, next:")
 	v.addInstants(v.st.Next)
 }
 
@@ -282,7 +282,7 @@ func (v *preview) fillTrigger() {
 			blocking = append(blocking, run)
 		}
 	}
-	v.say("A run of %s begins now, besides those on time.", workflowText(v.st.Schedule.Workflow))
+	v.addLine("A run of %s begins now, besides those on time.", workflowText(v.st.Schedule.Workflow))
 	if len(blocking) == 0 {
 		return
 	}
@@ -292,11 +292,11 @@ func (v *preview) fillTrigger() {
 		v.b.Lines = nil
 		v.b.Refused = "a run of the schedule is not over, and its overlap is skip"
 	case schedule.OverlapBuffer:
-		v.say("It waits until this run has ended, since its overlap is buffer:")
+		v.addLine("It waits until this run has ended, since its overlap is buffer:")
 	case schedule.OverlapCancel:
-		v.say("This run is cancelled first, since its overlap is cancel:")
+		v.addLine("This run is cancelled first, since its overlap is cancel:")
 	case schedule.OverlapAllow:
-		v.say("It runs beside these:")
+		v.addLine("It runs beside these:")
 	}
 }
 
@@ -334,15 +334,15 @@ func (v *preview) fillBackfill(b schedule.Backfill) {
 	}
 	v.b.More = max(n-shownFirings, 0)
 	if had > 0 {
-		v.say("Instants that have had a run already: %s. They fire no second time.", groupDigits(had))
+		v.addLine("Instants that have had a run already: %s. They fire no second time.", groupDigits(had))
 	}
 	switch n {
 	case 0:
-		v.say("No firing is left to be made up for.")
+		v.addLine("No firing is left to be made up for.")
 	case 1:
-		v.say("One run begins, with this instant:")
+		v.addLine("One run begins, with this instant:")
 	default:
-		v.say("%s runs begin, at most %d at once, with these instants:", groupDigits(n), b.Most)
+		v.addLine("%s runs begin, at most %d at once, with these instants:", groupDigits(n), b.Most)
 	}
 }
 

@@ -96,7 +96,7 @@ func (s *Scenario) readSchedules(root, folder string, e *document.Element) error
 		return nil
 	}
 	at := e.Member("schedule")
-	set, err := d.Schedule.read(root, folder, at, s.workflows())
+	set, err := d.Schedule.read(root, folder, at, s.workflowNames())
 	if err != nil {
 		return inField("schedule", err)
 	}
@@ -112,8 +112,8 @@ func (s *Scenario) readSchedules(root, folder string, e *document.Element) error
 	return cmp.Or(checkScheduledEvents(d, ids), checkScheduledFields(e, ids))
 }
 
-// workflows returns the names of the definitions of a scenario, as far as they can be read.
-func (s *Scenario) workflows() map[string]bool {
+// workflowNames returns the names of the definitions of a scenario, as far as they can be read.
+func (s *Scenario) workflowNames() map[string]bool {
 	out := map[string]bool{}
 	for _, src := range append(slices.Clone(s.definitions), s.definition) {
 		if src.definition != nil {

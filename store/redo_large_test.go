@@ -101,7 +101,7 @@ func TestWeight(t *testing.T) {
 		return &runfile.Entry{Encoded: decision.Encoded{Message: make([]byte, bytes), Values: &codec.Values{}}}
 	}
 	all := []*runfile.Entry{entry(10), entry(10), entry(2 << 20), entry(10)}
-	require.Equal(t, 3+1+256, weigh(all))
+	require.Equal(t, 3+1+256, weighRecords(all))
 	for _, tt := range []struct{ from, limit, count, weight int }{
 		{0, 1, 1, 1}, {0, 2, 2, 2}, {0, 258, 2, 2}, {0, 259, 3, 259}, {0, 300, 4, 260}, {2, 1, 1, 257}, {4, 1, 0, 0}, {0, 0, 1, 1},
 	} {

@@ -22,8 +22,8 @@ const moveOnce = 256
 // weightOf returns 1 for a record of a usual size, and more for a large one, in proportion to the time that it takes.
 func weightOf(e *runfile.Entry) int { return 1 + int(e.ByteSize()/(8<<10)) }
 
-// weigh returns the weight of some records.
-func weigh(entries []*runfile.Entry) (n int) {
+// weighRecords returns the weight of some records.
+func weighRecords(entries []*runfile.Entry) (n int) {
 	for _, e := range entries {
 		n += weightOf(e)
 	}
@@ -108,7 +108,7 @@ func (d *Dir) movePieces(num int64, appended int) error {
 	if !d.redo.on || appended <= moveOnce {
 		return nil
 	}
-	return d.moveSelected(context.Background(), func(r *redoRun) bool { return r.num == num && weigh(r.entries) > moveOnce })
+	return d.moveSelected(context.Background(), func(r *redoRun) bool { return r.num == num && weighRecords(r.entries) > moveOnce })
 }
 
 // moveRunOf moves what pawl.db lacks of the run with a number there, as moveRun does.

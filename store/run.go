@@ -212,7 +212,7 @@ func (r *Run) advanceHandle() {
 	r.total += n
 	r.dir.unfiled.NoteCommitted(r.row.Num, r.pending[0].Seq, r.row.Seq, r.pending[0].At)
 	r.unflushed = append(r.unflushed, r.pending...)
-	if r.appended += weigh(r.pending); r.request.run == nil {
+	if r.appended += weighRecords(r.pending); r.request.run == nil {
 		r.appended = 0
 	}
 	if r.state != nil {
@@ -341,7 +341,7 @@ func (d *Dir) Load(id workflow.RunID) (*Run, *state.State, []decision.Event, err
 		return nil, nil, nil, explainLoad("load", err)
 	}
 	r := d.newHandle(snap.Row, s.Graph)
-	r.unflushed, r.appended = snap.entries, weigh(snap.entries)
+	r.unflushed, r.appended = snap.entries, weighRecords(snap.entries)
 	for _, e := range r.unflushed {
 		r.addUnflushed(e.ByteSize())
 	}

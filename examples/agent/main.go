@@ -48,9 +48,9 @@ func (m model) plan(_ context.Context, in conversation) (step, error) {
 	return m.next(in.Goal, in.Rounds), nil
 }
 
-// work is called once per subtask. It returns a list: a subtask may find
+// collectNotes is called once per subtask. It returns a list: a subtask may find
 // several things, and the join makes one list of them all.
-func (m model) work(_ context.Context, in struct{ Topic string }) ([]note, error) {
+func (m model) collectNotes(_ context.Context, in struct{ Topic string }) ([]note, error) {
 	return []note{m.look(in.Topic)}, nil
 }
 
@@ -65,7 +65,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		return err
 	}
 	var m model
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"plan": pawl.Typed(m.plan), "work": pawl.Typed(m.work)}, Grace: grace})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"plan": pawl.Typed(m.plan), "work": pawl.Typed(m.collectNotes)}, Grace: grace})
 	if err != nil {
 		return err
 	}

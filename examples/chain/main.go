@@ -31,11 +31,11 @@ func main() {
 // handlers are compared with them: a field that one does not have is an error.
 func receipts() *workflow.Definition {
 	b := build.New("chain")
-	build.TypedTask(b, "price", price).
+	build.TypedTask(b, "price", priceItem).
 		Input("item", "input.item").
 		Output("state.cents", "result.cents * input.quantity").
 		To("tax")
-	build.TypedTask(b, "tax", tax).
+	build.TypedTask(b, "tax", computeTax).
 		Input("cents", "state.cents").
 		Output("state.tax", "result.cents").
 		To("receipt")
@@ -53,7 +53,7 @@ type money struct {
 
 // A handler performs the tasks of one type. Its return value becomes the result
 // of the node: anything that JSON can say.
-func price(_ context.Context, in struct{ Item string }) (money, error) {
+func priceItem(_ context.Context, in struct{ Item string }) (money, error) {
 	cents, ok := map[string]int{"apple": 40, "pear": 55}[in.Item]
 	if !ok {
 		return money{}, fmt.Errorf("we do not sell %q", in.Item)
@@ -61,7 +61,7 @@ func price(_ context.Context, in struct{ Item string }) (money, error) {
 	return money{cents}, nil
 }
 
-func tax(_ context.Context, in money) (money, error) {
+func computeTax(_ context.Context, in money) (money, error) {
 	return money{in.Cents / 5}, nil
 }
 
@@ -83,7 +83,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 
 	// An engine has a directory, where everything is kept that it has promised.
 	engine, err := pawl.Open(ctx, dir, pawl.Options{
-		Executor: pawl.Handlers{"price": pawl.Typed(price), "tax": pawl.Typed(tax), "receipt": pawl.Typed(receipt)},
+		Executor: pawl.Handlers{"price": pawl.Typed(priceItem), "tax": pawl.Typed(computeTax), "receipt": pawl.Typed(receipt)},
 	})
 	if err != nil {
 		return err

@@ -36,9 +36,9 @@ type source struct {
 	Imports map[string]tally
 }
 
-// count counts the lines of a package and adds them to the longest of the
+// countWords counts the lines of a package and adds them to the longest of the
 // chains that lead to it, which its imports know already.
-func count(_ context.Context, in source) (tally, error) {
+func countWords(_ context.Context, in source) (tally, error) {
 	var out tally
 	for _, name := range in.Files {
 		text, err := os.ReadFile(name)
@@ -63,8 +63,8 @@ func longest(all map[string]tally) (chain int, path string) {
 	return chain, path
 }
 
-// summarize is called last, with the tallies of all packages.
-func summarize(_ context.Context, in struct{ Packages map[string]tally }) (summary, error) {
+// summarizePackages is called last, with the tallies of all packages.
+func summarizePackages(_ context.Context, in struct{ Packages map[string]tally }) (summary, error) {
 	out := summary{Packages: len(in.Packages), Critical: []link{}}
 	for _, p := range in.Packages {
 		out.Lines += p.Lines

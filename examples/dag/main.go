@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 
 // walk runs the graph in an engine directory.
 func walk(ctx context.Context, dir string, packages []pkg) (summary, error) {
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"count": pawl.Typed(count), "report": pawl.Typed(summarize)}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"count": pawl.Typed(countWords), "report": pawl.Typed(summarizePackages)}})
 	if err != nil {
 		return summary{}, err
 	}

@@ -51,7 +51,7 @@ type counter struct {
 }
 
 func (c *counter) handlers() pawl.Handlers {
-	return pawl.Handlers{"count": pawl.Typed(c.count), "reduce": pawl.Typed(reduce)}
+	return pawl.Handlers{"count": pawl.Typed(c.countFile), "reduce": pawl.Typed(reduce)}
 }
 
 // A file is the input of a count task.
@@ -60,9 +60,9 @@ type file struct {
 	Share int // of the list, in bytes
 }
 
-// count is the task of a branch. It depends on nothing but its input, so it
+// countFile is the task of a branch. It depends on nothing but its input, so it
 // does no harm that it is called again after a crash.
-func (c *counter) count(ctx context.Context, in file) (tally, error) {
+func (c *counter) countFile(ctx context.Context, in file) (tally, error) {
 	c.begin(pawl.TaskFrom(ctx).Run)
 	data, err := os.ReadFile(in.Path)
 	if err != nil {

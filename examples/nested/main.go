@@ -42,9 +42,9 @@ type line struct {
 	Quantity int
 }
 
-// price is called once per line. pawl.TaskFrom(ctx).Branch says which branch of the innermost
+// priceLine is called once per line. pawl.TaskFrom(ctx).Branch says which branch of the innermost
 // fan-out it is called for.
-func price(_ context.Context, in line) (int, error) {
+func priceLine(_ context.Context, in line) (int, error) {
 	return map[string]int{"apple": 40, "pear": 55}[in.Item] * in.Quantity, nil
 }
 
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"price": pawl.Typed(price), "sum": pawl.Typed(sum)}})
+	engine, err := pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{"price": pawl.Typed(priceLine), "sum": pawl.Typed(sum)}})
 	if err != nil {
 		return err
 	}

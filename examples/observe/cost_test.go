@@ -82,7 +82,7 @@ func TestCost(t *testing.T) {
 }
 
 // work is a load.
-func work(name, mode string) (err error) {
+func runWork(name, mode string) (err error) {
 	l := loads[name]
 	dir, err := os.MkdirTemp("", "observe")
 	if err != nil {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if name, mode, ok := strings.Cut(os.Getenv(asLoad), " "); ok {
-		if err := work(name, mode); err != nil {
+		if err := runWork(name, mode); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

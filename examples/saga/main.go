@@ -40,7 +40,7 @@ type shop struct{ log io.Writer }
 
 func (s shop) handlers() pawl.Handlers {
 	return pawl.Handlers{
-		"reserve": pawl.Typed(s.reserve), "charge": pawl.Typed(s.charge), "ship": pawl.Typed(s.ship),
+		"reserve": pawl.Typed(s.reserve), "charge": pawl.Typed(s.chargeCard), "ship": pawl.Typed(s.shipOrder),
 		"refund": pawl.Typed(s.refund), "release": pawl.Typed(s.release),
 	}
 }
@@ -48,41 +48,41 @@ func (s shop) handlers() pawl.Handlers {
 // reserve has the input that the node's mapping fills, and no result. The error of another input, such as one without
 // the item, has the code invalid_input.
 func (s shop) reserve(ctx context.Context, _ struct{ Item string }) (any, error) {
-	return nil, s.say(ctx, "reserve", nil)
+	return nil, s.sayOutcome(ctx, "reserve", nil)
 }
 
-// charge meets a bank that is busy twice before it answers. A TaskError has a
+// chargeCard meets a bank that is busy twice before it answers. A TaskError has a
 // code, which the definition can name; Retryable leaves it to the node's retry
 // policy whether there is another attempt.
-func (s shop) charge(ctx context.Context, in struct{ Card string }) (any, error) {
+func (s shop) chargeCard(ctx context.Context, in struct{ Card string }) (any, error) {
 	switch {
 	case in.Card == "stolen":
-		return nil, s.say(ctx, "charge", pawl.TaskError{Code: "card_declined", Message: "the card is stolen", Retryable: true})
+		return nil, s.sayOutcome(ctx, "charge", pawl.TaskError{Code: "card_declined", Message: "the card is stolen", Retryable: true})
 	case pawl.TaskFrom(ctx).Attempt < 3:
-		return nil, s.say(ctx, "charge", pawl.TaskError{Code: "bank_busy", Message: "try again later", Retryable: true})
+		return nil, s.sayOutcome(ctx, "charge", pawl.TaskError{Code: "bank_busy", Message: "try again later", Retryable: true})
 	}
-	return nil, s.say(ctx, "charge", nil)
+	return nil, s.sayOutcome(ctx, "charge", nil)
 }
 
-// ship fails for good if there is no address. Permanent says that no policy
+// shipOrder fails for good if there is no address. Permanent says that no policy
 // should try again; the code is error, as of any plain error.
-func (s shop) ship(ctx context.Context, in struct{ Address string }) (any, error) {
+func (s shop) shipOrder(ctx context.Context, in struct{ Address string }) (any, error) {
 	if in.Address == "nowhere" {
-		return nil, s.say(ctx, "ship", pawl.Permanent(errors.New("no such address")))
+		return nil, s.sayOutcome(ctx, "ship", pawl.Permanent(errors.New("no such address")))
 	}
-	return nil, s.say(ctx, "ship", nil)
+	return nil, s.sayOutcome(ctx, "ship", nil)
 }
 
 func (s shop) refund(ctx context.Context, _ struct{ Card string }) (any, error) {
-	return nil, s.say(ctx, "refund", nil)
+	return nil, s.sayOutcome(ctx, "refund", nil)
 }
 
 func (s shop) release(ctx context.Context, in struct{ Item, Reason string }) (any, error) {
-	return nil, s.say(ctx, "release, because: "+in.Reason, nil)
+	return nil, s.sayOutcome(ctx, "release, because: "+in.Reason, nil)
 }
 
-// say logs an attempt and returns its error.
-func (s shop) say(ctx context.Context, what string, err error) error {
+// sayOutcome logs an attempt and returns its error.
+func (s shop) sayOutcome(ctx context.Context, what string, err error) error {
 	attempt := pawl.TaskFrom(ctx).Attempt
 	if err == nil {
 		fmt.Fprintf(s.log, "  %s (attempt %d)\n", what, attempt)

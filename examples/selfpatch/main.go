@@ -47,9 +47,9 @@ type thought struct {
 	Notes []string
 }
 
-// think is called once per round. Its result decides which sub-agent goes on, by the
+// chooseMove is called once per round. Its result decides which sub-agent goes on, by the
 // definition that the run has when think returns: also by one that think has just patched.
-func (a *agent) think(ctx context.Context, in thought) (move, error) {
+func (a *agent) chooseMove(ctx context.Context, in thought) (move, error) {
 	next := decide(in.Goal, in.Notes)
 	if next.Hire {
 		if err := a.hire(ctx, pawl.TaskFrom(ctx).Run, next.Agent); err != nil {
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, stdout, _ io.Writer) (err error) {
 	defer remove()
 	a := &agent{opened: make(chan struct{})}
 	a.engine, err = pawl.Open(ctx, dir, pawl.Options{Executor: pawl.Handlers{
-		"think": pawl.Typed(a.think), "look": pawl.Typed(look), "doubt": pawl.Typed(doubt), "write": pawl.Typed(write), "proofread": pawl.Typed(proofread),
+		"think": pawl.Typed(a.chooseMove), "look": pawl.Typed(look), "doubt": pawl.Typed(doubt), "write": pawl.Typed(writeAnswer), "proofread": pawl.Typed(proofread),
 	}})
 	if err != nil {
 		return err

@@ -32,14 +32,14 @@ page: Tea draws for three minutes. Tea bags draw for ten minutes. Ten minutes is
 func TestHireAgain(t *testing.T) {
 	a := &agent{opened: make(chan struct{})}
 	twice := func(ctx context.Context, in thought) (move, error) {
-		if _, err := a.think(ctx, in); err != nil {
+		if _, err := a.chooseMove(ctx, in); err != nil {
 			return move{}, err
 		}
-		return a.think(ctx, in)
+		return a.chooseMove(ctx, in)
 	}
 	var err error
 	a.engine, err = pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pawl.Handlers{
-		"think": pawl.Typed(twice), "look": pawl.Typed(look), "doubt": pawl.Typed(doubt), "write": pawl.Typed(write), "proofread": pawl.Typed(proofread),
+		"think": pawl.Typed(twice), "look": pawl.Typed(look), "doubt": pawl.Typed(doubt), "write": pawl.Typed(writeAnswer), "proofread": pawl.Typed(proofread),
 	}})
 	require.NoError(t, err)
 	close(a.opened)

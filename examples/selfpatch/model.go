@@ -45,7 +45,7 @@ func doubt(_ context.Context, _ question) (string, error) {
 	return "ten minutes is too long: three are enough for both.", nil
 }
 
-func write(_ context.Context, in struct{ Notes []string }) (string, error) {
+func writeAnswer(_ context.Context, in struct{ Notes []string }) (string, error) {
 	return strings.Join(in.Notes, " "), nil
 }
 

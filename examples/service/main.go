@@ -64,7 +64,7 @@ func openEngine(ctx context.Context, dir string) (*pawl.Engine, error) {
 		return nil, err
 	}
 	engine, err := pawl.Open(ctx, dir, pawl.Options{
-		Executor: pawl.Handlers{"charge": pawl.Typed(charge), "ship": pawl.Typed(ship)},
+		Executor: pawl.Handlers{"charge": pawl.Typed(chargeCard), "ship": pawl.Typed(shipItem)},
 		Grace:    5 * time.Second, // Close lets running tasks go on for as long
 		Socket:   inspector.Local, // the command pawl asks this process: pawl ls --dir service-data
 	})
@@ -135,13 +135,13 @@ func showOrder(engine *pawl.Engine, w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": order.Status, "output": order.Output}) // the client has gone
 }
 
-func charge(ctx context.Context, in struct{ Amount int }) (string, error) {
+func chargeCard(ctx context.Context, in struct{ Amount int }) (string, error) {
 	if in.Amount <= 0 {
 		return "", pawl.Permanent(fmt.Errorf("the amount is %d, and must be positive", in.Amount))
 	}
 	return "charged under " + pawl.TaskFrom(ctx).EffectKey, nil
 }
 
-func ship(_ context.Context, in struct{ Item string }) (string, error) {
+func shipItem(_ context.Context, in struct{ Item string }) (string, error) {
 	return "parcel with " + in.Item, nil
 }

@@ -22,8 +22,8 @@ type weight struct {
 	Grams int `json:"grams"`
 }
 
-// weigh takes a second for each item, so that there is time to kill the program.
-func weigh(ctx context.Context, in struct{ Name string }) (weight, error) {
+// weighItem takes a second for each item, so that there is time to kill the program.
+func weighItem(ctx context.Context, in struct{ Name string }) (weight, error) {
 	fmt.Println("weighing", in.Name)
 	select {
 	case <-time.After(time.Second):
@@ -42,7 +42,7 @@ type label struct {
 	Label string `json:"label"`
 }
 
-func ship(_ context.Context, in parcel) (label, error) {
+func shipParcel(_ context.Context, in parcel) (label, error) {
 	total := 0
 	for _, g := range in.Grams {
 		total += g
@@ -52,7 +52,7 @@ func ship(_ context.Context, in parcel) (label, error) {
 
 func run(ctx context.Context) error {
 	engine, err := pawl.Open(ctx, "state", pawl.Options{
-		Executor:    pawl.Handlers{"weigh": pawl.Typed(weigh), "ship": pawl.Typed(ship)},
+		Executor:    pawl.Handlers{"weigh": pawl.Typed(weighItem), "ship": pawl.Typed(shipParcel)},
 		Concurrency: 1, // one task at a time, so that we can watch it
 	})
 	if err != nil {
