@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -73,6 +74,38 @@ func TestLargeRecordsMoveOneByOne(t *testing.T) {
 	require.Equal(t, 1, runs)
 	o.same(d)
 	o.same(open(t, crashed(t, d.path)))
+}
+
+// TestARegionWaitsForLargeFiles: a region that is to be free waits for the file of a large run that is being written, and moves
+// nothing that the file has.
+func TestARegionWaitsForLargeFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, o := ahead(t, Options{Durability: ProcessCrash})
+		for range 3 {
+			o.do(state.Heartbeat{Token: 1}, large(2*partBytes))
+		}
+		moves, reset := countMoves(d)
+		defer reset()
+		switchRegion(d)
+		recycled := make(chan bool)
+		resetStage := onStage(d, func(now flushStage) error {
+			if now == built {
+				go func() {
+					d.recycleRegion()
+					close(recycled)
+				}()
+				synctest.Wait() // until it waits for this file
+			}
+			return nil
+		})
+		defer resetStage()
+		require.NoError(t, o.file())
+		<-recycled
+		require.Zero(t, moves.Load())
+		parts, _ := partsOf(t, d)
+		require.Zero(t, parts)
+		o.same(open(t, crashed(t, d.path)))
+	})
 }
 
 // TestReadSparse: a file is read as it is, whatever of it is zeros.

@@ -1,7 +1,9 @@
 package scheduling_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -32,6 +34,11 @@ func TestRestoredSchedulesArePaused(t *testing.T) {
 		e, err := pawl.Open(t.Context(), into, pawl.Options{Maintenance: true}) // it changes nothing
 		require.NoError(t, err)
 		require.NoError(t, e.Close(context.Background()))
+		var log bytes.Buffer
+		e, err = pawl.Open(t.Context(), into, pawl.Options{Executor: pawl.Handlers{"work": done}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		require.NoError(t, e.Close(context.Background()))
+		require.Contains(t, log.String(), "the directory was restored, and its schedules are paused until somebody resumes them")
 		c := open(t, into, done)
 		pass(90 * time.Minute)
 		require.Equal(t, []string{"2000-01-01T01:00:00Z completed"}, c.runs())
