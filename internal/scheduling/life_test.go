@@ -174,16 +174,28 @@ func (l *life) work(ctx context.Context) error {
 	if err := l.applySet(ctx, fmt.Sprintf(kept, l.number)); err != nil {
 		return err
 	}
-	for n := 0; l.clock.now().Before(l.clock.end()); {
+	n := 0
+	for l.clock.now().Before(l.clock.end()) {
 		select {
 		case run := <-l.ran:
-			if err := l.act(ctx, n, run); err != nil {
+			var err error
+			if strings.HasPrefix(string(run), "purged@") {
+				err = l.purge(ctx, run)
+			} else {
+				err = l.act(ctx, n)
+				n++
+			}
+			if err != nil {
 				return err
 			}
-			n++
 		case <-l.stirs:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+	for ; n < actsInTurn; n++ { // each act comes in each life, also where its clock outran the tasks
+		if err := l.act(ctx, n); err != nil {
+			return err
 		}
 	}
 	if err := l.Schedules().Resume(ctx, "held"); err != nil {
@@ -210,13 +222,13 @@ func (l *life) applySet(ctx context.Context, text string) error {
 	return err
 }
 
-// act does the n-th thing to the schedules: they are paused, resumed, triggered, backfilled, applied and deleted in turn, and runs are purged.
-func (l *life) act(ctx context.Context, n int, run workflow.RunID) (err error) {
-	if strings.HasPrefix(string(run), "purged@") {
-		return l.purge(ctx, run)
-	}
+// actsInTurn is after how many acts they begin again.
+const actsInTurn = 20
+
+// act does the n-th thing to the schedules: they are applied, deleted, paused, triggered, resumed and backfilled in turn.
+func (l *life) act(ctx context.Context, n int) (err error) {
 	schedules := l.Schedules()
-	switch n % 20 {
+	switch n % actsInTurn {
 	case 0:
 		l.tell(line{What: "applying"})
 		err = l.applySet(ctx, passing)
@@ -236,6 +248,7 @@ func (l *life) act(ctx context.Context, n int, run workflow.RunID) (err error) {
 			l.tell(line{What: "backfilled", From: b.From, To: b.To})
 		}
 	case 5, 10, 17:
+		var run workflow.RunID
 		if run, err = schedules.Trigger(ctx, []string{"allow", "skip", "cancel"}[n%3]); err == nil {
 			l.tell(line{What: "triggered", Run: run})
 		}
