@@ -135,6 +135,7 @@ var layers = map[string][]string{
 	"internal/testing/ownertest":       {},
 	"internal/testing/planted":         {},
 	"internal/testing/reference":       {},
+	"internal/testing/servers":         {},
 	"internal/testing/spantest":        {},
 	"internal/testing/zerotest":        {},
 }
