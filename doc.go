@@ -54,7 +54,8 @@
 //   - transition: an edge from node to node, as in WfMC, XPDL and jPDL; not a
 //     transition of a Petri net.
 //   - run: one execution of a definition. (process instance, case)
-//   - token: one thread of execution in a run; it is at a node.
+//   - token: one thread of execution in a run; it is at a node. Pages, the command and what
+//     people read call it a thread, as models count tokens.
 //   - fan-out, group, branch: a fan-out makes a group of branches; a branch is
 //     everything that grew from one of them. (multiple instances)
 //   - join, fan-in: where branches meet: all of them (AND-join), any

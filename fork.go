@@ -110,7 +110,7 @@ func checkRerun(t Target, o ForkOptions) error {
 	case o.At != 0:
 		return fmt.Errorf("%w: a rerun finds its record, and takes none", ErrInvalid)
 	case t.Node == "" && t.Token == 0:
-		return fmt.Errorf("%w: name the node to rerun, or one of its tokens", ErrInvalid)
+		return fmt.Errorf("%w: name the node to rerun, or one of its threads", ErrInvalid)
 	}
 	return nil
 }

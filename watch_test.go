@@ -400,15 +400,15 @@ transitions: [{from: s, to: ask}, {from: s, to: ask}]
 	vote := func(at pawl.Target) error { return e.Vote(t.Context(), at, workflow.Ballot{By: "ann", Approved: true}) }
 	require.NoError(t, vote(pawl.Target{Run: "a", Token: 2}))
 	for want, err := range map[string]error{
-		`nothing there waits for this: name a token or a node`:                                                                         vote(pawl.Target{Run: "a"}),
-		`nothing there waits for this: there is no token 9`:                                                                            vote(pawl.Target{Run: "a", Token: 9}),
-		`nothing there waits for this: token 1 at node "s" is completed, not waiting_for_approval`:                                     vote(pawl.Target{Run: "a", Token: 1}),
-		`nothing there waits for this: no token at node "s" is waiting_for_approval`:                                                   vote(pawl.Target{Run: "a", Node: "s"}),
-		`ambiguous: more than one token fits: there are the tokens 2 and 3 at node "ask"; name one`:                                    vote(pawl.Target{Run: "a", Node: "ask"}),
-		`already voted: "ann" on token 2 at node "ask"`:                                                                                e.Vote(t.Context(), pawl.Target{Run: "a", Token: 2}, workflow.Ballot{By: "ann"}),
-		`nothing there waits for this: no token at node "ask" is dispatched or retrying or waiting_for_operator or waiting_for_budget`: e.Skip(t.Context(), pawl.Target{Run: "a", Node: "ask"}, nil),
-		`nothing there waits for this: no live token is at ["s"]`:                                                                      e.CancelNodes(t.Context(), "a", "s"),
-		`nothing there waits for this: there is no group "g"`:                                                                          e.CloseGroup(t.Context(), pawl.GroupTarget{Run: "a", Group: "g"}),
+		`nothing there waits for this: name a thread or a node`:                                                                         vote(pawl.Target{Run: "a"}),
+		`nothing there waits for this: there is no thread 9`:                                                                            vote(pawl.Target{Run: "a", Token: 9}),
+		`nothing there waits for this: thread 1 at node "s" is completed, not waiting_for_approval`:                                     vote(pawl.Target{Run: "a", Token: 1}),
+		`nothing there waits for this: no thread at node "s" is waiting_for_approval`:                                                   vote(pawl.Target{Run: "a", Node: "s"}),
+		`ambiguous: more than one thread fits: there are the threads 2 and 3 at node "ask"; name one`:                                   vote(pawl.Target{Run: "a", Node: "ask"}),
+		`already voted: "ann" on thread 2 at node "ask"`:                                                                                e.Vote(t.Context(), pawl.Target{Run: "a", Token: 2}, workflow.Ballot{By: "ann"}),
+		`nothing there waits for this: no thread at node "ask" is dispatched or retrying or waiting_for_operator or waiting_for_budget`: e.Skip(t.Context(), pawl.Target{Run: "a", Node: "ask"}, nil),
+		`nothing there waits for this: no live thread is at ["s"]`:                                                                      e.CancelNodes(t.Context(), "a", "s"),
+		`nothing there waits for this: there is no group "g"`:                                                                           e.CloseGroup(t.Context(), pawl.GroupTarget{Run: "a", Group: "g"}),
 	} {
 		require.EqualError(t, err, `run "a": `+want, want)
 	}

@@ -155,11 +155,7 @@ func (p *page) allActLinks(q url.Values, f *pawl.RunFilter) (links []actLink) {
 				all[name] = of
 			}
 		}
-		text, _, _ := strings.Cut(a.Title, " ")
-		if a.options == "signal" {
-			text = "Signal"
-		}
-		links = append(links, actLink{text + " all…", p.root + "act" + queryOf(all, nil), a.Danger})
+		links = append(links, actLink{a.Title + " all runs…", p.root + "act" + queryOf(all, nil), a.Danger})
 	}
 	return links
 }

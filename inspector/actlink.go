@@ -54,11 +54,11 @@ func (p *page) actLinks(t pawl.Target, names ...string) (links []actLink) {
 	return links
 }
 
-// linkText returns what a link to an act says: of a run that is made of another one, from where on.
+// linkText returns what a link to an act says: a verb, and what it is done to.
 func linkText(name, title string, t pawl.Target) string {
 	switch {
 	case name == "signal":
-		return "Signal"
+		return "Send signal"
 	case name == "raise":
 		return "Raise limits"
 	case name == "rerun" && t.Token == 0:
@@ -66,7 +66,18 @@ func linkText(name, title string, t pawl.Target) string {
 	case name == "rerun":
 		return "Rerun from here"
 	}
-	return title
+	return title + " " + nounOf(actOf(name).ofAll)[0]
+}
+
+// nounOf returns what an act is done to, one of them and several, by what it can be done to all of.
+func nounOf(kind string) [2]string {
+	switch kind {
+	case allOfLetters:
+		return [2]string{"task", "tasks"}
+	case allOfApprovals:
+		return [2]string{"request", "requests"}
+	}
+	return [2]string{"run", "runs"}
 }
 
 // runActs returns what can be done to a run.

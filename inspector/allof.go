@@ -37,7 +37,7 @@ func (a *allTargets) readCursor(text string) (pawl.Target, error) {
 	}
 	t, ok := targetOf(text)
 	if !ok {
-		return t, fmt.Errorf("%w: cursor is %q: it must be a token and a run", errAct, text)
+		return t, fmt.Errorf("%w: cursor is %q: it must be a thread and a run", errAct, text)
 	}
 	return t, nil
 }
@@ -132,14 +132,19 @@ func (a *allTargets) approvalFilter() pawl.ApprovalFilter {
 	return pawl.ApprovalFilter{Where: a.Filter.Where, Run: workflow.RunID(q.Get("run")), Workflow: q.Get("workflow"), Node: workflow.NodeID(q.Get("node"))}
 }
 
-// allWaitingLinks returns the links to what can be done to all parked tasks, or all approvals, that parameters of waitingFields choose.
+// allWaitingLinks returns the links to what can be done to all parked tasks, or all approvals, that parameters of waitingFields choose. text
+// says how many they are, as " all 12"; "" stands for one.
 func (p *page) allWaitingLinks(kind, text string, pairs ...string) (links []actLink) {
 	if p.rights&api.Act == 0 {
 		return nil
 	}
+	of := " " + nounOf(kind)[0]
+	if text != "" {
+		of = text + " " + nounOf(kind)[1]
+	}
 	for _, a := range pageActs() {
 		if a.ofAll == kind {
-			links = append(links, actLink{a.Title + text + "…", p.pageLink("act", append([]string{"do", a.Name, "all", kind}, pairs...)...), a.Danger})
+			links = append(links, actLink{a.Title + of + "…", p.pageLink("act", append([]string{"do", a.Name, "all", kind}, pairs...)...), a.Danger})
 		}
 	}
 	return links

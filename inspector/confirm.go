@@ -137,21 +137,18 @@ func (b *actBody) Look() string {
 
 // Button returns what the button says that does it: a verb, and what it is done to.
 func (b *actBody) Button() string {
-	verb, of := b.Title, "the run"
-	switch {
-	case b.All != nil && b.All.Count == 1:
-		of = "it"
-	case b.All != nil, len(b.Effects) > 1:
-		of = "them"
-	case b.Form.act.ofAll == allOfApprovals:
-		of = "it"
-	case b.Form.act.ofAll == allOfLetters:
-		of = "the task"
-	}
 	if b.Act == "rerun" || b.Act == "fork" {
 		return "Make the new run"
 	}
-	return verb + " " + of
+	n := len(b.Effects)
+	if b.All != nil {
+		n = b.All.Count
+	}
+	noun := nounOf(b.Form.act.ofAll)
+	if n > 1 {
+		return b.Title + " the " + noun[1]
+	}
+	return b.Title + " the " + noun[0]
 }
 
 // freeID proposes an id for a run that is made of another one: that of the other and a number, from 2.

@@ -220,9 +220,9 @@ func (s *server) showEngine(p *page) error {
 	return p.showPage("engine.html", "Engine", "engine", engineBody{[]fact{
 		{"runs in memory", groupDigits(stats.Active)},
 		{"tasks performed now", groupDigits(stats.Running)},
-		{"tasks that queue", groupDigits(stats.Queued)},
-		{"results to come", groupDigits(stats.Pending)},
-		{"results to be committed", groupDigits(stats.Waiting)},
+		{"tasks in a queue", groupDigits(stats.Queued)},
+		{"results that come from outside", groupDigits(stats.Pending)},
+		{"results to be saved", groupDigits(stats.Waiting)},
 		{"commits since it was opened", groupDigits(int(stats.Commits))},
 	}, []fact{
 		{"runs", groupDigits(runs)},

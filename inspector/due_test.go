@@ -56,7 +56,7 @@ func TestParkedTasksOfARunAreRetriedTogether(t *testing.T) {
 	s.parkMany("import-1", 3)
 	s.parkMany("import-2", 2)
 	ann := s.serve(as("ann", api.All))
-	link := regexp.MustCompile(`href="\.\./(act\?[^"]*do=retry[^"]*)"[^>]*>Retry all 3…`).FindStringSubmatch(ann.see("run/import-1"))
+	link := regexp.MustCompile(`href="\.\./(act\?[^"]*do=retry[^"]*)"[^>]*>Retry all 3 tasks…`).FindStringSubmatch(ann.see("run/import-1"))
 	require.NotNil(t, link)
 	asks := ann.see(html.UnescapeString(link[1]))
 	require.Contains(t, textOf(t, asks), "Retry all 3 parked tasks?")

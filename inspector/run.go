@@ -77,7 +77,7 @@ type runView struct {
 
 // runViews are the views of a run, in the order of their links.
 var runViews = []struct{ name, text string }{
-	{"", "Graph"}, {"timeline", "Timeline"}, {"tokens", "Tokens"}, {"groups", "Fan-outs"}, {"events", "Events"},
+	{"", "Graph"}, {"timeline", "Timeline"}, {"tokens", "Threads"}, {"groups", "Fan-outs"}, {"events", "Events"},
 	{"journal", "Journal"}, {"data", "Data"}, {"family", "Family"}, {"definition", "Definition"}, {"whatif", "What if"},
 }
 

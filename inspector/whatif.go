@@ -135,7 +135,7 @@ func (l *simulationLine) checkLine() error {
 		return fmt.Errorf("%s is about the run: leave the other fields empty", l.Do)
 	// All others are about something in the run, or about a length of time.
 	case !ofRun && l.On == "":
-		return fmt.Errorf("say of what: a node, a token, the name of a signal, a time such as 2h")
+		return fmt.Errorf("say of what: a node, a thread, the name of a signal, a time such as 2h")
 	}
 	switch l.Do {
 	case "elapse":

@@ -130,7 +130,7 @@ func tokenTarget(ctx context.Context, engine *pawl.Engine, t pawl.Target, index 
 			return pawl.Target{Run: t.Run, Token: token.ID}, nil
 		}
 	}
-	return t, fmt.Errorf("%w: no token of branch %d is at node %q", pawl.ErrNotLive, *index, string(t.Node))
+	return t, fmt.Errorf("%w: no thread of branch %d is at node %q", pawl.ErrNotLive, *index, string(t.Node))
 }
 
 // messageOf returns the name of the message that an event becomes, which is that of its kind but for a vote. No message has the name

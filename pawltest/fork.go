@@ -73,7 +73,7 @@ func lastInBranch(ctx context.Context, engine *pawl.Engine, t pawl.Target, index
 			return x.ID, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: no token of branch %d came to node %q", pawl.ErrNotLive, index, string(t.Node))
+	return 0, fmt.Errorf("%w: no thread of branch %d came to node %q", pawl.ErrNotLive, index, string(t.Node))
 }
 
 // isFork reports whether a run is a fork that the scenario makes, or one below it.

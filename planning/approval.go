@@ -86,7 +86,7 @@ func (p *planner) addVote(m state.Ballot) error {
 			return nil
 		}
 		if v.By == m.By {
-			return fmt.Errorf("%w: %q on token %d at node %q", state.ErrAlreadyVoted, m.By, t.ID, string(t.Node))
+			return fmt.Errorf("%w: %q on thread %d at node %q", state.ErrAlreadyVoted, m.By, t.ID, string(t.Node))
 		}
 		if v.Approved == m.Approved {
 			same++

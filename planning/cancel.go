@@ -23,10 +23,10 @@ func (p *planner) cancelNodes(m state.CancelNodes) error {
 	}
 	for _, id := range p.s.LiveTokens() {
 		if t := p.s.Token(id); t.Status == workflow.WaitingForSiblings && slices.Contains(m.Nodes, t.Node) {
-			return fmt.Errorf("%w: no live token is at %q: %v has arrived from there, and waits for its siblings at %q", state.ErrNotLive, m.Nodes, t.ID, string(p.s.NodeOf(t)))
+			return fmt.Errorf("%w: no live thread is at %q: %v has arrived from there, and waits for its siblings at %q", state.ErrNotLive, m.Nodes, t.ID, string(p.s.NodeOf(t)))
 		}
 	}
-	return fmt.Errorf("%w: no live token is at %q", state.ErrNotLive, m.Nodes)
+	return fmt.Errorf("%w: no live thread is at %q", state.ErrNotLive, m.Nodes)
 }
 
 // cancelTokens ends tokens and has the branches decided that they were in, in the

@@ -209,7 +209,7 @@ func (p *planner) gatheringGroup(name string, origin workflow.TokenID) (*state.G
 		case g.Phase != workflow.Gathering, g.Closed:
 			err = fmt.Errorf("%w: %q", state.ErrGroupClosed, name)
 		case found != nil:
-			return nil, fmt.Errorf("%w: there are the groups %q of the tokens %d and %d; name one by its Origin", state.ErrAmbiguous, name, g.Origin, found.Origin)
+			return nil, fmt.Errorf("%w: there are the groups %q of the threads %d and %d; name one by its Origin", state.ErrAmbiguous, name, g.Origin, found.Origin)
 		default:
 			found = g
 		}

@@ -75,7 +75,7 @@ func (p *planner) findGiven(results []workflow.ForkResult) (given []workflow.Tok
 			return nil, fmt.Errorf("a result is given: %w", err)
 		}
 		if seen[t.ID] {
-			return nil, fmt.Errorf("%w: two results are given for token %d at node %q", state.ErrAmbiguous, t.ID, string(t.Node))
+			return nil, fmt.Errorf("%w: two results are given for thread %d at node %q", state.ErrAmbiguous, t.ID, string(t.Node))
 		}
 		seen[t.ID] = true
 		given = append(given, t.ID)

@@ -21,7 +21,7 @@ func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, status
 		return tokenIn(s, id, statuses)
 	}
 	if node == "" {
-		return nil, fmt.Errorf("%w: name a token or a node", state.ErrNotLive)
+		return nil, fmt.Errorf("%w: name a thread or a node", state.ErrNotLive)
 	}
 	if s.Graph.Nodes[node] == nil {
 		return nil, fmt.Errorf("%w: there is no node %q", state.ErrNotLive, string(node))
@@ -33,12 +33,12 @@ func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, status
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("%w: there are the tokens %d and %d at node %q; name one", state.ErrAmbiguous, found.ID, t.ID, string(node))
+			return nil, fmt.Errorf("%w: there are the threads %d and %d at node %q; name one", state.ErrAmbiguous, found.ID, t.ID, string(node))
 		}
 		found = t
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%w: no token at node %q is %s", state.ErrNotLive, string(node), statusList(statuses))
+		return nil, fmt.Errorf("%w: no thread at node %q is %s", state.ErrNotLive, string(node), statusList(statuses))
 	}
 	return found, nil
 }
@@ -47,10 +47,10 @@ func FindToken(s *state.State, id workflow.TokenID, node workflow.NodeID, status
 func tokenIn(s *state.State, id workflow.TokenID, statuses []workflow.TokenStatus) (*state.Token, error) {
 	t := s.Token(id)
 	if t == nil {
-		return nil, fmt.Errorf("%w: there is no token %d", state.ErrNotLive, id)
+		return nil, fmt.Errorf("%w: there is no thread %d", state.ErrNotLive, id)
 	}
 	if !slices.Contains(statuses, t.Status) {
-		return nil, fmt.Errorf("%w: token %d at node %q is %s, not %s", state.ErrNotLive, id, string(t.Node), t.Status, statusList(statuses))
+		return nil, fmt.Errorf("%w: thread %d at node %q is %s, not %s", state.ErrNotLive, id, string(t.Node), t.Status, statusList(statuses))
 	}
 	return t, nil
 }

@@ -80,7 +80,7 @@ func (f *Frame) String() string {
 	b.WriteByte('\n')
 	for i, t := range f.Tokens {
 		if i == shownTokens {
-			fmt.Fprintf(&b, "  and %d more tokens\n", len(f.Tokens)-i)
+			fmt.Fprintf(&b, "  and %d more threads\n", len(f.Tokens)-i)
 			break
 		}
 		fmt.Fprintf(&b, "  %v %s %v", t.ID, t.Place, t.Status)

@@ -70,7 +70,7 @@ transitions: [{from: begin, to: part, spawnCount: 600}]
 	r, err := soundness.Check(d, soundness.Options{})
 	require.NoError(t, err)
 	require.False(t, r.Complete)
-	require.Equal(t, []string{"runs that make more than 500 tokens were not followed"}, r.Bounds)
+	require.Equal(t, []string{"runs that make more than 500 threads were not followed"}, r.Bounds)
 }
 
 func TestAnInvalidDefinition(t *testing.T) {

@@ -137,7 +137,7 @@ func (x *explorer) explore() {
 	x.addUntrue()
 	// That is said once for the definition, not for each run that was cut.
 	if x.limited {
-		x.check.addBound("runs that make more than %d tokens were not followed", x.graph.Limits.Tokens)
+		x.check.addBound("runs that make more than %d threads were not followed", x.graph.Limits.Tokens)
 	}
 }
 

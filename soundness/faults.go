@@ -39,7 +39,7 @@ func (c *checker) checkJoins(x *explorer) {
 		if at, ok := x.waited[joinName("", n.ID)]; ok && !x.fired[joinName("", n.ID)] {
 			c.addFinding(Finding{
 				Code: UnmeetableJoin, Node: n.ID, Scenario: x.scenarioTo(x.endFrom(at), UnmeetableJoin, string(n.ID)),
-				Message: fmt.Sprintf("its join can never be met: no run brings a token on each of %s", incomingNames(n)),
+				Message: fmt.Sprintf("its join can never be met: no run brings a thread on each of %s", incomingNames(n)),
 			})
 		}
 	}
@@ -111,7 +111,7 @@ func (c *checker) checkDeadlocks(x *explorer) {
 			}
 			c.addFinding(Finding{
 				Code: Deadlock, Node: node, Scenario: x.scenarioTo(i, Deadlock, string(node)),
-				Message: "a run can come to where it waits here, by " + stuckVia(f.state, node) + ", and no token is left that could come by the other transitions",
+				Message: "a run can come to where it waits here, by " + stuckVia(f.state, node) + ", and no thread is left that could come by the other transitions",
 			})
 		}
 	}
@@ -161,7 +161,7 @@ func (c *checker) checkLeftover(x *explorer) {
 			if at, ok := x.leftover[name]; ok {
 				c.addFinding(Finding{
 					Code: LeftoverTokens, Node: n.ID, Scenario: x.scenarioTo(at, LeftoverTokens, string(n.ID)),
-					Message: "an end is reached while tokens wait at the join here: they are cut off",
+					Message: "an end is reached while threads wait at the join here: they are cut off",
 				})
 				break
 			}

@@ -51,7 +51,7 @@ func (s *TokenStatus) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown token status %q", string(text))
+	return fmt.Errorf("unknown status of a thread: %q", string(text))
 }
 
 // A Phase is a stage in the life of a group. A group that gathers can still decide. Each of the others is the

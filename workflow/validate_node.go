@@ -252,7 +252,7 @@ func (c *checker) checkJoin(s site, n *Node) {
 	case dag && n.Join == JoinSynchronize:
 		c.reportProblem(s, "join", problem.InvalidField, "join: synchronize is for mode: graph")
 	case !dag && (n.Join == JoinAny || n.Join.kind == joinMOfN):
-		c.reportProblem(s, "join", problem.InvalidField, "join: any and mOfN are for mode: dag; without a join every token goes on by itself")
+		c.reportProblem(s, "join", problem.InvalidField, "join: any and mOfN are for mode: dag; without a join every thread goes on by itself")
 	// The other joins have no number that could be wrong.
 	case n.Join.kind != joinMOfN:
 	case n.Join.n < 1:

@@ -69,7 +69,7 @@ func (c *checker) checkFanOut(s site, t *Transition) {
 	c.checkOptionalName(s, "siblingGroup", t.SiblingGroup)
 	// More branches could never live together.
 	if t.SpawnCount < 0 || t.SpawnCount > c.limits.LiveTokens {
-		c.reportProblem(s, "spawnCount", problem.OutOfRange, "%d is not in 1..%d, the limit of live tokens", t.SpawnCount, c.limits.LiveTokens)
+		c.reportProblem(s, "spawnCount", problem.OutOfRange, "%d is not in 1..%d, the limit of live threads", t.SpawnCount, c.limits.LiveTokens)
 	}
 	if t.SpawnCount != 0 && t.Foreach != nil {
 		c.reportProblem(s, "spawnCount", problem.Conflict, "spawnCount and foreach exclude each other")

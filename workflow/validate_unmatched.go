@@ -18,7 +18,7 @@ func (c *checker) checkUnmatched() {
 		n := &c.graph.nodes[i]
 		if n.Unmatched == "" && c.graph.index[n.ID] == i && c.graph.mayMatchNothing(i) {
 			c.reportWarning(c.atNode(i), "", problem.MayMatchNothing,
-				"every transition that leaves it has a condition: if none holds, the token ends here and nothing fails. "+
+				"every transition that leaves it has a condition: if none holds, the thread ends here and nothing fails. "+
 					"Add one without a condition and with a higher priority, or say unmatched: fail (or end, if that is meant)")
 		}
 	}

@@ -31,7 +31,7 @@ var closeVerb = verb{
 type groupFlag struct {
 	Run    string `arg:"" help:"The id of the run."`
 	Group  string `arg:"" name:"group-or-node" help:"The fan-out: its sibling group, or the node whose transition fans out."`
-	Origin string `placeholder:"TOKEN" help:"The token that fanned out, as t5, where several fan-outs of that name are open."`
+	Origin string `placeholder:"THREAD" help:"The thread that fanned out, as t5, where several fan-outs of that name are open."`
 }
 
 // An addCommand adds branches.
@@ -94,7 +94,7 @@ func (f *groupFlag) chooseGroup(ctx context.Context, e *reached) (group string, 
 	if f.Origin != "" {
 		n, err := strconv.ParseInt(strings.TrimPrefix(f.Origin, "t"), 10, 64)
 		if err != nil || n <= 0 {
-			return "", 0, fmt.Errorf("--origin: %q is no token, such as t5: pawl tokens --all lists them", f.Origin)
+			return "", 0, fmt.Errorf("--origin: %q is no thread, such as t5: pawl threads --all lists them", f.Origin)
 		}
 		origin = workflow.TokenID(n)
 	}

@@ -140,7 +140,7 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 		return completeRun(ctx, dirIn(before), last)
 	case word.Name == "schedule":
 		return completeSchedule(ctx, dirIn(before))
-	case word.Name == "token-or-node" && n == 1:
+	case word.Name == "thread-or-node" && n == 1:
 		return completeNode(ctx, dirIn(before), argumentsIn(chosen, before[1:])[0], targetStatuses[chosen.Name])
 	}
 	return nil

@@ -31,9 +31,9 @@ type forkCommand struct {
 	Run      string   `arg:"" help:"The id of the run."`
 	To       string   `arg:"" name:"new-run" help:"The id of the new run."`
 	At       *int64   `xor:"place" placeholder:"N" help:"After this record; the last one after which the run had not ended, if this is not given."`
-	Node     string   `xor:"place" placeholder:"NODE" help:"Before this node, or this token, as t5, was performed last."`
+	Node     string   `xor:"place" placeholder:"NODE" help:"Before this node, or this thread, as t5, was performed last."`
 	InFlight string   `enum:"again,park" default:"again" help:"Tasks that were out: again sends them again, park leaves them to an operator."`
-	Result   []string `sep:"none" placeholder:"NODE=JSON" help:"What the task that was out at NODE, or of the token, as t5, has come to; it is not sent again."`
+	Result   []string `sep:"none" placeholder:"NODE=JSON" help:"What the task that was out at NODE, or of the thread, as t5, has come to; it is not sent again."`
 	Again    bool     `help:"With --node: do again what has completed and cannot be kept. Without it, such a fork is refused."`
 	DryRun   bool     `help:"Say what the new run would be. Nothing is changed."`
 	By       string   `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`

@@ -92,7 +92,7 @@ func TestHostileTextsStayTexts(t *testing.T) {
 	for _, args := range [][]string{
 		{"why", path}, {"step", path}, {"step", path, "--at", "2"}, {"diff", path, path}, {"coverage", path}, {"replay", path}, {"graph", path}, {"verify", path}, {"why", path + ":" + evil}, {"show", evil}, {"check", evil},
 		{"ls", "--dir", dir}, {"ls", "--dir", dir, "--json"}, {"show", "--dir", dir, "parked"}, {"show", "--dir", dir, "failed", "--json"}, {"why", "--dir", dir, "failed"}, {"why", "--dir", dir, "parked"},
-		{"journal", "--dir", dir, "parked"}, {"events", "--dir", dir, "failed"}, {"events", "--dir", dir, "parked", "--json"}, {"tokens", "--dir", dir, "parked"}, {"data", "--dir", dir, "parked"}, {"inbox", "--dir", dir},
+		{"journal", "--dir", dir, "parked"}, {"events", "--dir", dir, "failed"}, {"events", "--dir", dir, "parked", "--json"}, {"threads", "--dir", dir, "parked"}, {"data", "--dir", dir, "parked"}, {"inbox", "--dir", dir},
 	} {
 		var out, errs bytes.Buffer
 		status := (&console{In: strings.NewReader(""), Out: &out, Errs: &errs, Now: time.Now}).runArguments(t.Context(), args)

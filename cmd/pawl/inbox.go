@@ -38,7 +38,7 @@ type inboxItem struct {
 // patch or a fork.
 func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
-		rows, now, wrong := [][]string{{"RUN", "TOKEN", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now(), troubled{}
+		rows, now, wrong := [][]string{{"RUN", "THREAD", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now(), troubled{}
 		noteTrouble := func(run workflow.RunID, trouble string) error {
 			if trouble == "" {
 				return nil
@@ -116,7 +116,7 @@ var skipVerb = verb{
 // A lettersFlag is embedded in the commands that are done to a task, or to dead letters.
 type lettersFlag struct {
 	Run      string `arg:"" optional:"" help:"The id of the run."`
-	Target   string `arg:"" optional:"" name:"token-or-node" help:"The task: its node where one fits, or its token, as t5; all that are parked in the run, if this is not given."`
+	Target   string `arg:"" optional:"" name:"thread-or-node" help:"The task: its node where one fits, or its thread, as t5; all that are parked in the run, if this is not given."`
 	Workflow string `placeholder:"NAME" help:"What is parked in runs of definitions of this name."`
 	Node     string `placeholder:"NODE" help:"What is parked at this node."`
 	Task     string `placeholder:"TYPE" help:"Parked tasks of this type."`
@@ -230,7 +230,7 @@ var voteVerb = verb{
 // A voteCommand votes.
 type voteCommand struct {
 	Run     string `arg:"" help:"The id of the run."`
-	Target  string `arg:"" name:"token-or-node" help:"The approval: its node where one waits, or its token, as t5."`
+	Target  string `arg:"" name:"thread-or-node" help:"The approval: its node where one waits, or its thread, as t5."`
 	Answer  string `arg:"" optional:"" enum:"yes,no," default:"" help:"yes or no; with --dry-run both are tried, if this is not given."`
 	Comment string `placeholder:"TEXT" help:"What the run is told beside the answer; the reason, if this is not given."`
 	Data    string `placeholder:"JSON" help:"A value that the run is given."`

@@ -34,7 +34,7 @@ var jsonLines = []struct {
 }{
 	{"ls", "a run", reflect.TypeFor[listedRun]()},
 	{"show", "the run", reflect.TypeFor[pawl.Overview]()},
-	{"tokens", "a token", reflect.TypeFor[pawl.Token]()},
+	{"threads", "a token", reflect.TypeFor[pawl.Token]()},
 	{"data", "the values", reflect.TypeFor[api.Data]()},
 	{"events", "an event", reflect.TypeFor[history.Event]()},
 	{"journal", "a record", reflect.TypeFor[api.Record]()},

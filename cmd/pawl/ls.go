@@ -403,18 +403,18 @@ func (t *troubled) saysNo() error {
 }
 
 var tokensVerb = verb{
-	name:    "tokens",
-	help:    "List the tokens of a run, those that live unless --all or --status says otherwise.",
-	example: []string{"pawl tokens import-7 --node load --status waiting_for_operator"},
+	name:    "threads",
+	help:    "List the threads of a run, those that live unless --all or --status says otherwise.",
+	example: []string{"pawl threads import-7 --node load --status waiting_for_operator"},
 	command: func() command { return new(tokensCommand) },
 }
 
 // A tokensCommand lists tokens.
 type tokensCommand struct {
 	Run    string   `arg:"" help:"The id of the run."`
-	Node   string   `placeholder:"NODE" help:"Tokens at this node."`
-	Status []string `placeholder:"STATUS" help:"Tokens in any of these, such as dispatched, retrying, waiting_for_operator, failed."`
-	Group  int64    `placeholder:"N" help:"Tokens in a branch of this group."`
+	Node   string   `placeholder:"NODE" help:"Threads at this node."`
+	Status []string `placeholder:"STATUS" help:"Threads in any of these, such as dispatched, retrying, waiting_for_operator, failed."`
+	Group  int64    `placeholder:"N" help:"Threads in a branch of this group."`
 	All    bool     `help:"Also those that have ended."`
 	dirFlag
 }
@@ -445,7 +445,7 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 		f.Status = append(f.Status, s)
 	}
 	return c.withEngine(ctx, con, func(e *reached) error {
-		rows, now := [][]string{{"TOKEN", "NODE", "STATUS", "BRANCH", "TRY", "DUE", "FAILURE"}}, con.Now()
+		rows, now := [][]string{{"THREAD", "NODE", "STATUS", "BRANCH", "TRY", "DUE", "FAILURE"}}, con.Now()
 		for t, err := range e.Tokens(ctx, workflow.RunID(c.Run), f) {
 			if err != nil {
 				return err
@@ -462,13 +462,13 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 		if len(rows) > 1 {
 			con.printTable(rows)
 		}
-		con.printLine("%s", pluralText(len(rows)-1, "token"))
+		con.printLine("%s", pluralText(len(rows)-1, "thread"))
 		con.printSource(e.source)
 		return nil
 	})
 }
 
-// tokenRow returns the cells of a token in the table of pawl tokens. A group and a branch are g2:0,
+// tokenRow returns the cells of a token in the table of pawl threads. A group and a branch are g2:0,
 // the first branch of group 2.
 func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 	row := []string{fmt.Sprintf("t%d", t.ID), string(t.Node), t.Status.String(), "", "", "", ""}

@@ -15,7 +15,7 @@
 //	pawl replay FILE-OR-DIR...    plans recorded runs again
 //	pawl completion SHELL         writes what bash, zsh or fish needs to complete commands
 //
-//	pawl ls, show, events, journal, tokens, data, inbox
+//	pawl ls, show, events, journal, threads, data, inbox
 //	                              look at the runs of an engine, live or closed
 //	pawl wait RUN                 waits until a run has ended, and writes its output
 //
@@ -249,7 +249,7 @@ var hints = []struct {
 	{pawl.ErrScheduleNotFound, "pawl schedule ls lists the schedules"},
 	{pawl.ErrUnknown, "it may have been done: pawl journal RUN tells, by whom and why"},
 	{pawl.ErrRunNotFound, "pawl ls lists the runs"},
-	{pawl.ErrAmbiguous, "pawl tokens RUN lists the tokens: name one, as t5"},
+	{pawl.ErrAmbiguous, "pawl threads RUN lists the threads: name one, as t5"},
 	{pawl.ErrNotLive, "pawl inbox lists what waits for people, pawl why RUN what the run waits for"},
 	{pawl.ErrAgain, "--again allows that; --result NODE=JSON gives what a task that was out has come to; nothing is made now"},
 	{pawl.ErrConflict, "pawl show RUN tells its revision"},

@@ -130,7 +130,7 @@ func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, 
 			for _, place := range placeTexts(o.Nodes) {
 				con.printLine("  %s", place)
 			}
-			con.printWhole("  each of them: pawl tokens %s", c.Run)
+			con.printWhole("  each of them: pawl threads %s", c.Run)
 			return nil
 		}
 		lines = append(lines, strings.Join(c.tokenCells(&t, now), "  "))

@@ -46,7 +46,7 @@ func TestInstantsAreInTheZone(t *testing.T) {
 		"why ask-1":       "until 2030-01-01 11:30:00.000",
 		"step ask-1 --at": "next alarm 2030-01-01 11:30:00.000",
 		"show ask-1":      "until 11:30:00",
-		"tokens ask-1":    " 11:30:00",
+		"threads ask-1":   " 11:30:00",
 		"inbox":           " 11:30:00",
 		"journal ask-1":   "2030-01-01 11:00:00.000",
 		"events ask-1":    " 11:00:00.000",

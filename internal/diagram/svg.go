@@ -125,7 +125,7 @@ func (p *painter) description() string {
 		text += fmt.Sprintf(" It begins at %s.", p.nodes[p.start].id)
 	}
 	if p.run != nil {
-		text += " Nodes show how many tokens are or were there."
+		text += " Nodes show how many threads are or were there."
 	}
 	return text
 }

@@ -232,11 +232,11 @@ func findMade(source *store.ForkSource, node workflow.NodeID, id workflow.TokenI
 	t := s.Token(id)
 	switch {
 	case t == nil && node != "":
-		return nil, 0, fmt.Errorf("rerun run %q: %w: no token came to node %q", string(source.Head.Run), state.ErrNotLive, string(node))
+		return nil, 0, fmt.Errorf("rerun run %q: %w: no thread came to node %q", string(source.Head.Run), state.ErrNotLive, string(node))
 	case t == nil:
-		return nil, 0, fmt.Errorf("rerun run %q: %w: there is no token %d", string(source.Head.Run), state.ErrNotLive, id)
+		return nil, 0, fmt.Errorf("rerun run %q: %w: there is no thread %d", string(source.Head.Run), state.ErrNotLive, id)
 	case node != "" && t.Node != node:
-		return nil, 0, fmt.Errorf("rerun run %q: %w: token %d is at node %q, not %q", string(source.Head.Run), state.ErrNotLive, id, string(t.Node), string(node))
+		return nil, 0, fmt.Errorf("rerun run %q: %w: thread %d is at node %q, not %q", string(source.Head.Run), state.ErrNotLive, id, string(t.Node), string(node))
 	}
 	return t, made[id], nil
 }

@@ -14,7 +14,7 @@ var (
 	// for it. Nothing changed.
 	ErrNotLive = errors.New("nothing there waits for this")
 	// ErrAmbiguous answers a message that several tokens could take; name one.
-	ErrAmbiguous = errors.New("ambiguous: more than one token fits")
+	ErrAmbiguous = errors.New("ambiguous: more than one thread fits")
 	// ErrRunExists answers a Start of an id that stands for another run.
 	ErrRunExists = errors.New("the run exists with another definition or input")
 	// ErrUnknown answers a message whose commit has failed: the message may or may
