@@ -166,6 +166,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	e.watches.Close()
 	e.closes.Store(closesDirectory)
 	e.tracer.Close(ctx)
+	e.keepTimings()
 	err := errors.Join(e.metrics.Close(), e.dir.Close())
 	if err = errors.Join(err, e.blobs.Close()); err == nil {
 		return left

@@ -33,6 +33,7 @@ import (
 	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/store"
@@ -193,6 +194,8 @@ type Engine struct {
 	dir        *store.Dir
 	metrics    *telemetry.Metrics // nil without Options.MeterProvider
 	tracer     *tracing.Tracer    // nil without Options.TracerProvider
+	timings    timing.Counters    // of tasks
+	path       string             // of the directory
 	keys       *taskkey.Signer
 	registry   *roster.Roster
 	dispatcher *dispatch.Dispatcher
@@ -251,6 +254,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	}
 	hook.FenceWith(dir.Fence)
 	e := &Engine{options: o, hook: hook, dir: dir, metrics: metrics, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf), ended: make(chan struct{})}
+	e.openTimings(path)
 	e.tracer = tracing.New(tracing.Options{Provider: o.TracerProvider, LinkAfter: o.TraceLinkAfter, Now: hook.Now})
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())

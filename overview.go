@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
@@ -15,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/telemetry"
+	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/internal/watching"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -439,4 +441,47 @@ func (e *Engine) ObserveFigure(figure string, read func() int64) error {
 		return fmt.Errorf("%w: observe the figure %.100q: %w", ErrInvalid, figure, err)
 	}
 	return nil
+}
+
+// Timings says how long attempts of tasks have waited and worked, by node, workflow or task type: in the last hour, day or month, today
+// beside yesterday and last week, and what there is to do now. It answers from memory, in some 20 µs for each row and none for runs.
+// Errors: ErrInvalid for a filter that asks for something else, ErrClosed, the cause of ctx.
+func (e *Engine) Timings(ctx context.Context, f history.TimingFilter) (history.Timings, error) {
+	if err := e.checkUsable(ctx); err != nil {
+		return history.Timings{}, err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return history.Timings{}, context.Cause(ctx)
+	case e.ctx.Err() != nil:
+		return history.Timings{}, ErrClosed
+	}
+	f, err := timing.CheckFilter(f)
+	if err != nil {
+		return history.Timings{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	out := e.timings.Read(f, e.hook.Now())
+	out.Load = e.dispatcher.Loads()
+	slices.SortFunc(out.Load, func(a, b history.TypeLoad) int { return strings.Compare(a.Task, b.Task) })
+	return out, nil
+}
+
+// openTimings takes the timings of lives before this one. If they cannot be read, the log says so, and they begin anew: no run needs them.
+func (e *Engine) openTimings(path string) {
+	e.path = path
+	if err := e.timings.OpenFile(path); err != nil {
+		e.options.Logger.Warn("pawl: timings of tasks begin anew", "error", err)
+	}
+}
+
+// keepTimings keeps the timings for the next life, unless another engine may have the directory.
+func (e *Engine) keepTimings() {
+	select {
+	case <-e.dir.Failed():
+		return
+	default:
+	}
+	if err := e.timings.KeepFile(e.path); err != nil {
+		e.options.Logger.Warn("pawl: timings of tasks are lost", "error", err)
+	}
 }

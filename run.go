@@ -97,7 +97,7 @@ var _ dispatch.Host = taskHost{}
 
 // newDispatcher returns the dispatcher of an engine. ctx is the context of every task.
 func newDispatcher(ctx context.Context, e *Engine) *dispatch.Dispatcher {
-	o := dispatch.Options{Host: taskHost{e}, Most: e.options.Concurrency, Batch: batchSize, Types: map[string]taskqueue.Limit{}, Metrics: e.metrics, Tracer: e.tracer, Hook: e.hook}
+	o := dispatch.Options{Host: taskHost{e}, Most: e.options.Concurrency, Batch: batchSize, Types: map[string]taskqueue.Limit{}, Metrics: e.metrics, Timings: &e.timings, Tracer: e.tracer, Hook: e.hook}
 	for kind, l := range e.options.Types {
 		o.Types[kind] = taskqueue.Limit(l)
 	}

@@ -155,7 +155,7 @@ func (s *duet) live() {
 	s.stop = stop
 	runs := running.New(running.Options{
 		Dir: s.dir, Roster: roster.New(roster.Options{}), Alive: ctx, Blobs: keeping.Of(s.blobs, s.dir), Stalls: (*dispatch.StallDetector)(nil), Readers: watching.NewHub(changeOf),
-		Faults: faults.New(slog.Default(), nil), Logger: slog.Default(), Metrics: (*telemetry.Metrics)(nil), Messages: 1,
+		Faults: faults.New(slog.Default(), nil), Logger: slog.Default(), Metrics: (*telemetry.Metrics)(nil), Tasks: dispatch.New(ctx, dispatch.Options{}), Messages: 1,
 	})
 	s.actor = actor.New("r", runs.StoreOf("r", &running.Birth{Graph: s.graph}), quiet{}, actor.Options{
 		Epoch: s.dir.Epoch(), Mailbox: 4, Batch: 4, Idle: 1000 * time.Hour, FlushRecords: 3, FlushBytes: 1 << 20,

@@ -430,6 +430,12 @@ func TestSocket(t *testing.T) {
 	workers, err := c.Workers(ctx)
 	require.NoError(t, err)
 	require.Nil(t, workers.Pool, "its executor is no pool")
+	timings, err := c.Timings(ctx, history.TimingFilter{By: "task", Within: "hour"})
+	require.NoError(t, err)
+	require.Equal(t, "hour", timings.Within)
+	require.Equal(t, "task", timings.By)
+	_, err = c.Timings(ctx, history.TimingFilter{By: "run"})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
 	for s, err := range c.Runs(ctx, pawl.RunFilter{Status: []workflow.RunStatus{workflow.RunRunning}, Since: time.Unix(1, 0), Newest: true, Roots: true, Workflow: "order", Limit: 1}) {
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunID("order-1"), s.Run)

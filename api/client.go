@@ -200,6 +200,18 @@ func (c *Client) Workers(ctx context.Context) (w Workers, err error) {
 	return w, err
 }
 
+// Timings returns how long attempts of tasks have waited and worked, as Engine.Timings does.
+func (c *Client) Timings(ctx context.Context, f history.TimingFilter) (t history.Timings, err error) {
+	query := url.Values{}
+	for name, text := range map[string]string{"workflow": f.Workflow, "by": f.By, "within": f.Within} {
+		if text != "" {
+			query.Set(name, text)
+		}
+	}
+	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/timings", query: query}, &t)
+	return t, err
+}
+
 // Runs lists runs, as Engine.Runs does.
 func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
 	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: queryOf(f)}), f.Limit)

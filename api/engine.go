@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/worker"
 )
 
@@ -83,4 +84,15 @@ var openAPI []byte
 func (c *call) showDocument() error {
 	writeBody(c.w, http.StatusOK, "application/yaml", openAPI)
 	return nil
+}
+
+// showTimings answers how long attempts have waited and worked. There are no values in it.
+func (c *call) showTimings() error {
+	q := c.query()
+	f := history.TimingFilter{Workflow: q.textOf("workflow"), By: q.textOf("by"), Within: q.textOf("within")}
+	timings, err := c.engine.Timings(c.context(), f)
+	if err != nil {
+		return err
+	}
+	return c.reply(timings)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/sqlite"
+	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -344,7 +345,7 @@ func (in *inspection) noteFiles(named map[string]bool) {
 // It knows by name whatever an engine makes in its directory. Anything else may be a lost file
 // of somebody's, and is only told of.
 func (in *inspection) noteOthers() {
-	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.RedoFile: true, index.TailFile: true, index.OldTailFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, index.RestoredFile: true, socket.File: true, socket.NewFile: true}
+	known := map[string]bool{index.File: true, index.WALFile: true, index.SumsFile: true, index.RedoFile: true, index.TailFile: true, index.OldTailFile: true, index.RunsDir: true, index.LockFile: true, index.BlobsDir: true, index.UnfinishedFile: true, index.RestoredFile: true, socket.File: true, socket.NewFile: true, timing.File: true, timing.NewFile: true}
 	entries, err := fs.ReadDir(in.FS(), ".")
 	if err != nil {
 		in.addDamage("", ".", err, doRepair)

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/internal/tracing"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -53,6 +54,7 @@ type Options struct {
 	Types       map[string]taskqueue.Limit      // by task type; "*" for those without one of their own
 	TenantLimit func(tenant string) TenantLimit // is called under the lock of the dispatcher
 	Metrics     *telemetry.Metrics              // nil without
+	Timings     *timing.Counters                // get every attempt that has ended; those of its own if nil
 	Tracer      *tracing.Tracer                 // nil without
 	Hook        *testhook.Hook
 }
@@ -123,6 +125,7 @@ type Task struct {
 	delivers  bool            // it has a result, which waits to be delivered
 	refused   bool            // the run did not take it
 	pooled    bool            // it is given to workers, who say when one has it
+	timed     bool            // its end has been counted
 	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
 	pins      []string         // blobs that it has put
@@ -132,6 +135,7 @@ type Task struct {
 	worker    string           // who performs it, if somebody has said so
 	begun     instant          // when the executor, or a worker, got it
 	queued    instant          // when it came
+	returned  instant          // when its handler did, with a result
 	performed atomic.Int64     // the instant at which somebody began to perform it; 0 if nobody has. A task that runs may ask without the lock
 	meter     *attemptMeter    // nil without metrics
 	span      *tracing.Attempt // nil without traces, and before its handler begins
@@ -220,6 +224,9 @@ func (d *Dispatcher) allHeld(yield func(*Task) bool) {
 
 // New returns a dispatcher that has no task. ctx is the context of every task.
 func New(ctx context.Context, o Options) *Dispatcher {
+	if o.Timings == nil {
+		o.Timings = &timing.Counters{}
+	}
 	d := &Dispatcher{
 		o: o, ctx: ctx, kept: context.WithoutCancel(ctx), single: runtime.GOMAXPROCS(0) == 1,
 		queue: taskqueue.New[*Task](taskqueue.Options{Most: o.Most, Types: o.Types}), held: map[outKey]*Task{},
@@ -406,6 +413,7 @@ func (d *Dispatcher) PinBlob(key string, hash string) {
 func (d *Dispatcher) taskReturned(t *Task) (performed time.Time) {
 	d.mu.Lock()
 	waited, count := d.stands.noteReturned(t)
+	t.noteTime(d.o.Hook.Now())
 	d.running--
 	d.waiting++
 	d.queue.ReleaseType(&t.entry)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -314,6 +315,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Start":         e.Start(ctx, workflow.Run{ID: "b", Definition: kindOf}, map[string]any{"kind": 0}),
 		"Stats":         first(e.Stats(ctx)),
 		"Summary":       first(e.Summary(ctx, "a")),
+		"Timings":       first(e.Timings(ctx, history.TimingFilter{})),
 		"Vote":          e.Vote(ctx, pawl.Target{Run: "a", Node: "a"}, workflow.Ballot{By: "me", Approved: true}),
 		"Wait":          first(e.Wait(ctx, "a")),
 		"Why":           first(e.Why(ctx, "a")),

@@ -1,0 +1,98 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/timing"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// noteTime notes when the handler of an attempt has returned, unless the result comes later. The caller holds the lock.
+func (t *Task) noteTime(now time.Time) {
+	if !t.pending && !t.pooled {
+		t.returned = instantOf(now)
+	}
+}
+
+// CountEnds counts the attempts of a run whose ends a commit has told. An attempt that the dispatcher does not hold, such as one
+// whose result comes with Maintenance, is not counted.
+func (d *Dispatcher) CountEnds(run workflow.RunID, told []decision.Told) {
+	for i := range told {
+		switch e := told[i].Bare(); e.Type {
+		case workflow.EventTaskCompleted, workflow.EventTaskSnoozed:
+			d.countEnd(run, e.Token, false)
+		case workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskParked:
+			d.countEnd(run, e.Token, true)
+		default: // no attempt has ended
+		}
+	}
+}
+
+// countEnd counts the end of a token's attempt that is out, once.
+func (d *Dispatcher) countEnd(run workflow.RunID, token workflow.TokenID, failed bool) {
+	d.mu.Lock()
+	t := d.newestAttempt(run, token)
+	if t == nil || t.timed {
+		d.mu.Unlock()
+		return
+	}
+	t.timed = true
+	a := t.timesAt(d.o.Hook)
+	d.mu.Unlock()
+	a.Failed = failed
+	d.o.Timings.Count(a)
+}
+
+// A clock tells the time; *testhook.Hook does.
+type clock interface{ Now() time.Time }
+
+// timesAt returns how long an attempt that has just ended has waited and was worked on. The caller holds the lock.
+func (t *Task) timesAt(now clock) timing.Attempt {
+	ended := t.returned
+	if ended == 0 {
+		ended = instantOf(now.Now())
+	}
+	a := timing.Attempt{Of: timing.Name{Workflow: t.Workflow.Name, Node: string(t.Node.ID), Type: t.Task}, At: ended.asTime()}
+	began := instant(t.performed.Load())
+	if a.Begun = began != 0; !a.Begun {
+		began = ended // nobody has begun
+	}
+	a.Queued = time.Duration(began-t.queued) * time.Microsecond
+	a.Worked = time.Duration(ended-began) * time.Microsecond
+	return a
+}
+
+// Loads returns what there is to do, by task type, in no order. It looks at every attempt that is held, some 20 ns each.
+func (d *Dispatcher) Loads() []history.TypeLoad {
+	of := map[string]*history.TypeLoad{}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := instantOf(d.o.Hook.Now())
+	for t := range d.allHeld {
+		l := of[t.Task]
+		if l == nil {
+			l = &history.TypeLoad{Task: t.Task}
+			of[t.Task] = l
+		}
+		switch t.standOf() {
+		case waits:
+			l.Waiting++
+			l.Oldest = max(l.Oldest, time.Duration(now-t.queued)*time.Microsecond)
+		case performed:
+			l.Running++
+			l.Longest = max(l.Longest, time.Duration(now-instantOf(t.beganAt()))*time.Microsecond)
+		case elsewhere:
+			l.Pending++
+		case nowhere, standEnd: // its result waits to be delivered
+		}
+	}
+	out := make([]history.TypeLoad, 0, len(of))
+	for _, l := range of {
+		if l.Waiting+l.Running+l.Pending > 0 {
+			out = append(out, *l)
+		}
+	}
+	return out
+}

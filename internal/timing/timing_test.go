@@ -1,0 +1,185 @@
+package timing
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/history"
+)
+
+var start = time.Date(2026, 11, 28, 3, 17, 20, 0, time.UTC)
+
+// read reads with a filter, which must be right.
+func read(t require.TestingT, c *Counters, f history.TimingFilter, now time.Time) history.Timings {
+	f, err := CheckFilter(f)
+	require.NoError(t, err)
+	return c.Read(f, now)
+}
+
+// exact returns the time that a part of sorted times did not exceed.
+func exact(sorted []time.Duration, part float64) time.Duration {
+	return sorted[int(math.Ceil(part*float64(len(sorted))))-1]
+}
+
+// TestQuantilesAreClose: whatever the times, a quantile is within 6 % of the true one, or 10 µs.
+func TestQuantilesAreClose(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Counters
+		var queued, worked []time.Duration
+		of := rapid.Custom(func(t *rapid.T) time.Duration {
+			return time.Duration(math.Exp(rapid.Float64Range(0, math.Log(40*24*3.6e12)).Draw(t, "log")))
+		})
+		for range rapid.IntRange(1, 300).Draw(t, "attempts") {
+			a := Attempt{Of: Name{"w", "n", "t"}, At: start, Queued: of.Draw(t, "queued"), Worked: of.Draw(t, "worked"), Begun: true}
+			c.Count(a)
+			queued, worked = append(queued, a.Queued), append(worked, a.Worked)
+		}
+		slices.Sort(queued)
+		slices.Sort(worked)
+		row := read(t, &c, history.TimingFilter{}, start).Rows[0]
+		for i, x := range []struct {
+			part          float64
+			queue, worked time.Duration
+		}{{0.5, row.Queue.P50, row.Work.P50}, {0.95, row.Queue.P95, row.Work.P95}, {0.99, row.Queue.P99, row.Work.P99}} {
+			for _, pair := range [][2]time.Duration{{exact(queued, x.part), x.queue}, {exact(worked, x.part), x.worked}} {
+				off := math.Abs(float64(pair[0] - pair[1]))
+				require.LessOrEqual(t, off, max(0.06*float64(pair[0]), 10_000), "quantile %d of %v", i, pair)
+			}
+		}
+	})
+}
+
+// TestBucketsFollow: each bucket begins where the one before ends, and its middle lies in it.
+func TestBucketsFollow(t *testing.T) {
+	for b := uint16(1); b < buckets; b++ {
+		require.Equal(t, b, bucketOf(middleOf(b)))
+		require.Greater(t, middleOf(b), middleOf(b-1))
+	}
+	require.Equal(t, uint16(0), bucketOf(-time.Second))
+	require.Equal(t, uint16(buckets-1), bucketOf(math.MaxInt64))
+}
+
+// TestWindowsAreOfTheirTime: at any instant, the windows have the attempts of their minutes, hours and days, as a list of all tells.
+func TestWindowsAreOfTheirTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Counters
+		var at []time.Time
+		now := start
+		for range rapid.IntRange(1, 120).Draw(t, "attempts") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute, 17 * time.Minute, time.Hour, 9 * time.Hour, 24 * time.Hour, 40 * 24 * time.Hour}).Draw(t, "pause"))
+			c.Count(Attempt{Of: Name{"w", "n", "t"}, At: now, Failed: rapid.Bool().Draw(t, "failed")})
+			at = append(at, now)
+		}
+		now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Minute, 3 * time.Hour, 30 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "later"))
+		if rapid.Bool().Draw(t, "restored") {
+			saved, _ := c.Save()
+			c = Counters{}
+			require.NoError(t, c.Restore(saved))
+		}
+		within := func(unit time.Duration, from, until int64) (n int64) {
+			cell := func(t time.Time) int64 { return t.Unix() / int64(unit/time.Second) }
+			for _, x := range at {
+				if age := cell(now) - cell(x); from <= age && age < until {
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, within(time.Minute, 0, 60), read(t, &c, history.TimingFilter{Within: "hour"}, now).Total.Attempts)
+		require.Equal(t, within(24*time.Hour, 0, 31), read(t, &c, history.TimingFilter{Within: "month"}, now).Total.Attempts)
+		total := read(t, &c, history.TimingFilter{}, now).Total
+		require.Equal(t, within(time.Hour, 0, 24), total.Attempts)
+		require.Equal(t, within(time.Hour, 0, 24), total.Today.Attempts)
+		require.Equal(t, within(time.Hour, 24, 48), total.Yesterday.Attempts)
+		require.Equal(t, within(24*time.Hour, 1, 8), total.LastWeek.Attempts)
+	})
+}
+
+// TestRowsAreAddedUp: rows of a workflow and of a type have what their nodes have.
+func TestRowsAreAddedUp(t *testing.T) {
+	var c Counters
+	for i, n := range []Name{{"a", "x", "mail"}, {"a", "y", "pay"}, {"b", "x", "mail"}} {
+		for range i + 1 {
+			c.Count(Attempt{Of: n, At: start, Worked: time.Second, Begun: true, Failed: i == 2})
+		}
+	}
+	now := start.Add(10 * time.Second)
+	counts := func(f history.TimingFilter) (out []string) {
+		for _, r := range read(t, &c, f, now).Rows {
+			out = append(out, fmt.Sprint(r.Workflow, "/", r.Node, "/", r.Task, " ", r.Attempts, " ", r.Failed, " ", r.Rate))
+		}
+		return out
+	}
+	require.Equal(t, []string{"a/x/mail 1 0 0.1", "a/y/pay 2 0 0.2", "b/x/mail 3 3 0.3"}, counts(history.TimingFilter{}))
+	require.Equal(t, []string{"a// 3 0 0.3", "b// 3 3 0.3"}, counts(history.TimingFilter{By: "workflow"}))
+	require.Equal(t, []string{"//mail 4 3 0.4", "//pay 2 0 0.2"}, counts(history.TimingFilter{By: "task"}))
+	require.Equal(t, []string{"b/x/mail 3 3 0.3"}, counts(history.TimingFilter{Workflow: "b", Within: "hour"}))
+	points := read(t, &c, history.TimingFilter{Within: "hour"}, now).Points
+	require.Len(t, points, 60)
+	require.Equal(t, int64(6), points[59].Attempts)
+	require.Equal(t, start.Truncate(time.Minute), points[59].At)
+}
+
+// TestSeriesAreBounded: of ten thousand names the first 500 count apart, and those that count nothing for a month make room.
+func TestSeriesAreBounded(t *testing.T) {
+	var c Counters
+	for i := range 10_000 {
+		c.Count(Attempt{Of: Name{"w", fmt.Sprint("n", i), "t"}, At: start})
+	}
+	rows := read(t, &c, history.TimingFilter{}, start).Rows
+	require.Len(t, rows, MaxSeries+1)
+	require.Equal(t, Other, rows[0].Workflow)
+	require.Equal(t, int64(10_000-MaxSeries), rows[0].Attempts)
+	later := start.Add(32 * 24 * time.Hour)
+	c.Count(Attempt{Of: Name{"w", "new", "t"}, At: later})
+	rows = read(t, &c, history.TimingFilter{}, later).Rows
+	require.Len(t, rows, 1)
+	require.Equal(t, "new", string(rows[0].Node))
+}
+
+// TestFileIsKept: what is kept is read again, an engine that has counted nothing writes nothing, and no file that is damaged is taken.
+func TestFileIsKept(t *testing.T) {
+	dir := t.TempDir()
+	var none, c, again Counters
+	require.NoError(t, none.OpenFile(dir))
+	require.NoError(t, none.KeepFile(dir))
+	require.NoFileExists(t, filepath.Join(dir, File))
+	for i := range 3000 {
+		c.Count(Attempt{Of: Name{"w", "n", "t"}, At: start.Add(time.Duration(i) * time.Minute), Queued: time.Duration(i) * time.Millisecond, Begun: true, Failed: i%7 == 0})
+	}
+	require.NoError(t, c.KeepFile(dir))
+	require.NoError(t, again.OpenFile(dir))
+	now := start.Add(3000 * time.Minute)
+	require.Equal(t, read(t, &c, history.TimingFilter{Within: "month"}, now), read(t, &again, history.TimingFilter{Within: "month"}, now))
+	require.NoError(t, os.Remove(filepath.Join(dir, File)))
+	require.NoError(t, again.KeepFile(dir))
+	require.NoFileExists(t, filepath.Join(dir, File))
+
+	saved, _ := c.Save()
+	for _, text := range []string{"", "null", "{}", string(saved[:len(saved)/2]), `{"format":1,"series":[{"now":{"n":1,"queue":[3,1,2,1]}}]}`, `{"format":1,"series":[{"now":{"queue":[999,1]}}]}`, `{"format":1,"series":[{"hours":[{"at":5},{"at":5}]}]}`} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, File), []byte(text), 0o600))
+		require.ErrorIs(t, again.OpenFile(dir), errSaved, text)
+	}
+}
+
+// BenchmarkCount counts an attempt of one of twenty nodes in turn.
+func BenchmarkCount(b *testing.B) {
+	var c Counters
+	var names [20]Name
+	for i := range names {
+		names[i] = Name{"some-workflow", fmt.Sprint("a-node-", i), "some-task"}
+	}
+	at := start
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		c.Count(Attempt{Of: names[i%20], At: at, Queued: time.Duration(i%5000) * time.Microsecond, Worked: time.Duration(i%90_000) * time.Microsecond, Begun: true})
+	}
+}
