@@ -33,6 +33,7 @@ var jsonLines = []struct {
 	line           reflect.Type
 }{
 	{"ls", "a run", reflect.TypeFor[listedRun]()},
+	{"stats", "the times", reflect.TypeFor[history.Timings]()},
 	{"show", "the run", reflect.TypeFor[pawl.Overview]()},
 	{"threads", "a token", reflect.TypeFor[pawl.Token]()},
 	{"data", "the values", reflect.TypeFor[api.Data]()},

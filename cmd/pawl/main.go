@@ -18,6 +18,7 @@
 //	pawl ls, show, events, journal, threads, data, inbox
 //	                              look at the runs of an engine, live or closed
 //	pawl wait RUN                 waits until a run has ended, and writes its output
+//	pawl stats                    says how long tasks wait and work
 //
 //	pawl serve                    shows them in a browser; see package inspector
 //

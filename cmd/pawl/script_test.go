@@ -75,7 +75,9 @@ func runAtNow() {
 	if err != nil {
 		panic(err)
 	}
-	con.hook = &testhook.Hook{}
+	if con.hook == nil {
+		con.hook = &testhook.Hook{}
+	}
 	con.hook.OnHit(hit)
 	con.runProcess()
 }
@@ -83,6 +85,8 @@ func runAtNow() {
 func (con *console) setNow(text string) {
 	if now, err := time.Parse(time.RFC3339, text); err == nil {
 		con.Now = func() time.Time { return now }
+		con.hook = &testhook.Hook{}
+		con.hook.OnNow(con.Now)
 	}
 }
 
@@ -115,7 +119,7 @@ func TestScripts(t *testing.T) {
 		},
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"pawl": runPawl, "directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "process": expectProcess, "unlike": changeJournal, "orders": makeOrders, "costs": makeCosts, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile, "remote": makeRemote, "pool": openPool, "cmpsized": compareSized,
+			"pawl": runPawl, "directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "process": expectProcess, "unlike": changeJournal, "orders": makeOrders, "costs": makeCosts, "timings": makeTimings, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile, "remote": makeRemote, "pool": openPool, "cmpsized": compareSized,
 		},
 	})
 }

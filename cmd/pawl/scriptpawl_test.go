@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
@@ -88,5 +89,5 @@ func runWithin(ts *testscript.TestScript, args []string) int {
 	con := newConsole(none, none, none)
 	con.In, con.Out, con.Errs = strings.NewReader(""), ts.Stdout(), ts.Stderr()
 	con.setNow(ts.Getenv("NOW"))
-	return con.runArguments(context.Background(), args)
+	return con.runArguments(testhook.With(context.Background(), con.hook), args)
 }

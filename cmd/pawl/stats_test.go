@@ -1,0 +1,31 @@
+package main
+
+import (
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pawl-run/pawl/internal/timing"
+)
+
+// makeTimings gives a directory the timings of nodes of the workflow order, and of another one, until 11:40 on the first day of 2030.
+func makeTimings(ts *testscript.TestScript, _ bool, args []string) {
+	var c timing.Counters
+	count := func(of timing.Name, age time.Duration, attempts, failed int, queued, worked time.Duration) {
+		for i := range attempts {
+			part := time.Duration(i + 1)
+			c.Count(timing.Attempt{
+				Of: of, At: time.Date(2030, 1, 1, 11, 40, 0, 0, time.UTC).Add(-age), Begun: true, Failed: i < failed,
+				Queued: queued * part / time.Duration(attempts), Worked: worked * part / time.Duration(attempts),
+			})
+		}
+	}
+	quote, charge := timing.Name{Workflow: "order", Node: "quote", Type: "http"}, timing.Name{Workflow: "order", Node: "charge", Type: "charge"}
+	for _, day := range []time.Duration{6, 3, 1, 0} {
+		count(quote, day*24*time.Hour+2*time.Hour, 1200, 7, 4*time.Millisecond, 180*time.Millisecond)
+		count(charge, day*24*time.Hour+time.Hour, 300, 24, 1300*time.Millisecond, 2*time.Second/(day+1))
+		count(timing.Name{Workflow: "nightly import of everything", Node: "load", Type: "load"}, day*24*time.Hour+90*time.Minute, 31, 0, 3*time.Hour, 75*time.Minute)
+	}
+	count(charge, 10*time.Minute, 20, 0, 12*time.Second, 900*time.Microsecond)
+	ts.Check(c.KeepFile(ts.MkAbs(args[0])))
+}
