@@ -47,10 +47,10 @@ func checkGoMod(t *tree) error {
 	return err
 }
 
-// checkNATSModules allows the modules of workers over NATS only what has a reason there: the server is for tests,
+// checkFolderModules allows the modules in folders only what has a reason there: the server of NATS is for tests,
 // and nothing but this checkout stands in place of another module.
-func checkNATSModules(t *tree) error {
-	for dir, allowed := range requiredForNATS {
+func checkFolderModules(t *tree) error {
+	for dir, allowed := range requiredInFolders {
 		path := filepath.Join(dir, "go.mod")
 		mod, err := readGoMod(t.dir, path)
 		if err != nil {

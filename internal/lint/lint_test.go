@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,20 +49,20 @@ func TestModule(t *testing.T) {
 }
 
 // The modules in folders require what has a reason there, and nothing else.
-func TestNATSModules(t *testing.T) {
+func TestFolderModules(t *testing.T) {
 	source := &tree{dir: filepath.Join("..", "..")}
-	require.NoError(t, checkNATSModules(source))
+	require.NoError(t, checkFolderModules(source))
 	require.Empty(t, source.problems)
 
 	dir := t.TempDir()
-	for _, name := range []string{"nats", filepath.Join("nats", "test")} {
+	for _, name := range slices.Collect(maps.Keys(requiredInFolders)) {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
 		text := "module m\nrequire example.org/other v1.0.0\nreplace example.org/other => ../other\n"
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name, "go.mod"), []byte(text), 0o600))
 	}
 	source.dir = dir
-	require.NoError(t, checkNATSModules(source))
-	require.Len(t, source.problems, 4)
+	require.NoError(t, checkFolderModules(source))
+	require.Len(t, source.problems, 2*len(requiredInFolders))
 }
 
 // Each module under testdata breaks one rule, but for the one that is clean.

@@ -14,12 +14,12 @@ import (
 )
 
 // plainModules are the modules in folders; all of their comments have been read.
-var plainModules = []string{"nats", "nats/test", "inspector/browsertest", "schedule/crontest", "examples/observe"}
+var plainModules = []string{"nats", "nats/test", "pg", "inspector/browsertest", "schedule/crontest", "examples/observe"}
 
 // plainPages are the pages that have been read.
 var plainPages = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/*.md", "examples/README.md", "bench/NOTES.md",
-	"internal/testing/harness/NOTES.md", "worker/protocol.md",
+	"internal/testing/harness/NOTES.md", "pg/README.md", "worker/protocol.md",
 }
 
 var (

@@ -205,9 +205,10 @@ const (
 	maxFile     = 700
 )
 
-// requiredForNATS are the modules that go.mod of a folder may require directly.
-var requiredForNATS = map[string][]string{
+// requiredInFolders are the modules that go.mod of a folder may require directly.
+var requiredInFolders = map[string][]string{
 	"nats": {module, "github.com/nats-io/nats.go"},
+	"pg":   {module, "github.com/jackc/pgx/v5", "github.com/stretchr/testify"},
 	"nats/test": {
 		module, module + "/nats", "github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/stretchr/testify",
 	},
