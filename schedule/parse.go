@@ -57,6 +57,10 @@ var texts = document.Reader{Noun: "schedule", Depth: value.DefaultDepth}
 func Parse(data []byte) ([]Schedule, error) {
 	var set []Schedule
 	err := parseText(data, func(r *reader, e *document.Element) {
+		if e.Kind == document.List {
+			r.reportProblem(problem.WrongType, "a list where an object is needed: write schedules: in the line above it, and indent the list")
+			return
+		}
 		r.readFields(e, []field{{name: "schedules", read: func(r *reader, e *document.Element) { set = readSchedules(r, e) }}})
 		if e.Kind == document.Object && e.Member("schedules") == nil {
 			r.reportProblem(problem.Missing, "a file of schedules has the list schedules")

@@ -154,6 +154,12 @@ func TestNightsOfBerlin(t *testing.T) {
 		shown(t, table(t, "timezone: Europe/Berlin, cron: ['@hourly']"), "2026-10-24T22:00:00Z", "2026-10-25T02:00:00Z"))
 }
 
+// A text that is a list of schedules is told what a file has around it.
+func TestListWithoutName(t *testing.T) {
+	_, err := Parse([]byte("- id: s\n  every: 1m\n"))
+	require.EqualError(t, err, "invalid schedules: line 1:1: a list where an object is needed: write schedules: in the line above it, and indent the list (wrong_type)")
+}
+
 // A timetable by every, after and at.
 func TestOtherForms(t *testing.T) {
 	at := func(tt *Timetable, after string) string {
