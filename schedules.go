@@ -80,7 +80,7 @@ func (s Schedules) Resume(ctx context.Context, id string) error {
 
 // Trigger starts a run of a schedule now, also of one that is paused, and returns its id; its instant is now, in milliseconds. The
 // overlap of the schedule binds it: with OverlapSkip it fails with ErrBusy while a run is not over, and with OverlapBuffer the run
-// begins later. ErrInvalid says that the run cannot begin.
+// begins later. ErrInvalid says that the run cannot begin. The trace of the run links to the span that ctx is in.
 func (s Schedules) Trigger(ctx context.Context, id string) (run workflow.RunID, err error) {
 	err = s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
 		run, err = m.Trigger(ctx, id, by)
@@ -147,7 +147,7 @@ func (r scheduledRuns) StartKeeping(f scheduling.Start) error {
 		return err
 	}
 	defer release()
-	b.Keep, m.ScheduledAt = f.Keep, f.Scheduled
+	b.Keep, b.Caller, m.ScheduledAt = f.Keep, f.Caller, f.Scheduled
 	if err := r.engine.runs.TraceStart(ctx, f.Run.ID, &m, b); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ var layers = map[string][]string{
 	"internal/gocode":            slices.Concat(vocabulary, []string{"internal/compiled", "internal/edges", "workflow"}),
 	"internal/forking":           slices.Concat(decided, []string{"internal/refusal", "internal/shown", "planning", "store"}),
 	"internal/once":              slices.Concat(decided, []string{"internal/faults", "internal/late", "internal/refusal", "blob", "store"}),
-	"internal/scheduling":        slices.Concat(decided, []string{"internal/heap", "internal/index", "internal/refusal", "internal/telemetry", "internal/testhook", "actor", "schedule", "store"}),
+	"internal/scheduling":        slices.Concat(decided, []string{"internal/heap", "internal/index", "internal/refusal", "internal/telemetry", "internal/testhook", "internal/traceparent", "actor", "schedule", "store"}),
 	"internal/purging":           slices.Concat(decided, []string{"internal/refusal", "store"}),
 	"internal/refusal":           slices.Concat(decided, []string{"internal/crowd", "actor", "blob", "schedule", "store"}),
 	"internal/texts":             slices.Concat(decided, []string{"internal/refusal"}),

@@ -118,6 +118,7 @@ type Birth struct {
 	Tenant    string
 	Labels    map[string]string // nil without
 	Keep      []store.Kept      // what the commit keeps that begins the run; nil without
+	Caller    *state.Trace      // the span that its trace, which is one of its own, links to; nil without
 }
 
 // newcomer returns what the roster has to know of a run that is to begin; nil for one that exists.
@@ -467,7 +468,13 @@ func (r *Runs) TraceStart(ctx context.Context, id workflow.RunID, m *state.Start
 	if found, err := r.o.Dir.HasRun(id); found || err != nil {
 		return refusal.Closed(err)
 	}
-	span := r.o.Tracer.Begin(ctx, tracing.RunBy(id, b.Graph.Definition, nil))
+	of := tracing.RunBy(id, b.Graph.Definition, nil)
+	var span *tracing.Beginning
+	if b.Caller != nil {
+		span = r.o.Tracer.BeginApart(ctx, of, b.Caller)
+	} else {
+		span = r.o.Tracer.Begin(ctx, of)
+	}
 	span.End()
 	m.Trace = span.Trace()
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/refusal"
 	runstate "github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -91,8 +92,8 @@ func (e *entry) passPaused(next *state, now time.Time) []schedule.Event {
 }
 
 // Trigger starts a run of a schedule now, also of one that is paused, and returns its id. The overlap binds it: it fails with
-// ErrBusy where that leaves it out; where it waits, its run begins later under the id.
-func (s *Scheduler) Trigger(_ context.Context, id string, act runstate.Act) (workflow.RunID, error) {
+// ErrBusy where that leaves it out; where it waits, its run begins later under the id. Its trace links to the span that ctx is in.
+func (s *Scheduler) Trigger(ctx context.Context, id string, act runstate.Act) (workflow.RunID, error) {
 	e, err := s.lockEntry(id)
 	if err != nil {
 		return "", err
@@ -100,6 +101,9 @@ func (s *Scheduler) Trigger(_ context.Context, id string, act runstate.Act) (wor
 	defer e.mu.Unlock()
 	next := e.state.clone()
 	next.Triggered = latest(s.now(), next.Triggered.Add(time.Millisecond))
+	if parent, more := traceparent.Of(ctx); parent != "" {
+		next.Caller = &runstate.Trace{Parent: parent, State: more, At: s.now().UnixMilli()}
+	}
 	ev := schedule.Event{Cause: causeTrigger, Scheduled: next.Triggered, By: act.By, Reason: act.Reason}
 	out, err := s.beginFiring(e, next, ev, time.Time{})
 	s.armEntry(e)

@@ -82,6 +82,10 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	if out, over, err := s.decideOverlap(e, next, ev); over || err != nil {
 		return out, err
 	}
+	var caller *runstate.Trace
+	if ev.Cause == causeTrigger {
+		caller, next.Caller = next.Caller, nil
+	}
 	ev.Run = schedule.Firing{At: ev.Scheduled}.RunID(e.id)
 	c := e.table.Schedule()
 	next.Fired++
@@ -108,7 +112,7 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	s.o.Hook.Hit("schedule.start")
 	err = s.o.Runs.StartKeeping(Start{
 		Run:   workflow.Run{ID: ev.Run, Workflow: c.Workflow.Name, Version: c.Workflow.Version, Labels: c.Labels, Tenant: c.Tenant},
-		Input: input, Scheduled: ev.Scheduled, By: cmp.Or(ev.By, byOf(e.id)), Reason: ev.Reason, Keep: rows,
+		Input: input, Scheduled: ev.Scheduled, By: cmp.Or(ev.By, byOf(e.id)), Reason: ev.Reason, Caller: caller, Keep: rows,
 	})
 	s.o.Hook.Hit("schedule.started")
 	switch {

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/heap"
+	runstate "github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/schedule"
@@ -61,6 +62,7 @@ type Start struct {
 	Input      any
 	Scheduled  time.Time // its instant
 	By, Reason string
+	Caller     *runstate.Trace // the span of who triggered it; nil without
 	Keep       []store.Kept
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Each firing of a schedule begins a trace of its own, also where the engine was opened and the schedule applied within spans, and what its run
-// does is below its start.
+// does is below its start. That of a trigger links to its caller.
 func TestFiringsBeginTraces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p spantest.Provider
@@ -39,15 +39,57 @@ func TestFiringsBeginTraces(t *testing.T) {
 		spans := p.Spans()
 		require.Equal(t, "1 request; 3 run small; 3 start small; 3 task work", spantest.Names(spans))
 		spantest.RequireWhole(t, spans)
-		traces := map[string]bool{p.Find(t, "request").Trace: true}
+		request := p.Find(t, "request")
+		traces := map[string]bool{request.Trace: true}
 		for i, start := range p.Named("start small") {
 			require.Empty(t, start.Parent)
-			require.Empty(t, start.Links)
+			if i == 2 { // it was triggered
+				require.Equal(t, []string{request.Trace + "/" + request.ID}, start.Links)
+			} else {
+				require.Empty(t, start.Links)
+			}
 			require.False(t, traces[start.Trace])
 			traces[start.Trace] = true
 			for _, name := range []string{"task work", "run small"} {
 				require.Equal(t, start.ID, p.Named(name)[i].Parent, name)
 			}
 		}
+	})
+}
+
+// A trigger whose run waits for another one links to its caller as well, also when another engine starts it.
+func TestTriggersThatWaitLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p spantest.Provider
+		dir := t.TempDir()
+		o := pawl.Options{TracerProvider: &p, Executor: pawl.Handlers{"*": func(ctx context.Context, _ pawl.Task) (any, error) {
+			select {
+			case <-time.After(time.Hour):
+			case <-ctx.Done():
+			}
+			return nil, ctx.Err()
+		}}}
+		e := open(t, dir, nil, o)
+		_, err := e.Publish(t.Context(), define(t, small))
+		require.NoError(t, err)
+		all, err := schedule.Parse([]byte("schedules: [{id: s, workflow: {name: small}, at: ['2100-01-01T00:00:00Z'], overlap: buffer}]"))
+		require.NoError(t, err)
+		_, err = e.Schedules().Apply(t.Context(), all, pawl.ApplyOptions{})
+		require.NoError(t, err)
+		_, err = e.Schedules().Trigger(t.Context(), "s")
+		require.NoError(t, err)
+		caller, end := below(t, &p)
+		_, err = e.Schedules().Trigger(caller, "s")
+		require.NoError(t, err)
+		end()
+		require.NoError(t, e.Close(context.Background()))
+		e = open(t, dir, nil, o)
+		<-time.After(3 * time.Hour)
+		require.NoError(t, e.Close(context.Background()))
+		request, starts := p.Find(t, "request"), p.Named("start small")
+		require.Len(t, starts, 2)
+		require.Empty(t, starts[0].Links)
+		require.Equal(t, []string{request.Trace + "/" + request.ID}, starts[1].Links)
+		require.NotEqual(t, request.Trace, starts[1].Trace)
 	})
 }
