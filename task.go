@@ -177,6 +177,12 @@ func (s engineServices) Open(ctx context.Context, _ Task, ref blob.Ref) (io.Read
 
 // Once implements TaskServices.
 func (s engineServices) Once(ctx context.Context, t Task, key string, f func(context.Context) (any, error)) (any, error) {
+	if ctx.Value(tasklog.SourceKey{}) == nil { // it comes from a worker
+		at, _ := taskkey.AttemptOf(string(t.Key))
+		ctx = tasklog.With(ctx, tasklog.Place{
+			Run: string(t.Run), Workflow: t.Workflow, Node: string(t.Node), Task: t.Type, Token: int64(at.Token), Attempt: t.Attempt, Traceparent: t.Traceparent,
+		})
+	}
 	if key != "" {
 		return s.engine.Once(ctx, key, f)
 	}

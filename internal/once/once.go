@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
@@ -124,7 +125,7 @@ func (t *Outcomes) keepOutcome(ctx context.Context, key string, v any, leave fun
 	ended := make(chan error, 1)
 	inHand = t.o.Late.Start(func() {
 		defer leave()
-		ended <- t.keepUntilClosed(key, v, err)
+		ended <- t.keepUntilClosed(ctx, key, v, err)
 	})
 	if !inHand {
 		return false, cmp.Or(err, refusal.ErrClosed)
@@ -138,11 +139,11 @@ func (t *Outcomes) keepOutcome(ctx context.Context, key string, v any, leave fun
 }
 
 // keepUntilClosed keeps an outcome, again and again after errors that may pass, until the engine closes. err is that of the
-// last try; nil if there was none.
-func (t *Outcomes) keepUntilClosed(key string, v any, err error) error {
+// last try; nil if there was none. ctx says who waits, and ends nothing.
+func (t *Outcomes) keepUntilClosed(ctx context.Context, key string, v any, err error) error {
 	for wait, first := time.Duration(0), err == nil; first || outcomeWaits(err); first = false {
 		if !first {
-			t.logWaitingOutcome(err)
+			t.logWaitingOutcome(ctx, err)
 			wait = backoff.Next(wait)
 			select {
 			case <-time.After(wait):
@@ -185,11 +186,12 @@ func outcomeWaits(err error) bool {
 }
 
 // logWaitingOutcome tells the logger that an effect waits for its outcome to be kept.
-func (t *Outcomes) logWaitingOutcome(err error) {
+func (t *Outcomes) logWaitingOutcome(ctx context.Context, err error) {
+	args := append(tasklog.ArgsIn(ctx), tasklog.Error, err)
 	if !errors.Is(err, store.ErrNoSpace) {
-		t.o.Logger.Warn("pawl: the outcome of an effect cannot be kept now: Once waits for it", "error", err)
+		t.o.Logger.Warn("pawl: the outcome of an effect cannot be kept now: Once waits for it", args...)
 	} else {
-		t.o.Faults.FullDisk("The outcome of an effect waits for it, and is not lost while the process lives", "error", err)
+		t.o.Faults.FullDisk("The outcome of an effect waits for it, and is not lost while the process lives", args...)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
@@ -208,7 +209,7 @@ func (f *Feeder) noteLane(l *feedLane) {
 	// From here on the walk passes over this run's rows: its next event must not overtake this
 	// one.
 	f.held[run] = true
-	f.noteFailure(l.err)
+	f.noteFailure(l.err, l.logArgs()...)
 }
 
 // A feedLane has rows of one run, in their order.
@@ -218,6 +219,16 @@ type feedLane struct {
 	begun     int  // events of the next one that are published
 	moved     bool // something was published
 	err       error
+}
+
+// logArgs are the pairs of a line of the log about the row that a lane could not publish.
+func (l *feedLane) logArgs() []any {
+	r := &l.rows[l.published]
+	args := []any{tasklog.Run, string(r.Run), tasklog.Workflow, r.Workflow}
+	if l.begun < len(r.Events) { // else they cannot be read
+		args = append(args, tasklog.Seq, r.Events[l.begun].Record)
+	}
+	return args
 }
 
 // groupByRun makes lanes of the rows of a page, in the order in which the runs come, without
@@ -355,8 +366,8 @@ func (f *Feeder) WantedEvents(told []decision.Told) []decision.Event {
 //
 // The first failure of a walk decides when the next walk begins; later ones change nothing but
 // the cause that is shown. The pause doubles from walk to walk. The log is told once, when
-// failing begins, and not for each message.
-func (f *Feeder) noteFailure(err error) {
+// failing begins, and not for each message: about are the pairs of its line.
+func (f *Feeder) noteFailure(err error, about ...any) {
 	if f.retryAt.IsZero() {
 		f.pause = min(max(2*f.pause, firstFeed), lastFeed)
 		f.retryAt = time.Now().Add(f.pause)
@@ -371,7 +382,7 @@ func (f *Feeder) noteFailure(err error) {
 	}
 	f.mu.Unlock()
 	if first && !errors.Is(err, context.Canceled) { // the engine closes
-		f.o.Logger.Warn("pawl: events cannot be published, and will be again", "error", err)
+		f.o.Logger.Warn("pawl: events cannot be published, and will be again", append(about, tasklog.Error, err)...)
 	}
 }
 

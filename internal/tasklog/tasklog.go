@@ -53,8 +53,21 @@ func (p *Place) argsIn(id trace.TraceID) []any {
 	return args
 }
 
-// A Source is asked for the place of a task, by Logger.
+// A Source is asked for the place of a task, by Logger. A Place is its own.
 type Source interface{ TaskPlace() Place }
+
+// TaskPlace implements Source.
+func (p Place) TaskPlace() Place { return p }
+
+// ArgsIn are the pairs of a line of the log about the task that a context belongs to; none outside of a task.
+func ArgsIn(ctx context.Context) []any {
+	s, ok := ctx.Value(SourceKey{}).(Source)
+	if !ok {
+		return nil
+	}
+	p := s.TaskPlace()
+	return p.Args()
+}
 
 // SourceKey is the key of a Source in a context. A context that is a type of its own answers it in its method Value.
 type SourceKey struct{}
