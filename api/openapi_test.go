@@ -297,10 +297,44 @@ func TestDocumentOfFields(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(fields)), slices.Collect(maps.Keys(schemas["Operation"].Properties)), "the fields of all acts")
-	for _, name := range []string{"Code", "RunStatus", "TokenStatus", "Phase", "Definition", "Labels", "Operation"} {
+	for _, name := range []string{"Code", "RunStatus", "TokenStatus", "Phase", "Definition", "Labels", "Operation", "Schedule"} {
 		delete(schemas, name)
 	}
 	require.Empty(t, schemas, "these are of no type")
+}
+
+// The document says of a schedule what the schema of its files says, without defaults: generators of clients take a field that has one for
+// one that is always there.
+func TestDocumentHasTheScheduleSchema(t *testing.T) {
+	text, err := os.ReadFile("../schedule/schedule.schema.json")
+	require.NoError(t, err)
+	var files struct {
+		Parts map[string]any `json:"$defs"`
+	}
+	require.NoError(t, json.Unmarshal(text, &files))
+	var document struct {
+		Components struct {
+			Schemas map[string]any
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(api.OpenAPI, &document))
+	dropDefaults(files.Parts["schedule"])
+	want, err := json.MarshalIndent(files.Parts["schedule"], "", "  ")
+	require.NoError(t, err)
+	got, err := json.MarshalIndent(document.Components.Schemas["Schedule"], "", "  ")
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got))
+}
+
+// dropDefaults drops the defaults of a schema, and of all within it.
+func dropDefaults(schema any) {
+	object, _ := schema.(map[string]any)
+	if _, isField := object["default"].(map[string]any); !isField {
+		delete(object, "default")
+	}
+	for _, part := range object {
+		dropDefaults(part)
+	}
 }
 
 // fieldsOf returns the names of the fields of a struct in JSON, and of those that are always there.

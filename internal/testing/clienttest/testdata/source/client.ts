@@ -83,7 +83,7 @@ check(none.error?.error.code === "run_not_found", none);
 
 // A schedule is tried and applied, fires by itself and when asked, is paused, resumed, backfilled and deleted.
 const id = "hourly", reason = "to try it";
-const set = { reason, schedules: [{ id, workflow: { name: "order" }, every: "1h", overlap: "allow", input: { customer: "'Zoë'" } }] };
+const set = { reason, schedules: [{ id, workflow: { name: "order" }, every: "1h", overlap: "allow" as const, input: { customer: "'Zoë'" } }] };
 const tried = await client.PUT("/v1/schedules", { params: { query: { dryRun: "1" } }, body: set });
 check(tried.data?.applied === false && tried.data.changes[0]?.kind === "created", tried.error ?? tried.data);
 const applied = await client.PUT("/v1/schedules", { body: set });
@@ -102,7 +102,7 @@ const backfilled = await client.POST("/v1/schedules/{schedule}/backfill", {
 });
 check(backfilled.data?.firings === 2, backfilled.error ?? backfilled.data);
 const standing = await client.GET("/v1/schedules/{schedule}", { params: { path: schedule } });
-check(standing.data?.schedule["id"] === id && standing.data.next.length === 5 && standing.data.running?.includes(fired), standing.error ?? standing.data);
+check(standing.data?.schedule.id === id && standing.data.schedule.every === "1h" && standing.data.next.length === 5 && standing.data.running?.includes(fired), standing.error ?? standing.data);
 const events = await client.GET("/v1/schedules/{schedule}/events", { params: { path: schedule, query: {} } });
 check(events.data?.events.some((event) => event.kind === "paused" && event.by === "ann" && event.reason === reason), events.error ?? events.data);
 const all = await client.GET("/v1/schedules", { params: { query: {} } });
