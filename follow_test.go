@@ -399,6 +399,7 @@ func (s heldStore) Put(ctx context.Context, r io.Reader) (string, int64, error) 
 // Where changes were dropped because too many waited, and the directory is closed before a base
 // takes their place, Follow says that they are not kept.
 func TestFollowLosesChanges(t *testing.T) {
+	harness.RequireLevel(t, harness.Gate, "80 MB through one engine")
 	if harness.Raced {
 		t.Skip("80 MB through one engine, by one caller")
 	}
@@ -540,7 +541,7 @@ func TestRestoreAsOf(t *testing.T) {
 			require.Empty(t, report.Findings)
 			return pawl.Open(t.Context(), into, pawl.Options{Maintenance: true})
 		}
-		for i := 50; i < 60; i += harness.Figure(3, 1, 1) {
+		for i := 50; i < 60; i += harness.Figure(5, 1, 1) {
 			was, err := restore(moments[i])
 			require.NoError(t, err)
 			ids := idsOf(t, was)

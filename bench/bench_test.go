@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // The test binary is the command for the orders that a runner of a test sends.
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(harness.RunInMemory(m))
 }
 
 // tinySizes are small. The sleepers take several ticks of the clock by which processor time is

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,8 @@ import (
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
+
+func TestMain(m *testing.M) { os.Exit(harness.RunInMemory(m)) }
 
 // later is an executor whose results come when a test delivers them.
 type later struct{}

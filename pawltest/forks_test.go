@@ -29,7 +29,7 @@ func TestForksOfScenarios(t *testing.T) {
 	for _, folder := range folders(t) {
 		scenarios, err := Load(folder)
 		require.NoError(t, err)
-		list := harness.Today(t, 16, scenarios)
+		list := harness.Today(t, 48, scenarios)
 		for i := 0; i < len(list); i += harness.Figure(1, 4, 1) {
 			s := list[i]
 			r := Play(t, s, Options{inspect: func(folder string) error {

@@ -64,7 +64,7 @@ func runWithCommand(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	return m.Run()
+	return harness.RunInMemory(m)
 }
 
 // runAtNow is main by the clock that the variable NOW sets, which dies where the variable of harness.Killer says.
@@ -95,6 +95,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into th
 // TestScripts plays the scripts in testdata. Besides those of testscript they
 // have the commands below, and status N ARGS... and process N ARGS..., which run pawl
 // and expect that exit status; process has input, and a process of its own. With the race detector they are those with an engine that is live.
+// Quick runs of three days play them all.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
 	require.NoError(t, err)
@@ -104,6 +105,9 @@ func TestScripts(t *testing.T) {
 			require.NoError(t, err)
 			return !bytes.Contains(text, []byte("\nlive "))
 		})
+	}
+	if !*rewrite {
+		files = harness.Today(t, 3, files)
 	}
 	require.NotEmpty(t, files)
 	testscript.RunT(scripts{t}, testscript.Params{

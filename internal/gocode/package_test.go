@@ -9,16 +9,19 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -145,9 +148,11 @@ func TestPackagesCompile(t *testing.T) {
 		"task":    {"task: quote", "task: ask"},
 		"element": {"quantity: line.quantity", "number: line.quantity"},
 		"code":    {"no_address", "nowhere"},
-		"same":    {"Is this order fine?", "Is it fine?"},
 	}
-	for name, change := range changes {
+	tried := append(harness.Today(t, 4, slices.Sorted(maps.Keys(changes))), "same")
+	changes["same"] = [2]string{"Is this order fine?", "Is it fine?"}
+	for _, name := range tried {
+		change := changes[name]
 		after := strings.ReplaceAll(string(before), change[0], change[1])
 		if name == "node" {
 			after = strings.NewReplacer("to: ship,", "to: send,", "from: ship,", "from: send,", "nodes.ship.", "nodes.send.").Replace(after)
@@ -163,7 +168,7 @@ func TestPackagesCompile(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "build", "./...")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK="+filepath.Join(dir, "go.work"))
 	out, _ := cmd.CombinedOutput()
-	for name := range changes {
+	for _, name := range tried {
 		refused := strings.Contains(string(out), "caller/"+name+"/caller.go:")
 		require.Equal(t, name != "same", refused, "%s: %s", name, out)
 	}

@@ -177,7 +177,7 @@ func (s *redoScene) judgeRedo(t *testing.T, y *tally, l *redoLayout, i int, name
 func TestTornRedoLog(t *testing.T) {
 	s := newRedoScene(t)
 	var list []func(*rand.Rand) (redoLayout, cut)
-	every := harness.Figure(211, 67, 1)
+	every := harness.Figure(422, 67, 1)
 	for _, l := range s.layouts {
 		n := len(l.at)
 		for at := l.at[n-2]; at <= l.end[n-1]; at++ {
@@ -187,7 +187,7 @@ func TestTornRedoLog(t *testing.T) {
 		}
 	}
 	list = harness.Today(t, 3, list)
-	for range harness.Figure(60, 400, 10_000) {
+	for range harness.Figure(20, 400, 10_000) {
 		list = append(list, func(rng *rand.Rand) (redoLayout, cut) {
 			l := s.layouts[rng.IntN(len(s.layouts))]
 			k := rng.IntN(len(l.at))

@@ -24,6 +24,13 @@ func VerifyTestMain(m *testing.M) {
 	}))
 }
 
+// RunInMemory runs the tests of a package with their temporary directories in memory, as [VerifyTestMain] has them, and returns the exit
+// status. Goroutines may be left.
+func RunInMemory(m *testing.M) int {
+	defer useMemory()()
+	return m.Run()
+}
+
 // useMemory sets TMPDIR to a new directory in memory, and returns what removes it.
 func useMemory() (remove func()) {
 	if os.Getenv("TMPDIR") != "" {

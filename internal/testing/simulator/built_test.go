@@ -22,7 +22,11 @@ import (
 func TestDrawnDefinitionsAreBuilt(t *testing.T) {
 	var names, hashes []string
 	var definitions []*workflow.Definition
-	for seed := range uint64(harness.Figure(20, 100, 1000)) {
+	var seeds []uint64
+	for seed := range uint64(harness.Figure(100, 100, 1000)) {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range harness.Today(t, 10, seeds) {
 		for _, g := range drawFamily(rand.New(rand.NewPCG(seed, 2)), "drawn") {
 			names, hashes = append(names, fmt.Sprint("make", len(names))), append(hashes, g.Hash)
 			definitions = append(definitions, g.Definition)

@@ -32,7 +32,7 @@ func TestForksAtEveryRecordEndTheSame(t *testing.T) {
 	first, n, err := seedRange(*seeds)
 	require.NoError(t, err, "-sim.seed")
 	if *seeds == "" {
-		n = harness.Figure(12, 150, 10_000)
+		n = harness.Figure(6, 150, 10_000)
 	}
 	forks, fired, statuses := 0, 0, map[workflow.RunStatus]int{}
 	for seed := first; seed < first+uint64(n); seed++ {
