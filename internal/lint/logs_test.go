@@ -39,7 +39,7 @@ var (
 func TestKeysOfTheLog(t *testing.T) {
 	found := map[string]int{}
 	count := 0
-	for _, root := range []string{filepath.Join("..", ".."), filepath.Join("..", "..", "nats"), filepath.Join("..", "..", "pg")} {
+	for _, root := range []string{filepath.Join("..", ".."), filepath.Join("..", "..", "nats"), filepath.Join("..", "..", "pg"), filepath.Join("..", "..", "pawlsql")} {
 		all, err := load(root)
 		require.NoError(t, err)
 		for _, p := range all.packages {

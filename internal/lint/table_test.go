@@ -212,6 +212,10 @@ var requiredInFolders = map[string][]string{
 	"nats/test": {
 		module, module + "/nats", "github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/stretchr/testify",
 	},
+	"pawlsql": {module, "github.com/google/uuid", "github.com/jackc/pgx/v5"},
+	"pawlsql/test": {
+		module, module + "/pawlsql", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/stretchr/testify", "modernc.org/sqlite",
+	},
 }
 
 // required are the modules that go.mod may require directly, and why.

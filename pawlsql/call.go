@@ -1,0 +1,228 @@
+package pawlsql
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/texts"
+	"github.com/pawl-run/pawl/internal/traceparent"
+	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// The kinds of calls, as they stand in the table.
+const (
+	KindStart  = "start"
+	KindSignal = "signal"
+	KindCancel = "cancel"
+)
+
+// A call is the body of a row: what the engine is given beside the id of the run. It is a format of a file: names do not change.
+type call struct {
+	Workflow   string               `json:"workflow,omitzero"`
+	Version    int                  `json:"version,omitzero"`
+	Definition *workflow.Definition `json:"definition,omitzero"`
+	Tenant     string               `json:"tenant,omitzero"`
+	Labels     map[string]string    `json:"labels,omitzero"`
+	MetaLimits map[string]float64   `json:"metaLimits,omitzero"`
+	Input      json.RawMessage      `json:"input,omitzero"`
+
+	Name      string          `json:"name,omitzero"` // of a signal
+	ID        string          `json:"id,omitzero"`
+	Payload   json.RawMessage `json:"payload,omitzero"`
+	Transient bool            `json:"transient,omitzero"`
+	TTL       time.Duration   `json:"ttl,omitzero"`
+	Early     bool            `json:"early,omitzero"`
+
+	Reason string `json:"reason,omitzero"` // of a cancellation
+
+	Traceparent string `json:"traceparent,omitzero"` // of the span in which the call was written
+	Tracestate  string `json:"tracestate,omitzero"`
+}
+
+// Start has a run started if the transaction commits, and not at all if it does not: see pawl.Engine.Start. The run needs an id,
+// under which it is started once. Start checks here whatever can be known without the engine, so that the transaction may be rolled
+// back: it fails with an *ArgumentError or another error that is pawl.ErrInvalid, or with that of the database. The rest, such as
+// a definition that is not published or an input that its schema refuses, is found when the row is taken.
+func Start(ctx context.Context, tx Tx, run workflow.Run, input any) error {
+	if err := checkTx(ctx, tx); err != nil {
+		return err
+	}
+	c, err := startOf(run, input)
+	if err != nil {
+		return err
+	}
+	return tx.write(ctx, KindStart, run.ID, c)
+}
+
+// Signal has a run signalled if the transaction commits: see pawl.Engine.Signal. A signal without an id gets one, so that it
+// counts once however often the row is taken. Its errors are those of Start.
+func Signal(ctx context.Context, tx Tx, run workflow.RunID, s workflow.Signal) error {
+	if err := checkTx(ctx, tx); err != nil {
+		return err
+	}
+	switch {
+	case s.Name == "":
+		return &ArgumentError{What: "signal", Fault: "it needs a name"}
+	case s.TTL < 0:
+		return &ArgumentError{What: "signal", Fault: fmt.Sprintf("its ttl is %v, less than 0", s.TTL)}
+	}
+	if err := texts.CheckCallID("signal", s.ID); err != nil {
+		return err
+	}
+	if s.ID == "" {
+		s.ID = uuid.Must(uuid.NewV7()).String()
+	}
+	payload, err := encodeValue("payload", s.Payload)
+	if err != nil {
+		return err
+	}
+	return tx.write(ctx, KindSignal, run, &call{Name: s.Name, ID: s.ID, Payload: payload, Transient: s.Transient, TTL: s.TTL, Early: s.Early})
+}
+
+// Cancel has a run cancelled if the transaction commits: see pawl.Engine.Cancel. Its errors are those of Start.
+func Cancel(ctx context.Context, tx Tx, run workflow.RunID, reason string) error {
+	if err := checkTx(ctx, tx); err != nil {
+		return err
+	}
+	return tx.write(ctx, KindCancel, run, &call{Reason: strings.ToValidUTF8(reason, "\uFFFD")})
+}
+
+func checkTx(ctx context.Context, tx Tx) error {
+	switch {
+	case ctx == nil:
+		return &ArgumentError{What: "ctx", Fault: "it is nil"}
+	case tx.outbox == nil:
+		return &ArgumentError{What: "tx", Fault: "it is nil: take what Outbox.In returns"}
+	}
+	return nil
+}
+
+// startOf returns what is kept of a run that is to be started.
+func startOf(run workflow.Run, input any) (*call, error) {
+	forms := 0
+	for _, given := range []bool{run.Definition != nil, run.Graph != nil, run.Workflow != ""} {
+		if given {
+			forms++
+		}
+	}
+	if forms != 1 {
+		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has %d of Definition, Graph and Workflow, and needs one", run.ID, forms)}
+	}
+	if err := texts.CheckTenant(run.Tenant); err != nil {
+		return nil, err
+	}
+	if key, fault := texts.LabelFault(run.Labels); fault != "" {
+		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("label %.100q: %s", key, fault)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(run.MetaLimits)) {
+		if n := run.MetaLimits[name]; n != n || n < 0 {
+			return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("MetaLimits[%.100q] is %v", name, n)}
+		}
+	}
+	c := &call{Workflow: run.Workflow, Version: run.Version, Definition: run.Definition, Tenant: run.Tenant, Labels: run.Labels, MetaLimits: run.MetaLimits}
+	if run.Graph != nil {
+		if c.Definition = run.Graph.Definition; c.Definition == nil {
+			return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has a graph that was not compiled: take what workflow.Compile returns", run.ID)}
+		}
+	}
+	var err error
+	if c.Input, err = encodeValue("input", input); err != nil {
+		return nil, err
+	}
+	if c.Input != nil && c.Input[0] != '{' {
+		return nil, &ArgumentError{What: "input", Fault: "the input of a run is an object"}
+	}
+	return c, nil
+}
+
+// maxValueBytes bounds an input and a payload here; the engine has its own bounds, which are lower by default.
+const maxValueBytes = 16 << 20
+
+// encodeValue returns the JSON of something that JSON can say; nil of nil.
+func encodeValue(what string, v any) (json.RawMessage, error) {
+	v, err := value.Normalize(v, value.Limits{Bytes: maxValueBytes})
+	switch {
+	case err != nil:
+		return nil, refusal.InvalidValue("pawlsql: "+what, err)
+	case v == nil:
+		return nil, nil
+	}
+	return value.Encode(v), nil
+}
+
+// write inserts the row of a call.
+func (tx Tx) write(ctx context.Context, kind string, run workflow.RunID, c *call) error {
+	if err := texts.CheckRunID(run); err != nil {
+		return err
+	}
+	c.Traceparent, c.Tracestate = traceparent.Of(ctx)
+	body, err := json.Marshal(c)
+	switch {
+	case err != nil:
+		return &ArgumentError{What: kind, Fault: err.Error()}
+	case len(body) > maxValueBytes+limits.MaxDefinitionBytes:
+		return &ArgumentError{What: kind, Fault: fmt.Sprintf("it has %d bytes of JSON, at most %d", len(body), maxValueBytes+limits.MaxDefinitionBytes)}
+	}
+	args := []any{string(run), kind, toASCII(body)}
+	if tx.outbox.dialect.numbered {
+		args = append(args, tx.outbox.channel())
+	}
+	if _, err := tx.in.Exec(ctx, tx.outbox.text(tx.outbox.dialect.insert), args...); err != nil {
+		return fmt.Errorf("pawlsql: write the %s of run %q: %w", kind, string(run), err)
+	}
+	return nil
+}
+
+// channel is where a row is notified.
+func (b *Outbox) channel() string { return b.options.Calls }
+
+// toASCII returns JSON without a character that an encoding of a database could lack or change.
+func toASCII(data []byte) string {
+	var out strings.Builder
+	out.Grow(len(data))
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		switch {
+		case r < utf8.RuneSelf:
+			out.WriteByte(data[0])
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			writeUnit(&out, high)
+			writeUnit(&out, low)
+		default:
+			writeUnit(&out, r)
+		}
+		data = data[n:]
+	}
+	return out.String()
+}
+
+// writeUnit writes a unit of UTF-16 as JSON has it.
+func writeUnit(out *strings.Builder, unit rune) {
+	hex := strconv.FormatInt(int64(unit), 16)
+	out.WriteString(`\u0000`[:6-len(hex)])
+	out.WriteString(hex)
+}
+
+// isNil reports whether an interface holds nothing, or a nil pointer.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}

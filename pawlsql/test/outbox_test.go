@@ -1,0 +1,314 @@
+package sqltest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/pawlsql"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+const order = `
+name: order
+start: wait
+nodes:
+  - {id: wait, wait: {event: paid}, output: {output.got: result.payload, output.input: input}}
+transitions: []
+`
+
+// A call is made if its transaction commits, as it was written.
+func TestCallsOfTransactions(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t)
+		e := openEngine(t, harness.Workspace(t), nil)
+		_, err := e.Publish(ctx, define(t, order))
+		require.NoError(t, err)
+		run(t, b, e)
+		d.exec(t, "CREATE TABLE {}_orders (id VARCHAR(100) PRIMARY KEY)")
+
+		odd := map[string]any{"text": "ä € 😀 \x00 \u2028 '\"`;--$1?", "n": math.MaxInt32, "f": 0.1, "deep": []any{map[string]any{"a": nil}}}
+		write := func(id workflow.RunID) func(tx *sql.Tx) error {
+			return func(tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, d.text("INSERT INTO {}_orders (id) VALUES ('"+string(id)+"')"))
+				return errors.Join(err,
+					pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: id, Workflow: "order", Tenant: "t", Labels: map[string]string{"kunde": "ü"}}, odd),
+					pawlsql.Signal(ctx, b.In(tx), id, workflow.Signal{Name: "paid", Payload: odd}),
+				)
+			}
+		}
+		d.in(t, false, write("not"))
+		d.in(t, true, write("kept ünd"))
+		d.in(t, true, func(tx *sql.Tx) error {
+			return errors.Join(
+				pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "off", Definition: define(t, order)}, nil),
+				pawlsql.Cancel(ctx, b.In(tx), "off", "käse"),
+			)
+		})
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		out, err := e.Wait(ctx, "kept ünd")
+		require.NoError(t, err)
+		require.NoError(t, out.Err())
+		want := map[string]any{"text": odd["text"], "n": int64(math.MaxInt32), "f": 0.1, "deep": odd["deep"]}
+		require.Equal(t, map[string]any{"got": want, "input": want}, out.Output)
+		s, err := e.Summary(ctx, "kept ünd")
+		require.NoError(t, err)
+		require.Equal(t, "t", s.Tenant)
+		require.Equal(t, map[string]string{"kunde": "ü"}, s.Labels)
+		_, err = e.Summary(ctx, "not")
+		require.ErrorIs(t, err, pawl.ErrRunNotFound)
+		out, err = e.Wait(ctx, "off")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCancelled, out.Status)
+	})
+}
+
+// Any number of processes share the calls: each is made once, those of a run in their order.
+func TestOrderOfRuns(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		runs, signals := 12, 20
+		e := &recorder{during: func(context.Context, workflow.RunID) { runtime.Gosched() }}
+		b := d.outbox(t)
+		for range 3 {
+			run(t, d.outbox(t), e)
+		}
+		var writers sync.WaitGroup
+		for w := range 3 {
+			writers.Go(func() {
+				for s := -1; s < signals; s++ {
+					for r := w; r < runs; r += 3 {
+						id := workflow.RunID(fmt.Sprint("r", r))
+						d.in(t, true, func(tx *sql.Tx) error {
+							if s < 0 {
+								return pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: id, Workflow: "w"}, nil)
+							}
+							return pawlsql.Signal(ctx, b.In(tx), id, workflow.Signal{Name: fmt.Sprint("s", s)})
+						})
+					}
+				}
+			})
+		}
+		writers.Wait()
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		for r := range runs {
+			want := []string{"start w<nil>"}
+			for s := range signals {
+				want = append(want, fmt.Sprint("signal s", s))
+			}
+			require.Equal(t, want, e.of(workflow.RunID(fmt.Sprint("r", r))))
+		}
+	})
+}
+
+// A refused call stays with its code, and holds up nobody but those who need it.
+func TestRefusals(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t)
+		e := openEngine(t, harness.Workspace(t), nil)
+		run(t, b, e)
+		d.in(t, true, func(tx *sql.Tx) error {
+			return errors.Join(
+				pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "a", Workflow: "order"}, nil),
+				pawlsql.Signal(ctx, b.In(tx), "a", workflow.Signal{Name: "paid", Payload: 1}),
+				pawlsql.Signal(ctx, b.In(tx), "none", workflow.Signal{Name: "paid"}),
+				pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "b", Definition: define(t, order)}, nil),
+				pawlsql.Signal(ctx, b.In(tx), "b", workflow.Signal{Name: "unknown"}),
+				pawlsql.Signal(ctx, b.In(tx), "b", workflow.Signal{Name: "paid", Payload: 2}),
+			)
+		})
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 4 })
+		out, err := e.Wait(ctx, "b")
+		require.NoError(t, err)
+		require.EqualValues(t, 2, out.Output["got"], "a refused signal holds up nothing")
+		list := refused(t, b, 3)
+		require.Equal(t, []string{"a start not_published 1", "none signal run_not_found 0", "b signal invalid_request 0"}, list.words())
+		require.Contains(t, list[0].Message, "order")
+		require.Contains(t, string(list[0].Call), `"workflow":"order"`)
+		require.WithinDuration(t, time.Now(), list[0].Written, time.Minute)
+		backlog, err := b.Backlog(ctx)
+		require.NoError(t, err)
+		require.Equal(t, [2]int64{1, 3}, [2]int64{backlog.Waiting, backlog.Refused})
+		require.Positive(t, backlog.Oldest)
+
+		_, err = e.Publish(ctx, define(t, order))
+		require.NoError(t, err)
+		require.NoError(t, b.Retry(ctx, list[0].ID))
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 2 })
+		out, err = e.Wait(ctx, "a")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, out.Output["got"])
+		for _, r := range list[1:] {
+			n, err := b.Drop(ctx, r.ID)
+			require.NoError(t, err)
+			require.EqualValues(t, 1, n)
+			_, err = b.Drop(ctx, r.ID)
+			require.ErrorIs(t, err, pawlsql.ErrNotRefused)
+			require.ErrorIs(t, b.Retry(ctx, r.ID), pawlsql.ErrNotRefused)
+		}
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+	})
+}
+
+// A call that waits behind a refused start is never taken as of another run of the same id.
+func TestBehindARefusedStart(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t)
+		e := &recorder{answer: func(_ workflow.RunID, call string) error {
+			if strings.HasPrefix(call, "start bad") {
+				return pawl.ErrRunExists
+			}
+			return nil
+		}}
+		stop := run(t, b, e)
+		d.in(t, true, func(tx *sql.Tx) error {
+			return errors.Join(
+				pawlsql.Signal(ctx, b.In(tx), "a", workflow.Signal{Name: "before"}),
+				pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "a", Workflow: "bad"}, nil),
+				pawlsql.Signal(ctx, b.In(tx), "a", workflow.Signal{Name: "of the bad"}),
+				pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "a", Workflow: "good"}, nil),
+				pawlsql.Signal(ctx, b.In(tx), "a", workflow.Signal{Name: "of the good"}),
+			)
+		})
+		list := refused(t, b, 1)
+		require.Equal(t, []string{"a start run_exists 3"}, list.words())
+		stop()
+		run(t, b, e)
+		d.in(t, true, func(tx *sql.Tx) error {
+			return pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "other", Workflow: "w"}, nil)
+		})
+		eventually(t, func() bool { return len(e.of("other")) == 1 })
+		require.Equal(t, []string{"signal before"}, e.of("a"))
+		n, err := b.Drop(ctx, list[0].ID)
+		require.NoError(t, err)
+		require.EqualValues(t, 2, n, "the start and its signal")
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		require.Equal(t, []string{"signal before", "start good<nil>", "signal of the good"}, e.of("a"))
+	})
+}
+
+// An engine that is busy for some gets their calls later, and those of others at once.
+func TestBusy(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t)
+		times := 0
+		e := &recorder{answer: func(id workflow.RunID, _ string) error {
+			if times++; id == "busy" && times < 4 {
+				return &pawl.TenantBusyError{Tenant: "t", Active: 1, Max: 1}
+			}
+			return nil
+		}}
+		for _, id := range []workflow.RunID{"busy", "other"} {
+			d.in(t, true, func(tx *sql.Tx) error {
+				return errors.Join(pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: id, Workflow: "w"}, nil), pawlsql.Cancel(ctx, b.In(tx), id, ""))
+			})
+		}
+		run(t, b, e)
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		require.Equal(t, []string{"start w<nil>", "cancel "}, e.of("busy"))
+		require.Equal(t, []string{"start w<nil>", "cancel "}, e.of("other"))
+	})
+}
+
+// An engine that takes no calls any more ends Run, and the calls are at once those of another.
+func TestClosedEngine(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t, func(o *pawlsql.Options) { o.Lease = time.Hour })
+		for i := range 5 {
+			d.in(t, true, func(tx *sql.Tx) error {
+				return pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: workflow.RunID(fmt.Sprint(i)), Workflow: "w"}, nil)
+			})
+		}
+		err := b.Run(ctx, &recorder{answer: func(workflow.RunID, string) error { return pawl.ErrClosed }})
+		require.ErrorIs(t, err, pawl.ErrClosed)
+		run(t, b, &recorder{})
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+	})
+}
+
+// The calls of a process that stands still are made by another one when the lease is over, and those that it makes then are
+// repetitions.
+func TestLease(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		short := func(o *pawlsql.Options) { o.Lease = 200 * time.Millisecond }
+		held, goOn := make(chan struct{}), make(chan struct{})
+		slow := &recorder{during: func(context.Context, workflow.RunID) {
+			select {
+			case held <- struct{}{}:
+				<-goOn
+			case <-goOn:
+			}
+		}}
+		b := d.outbox(t, short)
+		d.in(t, true, func(tx *sql.Tx) error {
+			return errors.Join(
+				pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "r", Workflow: "w"}, nil),
+				pawlsql.Signal(ctx, b.In(tx), "r", workflow.Signal{Name: "s"}),
+			)
+		})
+		stop := run(t, b, slow)
+		<-held
+		quick := &recorder{}
+		run(t, d.outbox(t, short), quick)
+		eventually(t, func() bool { return len(quick.of("r")) == 2 })
+		close(goOn)
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		stop()
+		require.Equal(t, []string{"start w<nil>", "signal s"}, quick.of("r"))
+		require.Subset(t, []string{"start w<nil>", "signal s"}, slow.of("r"))
+		require.Equal(t, "start w<nil>", slow.of("r")[0])
+	})
+}
+
+// A body that is damaged by hand is refused, and nobody else waits.
+func TestDamagedRow(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		b := d.outbox(t)
+		for _, values := range []string{"'a', 'start', '{'", "'b', 'start', '{\"input\": {\"a\": 1e999}}'", "'c', 'vote', '{}'"} {
+			d.exec(t, "INSERT INTO {}_calls (run, kind, body, created) VALUES ("+values+", 0)")
+		}
+		run(t, b, &recorder{})
+		list := refused(t, b, 3)
+		require.Equal(t, []string{"a start invalid_request 0", "b start invalid_request 0", "c vote invalid_request 0"}, list.words())
+	})
+}
+
+type refusals []pawlsql.Refusal
+
+func (l refusals) words() (out []string) {
+	for _, r := range l {
+		out = append(out, fmt.Sprint(r.Run, " ", r.Kind, " ", r.Code, " ", r.Behind))
+	}
+	return out
+}
+
+// refused waits until n calls are refused.
+func refused(t testing.TB, b *pawlsql.Outbox, n int) (out refusals) {
+	t.Helper()
+	eventually(t, func() bool {
+		out = nil
+		for r, err := range b.Refused(t.Context()) {
+			require.NoError(t, err)
+			out = append(out, r)
+		}
+		return len(out) == n
+	})
+	return out
+}
