@@ -212,6 +212,13 @@ func (c *Client) Timings(ctx context.Context, f history.TimingFilter) (t history
 	return t, err
 }
 
+// DiskUse returns what takes the disk of the engine, as Engine.DiskUse does.
+func (c *Client) DiskUse(ctx context.Context) ([]history.DiskUse, error) {
+	var out diskUses
+	err := c.ask(ctx, &question{method: http.MethodGet, path: "/v1/disk"}, &out)
+	return out.Uses, err
+}
+
 // Runs lists runs, as Engine.Runs does.
 func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunSummary, error] {
 	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: queryOf(f)}), f.Limit)

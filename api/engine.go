@@ -96,3 +96,17 @@ func (c *call) showTimings() error {
 	}
 	return c.reply(timings)
 }
+
+// A diskUses is what takes the disk.
+type diskUses struct {
+	Uses []history.DiskUse `json:"uses"` // groups of runs, then the other parts of the directory
+}
+
+// measureDisk answers what takes the disk. There are no values in it.
+func (c *call) measureDisk() error {
+	uses, err := c.engine.DiskUse(c.context())
+	if err != nil {
+		return err
+	}
+	return c.reply(diskUses{uses})
+}

@@ -21,6 +21,7 @@ var Pages = []Documented{
 	{"Batch", reflect.TypeFor[batchReply]()},
 	{"Refusal", reflect.TypeFor[refusalReply]()},
 	{"Target", reflect.TypeFor[pawl.Target]()},
+	{"DiskUses", reflect.TypeFor[diskUses]()},
 	{"RunPage", reflect.TypeFor[runPage]()},
 	{"TokenPage", reflect.TypeFor[tokenPage]()},
 	{"BranchPage", reflect.TypeFor[branchPage]()},

@@ -63,6 +63,7 @@ var seeds = map[string]struct{ query, body string }{
 	"PUT /v1/definitions/{name}/{version}":        {body: "ORDER"},
 	"GET /v1/workers":                             {query: "limit=1"},
 	"GET /v1/engine":                              {},
+	"GET /v1/disk":                                {},
 	"GET /v1/timings":                             {query: "workflow=order&by=task&within=hour"},
 	"GET /v1/openapi.yaml":                        {},
 	"GET /healthz":                                {},

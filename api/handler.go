@@ -279,6 +279,7 @@ func routes() []route {
 		{put, "/v1/definitions/{name}/{version}", Define, []string{"dryRun"}, (*call).publishDefinition},
 		{get, "/v1/workers", View, []string{"limit"}, (*call).listWorkers},
 		{get, "/v1/engine", View, nil, (*call).showEngine},
+		{get, "/v1/disk", View, nil, (*call).measureDisk},
 		{get, "/v1/timings", View, []string{"workflow", "by", "within"}, (*call).showTimings},
 		{get, "/v1/openapi.yaml", 0, nil, (*call).showDocument},
 		{get, "/healthz", 0, nil, (*call).showHealth},

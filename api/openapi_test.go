@@ -68,6 +68,7 @@ var documented = append(api.Pages, []api.Documented{
 	{"EngineInfo", reflect.TypeFor[api.EngineInfo]()},
 	{"Stats", reflect.TypeFor[pawl.Stats]()},
 	{"FeedStats", reflect.TypeFor[pawl.FeedStats]()},
+	{"DiskUse", reflect.TypeFor[history.DiskUse]()},
 	{"Timings", reflect.TypeFor[history.Timings]()},
 	{"Timing", reflect.TypeFor[history.Timing]()},
 	{"TimingSum", reflect.TypeFor[history.TimingSum]()},
@@ -436,7 +437,7 @@ func TestEveryDocumentedAnswer(t *testing.T) {
 		tag := ask("GET", path, "")
 		ask("GET", path, "", "If-None-Match", `"1", `+tag)
 	}
-	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/revisions/1", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/timings", "/v1/workers", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
+	for _, path := range []string{"/v1/runs/a/definition", "/v1/runs/a/revisions/1", "/v1/runs/a/graph.svg", "/v1/runs/a/export", "/v1/diff?a=a&b=b", "/v1/engine", "/v1/timings", "/v1/disk", "/v1/workers", "/v1/definitions/order/1", "/v1/openapi.yaml", "/healthz", "/readyz"} {
 		ask("GET", path, "")
 	}
 	ask("PUT", "/v1/schedules", signed(`"schedules": [{"id": "s", "workflow": {"name": "order"}, "every": "1h", "input": {"item": "'x'"}}]`))

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -419,4 +420,43 @@ func (d *Dir) keepRuns() {
 	d.standing.addRuns(d.counts.changed)
 	d.counts.keepChanges()
 	d.redo.keepMoved()
+}
+
+// A RunSize says how many bytes the file of a run has. Its Head has no output, failure, artifacts or labels.
+type RunSize struct {
+	Head
+	Bytes   int64 // 0 before the run has a file
+	Damaged bool  // the row is not what was written, and its Head and Bytes may be wrong
+	Ended   bool  // the run, and the first of its ancestors, so that Purge forgets it
+}
+
+// RunSizes yields how large the files of all runs are, in the order of their starts, in pages: commits go on in between. It opens
+// none of them. An error is the last one.
+func (d *Dir) RunSizes(ctx context.Context) iter.Seq2[RunSize, error] {
+	return func(yield func(RunSize, error) bool) {
+		l := runList{d: d}
+		open := map[workflow.RunID]bool{} // roots that have not ended, and come before their descendants
+		for !l.done {
+			err := ctx.Err()
+			if err != nil {
+				yield(RunSize{}, err)
+				return
+			}
+			rows, err := l.nextPage(ctx)
+			if err != nil {
+				yield(RunSize{}, err)
+				return
+			}
+			for i := range rows {
+				r := &rows[i]
+				if r.Root == "" && !r.Status.Final() {
+					open[r.Run] = true
+				}
+				size := RunSize{Head: r.Head, Bytes: r.FileSize, Damaged: r.IsDamaged(), Ended: r.Status.Final() && !open[r.Root]}
+				if !yield(size, nil) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -33,6 +33,7 @@ var jsonLines = []struct {
 	line           reflect.Type
 }{
 	{"ls", "a run", reflect.TypeFor[listedRun]()},
+	{"du", "a group of runs, or another part", reflect.TypeFor[history.DiskUse]()},
 	{"stats", "the times", reflect.TypeFor[history.Timings]()},
 	{"show", "the run", reflect.TypeFor[pawl.Overview]()},
 	{"threads", "a token", reflect.TypeFor[pawl.Token]()},

@@ -19,6 +19,7 @@
 //	                              look at the runs of an engine, live or closed
 //	pawl wait RUN                 waits until a run has ended, and writes its output
 //	pawl stats                    says how long tasks wait and work
+//	pawl du                       says what takes the disk
 //
 //	pawl serve                    shows them in a browser; see package inspector
 //

@@ -77,6 +77,7 @@ var layers = map[string][]string{
 	"soundness":                  slices.Concat(decided, []string{"planning"}),
 	"internal/dispatch":          slices.Concat(decided, []string{"internal/heap", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/timing", "internal/tracing", "actor", "planning", "replay", "store"}),
 	"internal/ranking":           slices.Concat(decided, []string{"store"}),
+	"internal/diskuse":           slices.Concat(vocabulary, []string{"blob", "history", "store", "workflow"}),
 	"internal/roster":            slices.Concat(decided, []string{"internal/fair", "internal/testhook", "actor", "store"}),
 	"internal/standing":          slices.Concat(decided, []string{"blob", "internal/dispatch", "internal/outbox", "internal/roster", "internal/telemetry", "store"}),
 	"internal/faults":            slices.Concat(decided, []string{"internal/memo", "internal/tasklog", "actor", "store"}),
@@ -100,7 +101,7 @@ var layers = map[string][]string{
 	"internal/outbox":            slices.Concat(decided, []string{"internal/tasklog", "internal/telemetry", "internal/testhook", "store"}),
 	"actor":                      slices.Concat(decided, []string{"internal/telemetry", "internal/testhook", "planning"}),
 
-	".":               slices.Concat(decided, []string{"internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/timing", "internal/tracing", "internal/typecheck", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
+	".":               slices.Concat(decided, []string{"internal/diskuse", "internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/timing", "internal/tracing", "internal/typecheck", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "internal/traceparent", "blob", "replay", "schedule", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"internal/tasklog", "internal/traceparent", "workflow", "blob", "."}),

@@ -294,6 +294,7 @@ func afterClose(ctx context.Context, e *pawl.Engine, key pawl.Key) map[string]er
 		"Patch":         first(e.Patch(ctx, "a", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/version", "value": 2}}})),
 		"OpenRecording": first(e.OpenRecording("/nowhere/at/all")),
 		"Pause":         e.Pause(ctx, "a"),
+		"DiskUse":       first(e.DiskUse(ctx)),
 		"DryRunPurge":   first(e.DryRunPurge(ctx, "a")),
 		"DryRunPublish": previewError(e.DryRunPublish(ctx, kindOf)),
 		"Publish":       first(e.Publish(ctx, kindOf)),
