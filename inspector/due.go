@@ -16,12 +16,10 @@ import (
 // A labelLink is a label of a run, and leads to the runs that have it.
 type labelLink struct{ Text, Href string }
 
-// A forkLink says of what a run was forked: the run, the record after which, and when.
+// A forkLink says of what a run was forked: the run, and the record after which.
 type forkLink struct {
 	Run    runLink
 	Record int64
-	At     instant
-	By     string
 }
 
 // addOrigin says of a run on whose behalf it is, how its caller has labelled it, and of what it was forked.
@@ -40,12 +38,15 @@ func (v *viewer) addOrigin(h *runHead) error {
 		return nil
 	}
 	h.Forked = &forkLink{Run: runLink{from.Run, v.runLink(from.Run, "at", strconv.FormatInt(from.Record, 10))}, Record: from.Record}
-	// The record that makes it follows those of the other run, and says when and by whom.
+	// The record that makes it follows those of the other run: the times before it are not those of this run.
 	for r, err := range acts.Records(v.s.engine.Journal(v.ctx, v.id, pawl.EventsOptions{After: from.Record})) {
 		if err != nil {
 			return err
 		}
-		h.Forked.At = v.instantOf(r.At)
+		h.Started = v.instantOf(r.At)
+		if !v.ov.EndedAt.IsZero() {
+			h.Took = spanText(v.ov.EndedAt.Sub(r.At))
+		}
 		break
 	}
 	return nil

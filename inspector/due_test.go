@@ -93,7 +93,7 @@ func TestRerunFromANode(t *testing.T) {
 	status, body, header := ann.post("act", form, "same-origin")
 	require.Equal(t, 303, status, body)
 	page := ann.see(header.Get("Location"))
-	require.Regexp(t, `Forked from chain-1 as it was after record 2, (now|[0-9]+ m?s ago) ?\.`, textOf(t, page))
+	require.Contains(t, textOf(t, page), "Forked from chain-1 as it was after record 2.")
 	require.Contains(t, page, `href="../run/chain-1?at=2"`)
 	require.Contains(t, textOf(t, page), "tenant acme")
 	require.Contains(t, textOf(t, page), "customer=7")

@@ -120,6 +120,8 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 		return v.nextFailed()
 	case "timeline":
 		data, err = v.viewTimeline()
+	case "trace":
+		return v.serveTrace()
 	case "tokens":
 		data, err = v.viewTokens()
 	case "token":
@@ -151,6 +153,11 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
+	return v.showView(name, past, data)
+}
+
+// showView writes a view of the run, as it is or was, with what all views begin with.
+func (v *viewer) showView(name string, past bool, data any) error {
 	// The name at is no view that is live, so a page of the past does not change under its reader.
 	if past { // what is said of it now does not belong there
 		name = "at"
@@ -159,12 +166,12 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 	if err != nil {
 		return err
 	}
-	p.markLive(liveViews[name], ov.Status.Final(), ov.Seq)
+	v.markLive(liveViews[name], v.ov.Status.Final(), v.ov.Seq)
 	template := "run_" + name + ".html"
 	if name == "" || past {
 		template = "run.html"
 	}
-	return p.showStatus(cmp.Or(v.status, http.StatusOK), template, string(id), "runs", runView{Head: head, View: name, Data: data})
+	return v.showStatus(cmp.Or(v.status, http.StatusOK), template, string(v.id), "runs", runView{Head: head, View: name, Data: data})
 }
 
 // viewMoment shows the graph of the run as it was after a record, or as it is.

@@ -1,42 +1,40 @@
 package inspector
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// The measures of a timeline: how wide its bars are in its own units, up to how many tokens each
-// has a lane, and into how many pieces the time is cut where it has not.
-// A run of 100,000 tokens is drawn by node, so the drawing is never larger than the definition.
+// The measures of a timeline.
+// Its bars are placed in units so fine that a part may be made two hundred times as wide. A node with more threads than bandTokens is one
+// band; if lanes and bands are still more than laneTokens, each node is one, so that the drawing is never larger than the definition.
 const (
-	laneWidth   = 1000
+	laneWidth   = 100_000
 	laneTokens  = 120
-	lanePieces  = 200
-	laneHeight  = 24
-	timelineTop = 4  // parts between ticks; a narrow page shows every other tick
-	laneMark    = 30 // how wide a bar is that has room for its shape
-	laneWords   = 20 // bars that the words of a lane name
+	bandTokens  = 40
+	memberLanes = 100                 // of a band that is opened, on a page
+	timelineTop = 4                   // parts between ticks; a narrow page shows every other tick
+	laneMark    = laneWidth * 3 / 100 // how wide a bar is that has room for its shape
+	laneWords   = 20                  // bars that the words of a lane name
 )
 
-// A lane is a line of a timeline: a token, or all tokens of a node.
+// A lane is a line of a timeline: a token, or a band of all tokens of a node.
 //
-// Bars are of a token, and Area, Total and Most of a node. Most is how many tokens it had at once, and the height of the lane stands for
-// it.
+// Bars are of a token, Area, Ran and Total of a band: how many tokens there were at once in which standing, and how many ran.
 type lane struct {
 	Label string
 	More  string
 	Href  string
 	Bars  []bar
-	Area  []area // instead, of a node with many tokens
+	Area  []area
+	Ran   string // "" if none ran
 	Total int
-	Most  int
 }
 
 // A bar is how long a token was in a standing.
@@ -76,16 +74,23 @@ func (l *lane) Words() string {
 	return words
 }
 
-// An area is how many tokens of a node were in a standing, over the time.
-type area struct{ Class, Path string }
-
-// A timelineData is what the timeline shows. ByNode says that its lanes are nodes.
+// A timelineData is what the timeline shows. ByNode says that all its lanes are nodes, and Node that they are the members of that node.
 type timelineData struct {
-	Lanes  []lane
-	Ticks  []tick
-	Tokens int
-	ByNode bool
-	Live   bool
+	Lanes   []lane
+	Ticks   []tick
+	Tokens  int
+	ByNode  bool
+	Live    bool
+	From    int64 // of the axis, in milliseconds since the run began
+	Span    int64 // likewise
+	Legend  []mark
+	Trace   string // a file of all that happened
+	Node    workflow.NodeID
+	Whole   string // leads back from the members of a node
+	Earlier string
+	Later   string
+	Copied  int // tokens that ended before the fork, in the run Forked
+	Forked  *runLink
 }
 
 // A tick says how long after the start of the run a place is.
@@ -94,9 +99,164 @@ type tick struct {
 	Text string
 }
 
+// A mark explains a class of bars.
+type mark struct{ Class, Word string }
+
+// marks are the classes of bars and areas, in the order of the legend.
+var marks = []mark{
+	{"done", "done"}, {"running", "running"}, {"queued", "queued: sent out, and nobody performs it yet"}, {"held", "held back: by a limit, a lock or a pause"},
+	{"retrying", "between attempts"}, {"waiting", "waits"}, {"parked", "parked"}, {"failed", "failed"}, {"cancelled", "cancelled"},
+}
+
+// viewTimeline shows when which token was where.
+//
+// If the run goes on, the time ends now. A fork begins when it was forked: what ended before that did so in the other run.
+func (v *viewer) viewTimeline() (any, error) {
+	all, err := v.readStays()
+	if err != nil {
+		return nil, err
+	}
+	begin, end := all.begin, v.ov.EndedAt
+	if end.IsZero() {
+		end = v.now
+	}
+	stays := all.stays
+	data := timelineData{Copied: all.copied, Live: v.ov.EndedAt.IsZero(), Trace: v.link("view", "trace"), Node: workflow.NodeID(v.r.URL.Query().Get("node"))}
+	if all.copied > 0 {
+		data.Forked = &runLink{all.of, v.runLink(all.of, "view", "timeline")}
+	}
+	if data.Node != "" {
+		stays = slices.DeleteFunc(stays, func(st *stay) bool { return st.node != data.Node })
+		data.Whole = v.link("view", "timeline")
+		begin, end = lifeOf(stays, begin, end)
+	}
+	data.Tokens = len(stays)
+	// A run that begins and ends in the same millisecond has a span too, by which places are divided.
+	axis := timeAxis{begin, max(end.Sub(begin), time.Millisecond)}
+	offset := begin.Sub(all.begin)
+	data.From, data.Span = offset.Milliseconds(), axis.span.Milliseconds()
+	for i := range timelineTop + 1 {
+		data.Ticks = append(data.Ticks, tick{i * laneWidth / timelineTop, spanText(offset + axis.span*time.Duration(i)/timelineTop)})
+	}
+	if data.Node != "" {
+		stays = v.pageOfMembers(&data, stays)
+		data.Lanes = v.tokenLanes(stays, axis)
+	} else {
+		data.Lanes, data.ByNode = v.lanesOf(stays, axis)
+	}
+	data.Legend = legendOf(data.Lanes)
+	return data, nil
+}
+
+// lifeOf returns from when to when some tokens lived, begin and end if there are none. A token that lives does so until end.
+func lifeOf(stays []*stay, begin, end time.Time) (from, to time.Time) {
+	for _, st := range stays {
+		life := st.wholeLife()
+		if from.IsZero() || life.from.Before(from) {
+			from = life.from
+		}
+		if life.to.IsZero() {
+			life.to = end
+		}
+		if life.to.After(to) {
+			to = life.to
+		}
+	}
+	if from.IsZero() {
+		return begin, end
+	}
+	return from, to
+}
+
+// pageOfMembers returns the members of a node that the page shows, and links to those before and behind them.
+func (v *viewer) pageOfMembers(data *timelineData, stays []*stay) []*stay {
+	from, _ := strconv.Atoi(v.r.URL.Query().Get("from"))
+	from = min(max(from, 0), max(len(stays)-1, 0)) / memberLanes * memberLanes
+	to := min(from+memberLanes, len(stays))
+	link := func(from int) string {
+		return v.link("view", "timeline", "node", string(data.Node), "from", strconv.Itoa(from))
+	}
+	if from > 0 {
+		data.Earlier = link(from - memberLanes)
+	}
+	if to < len(stays) {
+		data.Later = link(to)
+	}
+	return stays[from:to]
+}
+
+// lanesOf returns a lane for each token, and a band for each node of many; of too many, a band for each node.
+func (v *viewer) lanesOf(stays []*stay, axis timeAxis) (lanes []lane, byNode bool) {
+	counts := map[workflow.NodeID]int{}
+	for _, st := range stays {
+		counts[st.node]++
+	}
+	n := 0
+	for _, of := range counts {
+		if of > bandTokens {
+			of = 1
+		}
+		n += of
+	}
+	if n > laneTokens {
+		return v.nodeLanes(stays, axis), true
+	}
+	bands := map[workflow.NodeID]lane{}
+	var wide []*stay
+	for _, st := range stays {
+		if counts[st.node] > bandTokens {
+			wide = append(wide, st)
+		}
+	}
+	for _, l := range v.nodeLanes(wide, axis) {
+		bands[workflow.NodeID(l.Label)] = l
+	}
+	for _, st := range stays {
+		if counts[st.node] <= bandTokens {
+			lanes = append(lanes, v.tokenLanes([]*stay{st}, axis)...)
+		} else if band, first := bands[st.node]; first { // it stands where its first member is
+			lanes = append(lanes, band)
+			delete(bands, st.node)
+		}
+	}
+	return lanes, false
+}
+
+// tokenLanes returns a lane for each token.
+func (v *viewer) tokenLanes(stays []*stay, axis timeAxis) (lanes []lane) {
+	for _, st := range stays {
+		l := lane{Label: string(st.node), Href: v.tokenLink(v.id, st.token), Bars: axis.barsOf(st)}
+		l.More = st.token.String()
+		if st.scope.Group != 0 {
+			l.More += " · " + st.scope.String()
+		}
+		lanes = append(lanes, l)
+	}
+	return lanes
+}
+
+// legendOf explains the classes that are drawn.
+func legendOf(lanes []lane) (out []mark) {
+	drawn := map[string]bool{}
+	for i := range lanes {
+		for j := range lanes[i].Bars {
+			drawn[lanes[i].Bars[j].Class] = true
+		}
+		for _, a := range lanes[i].Area {
+			drawn[a.Class] = true
+		}
+	}
+	for _, m := range marks {
+		if drawn[m.Class] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
 // A stay is a token with what became of it, as the timeline draws it.
 //
-// parts follow each other without gaps, each with another status; there is at least one.
+// parts follow each other without gaps, each with another standing; there is at least one.
 type stay struct {
 	token workflow.TokenID
 	node  workflow.NodeID
@@ -104,18 +264,30 @@ type stay struct {
 	parts []stayPart
 }
 
-// A stayPart is a time in which a token had the same status.
+// A stayPart is a time in which a token had the same standing.
 type stayPart struct {
 	status workflow.TokenStatus
 	from   time.Time
 	to     time.Time // zero while it lasts
 	failed bool      // the token had a failure as the part began: a retry has one, a snooze none
+	queued bool      // its task was sent out, and nobody performed it yet
 }
 
-// readStays returns the stays of all tokens, by id.
+// A runStays are the stays of a run.
+//
+// A fork begins when it was forked; copied are the tokens that had ended by then in the run of, or whose end the fork has kept.
+type runStays struct {
+	stays  []*stay // by id
+	begin  time.Time
+	copied int
+	of     workflow.RunID
+	known  map[workflow.TokenID]*stay
+}
+
+// readStays returns the stays of all tokens.
 //
 // It plays the journal: how long a token was in which status is stored nowhere else.
-func (v *viewer) readStays() ([]*stay, error) {
+func (v *viewer) readStays() (*runStays, error) {
 	rec, err := v.recording(v.ctx, v.id)
 	if err != nil {
 		return nil, err
@@ -125,189 +297,88 @@ func (v *viewer) readStays() ([]*stay, error) {
 		return nil, err
 	}
 	from := sum.ForkedFrom // up to that record it is the journal of the other run
-	var stays []*stay
-	known := map[workflow.TokenID]*stay{}
+	out := &runStays{begin: v.ov.StartedAt, of: from.Run, known: map[workflow.TokenID]*stay{}}
 	for m, err := range replay.Moves(rec) {
 		if err != nil {
 			return nil, err
 		}
+		for i := range m.Tokens {
+			out.addMove(m.At, &m.Tokens[i])
+		}
 		if from.Record > 0 && m.Seq == from.Record+1 {
-			for _, st := range stays {
-				st.sendAgain(m.At)
-			}
-		}
-		for _, t := range m.Tokens {
-			st := known[t.Token]
-			if st == nil {
-				st = &stay{token: t.Token, node: t.Node, scope: t.Scope}
-				known[t.Token] = st
-				stays = append(stays, st)
-			}
-			// A record may change a token without changing its status: that is no new part.
-			if last := len(st.parts) - 1; last >= 0 {
-				if st.parts[last].status == t.Status {
-					continue
-				}
-				st.parts[last].to = m.At
-			}
-			st.parts = append(st.parts, stayPart{status: t.Status, from: m.At, failed: t.Failed})
+			out.beginAt(m.At)
 		}
 	}
-	return stays, nil
+	if v.ov.EndedAt.IsZero() {
+		return out, v.addNow(out)
+	}
+	return out, nil
 }
 
-// sendAgain lets a task that is out begin anew: a fork dispatches by itself what was out in the other run.
-func (st *stay) sendAgain(at time.Time) {
-	if last := len(st.parts) - 1; st.parts[last].status == workflow.Dispatched {
+// addMove adds what a record has made of a token.
+func (s *runStays) addMove(at time.Time, t *replay.MovedToken) {
+	st := s.known[t.Token]
+	if st == nil {
+		st = &stay{token: t.Token, node: t.Node, scope: t.Scope}
+		s.known[t.Token] = st
+		s.stays = append(s.stays, st)
+	}
+	// A record may change a token without changing its status: that is no new part.
+	if last := len(st.parts) - 1; last >= 0 {
+		if st.parts[last].status == t.Status {
+			return
+		}
 		st.parts[last].to = at
-		st.parts = append(st.parts, stayPart{status: workflow.Dispatched, from: at})
+		st.splitQueue(t.Began)
 	}
+	st.parts = append(st.parts, stayPart{status: t.Status, from: at, failed: t.Failed})
 }
 
-// viewTimeline shows when which token was where.
-//
-// If the run goes on, the time ends now.
-func (v *viewer) viewTimeline() (any, error) {
-	stays, err := v.readStays()
-	if err != nil {
-		return nil, err
+// splitQueue says of the last part when somebody began to perform the task: until then it was queued. An instant that is not known, or
+// not in the part, says nothing.
+func (st *stay) splitQueue(began time.Time) {
+	last := &st.parts[len(st.parts)-1]
+	if last.status != workflow.Dispatched || !began.After(last.from) || !last.to.IsZero() && began.After(last.to) {
+		return
 	}
-	begin, end := v.ov.StartedAt, v.ov.EndedAt
-	if end.IsZero() {
-		end = v.now
-	}
-	// A run that begins and ends in the same millisecond has a span too, by which places are divided.
-	axis := timeAxis{begin, max(end.Sub(begin), time.Millisecond)}
-	data := timelineData{Tokens: len(stays), ByNode: len(stays) > laneTokens, Live: v.ov.EndedAt.IsZero()}
-	for i := range timelineTop + 1 {
-		data.Ticks = append(data.Ticks, tick{i * laneWidth / timelineTop, spanText(axis.span * time.Duration(i) / timelineTop)})
-	}
-	if data.ByNode {
-		data.Lanes = v.nodeLanes(stays, axis)
-		return data, nil
-	}
-	for _, st := range stays {
-		l := lane{Label: string(st.node), Href: v.tokenLink(v.id, st.token), Bars: axis.barsOf(st)}
-		l.More = st.token.String()
-		if st.scope.Group != 0 {
-			l.More += " · " + st.scope.String()
+	queued := *last
+	queued.queued, queued.to = true, began
+	last.from = began
+	st.parts = slices.Insert(st.parts, len(st.parts)-1, queued)
+}
+
+// beginAt begins a run anew that was forked at an instant: what ended before it is of the other run, and what was out is sent again.
+func (s *runStays) beginAt(at time.Time) {
+	s.begin = at
+	s.stays = slices.DeleteFunc(s.stays, func(st *stay) bool {
+		last := &st.parts[len(st.parts)-1]
+		if last.status.Terminal() {
+			s.copied++
+			return true
 		}
-		data.Lanes = append(data.Lanes, l)
-	}
-	return data, nil
+		last.from, last.queued = at, false
+		st.parts = []stayPart{*last}
+		return false
+	})
 }
 
-// A timeAxis places instants between the begin of a run and its end, or now.
-//
-// span is more than 0.
-type timeAxis struct {
-	begin time.Time
-	span  time.Duration
-}
-
-// placeInstant returns where an instant is on an axis of this width; an instant outside is at one of its ends.
-func (a timeAxis) placeInstant(t time.Time, width int) int {
-	return min(max(int(float64(t.Sub(a.begin))/float64(a.span)*float64(width)), 0), width)
-}
-
-// barsOf returns the bars of a token; its end is a mark of its own.
-//
-// A bar has the class of its status, but for one that ran: if that was followed by success it is done, and no mark is needed at its end; if it
-// was followed by a back-off, by an operator or by failure, that attempt has failed. A handler that asked to be called again has not failed.
-func (a timeAxis) barsOf(st *stay) (bars []bar) {
-	for i, part := range st.parts {
-		x, class := a.placeInstant(part.from, laneWidth), statusClass(part.status)
-		// A branch that has arrived has done its part, but for the timeline it waits for the others.
-		if part.status == workflow.WaitingForSiblings {
-			class = "waiting"
+// addNow says of tasks that are out whether somebody performs them, as the engine knows now.
+func (v *viewer) addNow(s *runStays) error {
+	for t, err := range v.s.engine.Tokens(v.ctx, v.id, pawl.TokenFilter{Status: []workflow.TokenStatus{workflow.Dispatched}}) {
+		if err != nil {
+			return err
 		}
-		if len(bars) > 0 && bars[len(bars)-1].Class == "running" {
-			bars[len(bars)-1].endRun(part, class)
-		}
-		// The end has no length: it is a mark, unless the bar before it says the same by being green.
-		if part.status.Terminal() {
-			if i == 0 || part.status != workflow.Completed {
-				bars = append(bars, bar{X: min(x, laneWidth-4), Width: 4, Class: class, End: true, word: statusWord(part.status), when: " at " + clockText(part.from)})
-			}
+		st := s.known[t.ID]
+		if st == nil || st.parts[len(st.parts)-1].status != workflow.Dispatched { // the run has gone on since
 			continue
 		}
-		// A part without an end goes on until now. Even the shortest is 3 wide, or it could not be seen, nor met by a mouse.
-		end, took := laneWidth, "still"
-		if !part.to.IsZero() {
-			end, took = a.placeInstant(part.to, laneWidth), spanText(part.to.Sub(part.from))
+		if t.Queued != nil {
+			st.parts[len(st.parts)-1].queued = true
+		} else if t.Executing {
+			st.splitQueue(t.Since)
 		}
-		width := max(end-x, 3)
-		bars = append(bars, bar{X: min(x, laneWidth-width), Width: width, Class: class, word: statusWord(part.status), when: fmt.Sprintf(", %s, from %s", took, clockText(part.from))})
 	}
-	return bars
-}
-
-// endRun says of a bar that ran what the attempt has come to, by the part after it, which has this class.
-func (b *bar) endRun(next stayPart, class string) {
-	switch {
-	case next.status == workflow.Completed || class == "waiting":
-		b.Class, b.word = "done", "ran and was done"
-	case next.status == workflow.Retrying && !next.failed:
-		b.word = "ran and snoozed"
-	case next.status == workflow.Retrying || next.status == workflow.WaitingForOperator || next.status == workflow.Failed:
-		b.Class, b.word = "failed", "ran and failed"
-	default:
-		b.word = "ran"
-	}
-}
-
-// A change is when a token of a node comes to be counted, or ceases to be.
-type change struct {
-	at time.Time
-	by int
-}
-
-// nodeLanes returns a lane for each node: how many of its tokens ran and waited, over the time.
-//
-// The order is that in which the run has come to the nodes. Both areas of a lane have the same scale, so what ran is part of what was
-// alive.
-func (v *viewer) nodeLanes(stays []*stay, axis timeAxis) (lanes []lane) {
-	place := map[workflow.NodeID]int{}
-	var running, alive [][]change // by lane
-	for _, st := range stays {
-		i, ok := place[st.node]
-		if !ok {
-			i = len(lanes)
-			place[st.node] = i
-			lanes = append(lanes, lane{Label: string(st.node), Href: v.link("view", "tokens", "node", string(st.node))})
-			running, alive = append(running, nil), append(alive, nil)
-		}
-		lanes[i].Total++
-		// The two counts of a lane are of tokens at work, and of tokens that live.
-		for _, part := range st.parts {
-			if part.status == workflow.Dispatched {
-				running[i] = part.addChanges(running[i])
-			}
-		}
-		alive[i] = st.wholeLife().addChanges(alive[i])
-	}
-	for i := range lanes {
-		ran, lived := axis.peaksOf(running[i]), axis.peaksOf(alive[i])
-		most := max(1, slices.Max(lived[:]))
-		lanes[i].Most = most
-		lanes[i].More = "1 token"
-		if lanes[i].Total > 1 {
-			lanes[i].More = groupDigits(lanes[i].Total) + " tokens, at most " + mostText(slices.Max(ran[:]), most)
-		}
-		lanes[i].Area = []area{{"waiting", areaPath(lived, most)}, {"running", areaPath(ran, most)}}
-	}
-	return lanes
-}
-
-// mostText says how many tokens of a node ran at once, at most, and how many there were with those that were held back or waited.
-func mostText(ran, most int) string {
-	switch {
-	case ran == 0:
-		return groupDigits(most) + " at once"
-	case ran >= most:
-		return groupDigits(ran) + " ran at once"
-	}
-	return groupDigits(ran) + " ran at once, " + groupDigits(most) + " with those held back"
+	return nil
 }
 
 // wholeLife returns the part of a stay in which the token was alive.
@@ -324,58 +395,90 @@ func (st *stay) wholeLife() stayPart {
 	return life
 }
 
-// addChanges adds where the part begins and where it ends. A part that has taken no measurable time counts for an instant.
-func (p stayPart) addChanges(to []change) []change {
-	to = append(to, change{p.from, 1})
-	if p.to.IsZero() {
-		return to
+// class returns how a part looks.
+func (p *stayPart) class() string {
+	switch {
+	case p.queued:
+		return "queued"
+	case p.status == workflow.Pending, p.status == workflow.WaitingForBudget, p.status == workflow.WaitingForLock:
+		return "held"
+	case p.status == workflow.WaitingForSiblings: // a branch that has arrived has done its part, but here it waits for the others
+		return "waiting"
 	}
-	end := p.to
-	if !end.After(p.from) {
-		end = p.from.Add(1)
-	}
-	return append(to, change{end, -1})
+	return statusClass(p.status)
 }
 
-// peaksOf returns how many tokens were counted at once, at most, in each piece of the time. A part that ends at an instant is over when
-// another one begins at it.
+// isNothing reports whether a part is no time in which a token was held back or queued: what can go on at once passes through these as well.
+func (p *stayPart) isNothing() bool {
+	class := p.class()
+	return (class == "held" || class == "queued") && !p.to.IsZero() && p.to.Sub(p.from) < time.Millisecond
+}
+
+// word says what a token did in a part.
+func (p *stayPart) word() string {
+	switch {
+	case p.queued:
+		return "queued"
+	case p.status == workflow.Pending:
+		return "held back"
+	}
+	return statusWord(p.status)
+}
+
+// A timeAxis places instants between the begin of what is shown and its end, or now.
 //
-// It sorts its argument. A piece in which nothing changes has what the one before it ended with.
-func (a timeAxis) peaksOf(changes []change) (peaks [lanePieces]int) {
-	slices.SortFunc(changes, func(x, y change) int { return cmp.Or(x.at.Compare(y.at), x.by-y.by) })
-	n, last := 0, 0
-	for _, c := range changes {
-		piece := min(a.placeInstant(c.at, lanePieces), lanePieces-1)
-		for ; last < piece; last++ {
-			peaks[last+1] = n
+// span is more than 0.
+type timeAxis struct {
+	begin time.Time
+	span  time.Duration
+}
+
+// placeInstant returns where an instant is on an axis of this width; an instant outside is at one of its ends.
+func (a timeAxis) placeInstant(t time.Time, width int) int {
+	return min(max(int(float64(t.Sub(a.begin))/float64(a.span)*float64(width)), 0), width)
+}
+
+// barsOf returns the bars of a token; its end is a mark of its own.
+//
+// A bar has the class of its part, but for one that ran: if that was followed by success it is done, and no mark is needed at its end; if it
+// was followed by a back-off, by an operator or by failure, that attempt has failed. A handler that asked to be called again has not failed.
+func (a timeAxis) barsOf(st *stay) (bars []bar) {
+	for i := range st.parts {
+		part := &st.parts[i]
+		x, class := a.placeInstant(part.from, laneWidth), part.class()
+		if len(bars) > 0 && bars[len(bars)-1].Class == "running" {
+			bars[len(bars)-1].endRun(part, class)
 		}
-		// The piece keeps the most that it had, also if that was only for a moment.
-		n += c.by
-		peaks[piece] = max(peaks[piece], n)
-	}
-	for ; last < lanePieces-1; last++ {
-		peaks[last+1] = n
-	}
-	return peaks
-}
-
-// areaPath draws counts as steps from the ground of a lane.
-//
-// A count that is not 0 is at least one high: one of a thousand is seen.
-func areaPath(counts [lanePieces]int, most int) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "M0 %d", laneHeight)
-	last := -1
-	for i, n := range counts {
-		if n != last {
-			h := n * (laneHeight - 2) / most
-			if n > 0 {
-				h = max(h, 1)
+		// The end has no length: it is a mark, unless the bar before it says the same by being green.
+		if part.status.Terminal() {
+			if len(bars) == 0 || part.status != workflow.Completed {
+				bars = append(bars, bar{X: min(x, laneWidth), Class: class, End: true, word: statusWord(part.status), when: " at " + clockText(part.from)})
 			}
-			fmt.Fprintf(&b, "H%dV%d", i*laneWidth/lanePieces, laneHeight-h)
-			last = n
+			continue
 		}
+		if part.isNothing() {
+			continue
+		}
+		// A part without an end goes on until now.
+		end, took := laneWidth, "still"
+		if !part.to.IsZero() {
+			end, took = a.placeInstant(part.to, laneWidth), spanText(part.to.Sub(part.from))
+		}
+		bars = append(bars, bar{X: x, Width: end - x, Class: class, word: part.word(), when: fmt.Sprintf(", %s, from %s", took, clockText(part.from))})
 	}
-	fmt.Fprintf(&b, "H%dV%dZ", laneWidth, laneHeight)
-	return b.String()
+	return bars
+}
+
+// endRun says of a bar that ran what the attempt has come to, by the part after it, which has this class.
+func (b *bar) endRun(next *stayPart, class string) {
+	switch {
+	case next.status == workflow.Completed || class == "waiting":
+		b.Class, b.word = "done", "ran and was done"
+	case next.status == workflow.Retrying && !next.failed:
+		b.word = "ran and snoozed"
+	case next.status == workflow.Retrying || next.status == workflow.WaitingForOperator || next.status == workflow.Failed:
+		b.Class, b.word = "failed", "ran and failed"
+	default:
+		b.word = "ran"
+	}
 }

@@ -2,11 +2,13 @@ package inspector
 
 import (
 	"net/http/httptest"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -35,23 +37,85 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 	}
 	v := &viewer{page: newServerForTest().newPage(httptest.NewRecorder(), httptest.NewRequest("GET", "/run/r", nil)), id: "r"}
 	lanes := v.nodeLanes(stays, timeAxis{begin, 1002 * time.Millisecond})
-	require.Equal(t, "400 tokens, at most 20 ran at once", lanes[0].More)
-	require.Equal(t, "1 token", lanes[1].More)
-	require.Equal(t, "M0 24H0V2H5V24H1000V24Z", lanes[1].Area[0].Path, "it is shown, though it took no time")
-	require.Equal(t, "3 tokens, at most 3 ran at once", lanes[2].More)
-	require.Equal(t, "M0 24H0V24H995V2H1000V24Z", lanes[2].Area[1].Path)
-	require.Equal(t, "100 tokens, at most 5 ran at once, 100 with those held back", lanes[3].More)
+	require.Equal(t, "400 threads, at most at once: 20 running, 20 held back", lanes[0].More)
+	require.Equal(t, "1 thread", lanes[1].More)
+	require.Equal(t, []area{{"waiting", "M0 40H0V2H5V40H1000V40Z"}}, lanes[1].Area, "it is shown, though it took no time, and nothing was held back")
+	require.Equal(t, "3 threads, at most at once: 3 running", lanes[2].More)
+	require.Equal(t, area{"running", "M0 40H0V40H995V2H1000V40Z"}, lanes[2].Area[1])
+	require.Equal(t, "100 threads, at most at once: 5 running, 95 held back", lanes[3].More)
+	require.Equal(t, "M0 40H0V2H1000V40Z", lanes[3].Ran, "on its own scale")
+	require.Equal(t, []string{"waiting", "held", "running"}, []string{lanes[3].Area[0].Class, lanes[3].Area[1].Class, lanes[3].Area[2].Class})
 }
 
-// A fork itself dispatches what was out in the other run: the time in that run is no part of the fork's attempt.
-func TestAForkBeginsWhatIsOut(t *testing.T) {
+// A task is queued from its dispatch until somebody begins to perform it, and runs from then on; what is not known of that says nothing.
+func TestATaskIsQueuedUntilSomebodyBegins(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 11, 1, 12, 0, s, 0, time.UTC) }
+	for _, c := range []struct {
+		began time.Time
+		want  []stayPart
+	}{
+		{at(30), []stayPart{{status: workflow.Dispatched, from: at(0), to: at(30), queued: true}, {status: workflow.Dispatched, from: at(30), to: at(50)}}},
+		{time.Time{}, []stayPart{{status: workflow.Dispatched, from: at(0), to: at(50)}}},
+		{at(0), []stayPart{{status: workflow.Dispatched, from: at(0), to: at(50)}}},
+		{at(51), []stayPart{{status: workflow.Dispatched, from: at(0), to: at(50)}}}, // by another clock
+	} {
+		stays := runStays{known: map[workflow.TokenID]*stay{}}
+		stays.addMove(at(0), &replay.MovedToken{Token: 1, Status: workflow.Dispatched})
+		stays.addMove(at(50), &replay.MovedToken{Token: 1, Status: workflow.Completed, Began: c.began})
+		require.Equal(t, append(c.want, stayPart{status: workflow.Completed, from: at(50)}), stays.stays[0].parts)
+	}
+	axis := timeAxis{at(0), 50 * time.Second}
+	l := lane{Bars: axis.barsOf(&stay{parts: []stayPart{{status: workflow.Pending, from: at(0), to: at(10)}, {status: workflow.Dispatched, from: at(10), to: at(20), queued: true}, {status: workflow.Dispatched, from: at(20)}}})}
+	require.Equal(t, " ; held back, 10 s, from 12:00:00.000; queued, 10 s, from 12:00:10.000; running, still, from 12:00:20.000", l.Words())
+	require.Equal(t, []mark{marks[1], marks[2], marks[3]}, legendOf([]lane{l}))
+}
+
+// A fork begins when it was forked: what had ended is of the other run, and what was out is sent again.
+func TestAForkBeginsWhenItWasForked(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 11, 1, 12, 0, s, 0, time.UTC) }
 	out := &stay{parts: []stayPart{{status: workflow.Pending, from: at(0), to: at(1)}, {status: workflow.Dispatched, from: at(1)}}}
 	done := &stay{parts: []stayPart{{status: workflow.Completed, from: at(1)}}}
-	out.sendAgain(at(50))
-	done.sendAgain(at(50))
-	require.Equal(t, []stayPart{{status: workflow.Pending, from: at(0), to: at(1)}, {status: workflow.Dispatched, from: at(1), to: at(50)}, {status: workflow.Dispatched, from: at(50)}}, out.parts)
-	require.Len(t, done.parts, 1)
+	s := runStays{begin: at(0), stays: []*stay{out, done}}
+	s.beginAt(at(50))
+	require.Equal(t, []*stay{{parts: []stayPart{{status: workflow.Dispatched, from: at(50)}}}}, s.stays)
+	require.Equal(t, at(50), s.begin)
+	require.Equal(t, 1, s.copied)
+}
+
+// Few tokens of a node have lanes of their own, many are a band where the first of them stands; of too many lanes each is a node.
+func TestManyTokensOfANodeAreABand(t *testing.T) {
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	v := &viewer{page: newServerForTest().newPage(httptest.NewRecorder(), httptest.NewRequest("GET", "/run/r", nil)), id: "r"}
+	add := func(stays []*stay, node workflow.NodeID, n int) []*stay {
+		for range n {
+			stays = append(stays, &stay{node: node, parts: []stayPart{{status: workflow.Dispatched, from: at}}})
+		}
+		return stays
+	}
+	few := add(add(add(nil, "split", 1), "load", bandTokens+1), "sum", 2)
+	lanes, byNode := v.lanesOf(few, timeAxis{at, time.Second})
+	require.False(t, byNode)
+	require.Equal(t, []string{"split", "load", "sum", "sum"}, labelsOf(lanes))
+	require.Equal(t, "41 threads, at most at once: 41 running", lanes[1].More)
+	require.Contains(t, lanes[1].Href, "view=timeline")
+	require.Contains(t, lanes[1].Href, "node=load")
+	lanes, byNode = v.lanesOf(add(few, "sum", bandTokens-2), timeAxis{at, time.Second})
+	require.False(t, byNode)
+	require.Len(t, lanes, 2+bandTokens)
+	many := few
+	for i := range laneTokens {
+		many = add(many, workflow.NodeID("n"+strconv.Itoa(i)), 1)
+	}
+	lanes, byNode = v.lanesOf(many, timeAxis{at, time.Second})
+	require.True(t, byNode)
+	require.Len(t, lanes, 3+laneTokens)
+}
+
+func labelsOf(lanes []lane) (out []string) {
+	for i := range lanes {
+		out = append(out, lanes[i].Label)
+	}
+	return out
 }
 
 // A bar says what came of an attempt by class, shape and word: a failed attempt does not look like one that runs. The words are those
@@ -61,7 +125,8 @@ func TestABarSaysWhatCameOfIt(t *testing.T) {
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
 	axis := timeAxis{begin, 100 * time.Second}
 	st := &stay{token: 6, node: "ship", parts: []stayPart{
-		{workflow.Dispatched, at(0), at(10), false}, {workflow.Retrying, at(10), at(12), true}, {workflow.Dispatched, at(12), at(90), true}, {workflow.Failed, at(90), time.Time{}, true},
+		{status: workflow.Dispatched, from: at(0), to: at(10)}, {status: workflow.Retrying, from: at(10), to: at(12), failed: true},
+		{status: workflow.Dispatched, from: at(12), to: at(90), failed: true}, {status: workflow.Failed, from: at(90), failed: true},
 	}}
 	l := lane{Label: "ship", More: "t6", Bars: axis.barsOf(st)}
 	require.Equal(t, "ship t6; ran and failed, 10 s, from 12:00:00.000; retrying, 2 s, from 12:00:10.000; ran and failed, 1 min 18 s, from 12:00:12.000; failed at 12:01:30.000", l.Words())

@@ -239,12 +239,22 @@ func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
 		for _, d := range r.Decisions {
 			v.addDecision(data, t.ID, &r, d)
 		}
+		// A fork sends again what was out in the other run.
+		if last := len(data.Attempts) - 1; last >= 0 && data.Attempts[last].Word == "running" && isFork(&r) {
+			data.Attempts[last].Dispatched = v.instantOf(r.At)
+		}
 		// The message comes after the decisions of its record.
 		if state.TokenOf(r.Message) == t.ID {
 			v.addMessage(data, &r)
 		}
 	}
 	return v.addEvents(data, t.ID)
+}
+
+// isFork reports whether a record makes a run of another one.
+func isFork(r *decision.Record) bool {
+	_, is := r.Message.(state.RunForked)
+	return is
 }
 
 // addDecision notes the begin of an attempt, and what it got. The input of the last one is on the page.

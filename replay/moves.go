@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -22,6 +23,7 @@ type MovedToken struct {
 	Scope   workflow.Scope       `json:"scope,omitzero"`
 	Attempt int                  `json:"attempt,omitzero"`
 	Failed  bool                 `json:"failed,omitzero"` // it has a failure: of its last attempt, or of its end
+	Began   time.Time            `json:"began,omitzero"`  // of an attempt that the record ends: when somebody began to perform it, if that is known
 }
 
 // Moves plays a recording and yields a Move for each record, in order. An error ends the list:
@@ -41,9 +43,13 @@ func Moves(rec *Recording) iter.Seq2[Move, error] {
 				yield(Move{}, err)
 				return
 			}
-			m := Move{Seq: r.Seq, At: r.At}
+			m, of := Move{Seq: r.Seq, At: r.At}, state.TokenOf(r.Message)
 			for _, t := range p.state.TakeChanges().Tokens {
-				m.Tokens = append(m.Tokens, MovedToken{t.ID, t.Node, t.Status, t.Scope, t.Attempt, t.Failure != nil})
+				moved := MovedToken{Token: t.ID, Node: t.Node, Status: t.Status, Scope: t.Scope, Attempt: t.Attempt, Failed: t.Failure != nil}
+				if t.ID == of {
+					moved.Began = state.BeganOf(r.Message)
+				}
+				m.Tokens = append(m.Tokens, moved)
 			}
 			if !yield(m, nil) {
 				return

@@ -5,7 +5,7 @@ const root = document.body.dataset.root || "";
 const pages = { h: "./", r: "runs", i: "inbox", d: "definitions", s: "schedules", p: "workers", e: "engine" };
 const help = [
   ["/", "find runs"], ["j k", "next row, row before; Enter opens it"], ["g h", "overview"], ["g r", "runs"], ["g i", "inbox"], ["g d", "definitions"], ["g s", "schedules"], ["g p", "workers, who perform the tasks"], ["g e", "engine"],
-  ["w", "why the run stands here"], ["[ ]", "a record back, a record on"], ["n", "next branch that failed"], ["u", "up"], ["?", "this list"],
+  ["w", "why the run stands here"], ["[ ]", "a record back, a record on"], ["n", "next branch that failed"], ["+ -", "zoom into the timeline, and out"], ["0", "the whole timeline"], ["u", "up"], ["?", "this list"],
 ];
 let before = "";
 

@@ -1,0 +1,71 @@
+package browsertest
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+)
+
+// trackWidth is how many times as wide as its place a lane is drawn.
+const trackWidth = `Math.round(document.querySelector(".lane svg").getBoundingClientRect().width / document.querySelector(".track").getBoundingClientRect().width)`
+
+// A timeline is zoomed by keys, buttons, wheel and a drag; its ticks tell the part that is shown, a frame of the stream leaves it as it is, and
+// without JavaScript the whole is there and nothing offers to zoom.
+func TestATimelineIsZoomed(t *testing.T) {
+	s := openShop(t, forAnn())
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	p.open(s.url + "run/parked?view=timeline")
+	ticks := func() []string {
+		return evaluate[[]string](p, `[...document.querySelectorAll(".ticks span")].map(e => e.textContent)`)
+	}
+	width := func() int { return evaluate[int](p, trackWidth) }
+	whole := ticks()
+	require.Equal(t, 1, width())
+	p.press("+")
+	p.press("+")
+	require.Equal(t, 4, width())
+	zoomed := ticks()
+	require.NotEqual(t, whole, zoomed)
+	p.press(kb.ArrowRight)
+	require.NotEqual(t, zoomed, ticks())
+	p.do(chromedp.Evaluate[chromedp.Void](`document.dispatchEvent(new CustomEvent("pawl:frame")); void 0`))
+	require.Equal(t, 4, width())
+	p.press("-")
+	require.Equal(t, 2, width())
+	p.press("0")
+	require.Equal(t, 1, width())
+	require.Equal(t, whole[0], ticks()[0])
+	p.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("[data-zoom='+']").click(); void 0`))
+	require.Equal(t, 2, width())
+	p.press("0")
+	// The wheel scrolls the page unless Ctrl is held.
+	wheel := func(ctrl bool) bool {
+		return evaluate[bool](p, `(() => {
+			const at = document.querySelector(".track").getBoundingClientRect();
+			return document.querySelector(".track svg").dispatchEvent(new WheelEvent("wheel", {deltaY: -200, ctrlKey: `+strconv.FormatBool(ctrl)+`, clientX: at.left + at.width / 2, bubbles: true, cancelable: true}));
+		})()`)
+	}
+	require.True(t, wheel(false))
+	require.Equal(t, 1, width())
+	require.False(t, wheel(true), "the browser does not zoom the page as well")
+	require.Equal(t, 3, width()) // e times
+	p.press("0")
+	p.do(chromedp.Evaluate[chromedp.Void](`(() => {
+		const of = document.querySelector(".track svg"), at = of.getBoundingClientRect(), to = (type, x) => of.dispatchEvent(new PointerEvent(type, {clientX: at.left + x * at.width, bubbles: true, pointerType: "mouse"}));
+		to("pointerdown", 0.2);
+		to("pointermove", 0.4);
+		to("pointerup", 0.4);
+	})()`))
+	require.Equal(t, 5, width())
+	require.Empty(t, p.heard())
+	require.Empty(t, p.violations())
+
+	plain := openTab(t, openBrowser(t), view{width: 1400, static: true})
+	plain.open(s.url + "run/parked?view=timeline")
+	_, html := get(t, s.url+"run/parked?view=timeline")
+	require.True(t, strings.Contains(html, `id="zoom" hidden`))
+}
