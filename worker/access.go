@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
-// A Caller is who has sent a request, as Options.Authorize says. The zero Caller may
+// A Caller is who has sent a request, as Options.Identify says. The zero Caller may
 // do nothing.
 //
 // A request has two names in it: that of its Caller, which the credential proves, and the worker's id
@@ -28,18 +28,18 @@ type Caller struct {
 // anyCaller is whoever has the shared token.
 var anyCaller = Caller{Worker: every, Types: []string{every}}
 
-// AuthorizeTokens returns a function for Options.Authorize that knows callers by their
+// IdentifyTokens returns a function for Options.Identify that knows callers by their
 // bearer tokens, one or more for each. An empty token lets nobody in. The map is copied.
 //
 // Two tokens may lead to the same Caller, so that a token is replaced while both are known.
-func AuthorizeTokens(callers map[string]Caller) func(context.Context, *http.Request) (Caller, error) {
+func IdentifyTokens(callers map[string]Caller) func(*http.Request) (Caller, error) {
 	known := make(map[[sha256.Size]byte]Caller, len(callers)) // by hash: the time of a look-up tells nothing of a token
 	for token, c := range callers {
 		if token != "" {
 			known[sha256.Sum256([]byte(token))] = c
 		}
 	}
-	return func(_ context.Context, r *http.Request) (Caller, error) {
+	return func(r *http.Request) (Caller, error) {
 		if r == nil {
 			return Caller{}, errUnauthorized
 		}
@@ -64,9 +64,9 @@ func bearerToken(r *http.Request) string {
 }
 
 // ErrTokenNeeded says that a pool does not know whom it may serve: none of Options.Token,
-// Authorize and NoToken is set, or more than one, or it has NoToken and listens on an address that
+// Identify and NoToken is set, or more than one, or it has NoToken and listens on an address that
 // is not a loopback one.
-var ErrTokenNeeded = errors.New("a pool serves remote workers with one of Options.Token, Options.Authorize and, on a loopback address like 127.0.0.1:0, Options.NoToken")
+var ErrTokenNeeded = errors.New("a pool serves remote workers with one of Options.Token, Options.Identify and, on a loopback address like 127.0.0.1:0, Options.NoToken")
 
 // checkAccess returns ErrTokenNeeded if the options do not say whom to serve.
 //
@@ -75,7 +75,7 @@ var ErrTokenNeeded = errors.New("a pool serves remote workers with one of Option
 // nobody should have to know which one wins.
 func (o *Options) checkAccess() error {
 	ways := 0
-	for _, set := range []bool{o.Token != "", o.Authorize != nil, o.NoToken} {
+	for _, set := range []bool{o.Token != "", o.Identify != nil, o.NoToken} {
 		if set {
 			ways++
 		}
@@ -127,7 +127,7 @@ func (p *Pool) requireAccess(next http.Handler) http.Handler {
 
 // identifyCaller returns who sends a request, or an *Error.
 //
-// Refusals tell a stranger as little as they can: an error of Authorize is replaced by a text of the
+// Refusals tell a stranger as little as they can: an error of Identify is replaced by a text of the
 // pool, unless it is an *Error that the host has made for the caller. With NoToken both ends are
 // checked: RemoteAddr against other machines, and the Host header against a name that some web page
 // has let point to 127.0.0.1.
@@ -148,13 +148,13 @@ func (p *Pool) identifyCaller(r *http.Request) (Caller, error) {
 		}
 		return anyCaller, nil
 	}
-	c, err := p.options.Authorize(r.Context(), r)
+	c, err := p.options.Identify(r)
 	var refused *Error
 	switch {
 	case errors.As(err, &refused):
 		return Caller{}, refused
 	case err != nil:
-		return Caller{}, poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "the request is not authorized: send what Options.Authorize of the pool asks for")
+		return Caller{}, poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "the caller is not known: send what Options.Identify of the pool asks for")
 	case c.Worker == "":
 		return Caller{}, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "the caller is no worker of this pool")
 	}
@@ -184,7 +184,7 @@ func (p *Pool) checkSender(ctx context.Context, id string) error {
 }
 
 // mayTake refuses a caller types that it may not register for.
-// It is asked at register, and again at each poll: Authorize may answer with fewer types than it did
+// It is asked at register, and again at each poll: Identify may answer with fewer types than it did
 // when the worker registered.
 func (c Caller) mayTake(types []string) error {
 	for _, kind := range types {
@@ -224,7 +224,7 @@ func (c Caller) visibleStatus(s Status) Status {
 // Revoke keeps a worker out as long as the pool lives: it leaves, as by Leave, and whatever
 // comes in its name is refused with the code forbidden. It need not be registered.
 // With a shared Token a worker comes back under another id: give each its own, see
-// Options.Authorize. To keep one out after a restart, let Authorize refuse it.
+// Options.Identify. To keep one out after a restart, let Identify refuse it.
 func (p *Pool) Revoke(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,7 +32,7 @@ func forbids(t *testing.T, err error, says string) {
 
 // A worker with a token of its own does nothing in the name of another: not one call.
 func TestAWorkerSpeaksForItselfOnly(t *testing.T) {
-	h := start(t, replays.Dir(t), worker.Options{Authorize: worker.AuthorizeTokens(map[string]worker.Caller{
+	h := start(t, replays.Dir(t), worker.Options{Identify: worker.IdentifyTokens(map[string]worker.Caller{
 		"a": {Worker: "ann", Types: []string{"work"}}, "e": {Worker: "evil", Types: []string{"other"}}, "": {Worker: "*", Types: []string{"*"}}, "none": {},
 	})})
 	defer h.stop(t)
@@ -120,11 +120,11 @@ func TestARevokedWorkerIsKeptOut(t *testing.T) {
 	require.Equal(t, []any{"ann"}, out.Output["results"])
 }
 
-// The answer of Authorize counts from the next request on; its errors stay with the
+// The answer of Identify counts from the next request on; its errors stay with the
 // host, unless they are made for the worker.
-func TestAuthorizeIsAskedEveryTime(t *testing.T) {
+func TestIdentifyIsAskedEveryTime(t *testing.T) {
 	answer := make(chan func() (worker.Caller, error), 1)
-	h := start(t, replays.Dir(t), worker.Options{Authorize: func(context.Context, *http.Request) (worker.Caller, error) {
+	h := start(t, replays.Dir(t), worker.Options{Identify: func(*http.Request) (worker.Caller, error) {
 		return (<-answer)()
 	}})
 	defer h.stop(t)
@@ -147,16 +147,16 @@ func TestAuthorizeIsAskedEveryTime(t *testing.T) {
 
 // A token that is not set, as by os.Getenv of a name that is not there, serves nobody.
 func TestAnUnsetTokenServesNobody(t *testing.T) {
-	authorize := worker.AuthorizeTokens(nil)
+	identify := worker.IdentifyTokens(nil)
 	for name, o := range map[string]worker.Options{
-		"none": {}, "two": {Token: "x", NoToken: true}, "two others": {Token: "x", Authorize: authorize},
+		"none": {}, "two": {Token: "x", NoToken: true}, "two others": {Token: "x", Identify: identify},
 	} {
 		pool := mustNew(o)
 		_, err := pool.Listen("127.0.0.1:0")
 		require.ErrorIs(t, err, worker.ErrTokenNeeded, name)
 		c := worker.Client{URL: "http://127.0.0.1", ID: "ann", Token: o.Token, HTTP: &http.Client{Transport: inMemory{pool.Handler()}}}
 		_, err = c.Register(t.Context(), "work")
-		forbids(t, err, "one of Options.Token, Options.Authorize")
+		forbids(t, err, "one of Options.Token, Options.Identify")
 		require.NoError(t, pool.Close(t.Context()))
 	}
 }

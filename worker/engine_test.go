@@ -54,7 +54,7 @@ type host struct {
 
 func start(t testing.TB, dir string, o worker.Options) *host {
 	t.Helper()
-	o.NoToken = o.Token == "" && o.Authorize == nil
+	o.NoToken = o.Token == "" && o.Identify == nil
 	h := &host{pool: mustNew(o)}
 	var err error
 	h.engine, err = pawl.Open(t.Context(), dir, pawl.Options{Executor: h.pool, Durability: pawl.ProcessCrash})

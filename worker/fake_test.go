@@ -41,7 +41,7 @@ type fake struct {
 // newPool returns a pool with a fake engine. It is closed at the end.
 func newPool(t *testing.T, o Options) (*Pool, *fake) {
 	t.Helper()
-	o.NoToken = o.Token == "" && o.Authorize == nil
+	o.NoToken = o.Token == "" && o.Identify == nil
 	p := mustNew(o)
 	f := newFake(p)
 	t.Cleanup(func() { require.NoError(t, p.Close(context.Background())) })

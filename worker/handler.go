@@ -26,7 +26,7 @@ const (
 
 // Handler returns the protocol of remote workers, paths /v1/..., for a server of
 // the host. Every answer is JSON; an error is {"error": {status, code, message}}.
-// Options.Token, Authorize or NoToken says whom it serves; without one of them it refuses
+// Options.Token, Identify or NoToken says whom it serves; without one of them it refuses
 // everybody.
 //
 // The order is access, path, method, body, message: who may not ask learns nothing of paths. A path

@@ -43,7 +43,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 // All bodies that are held have a bound together, and those of one caller: who comes beyond is asked to come back, and others are served.
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := newPool(t, Options{Authorize: func(_ context.Context, r *http.Request) (Caller, error) {
+		p, _ := newPool(t, Options{Identify: func(r *http.Request) (Caller, error) {
 			return Caller{Worker: cmp.Or(r.Header.Get("User"), every), Types: []string{every}}, nil
 		}})
 		h := p.Handler()

@@ -12,7 +12,7 @@ import (
 
 // Listen serves the protocol at a TCP address, until Close, and returns the
 // address, whose port is a free one for port 0. The host is to be named:
-// "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Authorize, else it is
+// "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Identify, else it is
 // ErrTokenNeeded, and Options.TLS, or PlainHTTP, else it is ErrTLSNeeded.
 //
 // The rules about loopback are checked on the address that was bound and not on the text, because a

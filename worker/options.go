@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -31,22 +30,22 @@ type Options struct {
 	MaxWorkers int
 	// Token is what remote workers must send as "Authorization: Bearer TOKEN". A caller
 	// that has it may be any worker, and take every type. A pool that serves remote
-	// workers has one of Token, Authorize and NoToken; otherwise nobody is served.
+	// workers has one of Token, Identify and NoToken; otherwise nobody is served.
 	Token string
-	// Authorize says which worker sends a request, and which types it may take: by a token
-	// for each worker (AuthorizeTokens), by a client certificate (AuthorizeCertificates), or as the
+	// Identify says which worker sends a request, and which types it may take: by a token
+	// for each worker (IdentifyTokens), by a client certificate (IdentifyCertificates), or as the
 	// host likes.
 	// It is called for every request, from many goroutines, and should answer at once. No worker can
 	// poll, complete, renew, leave, store or keep anything in the name of another. An
 	// error answers 401, or what it says if it is an *Error; its text stays here.
-	Authorize func(ctx context.Context, r *http.Request) (Caller, error)
+	Identify func(*http.Request) (Caller, error)
 	// NoToken serves whoever asks from this machine, by the address of the peer. Behind a
 	// proxy, which is such a peer itself, it must not be set.
 	NoToken bool
 	// TLS is what Listen serves with, from version 1.3 on unless MinVersion is 1.2. Its
 	// GetCertificate is asked for every connection, so that certificates are renewed without a
 	// restart (ReadCertificate); ClientCAs and ClientAuth ask workers for
-	// theirs (AuthorizeCertificates). New copies it. Without it Listen serves loopback addresses only.
+	// theirs (IdentifyCertificates). New copies it. Without it Listen serves loopback addresses only.
 	TLS *tls.Config
 	// PlainHTTP lets Listen serve other addresses without TLS: behind a proxy that has it, or where
 	// nobody else reads or writes what is on the network.

@@ -22,7 +22,7 @@ import (
 func bubble(t *testing.T, o Options, test func(t *testing.T, p *Pool, f *fake)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		o.NoToken = o.Token == "" && o.Authorize == nil
+		o.NoToken = o.Token == "" && o.Identify == nil
 		p := mustNew(o)
 		f := newFake(p)
 		test(t, p, f)

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -42,23 +41,23 @@ func atLeastTLS13(config *tls.Config) *tls.Config {
 	return config
 }
 
-// AuthorizeCertificates returns a function for Options.Authorize that knows callers by the names
+// IdentifyCertificates returns a function for Options.Identify that knows callers by the names
 // in their client certificates: URIs, DNS names and mail addresses, or the common name of one that
 // has none of these. The first with an entry counts; "*" is the entry of every other
 // certificate. A Caller without a Worker is the worker of that name, so that
 //
-//	worker.AuthorizeCertificates(map[string]worker.Caller{"*": {Types: []string{"resize"}}})
+//	worker.IdentifyCertificates(map[string]worker.Caller{"*": {Types: []string{"resize"}}})
 //
 // lets everyone in to whom the authority has given a certificate. The map is copied. A certificate
 // counts if TLS has verified it and it has not expired since: set ClientCAs, and ClientAuth
 // to tls.RequireAndVerifyClientCert, or to tls.VerifyClientCertIfGiven, which tells
 // a worker without one so in an answer of the protocol.
-func AuthorizeCertificates(callers map[string]Caller) func(context.Context, *http.Request) (Caller, error) {
+func IdentifyCertificates(callers map[string]Caller) func(*http.Request) (Caller, error) {
 	known := make(map[string]Caller, len(callers))
 	for name, c := range callers {
 		known[name] = c
 	}
-	return func(_ context.Context, r *http.Request) (Caller, error) {
+	return func(r *http.Request) (Caller, error) {
 		if r == nil || r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 			return Caller{}, poolErrorf(http.StatusUnauthorized, remote.CodeUnauthorized, "there is no verified client certificate: connect with one that the pool's authority has signed")
 		}

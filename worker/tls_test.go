@@ -105,7 +105,7 @@ func TestMutualTLS(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	h, address := listenTLS(t, worker.Options{
 		TLS: &tls.Config{Certificates: []tls.Certificate{ca.sign(t, "pool", nil)}, ClientCAs: ca.pool(), ClientAuth: tls.RequireAndVerifyClientCert},
-		Authorize: worker.AuthorizeCertificates(map[string]worker.Caller{
+		Identify: worker.IdentifyCertificates(map[string]worker.Caller{
 			"ann": {Worker: "ann", Types: []string{"work"}}, "spiffe://pawl/bob": {Worker: "bob", Types: []string{"*"}},
 		}),
 	})
@@ -148,8 +148,8 @@ func TestCertificateErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, address := listenTLS(t, worker.Options{
-				TLS:       &tls.Config{Certificates: []tls.Certificate{c.pool}, ClientCAs: ca.pool(), ClientAuth: tls.RequireAndVerifyClientCert},
-				Authorize: worker.AuthorizeCertificates(map[string]worker.Caller{"*": {Types: []string{"work"}}}),
+				TLS:      &tls.Config{Certificates: []tls.Certificate{c.pool}, ClientCAs: ca.pool(), ClientAuth: tls.RequireAndVerifyClientCert},
+				Identify: worker.IdentifyCertificates(map[string]worker.Caller{"*": {Types: []string{"work"}}}),
 			})
 			// A worker's certificate is sent even if the pool has not asked for such a one.
 			present := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c.worker, nil }
@@ -166,12 +166,12 @@ func TestCertificateErrors(t *testing.T) {
 }
 
 // With VerifyClientCertIfGiven a worker without a certificate gets an answer of the protocol, and one
-// may authorize by what it likes; a certificate that is not good is refused all the same.
+// may identify by what it likes; a certificate that is not good is refused all the same.
 func TestACertificateThatIsNotGiven(t *testing.T) {
 	ca := newAuthority(t, "ca")
 	h, address := listenTLS(t, worker.Options{
-		TLS:       &tls.Config{Certificates: []tls.Certificate{ca.sign(t, "pool", nil)}, ClientCAs: ca.pool(), ClientAuth: tls.VerifyClientCertIfGiven},
-		Authorize: worker.AuthorizeCertificates(map[string]worker.Caller{"*": {Types: []string{"work"}}}),
+		TLS:      &tls.Config{Certificates: []tls.Certificate{ca.sign(t, "pool", nil)}, ClientCAs: ca.pool(), ClientAuth: tls.VerifyClientCertIfGiven},
+		Identify: worker.IdentifyCertificates(map[string]worker.Caller{"*": {Types: []string{"work"}}}),
 	})
 	ann := worker.Client{URL: address, ID: "ann", HTTP: worker.NewHTTPSClient(&tls.Config{RootCAs: ca.pool()})}
 	var e *worker.Error
@@ -186,10 +186,10 @@ func TestACertificateThatIsNotGiven(t *testing.T) {
 
 // A connection may outlive the certificate that it was made with; no request does.
 func TestACertificateExpiresOnAnOpenConnection(t *testing.T) {
-	authorize := worker.AuthorizeCertificates(map[string]worker.Caller{"*": {Types: []string{"*"}}})
+	identify := worker.IdentifyCertificates(map[string]worker.Caller{"*": {Types: []string{"*"}}})
 	ask := func(until time.Time) error {
 		leaf := &x509.Certificate{DNSNames: []string{"ann"}, NotAfter: until}
-		_, err := authorize(t.Context(), &http.Request{TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf}}}})
+		_, err := identify(&http.Request{TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf}}}})
 		return err
 	}
 	require.NoError(t, ask(time.Now().Add(time.Hour)))
@@ -203,7 +203,7 @@ func TestANameOfACertificateIsOneWorker(t *testing.T) {
 	ask := func(names ...string) (worker.Caller, error) {
 		leaf := &x509.Certificate{DNSNames: names, NotAfter: time.Now().Add(time.Hour)}
 		r := &http.Request{TLS: &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{leaf}}}}
-		return worker.AuthorizeCertificates(callers)(t.Context(), r)
+		return worker.IdentifyCertificates(callers)(r)
 	}
 	c, err := ask("bob", "ann")
 	require.NoError(t, err)
