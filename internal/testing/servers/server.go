@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -66,8 +67,8 @@ func (s *Server) try(deadline time.Time) (again bool, err error) {
 		return false, err
 	}
 	defer log.Close() //nolint:errcheck // the child has its own
-	cmd := s.account.command(s.run[0], s.run[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, log, log
+	cmd := s.account.command(s.Dir, s.run[0], s.run[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return false, fmt.Errorf("start %s: %w", s.name, err)
 	}
@@ -278,10 +279,13 @@ func accountOf(name string) (*account, error) {
 	return &account{uint32(uid), uint32(gid)}, nil
 }
 
-// command returns a command that the account runs.
-func (a *account) command(name string, args ...string) *exec.Cmd {
+// command returns a command that the account runs in a directory, with temporary files there as well: it may have none in those of
+// this process.
+func (a *account) command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return len(v) > 2 && v[:2] == "PG" }) // of clients
+	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "TMPDIR=") }) // of clients
+	cmd.Env = append(cmd.Env, "TMPDIR="+dir)
 	if a != nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
 	}
@@ -306,8 +310,7 @@ func (a *account) directory(name string) (string, error) {
 
 // prepare runs a command that makes files of a server.
 func (a *account) prepare(dir, name string, args ...string) error {
-	cmd := a.command(name, args...)
-	cmd.Dir = dir
+	cmd := a.command(dir, name, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, out)
 	}

@@ -45,7 +45,7 @@ func TestPostgres(t *testing.T) {
 	b, err := StartPgBouncer(p, "transaction")
 	check(t, err)
 	b.CloseAfter(t)
-	out, err := p.account.command(psql, "-At", "-c", "show max_connections", b.URL("postgres")).CombinedOutput()
+	out, err := p.account.command(p.Dir, psql, "-At", "-c", "show max_connections", b.URL("postgres")).CombinedOutput()
 	if err != nil || string(out) != "7\n" {
 		t.Fatalf("%v: %s", err, out)
 	}
