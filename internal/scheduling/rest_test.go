@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -68,6 +70,61 @@ func TestSchedulesAtRest(t *testing.T) {
 	require.Positive(t, looks[1])
 	require.Equal(t, looks[1], looks[10_000])
 	require.Equal(t, threads[1], threads[10_000])
+}
+
+// An engine that takes up busy schedules after a crash reads one row of each, and no events. A backfill that goes on reads those of its
+// schedule, once.
+func TestOpenReadsNoEvents(t *testing.T) {
+	const schedules, minutes = 20, 30
+	synctest.Test(t, func(t *testing.T) {
+		dir, crashed := t.TempDir(), t.TempDir()
+		ends := make(chan bool)
+		work := func(ctx context.Context, _ pawl.Task) (any, error) {
+			select {
+			case <-ends:
+			case <-ctx.Done():
+			}
+			return nil, ctx.Err()
+		}
+		o := open(t, dir, work)
+		o.publish()
+		set := one(t, "every: 1m, catchUp: {window: 1m}")
+		for i := range schedules {
+			set[0].ID = fmt.Sprint("s", i)
+			_, err := o.Schedules().Apply(t.Context(), set, pawl.ApplyOptions{})
+			require.NoError(t, err)
+		}
+		pass(minutes * time.Minute)
+		now := time.Now()
+		_, err := o.Schedules().Backfill(t.Context(), "s0", schedule.Backfill{From: now.Add(-time.Hour), To: now.Add(-50 * time.Minute), Most: 1})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, os.CopyFS(crashed, os.DirFS(dir))) // as a crash leaves it
+		o.shut()
+
+		var hook testhook.Hook
+		var mu sync.Mutex
+		read := map[string]int{}
+		hook.OnHit(func(point string) {
+			mu.Lock()
+			defer mu.Unlock()
+			read[point]++
+		})
+		e, err := pawl.Open(testhook.With(t.Context(), &hook), crashed, pawl.Options{Executor: pawl.Handlers{"work": work}})
+		require.NoError(t, err)
+		synctest.Wait()
+		mu.Lock()
+		require.Equal(t, schedules, read["schedule.load"])
+		require.Zero(t, read["schedule.read"])
+		mu.Unlock()
+		close(ends)
+		pass(time.Second)
+		mu.Lock()
+		require.Greater(t, read["schedule.read"], minutes)
+		require.Less(t, read["schedule.read"], minutes+10, "the events of one schedule")
+		mu.Unlock()
+		require.NoError(t, e.Close(context.Background()))
+	})
 }
 
 // A latenesses are how late tasks of schedules have begun.

@@ -123,6 +123,7 @@ func instantText(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (s *Scheduler) readRecent(ctx context.Context, e *entry) error {
 	recent := []schedule.Event{}
 	for num := max(1, e.state.Num-shownEvents+1); num <= e.state.Num; num++ {
+		s.o.Hook.Hit("schedule.read")
 		v, err := s.o.Dir.Outcome(ctx, eventKey(e.id, num))
 		if errors.Is(err, store.ErrNoOutcome) {
 			continue
@@ -140,9 +141,11 @@ func (s *Scheduler) readRecent(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// eachEvent calls do with every event of a schedule, in no order.
+// eachEvent calls do with every event of a schedule, in no order: at most maxEvents. No step does so but the first one of a backfill, so that
+// an opening reads none.
 func (s *Scheduler) eachEvent(ctx context.Context, id string, do func(schedule.Event)) error {
 	for kept, err := range s.o.Dir.OutcomesUnder(ctx, eventsKey(id)) {
+		s.o.Hook.Hit("schedule.read")
 		var ev schedule.Event
 		if err == nil {
 			err = readKept(kept.Value, &ev)
