@@ -58,9 +58,9 @@ type checker struct {
 }
 
 func (c *checker) reportProblem(field, code, format string, args ...any) {
-	at := c.schedule.places.findPlace(field)
+	at := c.schedule.places.Find(field)
 	c.problems = append(c.problems, workflow.Problem{
-		Code: code, Message: fmt.Sprintf(format, args...), Field: field, Line: at.line, Column: at.column,
+		Code: code, Message: fmt.Sprintf(format, args...), Field: field, Line: at.Line, Column: at.Column,
 	})
 }
 

@@ -57,15 +57,18 @@ func omitDefault[T comparable](v, def T) any {
 func textField(name string, to *string, def string) field {
 	return field{
 		name:  name,
-		read:  func(r *reader, e *document.Element) { *to, _ = r.readText(e) },
+		read:  func(r *reader, e *document.Element) { *to, _ = r.ReadText(e) },
 		write: func() any { return omitDefault(*to, def) },
 	}
 }
 
 func positiveField(name string, to *int, def int) field {
 	return field{
-		name:  name,
-		read:  func(r *reader, e *document.Element) { *to = r.readPositive(e) },
+		name: name,
+		read: func(r *reader, e *document.Element) {
+			n, _ := r.ReadPositive(e)
+			*to = int(n)
+		},
 		write: func() any { return omitDefault(*to, def) },
 	}
 }
@@ -74,7 +77,7 @@ func positiveField(name string, to *int, def int) field {
 func durationField(name string, to *time.Duration, def time.Duration) field {
 	return field{
 		name: name,
-		read: func(r *reader, e *document.Element) { *to = r.readDuration(e) },
+		read: func(r *reader, e *document.Element) { *to = r.ReadDuration(e, false) },
 		write: func() any {
 			if omitDefault(*to, def) == nil {
 				return nil
@@ -116,11 +119,11 @@ func oneOfField[T ~string](name string, to *T, def T, values []T) field {
 		name: name,
 		read: func(r *reader, e *document.Element) {
 			switch {
-			case !r.isKind(e, document.String):
+			case !r.IsKind(e, document.String):
 			case slices.Contains(values, T(e.Text)):
 				*to = T(e.Text)
 			default:
-				r.reportProblem(problem.UnknownValue, "%q is not one of %s", e.Text, joinValues(values))
+				r.ReportProblem(problem.UnknownValue, "%q is not one of %s", e.Text, joinValues(values))
 			}
 		},
 		write: func() any {
@@ -159,9 +162,9 @@ func textsField(name string, to *[]string) field {
 		name: name,
 		read: func(r *reader, e *document.Element) {
 			*to = nil
-			r.eachItem(e, func(e *document.Element) {
-				r.notePlace()
-				text, _ := r.readText(e)
+			r.EachItem(e, func(e *document.Element) {
+				r.NotePlace()
+				text, _ := r.ReadText(e)
 				*to = append(*to, text)
 			})
 		},
@@ -179,8 +182,8 @@ func instantsField(name string, to *[]time.Time) field {
 		name: name,
 		read: func(r *reader, e *document.Element) {
 			*to = nil
-			r.eachItem(e, func(e *document.Element) {
-				r.notePlace()
+			r.EachItem(e, func(e *document.Element) {
+				r.NotePlace()
 				*to = append(*to, r.readInstant(e))
 			})
 		},
@@ -203,10 +206,10 @@ func inputField(name string, to *any) field {
 		name: name,
 		read: func(r *reader, e *document.Element) {
 			if e.Kind != document.String && e.Kind != document.Object {
-				r.reportType(e, "an object, or an expression that gives one,")
+				r.ReportType(e, "an object, or an expression that gives one,")
 				return
 			}
-			*to = r.readValue(e)
+			*to = r.ReadValue(e)
 		},
 		write: func() any { return *to },
 	}
@@ -217,9 +220,9 @@ func labelsField(name string, to *map[string]string) field {
 		name: name,
 		read: func(r *reader, e *document.Element) {
 			*to = map[string]string{}
-			r.eachMember(e, func(key string, e *document.Element) {
-				r.notePlace()
-				if r.isKind(e, document.String) {
+			r.EachMember(e, func(key string, e *document.Element) {
+				r.NotePlace()
+				if r.IsKind(e, document.String) {
 					(*to)[key] = e.Text
 				}
 			})

@@ -82,7 +82,7 @@ func TestSchemaAccepts(t *testing.T) {
 	check := func(text string) error {
 		e, err := document.Reader{Noun: "schedule", Depth: 100}.ReadYAML([]byte(text))
 		require.NoError(t, err)
-		return schema.Check((&reader{places: &places{}}).readValue(e))
+		return schema.Check(newReader().ReadValue(e))
 	}
 	require.NoError(t, check(nightly))
 	for _, text := range []string{"schedules: [{id: a}]", "schedules: [{id: a, workflow: {name: w}, every: 1m, at: ['2026-12-01T00:00:00Z']}]", "schedules: [{id: a, workflow: {name: w}, every: 90}]"} {

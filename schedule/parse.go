@@ -2,12 +2,12 @@ package schedule
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/internal/reading"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -58,12 +58,12 @@ func Parse(data []byte) ([]Schedule, error) {
 	var set []Schedule
 	err := parseText(data, func(r *reader, e *document.Element) {
 		if e.Kind == document.List {
-			r.reportProblem(problem.WrongType, "a list where an object is needed: write schedules: in the line above it, and indent the list")
+			r.ReportProblem(problem.WrongType, "a list where an object is needed: write schedules: in the line above it, and indent the list")
 			return
 		}
 		r.readFields(e, []field{{name: "schedules", read: func(r *reader, e *document.Element) { set = readSchedules(r, e) }}})
 		if e.Kind == document.Object && e.Member("schedules") == nil {
-			r.reportProblem(problem.Missing, "a file of schedules has the list schedules")
+			r.ReportProblem(problem.Missing, "a file of schedules has the list schedules")
 		}
 	})
 	if err != nil {
@@ -75,10 +75,10 @@ func Parse(data []byte) ([]Schedule, error) {
 // readSchedules reads the list of a file.
 func readSchedules(r *reader, e *document.Element) (set []Schedule) {
 	if len(e.Items) > maxSchedules {
-		r.reportProblem(problem.TooLarge, "%d schedules are more than %d", len(e.Items), maxSchedules)
+		r.ReportProblem(problem.TooLarge, "%d schedules are more than %d", len(e.Items), maxSchedules)
 		return nil
 	}
-	r.eachItem(e, func(e *document.Element) {
+	r.EachItem(e, func(e *document.Element) {
 		var s Schedule
 		readSchedule(r, e, &s)
 		set = append(set, s)
@@ -90,9 +90,10 @@ func readSchedules(r *reader, e *document.Element) (set []Schedule) {
 func readSchedule(r *reader, e *document.Element, s *Schedule) {
 	outer := r.places
 	r.places = &s.places
-	r.base = len(r.here.field)
-	r.notePlace()
+	r.base = len(r.Here.Field)
+	r.NotePlace()
 	r.readFields(e, fieldsOf(s))
+	s.places.Sort()
 	r.places, r.base = outer, 0
 }
 
@@ -118,25 +119,17 @@ func (s Schedule) MarshalJSON() ([]byte, error) {
 
 // parseText reads a text with one function.
 func parseText(data []byte, read func(*reader, *document.Element)) error {
-	r := &reader{}
+	r := newReader()
 	if len(data) > maxBytes {
-		r.reportProblem(problem.TooLarge, "%d bytes are more than %d", len(data), maxBytes)
+		r.ReportProblem(problem.TooLarge, "%d bytes are more than %d", len(data), maxBytes)
 		return errorOf(r.problems)
 	}
 	e, err := readDocument(data)
 	if err != nil {
-		var at *document.SyntaxError
-		if errors.As(err, &at) {
-			r.here = place{line: at.Line, column: at.Column}
-		}
-		code := problem.Syntax
-		if errors.Is(err, document.ErrTooLarge) {
-			code = problem.TooLarge
-		}
-		r.reportProblem(code, "%s", err)
+		r.ReportSyntax(err)
 		return errorOf(r.problems)
 	}
-	r.here = place{line: e.Line, column: e.Column}
+	r.Here = reading.Place{Line: e.Line, Column: e.Column}
 	read(r, e)
 	return errorOf(r.problems)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/reading"
 )
 
 // A Schedule says when runs of a workflow begin, and with what. Exactly one of Cron, Every, After and At is set. The
@@ -35,7 +36,7 @@ type Schedule struct {
 	Jitter             time.Duration // less than this, and than 24 hours, is added to each instant; see [Firing]
 	PauseAfterFailures int           // so many runs in a row that failed pause it; 0: none do
 
-	places places // where the fields were written, if it was parsed
+	places reading.Places // where the fields were written, if it was parsed
 }
 
 // A Workflow names the published definition that a schedule starts.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/internal/reading"
 )
 
 // Settings of a group, in groups, are short for the same settings on each transition that synchronizes the group: a
@@ -20,10 +21,10 @@ func groupFormat(y *Synchronization) []field {
 func groupsForm(to *map[string]Synchronization) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			p.eachMember(e, func(name string, e *document.Element) {
+			p.EachMember(e, func(name string, e *document.Element) {
 				var y Synchronization
 				// So that a problem with the settings of one group has its line, also after they are spread.
-				p.notePlace()
+				p.NotePlace()
 				p.readFields(e, groupFormat(&y))
 				if *to == nil {
 					*to = map[string]Synchronization{}
@@ -143,16 +144,16 @@ func (s *spreader) allPlaces() places {
 	out := slices.Clone(s.own)
 	for _, p := range s.group {
 		// A setting of the transition itself keeps its own place.
-		if rest, ok := strings.CutPrefix(p.field, s.at); ok && !s.own.have(ofSynchronization+rest) {
-			out = append(out, place{ofSynchronization + rest, p.line, p.column})
+		if rest, ok := strings.CutPrefix(p.Field, s.at); ok && !s.own.have(ofSynchronization+rest) {
+			out = append(out, place{Field: ofSynchronization + rest, Line: p.Line, Column: p.Column})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b place) int { return strings.Compare(a.field, b.field) })
+	reading.Places(out).Sort()
 	return out
 }
 
 // have reports whether a field itself was written.
-func (ps places) have(field string) bool { return field != "" && ps.findPlace(field).field == field }
+func (ps places) have(field string) bool { return field != "" && ps.findPlace(field).Field == field }
 
 // checkSettings checks that the settings of each group have a transition, and that no
 // transition says something else.

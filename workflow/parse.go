@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"github.com/pawl-run/pawl/internal/document"
@@ -56,14 +55,14 @@ func (b Bounds) ParseYAML(data []byte) (*Definition, error) {
 
 // parseText reads a definition with one of the readers. The size of the text is looked at before anything is made of it.
 func (b Bounds) parseText(data []byte, read func([]byte) (*document.Element, error)) (*Definition, error) {
-	p := &parser{}
+	p := newParser(place{})
 	if most := b.withDefaults().Bytes; len(data) > most {
-		p.reportProblem(problem.TooLarge, "%d bytes are more than %d", len(data), most)
+		p.ReportProblem(problem.TooLarge, "%d bytes are more than %d", len(data), most)
 		return nil, p.definitionError("")
 	}
 	e, err := read(data)
 	if err != nil {
-		p.reportSyntax(err)
+		p.ReportSyntax(err)
 		return nil, p.definitionError("")
 	}
 	return b.ParseElement(*e)
@@ -75,26 +74,13 @@ type elements struct{}
 // ParseElement reads a definition that is a part of a text, such as a scenario,
 // in which its problems have their places; see [ParseJSON]. Nobody outside of this module can make an element.
 func (elements) ParseElement(e document.Element) (*Definition, error) {
-	p := &parser{here: place{line: e.Line, column: e.Column}}
+	p := newParser(place{Line: e.Line, Column: e.Column})
 	d := &Definition{}
 	p.readOwned(owner{places: &d.places}, func() { p.readFields(&e, definitionFormat(d)) })
 	if len(p.problems) > 0 {
 		return nil, p.definitionError(d.Name)
 	}
 	return d, nil
-}
-
-// reportSyntax reports why a text is no document: nothing else is known of it.
-func (p *parser) reportSyntax(err error) {
-	var at *document.SyntaxError
-	if errors.As(err, &at) {
-		p.here = place{line: at.Line, column: at.Column}
-	}
-	code := problem.Syntax
-	if errors.Is(err, document.ErrTooLarge) {
-		code = problem.TooLarge
-	}
-	p.reportProblem(code, "%s", err)
 }
 
 // definitionError returns what the parser has found as one error.

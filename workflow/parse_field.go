@@ -17,6 +17,9 @@ type field struct {
 	form
 }
 
+// FieldName implements reading.Named.
+func (f field) FieldName() string { return f.name }
+
 // A form reads an element into one field of a Go value, and writes that field as a JSON value; nil leaves it out, for
 // it has its default. Reading reports what is wrong and goes on; what it could not read stays zero. Writing has
 // nothing to report: what cannot be written as JSON is found when the whole is encoded.
@@ -42,7 +45,7 @@ func nameForm[T ~string](to *T) form {
 func textForm(to *string) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			if p.isKind(e, document.String) {
+			if p.IsKind(e, document.String) {
 				*to = e.Text
 			}
 		},
@@ -67,12 +70,12 @@ func oneOfForm[T ~string](to *T, def T, values []T) form {
 		read: func(p *parser, e *document.Element) {
 			// A text of the right type is looked up; anything else was reported by isKind.
 			switch {
-			case !p.isKind(e, document.String):
+			case !p.IsKind(e, document.String):
 			case slices.Contains(values, T(e.Text)):
 				*to = T(e.Text)
 			// All values are named in the problem: there are few of each.
 			default:
-				p.reportProblem(problem.UnknownValue, "%q is not one of %s", e.Text, joinValues(values))
+				p.ReportProblem(problem.UnknownValue, "%q is not one of %s", e.Text, joinValues(values))
 			}
 		},
 		write: func() any {
@@ -101,7 +104,7 @@ func omitDefault[T comparable](def, v T) any {
 func integerForm(to *int) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			if n, ok := p.readInteger(e); ok {
+			if n, ok := p.ReadInteger(e); ok {
 				*to = int(n)
 			}
 		},
@@ -115,12 +118,9 @@ func integerForm(to *int) form {
 func positiveForm[T int | int64 | uint64](to *T, def T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			n, ok := p.readInteger(e)
-			if ok && n < 1 {
-				p.reportProblem(problem.OutOfRange, "%s is less than 1", e.Describe())
-			}
-			// A number below 0 would become a very large one in an unsigned field.
-			*to = T(max(n, 0))
+			// A number that is refused, which would become a very large one in an unsigned field, is read as 0.
+			n, _ := p.ReadPositive(e)
+			*to = T(n)
 		},
 		write: func() any {
 			if *to == def {
@@ -150,8 +150,8 @@ func numbersForm(to *map[string]float64) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			m := map[string]float64{}
-			p.eachMember(e, func(key string, e *document.Element) {
-				p.notePlace()
+			p.EachMember(e, func(key string, e *document.Element) {
+				p.NotePlace()
 				m[key] = p.readNumber(e)
 			})
 			if len(m) > 0 {
@@ -176,7 +176,7 @@ func numbersForm(to *map[string]float64) form {
 func durationForm(to *time.Duration, def time.Duration) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			*to = p.readDuration(e, def == 0)
+			*to = p.ReadDuration(e, def == 0)
 		},
 		write: func() any {
 			// 0 in Go stands for the default, whatever that is.
@@ -206,7 +206,7 @@ func durationText(d time.Duration) string {
 func flagForm(to *bool) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			if p.isKind(e, document.Bool) {
+			if p.IsKind(e, document.Bool) {
 				*to = e.Text == "true"
 			}
 		},
@@ -239,9 +239,9 @@ func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			m := map[string]string{}
-			p.eachMember(e, func(key string, e *document.Element) {
+			p.EachMember(e, func(key string, e *document.Element) {
 				// Each expression has a place of its own.
-				p.notePlace()
+				p.NotePlace()
 				m[key] = p.readExpression(e)
 			})
 			// A nil map says that the field is absent.
@@ -263,8 +263,8 @@ func expressionsForm(to *map[string]string, mayBeEmpty bool) form {
 func namesForm[T ~string](to *[]T) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			p.eachItem(e, func(e *document.Element) {
-				p.notePlace()
+			p.EachItem(e, func(e *document.Element) {
+				p.NotePlace()
 				// Problems with the others are told at their indices in the text.
 				if s, ok := p.readName(e); ok {
 					*to = append(*to, T(s))
@@ -286,11 +286,11 @@ func schemaForm(to *any) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			if e.Kind != document.Object && e.Kind != document.Bool {
-				p.reportType(e, "a JSON Schema, an object or a boolean,")
+				p.ReportType(e, "a JSON Schema, an object or a boolean,")
 				return
 			}
 			// It is read without a bound of its own: the text as a whole has one.
-			*to = p.readValue(e)
+			*to = p.ReadValue(e)
 		},
 		write: func() any { return *to },
 	}
@@ -301,9 +301,9 @@ func objectForm(to *map[string]any) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
 			m := map[string]any{}
-			p.eachMember(e, func(key string, e *document.Element) {
-				p.notePlace()
-				m[key] = p.readValue(e)
+			p.EachMember(e, func(key string, e *document.Element) {
+				p.NotePlace()
+				m[key] = p.ReadValue(e)
 			})
 			// {} and nothing are the same, and must have the same hash.
 			if len(m) > 0 {

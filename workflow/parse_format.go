@@ -151,12 +151,12 @@ func delayForm(s *WaitSpec) form {
 	c.read = func(p *parser, e *document.Element) {
 		// A duration that could not be read is 0 too, and must not become a timer.
 		n := len(p.problems)
-		if s.For = p.readDuration(e, true); s.For > 0 || len(p.problems) > n {
+		if s.For = p.ReadDuration(e, true); s.For > 0 || len(p.problems) > n {
 			return
 		}
 		// The other field was read before this one.
 		if s.Until != "" {
-			p.reportProblem(problem.Conflict, "only one of for and until")
+			p.ReportProblem(problem.Conflict, "only one of for and until")
 		}
 		s.Until = atOnce
 	}
@@ -170,7 +170,7 @@ func untilForm(s *WaitSpec) form {
 	read := c.read
 	c.read = func(p *parser, e *document.Element) {
 		if s.Until != "" {
-			p.reportProblem(problem.Conflict, "only one of for and until")
+			p.ReportProblem(problem.Conflict, "only one of for and until")
 		}
 		read(p, e)
 	}

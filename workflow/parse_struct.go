@@ -45,10 +45,10 @@ func sectionForm[T any](to **T, format func(*T) []field) form {
 func listForm[T any](to *[]T, format func(*T) []field) form {
 	return form{
 		read: func(p *parser, e *document.Element) {
-			p.eachItem(e, func(e *document.Element) {
+			p.EachItem(e, func(e *document.Element) {
 				var v T
 				// A field that the item lacks is told at the place of the item.
-				p.notePlace()
+				p.NotePlace()
 				p.readFields(e, format(&v))
 				*to = append(*to, v)
 			})
@@ -88,7 +88,7 @@ func writeFields(fields []field) map[string]any {
 func nodesForm(d *Definition) form {
 	c := listForm(&d.Nodes, nodeFormat)
 	c.read = func(p *parser, e *document.Element) {
-		p.eachItem(e, func(e *document.Element) {
+		p.EachItem(e, func(e *document.Element) {
 			// Each element makes a node, however wrong it is: the indices of the others stay right.
 			var n Node
 			// Places go into the node itself, before it is copied into the list.
@@ -106,7 +106,7 @@ func transitionsForm(d *Definition) form {
 	c.read = func(p *parser, e *document.Element) {
 		// An element that is no list has no items, and no ids.
 		ids := writtenIDs(e)
-		p.eachItem(e, func(e *document.Element) {
+		p.EachItem(e, func(e *document.Element) {
 			var t Transition
 			// The transitions read so far are as many as the elements before this one.
 			id := ids[len(d.Transitions)]
@@ -162,7 +162,7 @@ func toleranceForm(to *Tolerance) form {
 		read: func(p *parser, e *document.Element) {
 			// Both are read, and the one that is there counts.
 			failures, ratio := Tolerance{kind: toleranceCount}, Tolerance{kind: toleranceRatio}
-			if !p.isKind(e, document.Object) {
+			if !p.IsKind(e, document.Object) {
 				return
 			}
 			// A field that is wrong is reported at its place; the rest of the definition is read on.
@@ -170,13 +170,13 @@ func toleranceForm(to *Tolerance) form {
 			// A field that is there twice counts once, and was reported.
 			switch count, share := e.Member("failures"), e.Member("failureRatio"); {
 			case count != nil && share != nil:
-				p.reportProblem(problem.Conflict, "failures and failureRatio exclude each other")
+				p.ReportProblem(problem.Conflict, "failures and failureRatio exclude each other")
 			case count != nil:
 				*to = failures
 			case share != nil:
 				*to = ratio
 			default:
-				p.reportProblem(problem.Missing, "name failures or failureRatio")
+				p.ReportProblem(problem.Missing, "name failures or failureRatio")
 			}
 		},
 		write: func() any {
@@ -220,7 +220,7 @@ func readChoice[T fmt.Stringer](p *parser, e *document.Element, values []T, mOfN
 	// {mOfN: n} is the only object that there may be.
 	case document.Object:
 		if p.readFields(e, []field{{"mOfN", positiveForm(&n, 0)}}); e.Member("mOfN") == nil {
-			p.reportProblem(problem.Missing, "a quorum is written {mOfN: 2}")
+			p.ReportProblem(problem.Missing, "a quorum is written {mOfN: 2}")
 		}
 		return mOfN(n)
 	case document.String:
@@ -228,9 +228,9 @@ func readChoice[T fmt.Stringer](p *parser, e *document.Element, values []T, mOfN
 		if i := slices.Index(words, e.Text); i >= 0 {
 			return values[i]
 		}
-		p.reportProblem(problem.UnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, joinValues(words))
+		p.ReportProblem(problem.UnknownValue, "%q is not one of %s, {mOfN: n}", e.Text, joinValues(words))
 	default:
-		p.reportType(e, joinValues(words)+" or {mOfN: n}")
+		p.ReportType(e, joinValues(words)+" or {mOfN: n}")
 	}
 	var none T
 	return none
@@ -252,10 +252,10 @@ func endForm(to **EndSpec) form {
 			switch {
 			case e.Kind == document.String && e.Text == "complete":
 			case e.Kind != document.Object:
-				p.reportType(e, "complete or {fail: CODE, message: TEXT}")
+				p.ReportType(e, "complete or {fail: CODE, message: TEXT}")
 			default:
 				if p.readFields(e, failure(*to)); e.Member("fail") == nil && e.Member("codeExpr") == nil {
-					p.reportProblem(problem.Missing, "a failure has a code: {fail: CODE}")
+					p.ReportProblem(problem.Missing, "a failure has a code: {fail: CODE}")
 				}
 			}
 		},

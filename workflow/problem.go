@@ -49,10 +49,6 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// maxProblems bounds the problems that are told of one text. A text of a few megabytes may have a problem in every
-// field.
-const maxProblems = 1_000
-
 // A DefinitionError reports every problem of a definition at once; of a text that cannot be read as one, the first
 // thousand. It holds no warnings.
 type DefinitionError struct {

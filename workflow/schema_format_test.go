@@ -219,8 +219,9 @@ func valueOf(t *testing.T, read func([]byte) (*document.Element, error), text st
 	if err != nil {
 		return nil
 	}
-	p := &parser{owner: owner{places: &places{}}}
-	v := p.readValue(e)
+	p := newParser(place{})
+	p.owner.places = &places{}
+	v := p.ReadValue(e)
 	if len(p.problems) > 0 {
 		return nil
 	}

@@ -146,7 +146,7 @@ func (c *checker) reportProblem(s site, field, code, format string, args ...any)
 	at := s.places.findPlace(field)
 	p := Problem{
 		Code: code, Message: fmt.Sprintf(format, args...), Node: s.node, Transition: s.transition,
-		Field: field, Line: at.line, Column: at.column,
+		Field: field, Line: at.Line, Column: at.Column,
 	}
 	if s.prefix != "" {
 		// There is no id that would say where the field is.
