@@ -221,7 +221,7 @@ func writeContended(t *testing.T, db *pg.Database, w int, done func() bool, note
 		for i := range 1 + rand.IntN(20) {
 			entry := fmt.Sprintf("%d.%d %d", w, life, i)
 			p, err := l.Append(t.Context(), []byte(entry))
-			for err != nil && !isFenced(t, err) {
+			for err != nil && !isFenced(t, err) && !done() {
 				p, err = l.Append(t.Context(), []byte(entry))
 			}
 			if err != nil {

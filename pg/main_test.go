@@ -15,8 +15,12 @@ import (
 	"github.com/pawl-run/pawl/pg"
 )
 
-// TestMain runs the tests, and ends the server that they share.
+// TestMain runs the tests, and ends the server that they share, or is a process that a test needs.
 func TestMain(m *testing.M) {
+	if order := os.Getenv(nodeOf); order != "" {
+		fmt.Fprintln(os.Stderr, nodeAsProcess(order))
+		os.Exit(1)
+	}
 	code := m.Run()
 	if shared.server != nil {
 		if err := shared.server.Close(); err != nil {
