@@ -58,7 +58,6 @@ type nodesTrial struct {
 	failed              []string        // the last words about it
 	harmed              map[string]bool // nodes and the server, by the faults of now
 	counts              map[string]int  // of faults
-	last                time.Time       // when a call was answered
 	answer, recovery    time.Duration   // the longest: of one call, and from the end of faults to the next answer
 	recoveries          []time.Duration
 }

@@ -42,7 +42,7 @@ func StartRelay(to int) (*Relay, error) {
 			if err != nil {
 				return
 			}
-			if server, err := net.Dial("tcp", r.to); err != nil || !r.joins(client, server) {
+			if server, err := net.Dial("tcp", r.to); err != nil || !r.joinConns(client, server) {
 				_ = client.Close()
 			}
 		}
@@ -50,8 +50,8 @@ func StartRelay(to int) (*Relay, error) {
 	return r, nil
 }
 
-// joins lets the bytes of two connections pass, unless the link is down.
-func (r *Relay) joins(client, server net.Conn) bool {
+// joinConns lets the bytes of two connections pass, unless the link is down.
+func (r *Relay) joinConns(client, server net.Conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.how.Down {
@@ -59,12 +59,13 @@ func (r *Relay) joins(client, server net.Conn) bool {
 		return false
 	}
 	r.all[client], r.all[server] = true, true
-	go r.pass(client, server, func() bool { return r.how.Out }) // until one of them is closed
-	go r.pass(server, client, func() bool { return r.how.In })
+	go r.passBytes(client, server, func() bool { return r.how.Out }) // until one of them is closed
+	go r.passBytes(server, client, func() bool { return r.how.In })
 	return true
 }
 
-func (r *Relay) pass(from, to net.Conn, held func() bool) {
+// passBytes passes bytes in one way, until one of the two connections is closed.
+func (r *Relay) passBytes(from, to net.Conn, held func() bool) {
 	b := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(b)
@@ -113,6 +114,7 @@ func (r *Relay) Close() error {
 	return err
 }
 
+// closeAll closes the connections. The lock is held.
 func (r *Relay) closeAll() {
 	for c := range r.all {
 		_ = c.Close()
