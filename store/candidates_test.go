@@ -117,7 +117,7 @@ func TestListsAreServedByIndexes(t *testing.T) {
 		inWorkflow.up: {number, number, text}, inWorkflow.down: {number, number, text},
 		inTenant.up: {number, number, text}, inTenant.down: {number, number, text},
 		inLabel.up: {number, number, text, text}, inLabel.down: {number, number, text, text}, someOfLabel: {text, text, number}, dropLabels: {"[1]"}, dropRefs: {"[1]"}, deleteRuns: {"[1]"},
-		getRunsOf: {"[1]"}, areParent: {"[1]"}, getChildren: {text, number, number}, dropKeys: {`[["a","b"]]`}, dropKeyRefs: {`[["a","b"]]`}, purgedSpills: {"[1]"}, dropPurged: {"[1]"},
+		getRunsOf: {"[1]"}, areParent: {"[1]"}, getChildren: {text, number, number}, keysWithin: {`[["a","b"]]`}, dropKeys: {"[1]"}, dropKeyRefs: {"[1]"}, purgedSpills: {"[1]"}, dropPurged: {"[1]"},
 		inParent.up: {number, number, text}, inParent.down: {number, number, text},
 		nextPrefixed: {text, text, number}, nextEnded: {number, number, int64(math.MaxInt64), number},
 		endedUp: {number, number, number}, endedDown: {number, number, number}, getDue: {number, number, number, number}, getNextAlarm: {number, number},

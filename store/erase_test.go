@@ -362,21 +362,24 @@ func TestABackupWhilePagesAreGivenBack(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// TestRemoveFile removes a file by its name in an open folder, but neither a folder nor what a link leads to.
-func TestRemoveFile(t *testing.T) {
-	path := t.TempDir()
-	kept := filepath.Join(t.TempDir(), "kept")
+// TestRemoveFiles removes files by their names in folders below an open one, but neither a folder nor what a link leads to.
+func TestRemoveFiles(t *testing.T) {
+	path, elsewhere := t.TempDir(), t.TempDir()
+	kept, inside := filepath.Join(elsewhere, "kept"), filepath.Join(path, "inside")
 	require.NoError(t, os.WriteFile(kept, nil, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(path, "file"), nil, 0o600))
-	require.NoError(t, os.Mkdir(filepath.Join(path, "folder"), 0o700))
-	require.NoError(t, os.Symlink(kept, filepath.Join(path, "link")))
-	folder, err := os.Open(path)
+	require.NoError(t, os.MkdirAll(filepath.Join(inside, "folder"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(inside, "file"), nil, 0o600))
+	require.NoError(t, os.Symlink(kept, filepath.Join(inside, "link")))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(path, "link")))
+	folders, err := os.Open(path)
 	require.NoError(t, err)
-	defer folder.Close()
-	require.NoError(t, removeFile(folder, "file"))
-	require.NoError(t, removeFile(folder, "link"))
-	require.ErrorIs(t, removeFile(folder, "file"), fs.ErrNotExist)
-	require.Error(t, removeFile(folder, "folder"))
+	defer folders.Close()
+	require.NoError(t, removeFiles(folders, "inside", []string{"file", "missing", "link"}))
+	require.NoFileExists(t, filepath.Join(inside, "file"))
+	require.NoFileExists(t, filepath.Join(inside, "link"))
+	require.NoError(t, removeFiles(folders, "missing", []string{"file"}))
+	require.Error(t, removeFiles(folders, "inside", []string{"folder"}))
+	require.Error(t, removeFiles(folders, "link", []string{"kept"}))
 	require.FileExists(t, kept)
-	require.DirExists(t, filepath.Join(path, "folder"))
+	require.DirExists(t, filepath.Join(inside, "folder"))
 }

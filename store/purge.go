@@ -70,21 +70,27 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 		return nil
 	}
 	p := purge{dir: d, runs: going, keys: keys}
-	if err := d.updateIndex(p.dropRows); err != nil {
+	err := d.updateIndex(p.dropRows)
+	if errors.Is(err, errDoubtful) {
+		if err = p.readDoubtful(); err == nil && len(p.runs) > 0 {
+			err = d.updateIndex(p.dropRows)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
 	d.dropSpills(p.spills)
 	if err := d.syncLog(); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
-	d.removeFilesOf(going)
+	d.removeFilesOf(p.runs)
 	return nil
 }
 
 // removeFilesOf removes the files of runs that are purged, and leaves with a run why its files stay.
-func (d *Dir) removeFilesOf(going []*Member) {
-	folders, err := d.root.OpenRoot(runsDir) // once, since each file would take it anew
-	for _, m := range going {
+func (d *Dir) removeFilesOf(gone []*Member) {
+	folders, err := d.root.Open(runsDir) // once, since each file would take it anew
+	for _, m := range gone {
 		switch {
 		case m.Err != nil || errors.Is(err, fs.ErrNotExist): // no run has had a file
 		case err != nil:
@@ -107,27 +113,21 @@ func (d *Dir) DropUnusedDefinitions() {
 	}
 }
 
-// removeRunFiles removes whatever files a purged run may have, or leaves that to the backup that is under way. It opens their
-// folder, one of folders, once.
-func (d *Dir) removeRunFiles(folders *os.Root, r *index.Row) error {
+// removeRunFiles removes whatever files a purged run may have, or leaves that to the backup that is under way.
+func (d *Dir) removeRunFiles(folders *os.File, r *index.Row) error {
 	hash := index.FileHash(r.Run)
-	names := [...]string{index.FileNameOf(hash, r.Nonce, 1), index.FileNameOf(hash, r.Nonce, 2)}
-	folder, err := folders.Open(path.Base(path.Dir(names[0])))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no run of such a hash has had a file
+	names := make([]string, 0, 2)
+	for _, slot := range []index.Slot{1, 2} {
+		if name := index.FileNameOf(hash, r.Nonce, slot); !d.flusher.holdBack(name, "") {
+			names = append(names, path.Base(name))
+		}
 	}
-	if err != nil {
+	if len(names) == 0 {
+		return nil
+	}
+	folder := path.Base(path.Dir(index.FileNameOf(hash, r.Nonce, 1)))
+	if err := removeFiles(folders, folder, names); err != nil {
 		return fmt.Errorf("purge run %q: %w", string(r.Run), err)
-	}
-	defer folder.Close() //nolint:errcheck // nothing was written
-	for _, name := range names {
-		if d.flusher.holdBack(name, "") {
-			continue
-		}
-		err = removeFile(folder, path.Base(name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("purge run %q: %w", string(r.Run), err)
-		}
 	}
 	return nil
 }
@@ -138,17 +138,21 @@ type purge struct {
 	runs   []*Member
 	keys   func(workflow.RunID) string
 	spills []int64 // of the records that are gone
+
+	doubtful []*Member // the last transaction found their rows not as was expected
 }
 
 // A purge deletes many runs by one statement for each table. A list has numbers, or the bounds of keys.
 const (
-	deleteRuns = `DELETE FROM runs WHERE num IN (SELECT value FROM json_each(?)) AND status >= 4 RETURNING num, workflow, status, tenant, file_size, filed`
-	dropRefs   = `DELETE FROM blob_refs WHERE num IN (SELECT value FROM json_each(?))`
-	dropLabels = `DELETE FROM labels WHERE num IN (SELECT value FROM json_each(?))`
+	deleteListed = `DELETE FROM runs WHERE num IN (SELECT value FROM json_each(?))` // so begins the statement by which any program deletes many
+	deleteRuns   = deleteListed + ` AND status >= 4 RETURNING ` + index.PurgedColumns
+	dropRefs     = `DELETE FROM blob_refs WHERE num IN (SELECT value FROM json_each(?))`
+	dropLabels   = `DELETE FROM labels WHERE num IN (SELECT value FROM json_each(?))`
 
+	anyOutcome   = `SELECT 1 FROM outcomes LIMIT 1` // which spares most directories the look for keys
 	keysWithin   = `SELECT o.id FROM json_each(?) AS bounds CROSS JOIN outcomes AS o WHERE o.key >= bounds.value ->> 0 AND o.key < bounds.value ->> 1`
-	dropKeys     = `DELETE FROM outcomes WHERE id IN (` + keysWithin + `)`
-	dropKeyRefs  = `DELETE FROM blob_refs WHERE num IN (SELECT -id FROM (` + keysWithin + `))`
+	dropKeys     = `DELETE FROM outcomes WHERE id IN (SELECT value FROM json_each(?))`
+	dropKeyRefs  = `DELETE FROM blob_refs WHERE num IN (SELECT -value FROM json_each(?))`
 	purgedLog    = `SELECT l.key, l.parts FROM json_each(?) AS run CROSS JOIN log AS l WHERE l.key BETWEEN run.value << 32 AND run.value << 32 | 4294967295`
 	purgedSpills = `SELECT parts FROM (` + purgedLog + `) WHERE parts IS NOT NULL`
 	dropPurged   = `DELETE FROM log WHERE key IN (SELECT key FROM (` + purgedLog + `))`
@@ -169,66 +173,114 @@ func (p *purge) dropRows(db *sqlite.Conn) error {
 			return err
 		}
 	}
-	gone := map[int64]bool{}
-	var filed []purgedFile
-	err := db.ExecEach(deleteRuns, func(x *sqlite.Row) error {
-		num := x.Int64(0)
-		gone[num] = true
-		d.counts.countRun(x.Text(1), workflow.RunStatus(x.Int64(2)), -1)
-		d.sizes.ChangeFile(num, -x.Int64(4))
-		filed = append(filed, purgedFile{num, x.Text(3), x.Int64(4), x.Int64(5)})
-		return nil
-	}, numberList(nums))
-	if err != nil {
+	gone, err := p.deleteRows(db, nums)
+	if err != nil || len(gone) == 0 {
 		return err
 	}
 	last := int64(0)
 	for _, m := range p.runs {
-		if m.Err = nil; !gone[m.row.Num] {
-			m.Err = fmt.Errorf("%w: %q", ErrNotEnded, string(m.row.Run))
+		if m.Err != nil {
 			continue
 		}
-		last = max(last, m.row.Num)
+		d.counts.countRun(m.row.Workflow, m.row.Status, -1)
+		d.sizes.ChangeFile(m.row.Num, -m.row.FileSize)
 		d.redo.noteGone(m.row.Num)
 		d.unfiled.NoteGone(m.row.Num)
-	}
-	if last == 0 {
-		return nil
+		last = max(last, m.row.Num)
 	}
 	d.eraseSoon()
 	if err := d.notePurgedRedo(db, last); err != nil {
 		return err
 	}
-	for _, f := range filed {
-		if err := d.tenants.countPurged(db, f.num, f.filed, f.tenant, f.size); err != nil {
-			return err
-		}
-	}
-	return p.dropRest(db, numberList(slices.Sorted(maps.Keys(gone))))
-}
-
-// A purgedFile is what the bytes of a tenant need of a row that is deleted.
-type purgedFile struct {
-	num         int64
-	tenant      string
-	size, filed int64
-}
-
-// dropRest deletes what is not in the rows of the runs, whose numbers are listed.
-func (p *purge) dropRest(db *sqlite.Conn, nums string) error {
-	definitions := map[string]int{}
-	var bounds [][2]string
 	for _, m := range p.runs {
 		if m.Err != nil {
 			continue
 		}
-		definitions[m.row.Definition]++
-		if prefix := p.keys(m.row.Run); prefix != "" {
-			bounds = append(bounds, [2]string{prefix, endOfPrefix(prefix)})
+		if err := d.tenants.countPurged(db, m.row.Num, m.row.Flushed, m.row.Tenant, m.row.FileSize); err != nil {
+			return err
 		}
 	}
-	keys, _ := json.Marshal(bounds) //nolint:errchkjson // texts
-	for _, x := range []struct{ text, list string }{{dropRefs, nums}, {dropLabels, nums}, {dropKeyRefs, string(keys)}, {dropKeys, string(keys)}} {
+	return p.dropRest(db, gone)
+}
+
+// deleteRows deletes the rows of runs, keeps what was in them, and says of each why it stays, if it does. It returns the numbers
+// of the others. It fails with errDoubtful, so that nothing is deleted, if a row is not what was expected.
+func (p *purge) deleteRows(db *sqlite.Conn, nums []int64) (gone []int64, err error) {
+	rows := make(map[int64]*Member, len(p.runs))
+	for _, m := range p.runs {
+		rows[m.row.Num] = m
+		m.Err = fmt.Errorf("%w: %q", ErrNotEnded, string(m.row.Run))
+	}
+	p.doubtful = nil
+	err = db.ExecEach(deleteRuns, func(x *sqlite.Row) error {
+		row, sound := index.ScanPurged(x)
+		m := rows[row.Num]
+		switch {
+		case m.unread && (!sound || !m.isFoundAgain(&row.Head)):
+			p.doubtful = append(p.doubtful, m)
+		case m.unread:
+			m.Head = row.Head
+		}
+		m.row, m.Err = row, nil
+		gone = append(gone, row.Num)
+		return nil
+	}, numberList(nums))
+	if err == nil && len(p.doubtful) > 0 {
+		err = errDoubtful
+	}
+	return gone, err
+}
+
+// errDoubtful says that the rows of some runs have to be read before they are deleted.
+var errDoubtful = errors.New("a row is not as it was expected")
+
+// readDoubtful reads the rows of runs that a transaction found doubtful, so that the next one need not look at them. A run whose
+// row cannot be read, or is of another run than was found, has an Err, and is not purged.
+func (p *purge) readDoubtful() error {
+	ids := make([]workflow.RunID, len(p.doubtful))
+	for i, m := range p.doubtful {
+		ids[i] = m.Head.Run
+	}
+	families, err := p.dir.Families(context.Background(), ids)
+	if err != nil {
+		return err
+	}
+	for i, m := range p.doubtful {
+		now := &families[i][0]
+		if m.Err = now.Err; now.Err == nil && !m.isFoundAgain(&now.Head) {
+			m.Err = fmt.Errorf("%w: %q", ErrRunNotFound, string(m.Head.Run))
+		}
+		m.row, m.unread = now.row, false
+		if m.Err == nil {
+			m.Head = now.Head
+		}
+	}
+	p.runs = slices.DeleteFunc(p.runs, func(m *Member) bool { return m.Err != nil })
+	return nil
+}
+
+// isFoundAgain reports whether a head is that of the run that was found.
+func (m *Member) isFoundAgain(h *Head) bool {
+	return h.Run == m.Head.Run && h.Workflow == m.Head.Workflow && h.Status == m.Head.Status && h.EndedAt.Equal(m.Head.EndedAt) && h.Parent == ""
+}
+
+// dropRest deletes what is not in the rows of the runs, whose numbers are listed.
+func (p *purge) dropRest(db *sqlite.Conn, gone []int64) error {
+	definitions := map[string]int{}
+	for _, m := range p.runs {
+		if m.Err == nil {
+			definitions[m.row.Definition]++
+		}
+	}
+	outcomes, err := p.findOutcomes(db)
+	if err != nil {
+		return err
+	}
+	nums := numberList(gone)
+	for _, x := range []struct{ text, list string }{{dropRefs, nums}, {dropLabels, nums}, {dropKeyRefs, outcomes}, {dropKeys, outcomes}} {
+		if x.list == "" {
+			continue
+		}
 		if _, err := db.Exec(x.text, x.list); err != nil {
 			return err
 		}
@@ -245,8 +297,28 @@ func (p *purge) dropRest(db *sqlite.Conn, nums string) error {
 	if err := db.Each(purgedSpills, func(x *sqlite.Row) error { p.spills = append(p.spills, x.Int64(0)); return nil }, nums); err != nil {
 		return err
 	}
-	_, err := db.Exec(dropPurged, nums)
+	_, err = db.Exec(dropPurged, nums)
 	return err
+}
+
+// findOutcomes returns the numbers of the outcomes that are kept under keys of the runs, "" for none.
+func (p *purge) findOutcomes(db *sqlite.Conn) (list string, err error) {
+	if has, err := db.One(anyOutcome, func(*sqlite.Row) error { return nil }); err != nil || !has {
+		return "", err
+	}
+	var bounds [][2]string
+	for _, m := range p.runs {
+		if prefix := p.keys(m.row.Run); m.Err == nil && prefix != "" {
+			bounds = append(bounds, [2]string{prefix, endOfPrefix(prefix)})
+		}
+	}
+	text, _ := json.Marshal(bounds) //nolint:errchkjson // texts
+	var ids []int64
+	err = db.Each(keysWithin, func(x *sqlite.Row) error { ids = append(ids, x.Int64(0)); return nil }, string(text))
+	if err != nil || len(ids) == 0 {
+		return "", err
+	}
+	return numberList(ids), nil
 }
 
 // A Member is a run that is about to be purged, as its row was found.
@@ -254,10 +326,41 @@ type Member struct {
 	Head Head  // without output and artifacts; of a damaged row as far as it can be read
 	Err  error // why the row cannot be read: ErrRunNotFound, ErrSealed or ErrCorrupt; of Purge, why the run stays
 	row  index.Row
+
+	unread bool // the row has not been read: it has to say what Head says of run, workflow, status and end
 }
 
 // FileSize returns how many bytes the file of the run has, 0 if there is no file yet.
 func (m *Member) FileSize() int64 { return m.row.FileSize }
+
+// FamiliesOf returns runs that Ended has yielded, each with all that are below it, as Families does. The row of a run that has
+// nothing below it is read by PurgeAll alone, as it deletes it: only id, workflow, status and end are in its Head before. If they
+// are not in the row any more, that run stays, with an Err.
+func (d *Dir) FamiliesOf(ctx context.Context, runs []EndedRun) ([]Family, error) {
+	r := familyReader{d: d}
+	out, all := make([]Family, len(runs)), make([]Member, len(runs))
+	for i, run := range runs {
+		r.asked = append(r.asked, kin{family: i, run: run.Run})
+		head := Head{Run: run.Run, Workflow: run.Workflow, Status: run.Status, EndedAt: run.At}
+		all[i] = Member{Head: head, row: index.Row{Num: run.num, Head: head}, unread: true}
+		out[i] = all[i : i+1 : i+1]
+	}
+	for len(r.asked) > 0 {
+		err := r.d.readIndexUntil(ctx, func(db *sqlite.Conn) error { _, err := r.findParents(db, listRows); return err })
+		if err != nil {
+			return nil, err
+		}
+	}
+	roots := make([]workflow.RunID, len(r.parents))
+	for i, k := range r.parents {
+		roots[i] = k.run
+	}
+	families, err := d.Families(ctx, roots)
+	for i, k := range r.parents[:len(families)] {
+		out[k.family] = families[i]
+	}
+	return out, err
+}
 
 // A Family is a run with all runs below it: the run itself comes first, and each other behind its parent.
 type Family []Member
@@ -439,6 +542,7 @@ type EndedRun struct {
 	Workflow string // name of the definition
 	Status   workflow.RunStatus
 	At       time.Time // of its end
+	num      int64
 }
 
 const (
@@ -468,7 +572,7 @@ func (d *Dir) Ended(newest bool) iter.Seq2[EndedRun, error] {
 					looked++
 					at, num = r.Int64(0), r.Int64(1)
 					if r.Text(5) == "" {
-						page = append(page, EndedRun{workflow.RunID(r.Text(2)), r.Text(3), workflow.RunStatus(r.Int64(4)), column.TimeAt(r, 0)})
+						page = append(page, EndedRun{workflow.RunID(r.Text(2)), r.Text(3), workflow.RunStatus(r.Int64(4)), column.TimeAt(r, 0), num})
 					}
 					return nil
 				}, at, num, int64(listRows))

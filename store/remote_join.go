@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
@@ -338,13 +339,13 @@ func (c *replayer) noteStatements(tape []byte) error {
 		if len(s.Args) == 0 {
 			return nil
 		}
-		switch s.Text {
-		case putPart:
+		switch {
+		case s.Text == putPart:
 			n, _ := s.Args[0].(int64)
 			c.next.Spill = max(c.next.Spill, n>>partBits)
-		case deleteRuns:
+		case strings.HasPrefix(s.Text, deleteListed):
 			return c.db.Each(listedRuns, c.noteGone, s.Args[0])
-		case deleteRun:
+		case s.Text == deleteRun:
 			return c.db.Each(index.RunColumns+`WHERE num = ?`, c.noteGone, s.Args[0])
 		}
 		return nil

@@ -45,7 +45,12 @@ func releaseLock(f *os.File) error { return f.Close() }
 // ownerOf returns -1: this system has no ids of users.
 func ownerOf(fs.FileInfo) int { return -1 }
 
-// removeFile removes a file by its name in a folder that is open.
-func removeFile(folder *os.File, name string) error {
-	return os.Remove(filepath.Join(folder.Name(), name))
+// removeFiles removes files of a folder that may be there, by its name in a folder that is open.
+func removeFiles(folders *os.File, folder string, names []string) error {
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(folders.Name(), folder, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }

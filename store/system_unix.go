@@ -180,17 +180,45 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// removeFile removes a file, and no folder, by its name in a folder that is open.
-func removeFile(folder *os.File, name string) error {
-	conn, err := folder.SyscallConn()
+// removeFiles removes files of a folder that may be there, by its name in a folder that is open.
+func removeFiles(folders *os.File, folder string, names []string) error {
+	conn, err := folders.SyscallConn()
 	if err != nil {
 		return err
 	}
-	failed := error(unix.EINTR)
+	failed := error(nil)
 	err = conn.Control(func(fd uintptr) {
-		for errors.Is(failed, unix.EINTR) {
-			failed = unix.Unlinkat(int(fd), name, 0) //nolint:gosec // a descriptor
+		inside := 0
+		err := againIfInterrupted(func() (err error) {
+			inside, err = unix.Openat(int(fd), folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0) //nolint:gosec // a descriptor
+			return err
+		})
+		if err != nil {
+			failed = missingIsFine(err)
+			return
 		}
+		for _, name := range names {
+			err := againIfInterrupted(func() error { return unix.Unlinkat(inside, name, 0) })
+			failed = errors.Join(failed, missingIsFine(err))
+		}
+		_ = unix.Close(inside) // nothing was written
 	})
 	return errors.Join(err, failed)
+}
+
+// againIfInterrupted calls the system until no signal interrupts that.
+func againIfInterrupted(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// missingIsFine returns no error for a file that is not there.
+func missingIsFine(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }

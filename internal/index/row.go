@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/column"
 	"github.com/pawl-run/pawl/internal/runfile"
+	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -88,17 +89,10 @@ var rowParts = [RowPartCount]struct{ first, crc int }{{1, 14}, {15, 16}, {17, 23
 
 // ScanRow reads a row of RunColumns. DecodeTexts is still to decode the row.
 func ScanRow(r *sqlite.Row) Row {
-	out := Row{
-		Num: r.Int64(0), Nonce: uint64(r.Int64(10)), Slot: Slot(r.Int64(28)),
-		Flushed: r.Int64(29), FileHash: r.Bytes(31), FileSize: r.Int64(32),
-	}
-	out.Head = Head{
-		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
-		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), Tenant: r.Text(8), StartedAt: column.TimeAt(r, 11),
-		ForkedFrom: workflow.ForkPoint{Run: workflow.RunID(r.Text(12)), Record: r.Int64(13)},
-		Room:       r.Int(15), Status: workflow.RunStatus(r.Int64(17)), Alarm: column.TimeAt(r, 18), EndedAt: column.TimeAt(r, 19), Seq: r.Int64(24),
-	}
-	out.labels, out.texts = r.Text(9), [3]string{r.Text(20), r.Text(21), r.Text(22)}
+	out := scanStart(r)
+	out.Slot, out.Flushed, out.FileHash, out.FileSize = Slot(r.Int64(28)), r.Int64(29), r.Bytes(31), r.Int64(32)
+	out.Room, out.Seq = r.Int(15), r.Int64(24)
+	out.scanState(r, rowParts[RowState].first)
 	out.Sound[RowState] = out.Status <= workflow.RunCancelled
 	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(25))
 	out.Sound[RowFile] = out.hasFile(r.Bytes(30))
@@ -107,6 +101,45 @@ func ScanRow(r *sqlite.Row) Row {
 		out.Sound[i] = out.Sound[i] && CRCMatches(r, p.first, p.crc)
 	}
 	return out
+}
+
+// scanStart reads the number of a row, and what does not change, from columns 0 to 13.
+func scanStart(r *sqlite.Row) Row {
+	out := Row{Num: r.Int64(0), Nonce: uint64(r.Int64(10)), labels: r.Text(9)}
+	out.Head = Head{
+		Run: workflow.RunID(r.Text(1)), Workflow: r.Text(2), Version: r.Int(3), Definition: r.Text(4),
+		InputHash: r.Text(5), Parent: workflow.RunID(r.Text(6)), Root: workflow.RunID(r.Text(7)), Tenant: r.Text(8), StartedAt: column.TimeAt(r, 11),
+		ForkedFrom: workflow.ForkPoint{Run: workflow.RunID(r.Text(12)), Record: r.Int64(13)},
+	}
+	return out
+}
+
+// scanState reads what some commits change, from a column on.
+func (r *Row) scanState(x *sqlite.Row, first int) {
+	r.Status, r.Alarm, r.EndedAt = workflow.RunStatus(x.Int64(first)), column.TimeAt(x, first+1), column.TimeAt(x, first+2)
+	r.texts = [3]string{x.Text(first + 3), x.Text(first + 4), x.Text(first + 5)}
+}
+
+// PurgedColumns are the columns that ScanPurged reads, of rows that a statement deletes: all that a purge needs. A text that is
+// large is left out, so that the row is not sound: of many runs they would take much memory.
+const PurgedColumns = `num,
+		id, workflow, version, definition, input_hash, parent, root, tenant, labels, nonce, started_at, forked_from, forked_record, start_crc,
+		status, alarm, ended_at, iif(octet_length(output) > 4096, '', output), iif(octet_length(failure) > 4096, '', failure),
+		iif(octet_length(artifacts) > 4096, '', artifacts), state_crc,
+		seq, filed, file_size`
+
+// ScanPurged reads a row of PurgedColumns, without room, last record, file, output and artifacts, and reports whether it is what
+// was written, and could be decoded. A row with sealed texts is not: somebody has to open them.
+func ScanPurged(r *sqlite.Row) (out Row, sound bool) {
+	const state, crc = 15, 21
+	out = scanStart(r)
+	out.scanState(r, state)
+	out.Seq, out.Flushed, out.FileSize = r.Int64(22), r.Int64(23), r.Int64(24)
+	sealed := seal.IsSealed(out.InputHash) || slices.ContainsFunc(out.texts[:], seal.IsSealed)
+	out.texts[0], out.texts[2] = "", ""
+	start := rowParts[RowStart]
+	sound = !sealed && out.Status <= workflow.RunCancelled && CRCMatches(r, start.first, start.crc) && CRCMatches(r, state, crc)
+	return out, sound && out.DecodeTexts() == nil
 }
 
 // StartColumns selects the columns that ScanDefinition reads, from all runs.

@@ -20,6 +20,7 @@ import (
 // A Directory is the engine directory as a purge sees it; *store.Dir is one.
 type Directory interface {
 	Families(ctx context.Context, roots []workflow.RunID) ([]store.Family, error)
+	FamiliesOf(ctx context.Context, roots []store.EndedRun) ([]store.Family, error)
 	PurgeAll(runs []store.Member, onceKeyOf func(workflow.RunID) string) error
 	DropUnusedDefinitions()
 	Ended(newest bool) iter.Seq2[store.EndedRun, error]
@@ -185,10 +186,8 @@ func (p *Purger) purgeChosen(ctx context.Context, act state.Act, chosen []store.
 		return 0, nil
 	}
 	all := make([]*doomed, len(chosen))
-	for i, run := range chosen {
-		all[i] = &doomed{root: run.Run, is: func(h *store.Head) bool {
-			return h.Workflow == run.Workflow && h.Status == run.Status && h.EndedAt.Equal(run.At)
-		}}
+	for i := range chosen {
+		all[i] = &doomed{root: chosen[i].Run, found: &chosen[i]}
 	}
 	purge := func(waits bool, some []*doomed) error {
 		together := purging{Purger: p, act: act, waits: waits}
@@ -240,9 +239,9 @@ type purging struct {
 // A doomed is a run that is to be purged, with what is below it.
 type doomed struct {
 	root   workflow.RunID
-	is     func(h *store.Head) bool // whether the run is still the one that was meant; nil: any is
-	family store.Family             // as it was found last
-	err    error                    // why it stays
+	found  *store.EndedRun // what the run has to be still; nil: anything
+	family store.Family    // as it was found last
+	err    error           // why it stays
 }
 
 // errLeftOut says that a purging would have had to wait.
@@ -371,11 +370,7 @@ func (p *purging) findMoving(open []*doomed) (moved <-chan struct{}) {
 
 // lookAtDoomed finds runs that are to be purged with those below them, anew, and says of each why it stays, if it does.
 func (p *Purger) lookAtDoomed(ctx context.Context, all []*doomed) error {
-	roots := make([]workflow.RunID, len(all))
-	for i, d := range all {
-		roots[i] = d.root
-	}
-	families, err := p.o.Dir.Families(ctx, roots)
+	families, err := p.findFamilies(ctx, all)
 	if err != nil {
 		return refusal.Closed(err)
 	}
@@ -386,15 +381,37 @@ func (p *Purger) lookAtDoomed(ctx context.Context, all []*doomed) error {
 	return nil
 }
 
+// findFamilies finds runs that were all named, or all found.
+func (p *Purger) findFamilies(ctx context.Context, all []*doomed) ([]store.Family, error) {
+	named, found := make([]workflow.RunID, 0, len(all)), make([]store.EndedRun, 0, len(all))
+	for _, d := range all {
+		if d.found != nil {
+			found = append(found, *d.found)
+		} else {
+			named = append(named, d.root)
+		}
+	}
+	if len(found) > 0 {
+		return p.o.Dir.FamiliesOf(ctx, found)
+	}
+	return p.o.Dir.Families(ctx, named)
+}
+
+// isFoundAgain reports whether a run is still the one that was found, if it was.
+func (d *doomed) isFoundAgain(h *store.Head) bool {
+	f := d.found
+	return f == nil || h.Workflow == f.Workflow && h.Status == f.Status && h.EndedAt.Equal(f.At)
+}
+
 // checkFamily says why a family that was found stays.
 func (d *doomed) checkFamily() error {
 	root := &d.family[0]
 	h := &root.Head
 	switch {
-	case root.Err != nil && (d.is != nil || !errors.Is(root.Err, store.ErrCorrupt)):
+	case root.Err != nil && (d.found != nil || !errors.Is(root.Err, store.ErrCorrupt)):
 		return refusal.Closed(root.Err)
 	case root.Err != nil: // a damaged run can be forgotten, by who names it
-	case d.is != nil && !d.is(h):
+	case !d.isFoundAgain(h):
 		return store.ErrRunNotFound // it was purged meanwhile, and the id is of another one
 	case !h.Status.Final():
 		return fmt.Errorf("%w: run %q", store.ErrNotEnded, string(h.Run))
@@ -439,6 +456,11 @@ func (p *purging) forgetFamilies(all []*doomed) error {
 // Children come before the run above them: after a crash in between, that one is there still, by which alone they can be
 // purged.
 func lowestFirst(all []*doomed) (runs []store.Member, of []*doomed) {
+	n := 0
+	for _, d := range all {
+		n += len(d.family)
+	}
+	runs, of = make([]store.Member, 0, n), make([]*doomed, 0, n)
 	for _, d := range all {
 		for _, m := range slices.Backward(d.family) {
 			runs, of = append(runs, m), append(of, d)
