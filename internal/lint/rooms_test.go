@@ -10,7 +10,7 @@ import (
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 6_900},
-	"store":    {50, 17_400},
+	"store":    {50, 17_500},
 	"api":      {17, 5_100},
 	"cmd/pawl": {30, 9_500},
 }
