@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
@@ -101,6 +103,7 @@ func (c *checker) checkNames() {
 	checkValue(c, "dst.missing", s.DST.Missing, missings)
 	checkValue(c, "dst.repeated", s.DST.Repeated, repeateds)
 	c.checkLabels()
+	c.checkMetaLimits()
 }
 
 func (c *checker) checkName(field, name string) {
@@ -120,6 +123,22 @@ func (c *checker) checkRange(field string, n, most int) {
 func checkValue[T ~string](c *checker, field string, v T, values []T) {
 	if v != "" && !slices.Contains(values, v) {
 		c.reportProblem(field, problem.UnknownValue, "%q is not one of %s", string(v), joinValues(values))
+	}
+}
+
+// checkMetaLimits holds limits to the bounds of those of a run.
+func (c *checker) checkMetaLimits() {
+	all := c.schedule.MetaLimits
+	if len(all) > amount.MaxNames {
+		c.reportProblem("metaLimits", problem.TooLarge, "%d names are more than %d", len(all), amount.MaxNames)
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if name == "" || len(name) > amount.MaxName || !utf8.ValidString(name) {
+			c.reportProblem("metaLimits."+name, problem.InvalidName, "a name has 1 to %d bytes of UTF-8", amount.MaxName)
+		}
+		if v := all[name]; !(v >= 0 && v <= value.MaxInteger) { // which NaN fails as well
+			c.reportProblem("metaLimits."+name, problem.OutOfRange, "%v is not in 0..2^53", v)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ func fieldsOf(s *Schedule) []field {
 		inputField("input", &s.Input),
 		labelsField("labels", &s.Labels),
 		textField("tenant", &s.Tenant, ""),
+		numbersField("metaLimits", &s.MetaLimits),
 		oneOfField("overlap", &s.Overlap, OverlapSkip, overlaps),
 		partField("catchUp", []field{durationField("window", &s.CatchUp.Window, defaultWindow), positiveField("most", &s.CatchUp.Most, defaultMost)}),
 		durationField("jitter", &s.Jitter, 0),
@@ -225,6 +226,25 @@ func labelsField(name string, to *map[string]string) field {
 				if r.IsKind(e, document.String) {
 					(*to)[key] = e.Text
 				}
+			})
+		},
+		write: func() any {
+			if len(*to) == 0 {
+				return nil
+			}
+			return *to
+		},
+	}
+}
+
+func numbersField(name string, to *map[string]float64) field {
+	return field{
+		name: name,
+		read: func(r *reader, e *document.Element) {
+			*to = map[string]float64{}
+			r.EachMember(e, func(key string, e *document.Element) {
+				r.NotePlace()
+				(*to)[key] = r.ReadNumber(e)
 			})
 		},
 		write: func() any {

@@ -31,6 +31,8 @@ type Schedule struct {
 	Labels map[string]string // of the runs, as in workflow.Run
 	Tenant string            // of the runs, as in workflow.Run
 
+	MetaLimits map[string]float64 // of each run, as in workflow.Run
+
 	Overlap            Overlap       // what it does while a run of it is not over
 	CatchUp            CatchUp       // which firings are made up for that were due while no engine ran
 	Jitter             time.Duration // less than this, and than 24 hours, is added to each instant; see [Firing]

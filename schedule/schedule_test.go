@@ -28,6 +28,7 @@ schedules:
     every: 15m
     offset: 5m0s
     jitter: 1m
+    metaLimits: {cost: 0.5, rows: 100}
     start: 2026-12-01T01:00:00+01:00
 `
 
@@ -42,7 +43,7 @@ func TestParse(t *testing.T) {
 	require.Equal(t, `[{"catchUp":{"most":2,"window":"1h"},"cron":["0 2 * * *"],"dst":{"repeated":"both"},"id":"nightly",`+
 		`"input":{"at":"string(scheduled)","day":"fire.date","first":"last == null","fixed":[1,true,null],"n":"fire.count"},"labels":{"of":"nightly"},`+
 		`"timezone":"Europe/Berlin","workflow":{"name":"report"}},`+
-		`{"every":"15m","id":"often","jitter":"1m","offset":"5m","start":"2026-12-01T00:00:00Z","workflow":{"name":"report","version":2}}]`, string(data))
+		`{"every":"15m","id":"often","jitter":"1m","metaLimits":{"cost":0.5,"rows":100},"offset":"5m","start":"2026-12-01T00:00:00Z","workflow":{"name":"report","version":2}}]`, string(data))
 	again, err := Parse([]byte(`{"schedules":` + string(data) + `}`))
 	require.NoError(t, err)
 	second, err := json.Marshal(again)
@@ -61,6 +62,14 @@ func TestProblemsHavePlaces(t *testing.T) {
 			`line 4:5: schedules[0].evry: there is no such field; did you mean every? (unknown_field)`,
 			`line 5:10: schedules[0].at[0]: "tomorrow" is not an instant in RFC 3339, such as 2026-12-01T00:00:00Z or 2026-12-01T01:00:00+01:00 (wrong_type)`,
 			`line 6:11: schedules[0].dst.missing: "no" is not one of shift, skip (unknown_value)`,
+		},
+		"schedules: [{id: a, workflow: {name: w}, every: 1m, metaLimits: {a: x}}]": {
+			`line 1:66: schedules[0].metaLimits.a: "x" is not a number (wrong_type)`,
+		},
+		"schedules: [{id: a, workflow: {name: w}, every: 1m, metaLimits: {a: -1, b: 1e16, '': 1}}]": {
+			`line 1:66: schedules[0].metaLimits.a: -1 is not in 0..2^53 (out_of_range)`,
+			`line 1:73: schedules[0].metaLimits.b: 1e+16 is not in 0..2^53 (out_of_range)`,
+			`line 1:82: schedules[0].metaLimits: a name has 1 to 128 bytes of UTF-8 (invalid_name)`,
 		},
 		"a: 1\n": {"line 1:1: a: there is no such field (unknown_field)", "line 1:1: a file of schedules has the list schedules (missing)"},
 		"schedules:\n  - id: a/b\n    workflow: {name: w, version: 1}\n    cron: ['0 0 30 2 *', '* * * * * *', '*/90 * * * *', '0 0 L * *', '@every 5m', 'TZ=UTC 0 0 * * *']\n    timezone: Local\n" +

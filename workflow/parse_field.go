@@ -135,7 +135,7 @@ func positiveForm[T int | int64 | uint64](to *T, def T) form {
 // which no range has; the problem was reported.
 func numberForm(to *float64, def float64) form {
 	return form{
-		read: func(p *parser, e *document.Element) { *to = p.readNumber(e) },
+		read: func(p *parser, e *document.Element) { *to = p.ReadNumber(e) },
 		write: func() any {
 			if *to == def {
 				return nil
@@ -152,7 +152,7 @@ func numbersForm(to *map[string]float64) form {
 			m := map[string]float64{}
 			p.EachMember(e, func(key string, e *document.Element) {
 				p.NotePlace()
-				m[key] = p.readNumber(e)
+				m[key] = p.ReadNumber(e)
 			})
 			if len(m) > 0 {
 				*to = m

@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"math"
 	"regexp"
 
 	"github.com/pawl-run/pawl/internal/document"
@@ -102,20 +101,4 @@ func (p *parser) readExpression(e *document.Element) string {
 	}
 	p.ReportType(e, "an expression, a string,")
 	return ""
-}
-
-// readNumber returns a number, NaN for anything else.
-func (p *parser) readNumber(e *document.Element) float64 {
-	v, err := e.Number()
-	if err != nil {
-		p.ReportProblem(problem.WrongType, "%s", err)
-	}
-	switch v := v.(type) {
-	case int64:
-		return float64(v)
-	case float64:
-		return v
-	}
-	// A problem was reported, so that the definition is not used.
-	return math.NaN()
 }

@@ -5,6 +5,7 @@ package reading
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -180,6 +181,22 @@ func (r *Reader) ReadPositive(e *document.Element) (n int64, ok bool) {
 		return 0, false
 	}
 	return n, ok
+}
+
+// ReadNumber returns a number, NaN for anything else.
+func (r *Reader) ReadNumber(e *document.Element) float64 {
+	v, err := e.Number()
+	if err != nil {
+		r.ReportProblem(problem.WrongType, "%s", err)
+	}
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	}
+	// A problem was reported, so that nobody uses it.
+	return math.NaN()
 }
 
 // ReadDuration returns a duration that is not negative; zero says whether it may be 0. It is a text with a unit: a number alone would leave

@@ -111,7 +111,7 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	s.ownRun(e, ev.Run)
 	s.o.Hook.Hit("schedule.start")
 	err = s.o.Runs.StartKeeping(Start{
-		Run:   workflow.Run{ID: ev.Run, Workflow: c.Workflow.Name, Version: c.Workflow.Version, Labels: c.Labels, Tenant: c.Tenant},
+		Run:   workflow.Run{ID: ev.Run, Workflow: c.Workflow.Name, Version: c.Workflow.Version, Labels: c.Labels, Tenant: c.Tenant, MetaLimits: c.MetaLimits},
 		Input: input, Scheduled: ev.Scheduled, By: cmp.Or(ev.By, byOf(e.id)), Reason: ev.Reason, Caller: caller, Keep: rows,
 	})
 	s.o.Hook.Hit("schedule.started")

@@ -126,6 +126,23 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
+// The runs of a schedule have the limits that it says.
+func TestRunsHaveLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), func(context.Context, pawl.Task) (any, error) {
+			return pawl.Result{Metadata: map[string]any{"cost": 2}}, nil
+		})
+		o.publish()
+		o.applyFields("every: 1m, metaLimits: {cost: 1.5}")
+		pass(time.Minute)
+		run := schedule.Firing{At: time.Now().UTC()}.RunID("s")
+		ov, err := o.Overview(t.Context(), run)
+		require.NoError(t, err)
+		require.Equal(t, map[string]float64{"cost": 1.5}, ov.MetaLimits)
+		o.shut()
+	})
+}
+
 // A schedule starts its runs at its instants, with their input, and goes on after the engine was opened again.
 func TestFiresAtItsInstants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
