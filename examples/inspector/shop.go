@@ -91,60 +91,131 @@ func (s *shop) trade(ctx context.Context) error {
 	}
 }
 
+// The inputs and outputs of tasks.
+type (
+	customer struct {
+		Customer string `json:"customer"`
+	}
+	sale struct {
+		Customer string `json:"customer"`
+		Amount   int    `json:"amount"`
+	}
+	offer struct {
+		Supplier string `json:"supplier"`
+		Price    int    `json:"price"`
+	}
+	choice struct {
+		Supplier string  `json:"supplier"`
+		Score    float64 `json:"score"`
+	}
+	parcel struct {
+		Parcel string `json:"parcel"`
+	}
+	price struct {
+		Price int `json:"price"`
+	}
+	rows struct {
+		Rows int `json:"rows"`
+	}
+	nothing = *struct{}
+)
+
+// suppliers are those that are asked for quotes.
+var suppliers = []string{"acme", "globex", "initech"}
+
 // handlers do what the tasks ask for: they take some time, and some fail, the same ones each
 // time.
 func handlers() pawl.Handlers {
-	out := pawl.Handlers{}
-	for _, name := range []string{"validate", "choose", "apologize", "index", "buy", "greet", "reward"} {
-		out[name] = work(300, 900, func(pawl.Task, int) (any, error) { return nil, nil })
+	return pawl.Handlers{
+		"validate": work(300, 900, func(sale, try) (nothing, error) { return nil, nil }),
+		"choose": work(200, 500, func(_ struct {
+			Quotes []offer `json:"quotes"`
+		}, t try) (choice, error) {
+			return choice{suppliers[t.luck%3], float64(t.luck%100) / 100}, nil
+		}),
+		"apologize": work(300, 900, func(customer, try) (nothing, error) { return nil, nil }),
+		"index": work(300, 900, func(struct {
+			Loaded []int `json:"loaded"`
+		}, try) (nothing, error) {
+			return nil, nil
+		}),
+		"buy": work(300, 900, func(struct {
+			Item  string `json:"item"`
+			Price int    `json:"price"`
+		}, try) (nothing, error) {
+			return nil, nil
+		}),
+		"greet":  work(300, 900, func(customer, try) (nothing, error) { return nil, nil }),
+		"reward": work(300, 900, func(customer, try) (nothing, error) { return nil, nil }),
+		"quote":  work(400, 2600, quote),
+		"ship":   work(900, 4000, ship),
+		"list":   work(100, 300, list),
+		"load":   work(300, 5000, load),
+		"look": work(200, 600, func(_ struct {
+			Item string `json:"item"`
+		}, t try) (price, error) {
+			return price{10 + (t.luck+7*t.attempt+int(time.Now().Unix()))%25}, nil
+		}),
 	}
-	out["quote"] = work(400, 2600, func(t pawl.Task, luck int) (any, error) {
-		if luck%9 == 0 && t.Attempt == 1 {
-			return nil, pawl.TaskError{Code: "http_503", Message: "the supplier is busy", Retryable: true}
-		}
-		return map[string]any{"supplier": []string{"acme", "globex", "initech"}[luck%3], "price": 80 + luck%40}, nil
-	})
-	out["choose"] = work(200, 500, func(t pawl.Task, luck int) (any, error) {
-		return map[string]any{"supplier": []string{"acme", "globex", "initech"}[luck%3], "score": float64(luck%100) / 100}, nil
-	})
-	out["ship"] = work(900, 4000, func(t pawl.Task, luck int) (any, error) {
-		switch luck % 11 {
-		case 0, 1:
-			return nil, pawl.TaskError{Code: "carrier_down", Message: "the carrier does not answer: dial tcp 192.0.2.7:443: i/o timeout", Retryable: true}
-		case 2:
-			return nil, pawl.TaskError{Code: "out_of_stock", Message: "the shelf is empty"}
-		case 3:
-			return nil, pawl.Permanent(fmt.Errorf("the address of %v has no street", t.Input.(map[string]any)["customer"]))
-		}
-		return map[string]any{"parcel": fmt.Sprintf("P-%06d", luck%1000000)}, nil
-	})
-	out["list"] = work(100, 300, func(t pawl.Task, _ int) (any, error) {
-		n, _ := t.Input.(map[string]any)["files"].(int64)
-		files := make([]any, n)
-		for i := range files {
-			files[i] = fmt.Sprintf("catalogue-%05d.csv", i)
-		}
-		return files, nil
-	})
-	out["load"] = work(300, 5000, func(t pawl.Task, luck int) (any, error) {
-		if luck%61 == 0 {
-			return nil, pawl.TaskError{Code: "bad_row", Message: "line 17 has 4 fields, not 5", Retryable: true}
-		}
-		if luck%13 == 0 && t.Attempt == 1 {
-			return nil, pawl.TaskError{Code: "http_503", Message: "the archive is busy", Retryable: true}
-		}
-		return map[string]any{"rows": 100 + luck%900}, nil
-	})
-	out["look"] = work(200, 600, func(t pawl.Task, luck int) (any, error) {
-		return map[string]any{"price": 10 + (luck+7*t.Attempt+int(time.Now().Unix()))%25}, nil
-	})
-	return out
 }
 
-// work returns a handler that takes between least and most milliseconds; luck is the same in
-// every attempt of a task.
-func work(least, most int, do func(t pawl.Task, luck int) (any, error)) func(context.Context, pawl.Task) (any, error) {
-	return func(ctx context.Context, t pawl.Task) (any, error) {
+func quote(_ struct {
+	Amount int `json:"amount"`
+}, t try,
+) (offer, error) {
+	if t.luck%9 == 0 && t.attempt == 1 {
+		return offer{}, pawl.TaskError{Code: "http_503", Message: "the supplier is busy", Retryable: true}
+	}
+	return offer{suppliers[t.luck%3], 80 + t.luck%40}, nil
+}
+
+func ship(in struct {
+	Customer string `json:"customer"`
+	Supplier string `json:"supplier"`
+}, t try,
+) (parcel, error) {
+	switch t.luck % 11 {
+	case 0, 1:
+		return parcel{}, pawl.TaskError{Code: "carrier_down", Message: "the carrier does not answer: dial tcp 192.0.2.7:443: i/o timeout", Retryable: true}
+	case 2:
+		return parcel{}, pawl.TaskError{Code: "out_of_stock", Message: "the shelf is empty"}
+	case 3:
+		return parcel{}, pawl.Permanent(fmt.Errorf("the address of %s has no street", in.Customer))
+	}
+	return parcel{fmt.Sprintf("P-%06d", t.luck%1000000)}, nil
+}
+
+func list(in struct {
+	Files int `json:"files"`
+}, _ try,
+) ([]string, error) {
+	files := make([]string, in.Files)
+	for i := range files {
+		files[i] = fmt.Sprintf("catalogue-%05d.csv", i)
+	}
+	return files, nil
+}
+
+func load(_ struct {
+	File string `json:"file"`
+}, t try,
+) (rows, error) {
+	if t.luck%61 == 0 {
+		return rows{}, pawl.TaskError{Code: "bad_row", Message: "line 17 has 4 fields, not 5", Retryable: true}
+	}
+	if t.luck%13 == 0 && t.attempt == 1 {
+		return rows{}, pawl.TaskError{Code: "http_503", Message: "the archive is busy", Retryable: true}
+	}
+	return rows{100 + t.luck%900}, nil
+}
+
+// A try is an attempt of a task: its luck is the same in every attempt.
+type try struct{ luck, attempt int }
+
+// work returns a handler that takes between least and most milliseconds.
+func work[In, Out any](least, most int, do func(in In, t try) (Out, error)) func(context.Context, pawl.Task) (any, error) {
+	return pawl.Typed(func(ctx context.Context, in In) (out Out, err error) {
+		t := pawl.TaskFrom(ctx)
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(t.EffectKey)) // never fails
 		luck := int(h.Sum32() >> 1)
@@ -152,9 +223,9 @@ func work(least, most int, do func(t pawl.Task, luck int) (any, error)) func(con
 		defer pause.Stop()
 		select {
 		case <-pause.C:
-			return do(t, luck)
+			return do(in, try{luck, t.Attempt})
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return out, ctx.Err()
 		}
-	}
+	})
 }

@@ -25,26 +25,36 @@ var orders = func() *workflow.Definition {
 	return d
 }()
 
+// A quote is the output of the task quote.
+type quote struct {
+	Price int `json:"price"`
+}
+
+// An order is the input of the task ship.
+type order struct {
+	Number int `json:"number"`
+}
+
 // makeHandlers perform the tasks of orders. An order is shipped once the gate is there, if there is one.
 func makeHandlers(gate string) pawl.Handlers {
 	return pawl.Handlers{
-		"quote": func(ctx context.Context, t pawl.Task) (any, error) {
+		"quote": pawl.Typed(func(ctx context.Context, _ struct{}) (quote, error) {
 			_, span := startSpan(ctx, "ask the supplier")
 			defer span.End()
+			t := pawl.TaskFrom(ctx)
 			if t.Attempt == 1 && t.Branch.Index == 2 {
-				return nil, pawl.TaskError{Code: "busy", Message: "the third supplier answers the second time", Retryable: true}
+				return quote{}, pawl.TaskError{Code: "busy", Message: "the third supplier answers the second time", Retryable: true}
 			}
-			return map[string]any{"price": 10 + t.Branch.Index}, nil
-		},
-		"ship": func(ctx context.Context, t pawl.Task) (any, error) {
-			input, _ := t.Input.(map[string]any)
-			if number, _ := input["number"].(int64); number%5 == 0 {
-				return nil, pawl.TaskError{Code: "no_address", Message: "every fifth order has no address"}
+			return quote{10 + t.Branch.Index}, nil
+		}),
+		"ship": pawl.Typed(func(ctx context.Context, in order) (string, error) {
+			if in.Number%5 == 0 {
+				return "", pawl.TaskError{Code: "no_address", Message: "every fifth order has no address"}
 			}
 			ctx, span := startSpan(ctx, "hand over")
 			defer span.End()
 			return "shipped", waitFor(ctx, gate)
-		},
+		}),
 	}
 }
 
