@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/simulating"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/texts"
@@ -56,13 +57,13 @@ func (e *Engine) performAct(ctx context.Context, run workflow.RunID, a Act) (*de
 // Do tries an act on the copy, with the answer that the run would give.
 func (s *Simulation) Do(ctx context.Context, a Act) error {
 	if !s.isMade() {
-		return errNoSimulation
+		return simulating.ErrNone
 	}
 	by, err := s.engine.actOf(ctx)
 	if err != nil {
 		return err
 	}
-	return (&deed{engine: s.engine, copied: s, run: s.head.Run, by: by}).doAct(ctx, a)
+	return (&deed{engine: s.engine, copied: s, run: s.copy.Head.Run, by: by}).doAct(ctx, a)
 }
 
 var errNoAct = fmt.Errorf("%w: an act is a value, such as Cancel{}, and neither nil nor a pointer", ErrInvalid)
@@ -93,7 +94,7 @@ func (d *deed) submitMessage(ctx context.Context, m state.Message) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return d.copied.takeMessage(d.run, m)
+	return d.copied.copy.Take(d.run, m)
 }
 
 // errNotThere are refusals of what an act is about: askAbout adds the run to them.

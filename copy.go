@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -201,40 +200,17 @@ func (e *Engine) followLog(ctx context.Context, o FollowOptions) error {
 // resumes them: the original may fire them as well. Errors: ErrInvalid
 // (something is there already; At with a backup), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
 func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
-	info, err := restoreInto(ctx, into, o)
+	if ctx == nil || into == "" {
+		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context and a directory", ErrInvalid)
+	}
+	info, err := following.Restore(ctx, into, o.Folder, store.RestoreOptions{Log: o.Log, Bases: o.Bases, At: o.At, Codec: o.Codec})
 	if err != nil {
-		return info, err
+		return RestoreInfo(info), err
 	}
 	if err := scheduling.MarkRestored(into, info.At); err != nil {
 		return RestoreInfo{}, errors.Join(err, os.RemoveAll(into))
 	}
-	return info, nil
-}
-
-// restoreInto is Restore without the mark that the directory is restored.
-func restoreInto(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
-	inFolder := o.Folder != ""
-	switch {
-	case ctx == nil, into == "", !inFolder && (o.Log == nil || o.Bases == nil), inFolder && (o.Log != nil || o.Bases != nil):
-		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context, a directory, and a folder or a log and a store of bases", ErrInvalid)
-	case inFolder && following.IsBackup(o.Folder) && !o.At.IsZero():
-		return RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", ErrInvalid, o.Folder)
-	case inFolder && following.IsBackup(o.Folder):
-		info, err := store.RestoreBackup(ctx, o.Folder, into, o.Codec)
-		return RestoreInfo(info), err
-	case inFolder:
-		log, bases, err := following.OpenKept(o.Folder, o.Codec)
-		if err != nil {
-			return RestoreInfo{}, err
-		}
-		info, err := restoreInto(ctx, into, RestoreOptions{Log: log, Bases: bases, At: o.At, Codec: o.Codec})
-		return info, errors.Join(err, bases.Close())
-	}
-	info, err := store.Restore(ctx, into, store.RestoreOptions{Log: o.Log, Bases: o.Bases, At: o.At, Codec: o.Codec})
-	if errors.Is(err, store.ErrNotEmpty) {
-		err = fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return RestoreInfo(info), err
+	return RestoreInfo(info), nil
 }
 
 // RemoteOptions say where an engine keeps its commits, so that its directory outlives its machine.
@@ -305,15 +281,7 @@ func (o *Options) checkRemote(path string) error {
 	case o.Blobs == nil:
 		return fmt.Errorf("%w: Options.Remote takes Options.Blobs: blobs in the directory would be lost with it", ErrInvalid)
 	}
-	kept := filepath.Join(path, "blobs")
-	entries, err := os.ReadDir(kept)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if len(entries) > 0 {
-		return fmt.Errorf("%w: %s has blobs, which would be lost with the directory: put them into the store in Options.Blobs, then remove the folder", ErrInvalid, kept)
-	}
-	return nil
+	return following.CheckNoBlobs(filepath.Join(path, "blobs"))
 }
 
 // RecoverOptions say how a log is begun anew.

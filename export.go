@@ -92,7 +92,7 @@ func (e *Engine) simulateImport(ctx context.Context, from *replay.Recording, new
 		return source, nil
 	}
 	return e.simulateForkOf(ctx, m, read, func(sim *Simulation, source *store.ForkSource, records []decision.Record) error {
-		if err := e.checkImported(sim.state); err != nil {
+		if err := e.checkImported(sim.copy.State); err != nil {
 			return err
 		}
 		return e.blobs.TakeMissing(ctx, from.ReadBlobs, source.BlobRefs(records), keeping.CheckBlob)

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/diskuse"
+	"github.com/pawl-run/pawl/internal/simulating"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/telemetry"
@@ -136,9 +137,9 @@ func (e *Engine) lookerOf(ctx context.Context, id workflow.RunID) watching.Look 
 // lookAtCopy looks at the copy.
 func (s *Simulation) lookAtCopy(at func(*state.State)) error {
 	if !s.isMade() {
-		return errNoSimulation
+		return simulating.ErrNone
 	}
-	at(s.state)
+	at(s.copy.State)
 	return nil
 }
 

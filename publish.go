@@ -214,10 +214,10 @@ func (d *deed) stateOf(ctx context.Context) (*state.State, error) {
 		_, s, err := d.engine.dir.HeadAndState(ctx, d.run)
 		return s, err
 	}
-	if err := d.copied.checkRun(d.run); err != nil {
+	if err := d.copied.copy.CheckRun(d.run); err != nil {
 		return nil, err
 	}
-	return d.copied.state, nil
+	return d.copied.copy.State, nil
 }
 
 // Definition returns the definition that a run has now and the number of its

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/forking"
 	"github.com/pawl-run/pawl/internal/running"
+	"github.com/pawl-run/pawl/internal/simulating"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/planning"
@@ -36,13 +36,9 @@ import (
 //
 // The copy is as of the last commit. Its clock stands still until Elapse moves it. A Simulation is for one goroutine at a time.
 type Simulation struct {
-	engine  *Engine
-	head    store.Head // what a state does not know
-	state   *state.State
-	now     time.Time
-	steps   []SimulatedStep
-	records []decision.Record // of the steps
-	again   []workflow.NodeID
+	engine *Engine
+	copy   simulating.Copy
+	again  []workflow.NodeID
 }
 
 // SentAgain returns what [Engine.SentAgain] would of a run that an [OfFork] makes.
@@ -52,9 +48,6 @@ func (s *Simulation) SentAgain() []workflow.NodeID {
 	}
 	return slices.Clone(s.again)
 }
-
-// maxSimulatedSteps bounds the steps of a simulation.
-const maxSimulatedSteps = 10_000
 
 // A SimulatedStep is what a run would make of one message.
 type SimulatedStep struct {
@@ -131,7 +124,7 @@ func (o OfRun) simulateIn(ctx context.Context, e *Engine) (*Simulation, error) {
 	s.Epoch = e.dispatchEpoch()
 	h := source.Head
 	h.Seq, h.ForkedFrom = record, s.ForkedFrom
-	return &Simulation{engine: e, head: h, state: s, now: source.Records[record-1].At}, nil
+	return &Simulation{engine: e, copy: simulating.Copy{Head: h, State: s, Now: source.Records[record-1].At}}, nil
 }
 
 // A playedKey marks the contexts of tasks that a simulation performs.
@@ -145,89 +138,16 @@ func refusePlayed(ctx context.Context) error {
 	return nil
 }
 
-// takeMessage plans a message on the copy.
-func (s *Simulation) takeMessage(id workflow.RunID, m state.Message) error {
-	if err := s.checkRun(id); err != nil {
-		return err
-	}
-	if err := s.planMessage(m); err != nil {
-		return err
-	}
-	return s.ringAlarms(s.now)
-}
-
-var errNoSimulation = fmt.Errorf("%w: a Simulation comes from Engine.Simulate", ErrInvalid)
-
-func (s *Simulation) isMade() bool { return s != nil && s.state != nil }
-
-// checkRun returns an error if the copy is of another run.
-func (s *Simulation) checkRun(id workflow.RunID) error {
-	switch {
-	case !s.isMade():
-		return errNoSimulation
-	case id == s.head.Run, id == s.state.Run: // which differ in a fork before it was one
-		return nil
-	}
-	return fmt.Errorf("%w: the simulation is of run %q, not of %q", ErrInvalid, string(s.head.Run), string(id))
-}
-
-// planMessage adds a step, unless the message changes nothing.
-func (s *Simulation) planMessage(m state.Message) (err error) {
-	if len(s.steps) >= maxSimulatedSteps {
-		return &workflow.LimitError{Limit: "simulated steps", Max: maxSimulatedSteps}
-	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: the planner panicked: %v", ErrSuspended, r)
-		}
-	}()
-	plan, _, err := planning.Explain(s.state, m, s.now)
-	if err != nil || len(plan.Decisions) == 0 {
-		return err
-	}
-	record := decision.Record{Seq: s.head.Seq + 1, At: s.now, Epoch: s.state.Epoch, Planner: planning.Version, Message: m, Decisions: plan.Decisions}
-	step := SimulatedStep{Notes: plan.Trace, Record: shownRecord(&record)}
-	for _, d := range plan.Decisions {
-		step.Events = append(step.Events, decision.Apply(s.state, d, &record)...)
-	}
-	s.head.Seq++
-	s.steps, s.records = append(s.steps, step), append(s.records, record)
-	return nil
-}
-
-// ringAlarms lets what is due by an instant happen, in order.
-func (s *Simulation) ringAlarms(until time.Time) error {
-	for {
-		at := s.state.Alarm()
-		if at.IsZero() || at.After(until) {
-			return nil
-		}
-		if at.After(s.now) {
-			s.now = at
-		}
-		before := s.head.Seq
-		if err := s.planMessage(state.AlarmFired{At: at.UnixMilli()}); err != nil || s.head.Seq == before {
-			return err
-		}
-	}
-}
+func (s *Simulation) isMade() bool { return s != nil && s.copy.State != nil }
 
 // Elapse lets time pass in the copy: timers fire, attempts and approvals time out, retries
 // are dispatched, each at its instant. Errors: ErrInvalid (d is negative),
 // *workflow.LimitError (more than 10,000 steps).
 func (s *Simulation) Elapse(d time.Duration) error {
 	if !s.isMade() {
-		return errNoSimulation
+		return simulating.ErrNone
 	}
-	if d < 0 {
-		return fmt.Errorf("%w: %v is negative: time goes on only", ErrInvalid, d)
-	}
-	until := timeout.Instant(s.now.Add(d))
-	if err := s.ringAlarms(until); err != nil {
-		return err
-	}
-	s.now = until
-	return nil
+	return s.copy.Elapse(d)
 }
 
 // Play performs the tasks that the copy has dispatched, oldest token first, then those that
@@ -238,7 +158,7 @@ func (s *Simulation) Elapse(d time.Duration) error {
 func (s *Simulation) Play(ctx context.Context, x Executor) error {
 	switch {
 	case !s.isMade():
-		return errNoSimulation
+		return simulating.ErrNone
 	case ctx == nil:
 		return errNoContext
 	case x == nil:
@@ -246,7 +166,7 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 	}
 	pending := map[Key]bool{}
 	for {
-		tasks := s.dispatchedTasks(pending)
+		tasks := slices.DeleteFunc(s.copy.ListDispatched(), func(t *dispatch.Task) bool { return pending[s.engine.keyOf(t.Name())] })
 		if len(tasks) == 0 {
 			return nil
 		}
@@ -254,7 +174,7 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if !s.isOut(t) { // what came of another one's result has ended it
+			if !s.copy.IsOut(t) { // what came of another one's result has ended it
 				continue
 			}
 			m := s.performTask(ctx, x, t)
@@ -262,7 +182,7 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 				pending[s.engine.keyOf(t.Name())] = true
 				continue
 			}
-			if err := s.takeMessage(t.Run, m); err != nil {
+			if err := s.copy.Take(t.Run, m); err != nil {
 				return err
 			}
 		}
@@ -316,42 +236,14 @@ func (simulatedServices) Once(context.Context, Task, string, func(context.Contex
 	return nil, errSimulated
 }
 
-// dispatchedTasks returns the tasks that are dispatched and not in skipped.
-func (s *Simulation) dispatchedTasks(skipped map[Key]bool) (out []*dispatch.Task) {
-	for _, e := range planning.Pending(s.state) {
-		d, ok := e.(decision.DispatchTask)
-		if !ok {
-			continue
-		}
-		a := actor.NewDispatch(s.state, d)
-		if key := s.engine.keyOf(dispatch.AttemptOf(&a)); !skipped[key] {
-			out = append(out, &dispatch.Task{Dispatch: a})
-		}
-	}
-	return out
-}
-
-// isOut reports whether a task is still the one that its token has dispatched.
-func (s *Simulation) isOut(t *dispatch.Task) bool {
-	token := s.state.Token(t.Token)
-	return token != nil && token.Status == workflow.Dispatched && token.Attempt == t.Attempt && token.Epoch == t.Epoch
-}
-
 // EndChild tells the copy how a child run that it waits for has ended; Output and Failure of
 // o are taken by its status. Errors: ErrInvalid (o has not ended), ErrNotLive (t does not
 // wait for a child), ErrAmbiguous.
 func (s *Simulation) EndChild(t Target, o workflow.Outcome) error {
-	if !o.Status.Final() {
-		return fmt.Errorf("%w: a child that is %s has not ended", ErrInvalid, o.Status)
+	if !s.isMade() {
+		return simulating.ErrNone
 	}
-	if err := s.checkRun(t.Run); err != nil {
-		return err
-	}
-	child, err := planning.FindToken(s.state, t.Token, t.Node, workflow.WaitingForChild)
-	if err != nil {
-		return err
-	}
-	return s.takeMessage(t.Run, actor.Ended(workflow.Parent{Token: child.ID, Attempt: child.Attempt}, o, nil))
+	return s.copy.EndChild(t.Run, t.Token, t.Node, o)
 }
 
 // Steps returns what has been decided in the copy so far.
@@ -359,7 +251,12 @@ func (s *Simulation) Steps() []SimulatedStep {
 	if s == nil {
 		return nil
 	}
-	return slices.Clone(s.steps)
+	var out []SimulatedStep
+	for i := range s.copy.Steps {
+		step := &s.copy.Steps[i]
+		out = append(out, SimulatedStep{Record: shownRecord(&step.Record), Events: step.Events, Notes: step.Notes})
+	}
+	return out
 }
 
 // Now returns the instant of the copy's clock, in UTC.
@@ -367,7 +264,7 @@ func (s *Simulation) Now() time.Time {
 	if s == nil {
 		return time.Time{}
 	}
-	return s.now
+	return s.copy.Now
 }
 
 // Snapshot returns the copy as Inspect would return the run. Values are those of the copy:
@@ -376,9 +273,9 @@ func (s *Simulation) Snapshot() Snapshot {
 	if !s.isMade() {
 		return Snapshot{}
 	}
-	h := s.head
-	h.Alarm = s.state.Alarm()
-	return s.engine.snapshotOf(s.state, &h)
+	h := s.copy.Head
+	h.Alarm = s.copy.State.Alarm()
+	return s.engine.snapshotOf(s.copy.State, &h)
 }
 
 // Overview returns the copy as Engine.Overview would return the run.
@@ -386,15 +283,15 @@ func (s *Simulation) Overview() Overview {
 	if !s.isMade() {
 		return Overview{}
 	}
-	return overviewOf(s.state, s.head.Seq)
+	return overviewOf(s.copy.State, s.copy.Head.Seq)
 }
 
 // Definition returns the definition that the copy has now, and the number of its revision.
 func (s *Simulation) Definition() (*workflow.Definition, int, error) {
 	if !s.isMade() {
-		return nil, 0, errNoSimulation
+		return nil, 0, simulating.ErrNone
 	}
-	return definitionOf(s.state)
+	return definitionOf(s.copy.State)
 }
 
 func (o OfStart) simulateIn(ctx context.Context, e *Engine) (*Simulation, error) {
@@ -479,12 +376,16 @@ func (e *Engine) simulateForkOf(
 		return nil, err
 	}
 	first := s.NextToken
-	sim.now = now // as of when it was placed: no time passes before the first step, as in Fork
+	sim.copy.Now = now // as of when it was placed: no time passes before the first step, as in Fork
 	if _, err := sim.beginWith(f.Message); err != nil {
 		return nil, err
 	}
-	sim.again = forking.SentAgain(sim.state, f.Message, first, plan.Unkept)
-	if err := check(sim, source, slices.Concat(f.Records, sim.records)); err != nil {
+	sim.again = forking.SentAgain(sim.copy.State, f.Message, first, plan.Unkept)
+	records := slices.Clone(f.Records)
+	for i := range sim.copy.Steps {
+		records = append(records, sim.copy.Steps[i].Record)
+	}
+	if err := check(sim, source, records); err != nil {
 		return nil, err
 	}
 	return sim, nil
@@ -496,12 +397,12 @@ func (e *Engine) simulateForkOf(
 // would.
 func (e *Engine) simulateFrom(s *state.State, h store.Head) *Simulation {
 	s.Epoch = e.dispatchEpoch()
-	return &Simulation{engine: e, head: h, state: s, now: timeout.Instant(e.hook.Now())}
+	return &Simulation{engine: e, copy: simulating.Copy{Head: h, State: s, Now: timeout.Instant(e.hook.Now())}}
 }
 
 // beginWith returns the copy after the message that makes its run.
 func (s *Simulation) beginWith(m state.Message) (*Simulation, error) {
-	if err := s.takeMessage(s.head.Run, m); err != nil {
+	if err := s.copy.Take(s.copy.Head.Run, m); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -512,9 +413,9 @@ func (s *Simulation) Summary() RunSummary {
 	if !s.isMade() {
 		return RunSummary{}
 	}
-	h := s.head
-	h.Alarm = s.state.Alarm()
+	h := s.copy.Head
+	h.Alarm = s.copy.State.Alarm()
 	out := summaryOf(&h)
-	out.Outcome = decision.Outcome(s.state)
+	out.Outcome = decision.Outcome(s.copy.State)
 	return out
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/running"
+	"github.com/pawl-run/pawl/internal/simulating"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testing/harness"
@@ -211,12 +212,12 @@ func (s *duet) simulate(m state.Message) []string {
 	}
 	require.NoError(s.t, err)
 	stored.Epoch = s.model.Epoch
-	sim := &Simulation{head: head, state: stored, now: timeout.Instant(time.Now())}
-	if err := sim.planMessage(m); err != nil {
+	sim := simulating.Copy{Head: head, State: stored, Now: timeout.Instant(time.Now())}
+	if err := sim.Plan(m); err != nil {
 		return nil
 	}
 	var out []string
-	for _, step := range sim.Steps() {
+	for _, step := range sim.Steps {
 		for _, d := range step.Record.Decisions {
 			out = append(out, d.String())
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,6 +57,44 @@ func IsBackup(folder string) bool {
 	_, followed := os.Stat(filepath.Join(folder, logFolder))
 	_, index := os.Stat(filepath.Join(folder, "pawl.db"))
 	return followed != nil && index == nil
+}
+
+// Restore makes an engine directory in into of what is kept in a folder, which is a backup or a copy that follows a directory, or without a
+// folder in the log and bases of the options.
+func Restore(ctx context.Context, into, folder string, o store.RestoreOptions) (store.RestoreInfo, error) {
+	inFolder := folder != ""
+	switch {
+	case !inFolder && (o.Log == nil || o.Bases == nil), inFolder && (o.Log != nil || o.Bases != nil):
+		return store.RestoreInfo{}, fmt.Errorf("%w: to restore takes a folder, or a log and a store of bases", refusal.ErrInvalid)
+	case inFolder && IsBackup(folder) && !o.At.IsZero():
+		return store.RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", refusal.ErrInvalid, folder)
+	case inFolder && IsBackup(folder):
+		return store.RestoreBackup(ctx, folder, into, o.Codec)
+	case inFolder:
+		log, bases, err := OpenKept(folder, o.Codec)
+		if err != nil {
+			return store.RestoreInfo{}, err
+		}
+		info, err := Restore(ctx, into, "", store.RestoreOptions{Log: log, Bases: bases, At: o.At, Codec: o.Codec})
+		return info, errors.Join(err, bases.Close())
+	}
+	info, err := store.Restore(ctx, into, o)
+	if errors.Is(err, store.ErrNotEmpty) {
+		err = fmt.Errorf("%w: %w", refusal.ErrInvalid, err)
+	}
+	return info, err
+}
+
+// CheckNoBlobs fails with ErrInvalid if the folder of an engine directory in which it keeps blobs has any: they would be lost with it.
+func CheckNoBlobs(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%w: %s has blobs, which would be lost with the directory: put them into the store in Options.Blobs, then remove the folder", refusal.ErrInvalid, folder)
+	}
+	return nil
 }
 
 // CheckApart fails with ErrInvalid if a store of bases is that of blobs: each would delete what only the other knows.
