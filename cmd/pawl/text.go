@@ -171,10 +171,19 @@ func (con *console) printColumns(rows [][]string) {
 	}
 }
 
-// printRow writes a row of a table, whose cells may take several lines.
+// belowLines bounds the lines that a text takes below its row.
+const belowLines = 6
+
+// printRow writes a row of a table, whose cells may take several lines. A sentence that has no room in its cell stands below the row,
+// where it loses nothing.
 func (con *console) printRow(row []string, widths []int, colored bool) {
 	cells, height := make([][]string, len(row)), 1
+	var below []string
 	for i, cell := range row {
+		if strings.Contains(cell, " ") && len(columns.Wrap(cell, widths[i], belowLines*con.Width)) > wrappedLines {
+			below = append(below, cell)
+			cell = ""
+		}
 		cells[i] = columns.Wrap(cell, widths[i], wrappedLines)
 		height = max(height, len(cells[i]))
 	}
@@ -194,6 +203,12 @@ func (con *console) printRow(row []string, widths []int, colored bool) {
 			b.WriteString(part + pad)
 		}
 		fmt.Fprintln(con.Out, strings.TrimRight(b.String(), " "))
+	}
+	const indent = "    "
+	for _, text := range below {
+		for _, part := range columns.Wrap(text, max(con.Width-len(indent), columns.Least), belowLines) {
+			con.printLine("%s%s", indent, part)
+		}
 	}
 }
 

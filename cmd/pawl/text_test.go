@@ -66,6 +66,18 @@ order-2026-11  completed  card:
                           bank is closed
 order-2        failed     short
 `, out.String())
+
+	out.Reset()
+	con.printTable([][]string{
+		{"RUN", "STATUS", "AT", "NEXT"},
+		{"order-2026-11", "failed", "card: http_503 after 5 attempts, the bank is closed, which its monitoring says since 03:12: try tomorrow", "fork"},
+	})
+	require.Equal(t, `RUN            STATUS  AT           NEXT
+order-2026-11  failed               fork
+    card: http_503 after 5 attempts, the
+    bank is closed, which its monitoring
+    says since 03:12: try tomorrow
+`, out.String(), "nothing of it is cut")
 	require.Equal(t, []string{`{"a":1,`, `"b":22}`}, columns.Wrap(`{"a":1,"b":22}`, 8, 3))
 	require.Equal(t, []string{"xxxx", "xxx"}, columns.Wrap("xxxxxxx", 4, 3))
 	require.Len(t, columns.Wrap(strings.Repeat("ab cd,", 100), 20, 3), 3)
