@@ -73,6 +73,7 @@ type inboxBody struct {
 	All            string // leads back to all groups
 	Where          string // a condition on the runs
 	Wrong          string // why it is not a condition; then there are no rows
+	Help           conditionHelp
 }
 
 // inboxPages lead from a page of one kind to others, and to what can be done to all of that kind. The other kind stays on its page.
@@ -96,12 +97,12 @@ func textIf(shown bool, text string) string {
 func (s *server) showInbox(p *page) error {
 	where := strings.TrimSpace(p.r.URL.Query().Get("where"))
 	if err := acts.CheckWhere(where); err != nil {
-		return p.showStatus(http.StatusBadRequest, "inbox.html", "Inbox", "inbox", inboxBody{Where: where, Wrong: wrongText(err)})
+		return p.showStatus(http.StatusBadRequest, "inbox.html", "Inbox", "inbox", inboxBody{Where: where, Wrong: wrongText(err), Help: conditionHelpAt(p.now)})
 	}
 	if err := p.takeWhere(where); err != nil {
 		return err
 	}
-	b := inboxBody{Where: where, MayAct: p.rights&api.Act != 0, Of: p.openedKind(), All: p.pageLink("inbox", "where", where)}
+	b := inboxBody{Where: where, Help: conditionHelpAt(p.now), MayAct: p.rights&api.Act != 0, Of: p.openedKind(), All: p.pageLink("inbox", "where", where)}
 	letters, err := s.groupLetters(p, where)
 	if err != nil {
 		return err

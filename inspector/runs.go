@@ -42,7 +42,7 @@ type runsBody struct {
 	Next      string // the next one; "" on the last
 	Stopped   bool   // looking at runs has taken as long as it may: the next page goes on
 	Clear     string
-	Hints     []string // conditions to begin with
+	Help      conditionHelp
 }
 
 // allStatuses are those of runs.
@@ -63,7 +63,7 @@ func (s *server) showRuns(p *page) (err error) {
 		return err
 	}
 	f.Newest = true
-	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs"), Hints: conditionHints(p.now)}
+	b := runsBody{Labels: q.Get("labels"), Prefix: f.Prefix, Tenant: f.Tenant, Roots: f.Roots, Where: f.Where, Clear: p.pageLink("runs"), Help: conditionHelpAt(p.now)}
 	// The form offers all of them, and marks those that are chosen.
 	for _, status := range allStatuses {
 		b.Statuses = append(b.Statuses, choiceRow{status.String(), statusWord(status), statusClass(status), slices.Contains(f.Status, status)})
@@ -125,6 +125,22 @@ func (s *server) showRuns(p *page) (err error) {
 	// Only the first page changes by itself; later ones would move under their reader.
 	p.markLive(after == "", false, 0)
 	return p.showPage("runs.html", "Runs", "runs", b)
+}
+
+// A conditionHelp is what the field of a condition offers: whole ones to begin with and, as somebody writes, what may stand next.
+type conditionHelp struct {
+	Hints    []string
+	Fields   string // with spaces between them, as in Statuses
+	Statuses string
+}
+
+// conditionHelpAt returns what a condition can be made of. The names of workflows are in the form of the list.
+func conditionHelpAt(now time.Time) conditionHelp {
+	h := conditionHelp{Hints: conditionHints(now), Fields: strings.Join(acts.ConditionFields(), " ")}
+	for _, status := range allStatuses {
+		h.Statuses += " " + status.String()
+	}
+	return h
 }
 
 // conditionHints returns conditions that readers may begin with.

@@ -69,3 +69,42 @@ func TestATimelineIsZoomed(t *testing.T) {
 	_, html := get(t, s.url+"run/parked?view=timeline")
 	require.True(t, strings.Contains(html, `id="zoom" hidden`))
 }
+
+// The field of a condition offers what may stand next: fields, then what compares them, then values, then what joins conditions.
+func TestAConditionIsCompleted(t *testing.T) {
+	s := openShop(t, forAnn())
+	p := openTab(t, openBrowser(t), view{width: 1400})
+	p.open(s.url + "runs")
+	offers := func(text string) []string {
+		return evaluate[[]string](p, `(() => {
+			const field = document.querySelector("[name=where]");
+			field.value = `+strconv.Quote(text)+`;
+			field.dispatchEvent(new Event("input", {bubbles: true}));
+			return [...document.querySelectorAll("#conditions option")].map(o => o.value);
+		})()`)
+	}
+	for text, want := range map[string][]string{
+		`st`:                         {"status ", "started "},
+		`status `:                    {`status == "`, `status != "`, `status in [`},
+		`status == "fa`:              {`status == "failed"`},
+		`status in ["failed", "time`: {`status in ["failed", "timed_out"`},
+		`status == "failed" `:        {`status == "failed" && `, `status == "failed" || `},
+		`status == "failed" && work`: {`status == "failed" && workflow `},
+		`workflow == `:               {`workflow == "order"`},
+		`started >`:                  {`started > timestamp("`},
+		`labels.customer `:           {`labels.customer == "`, `labels.customer != "`, `labels.customer in [`},
+		`(co`:                        {`(code `},
+	} {
+		require.ElementsMatch(t, want, offers(text), text)
+	}
+	require.Greater(t, len(offers("")), 5, "whole conditions to begin with")
+	require.Empty(t, p.heard())
+}
+
+// A table that goes on at the right says so: its box has a shadow there until it is scrolled to its end.
+func TestATableSaysThatItScrolls(t *testing.T) {
+	s := openShop(t, forAnn())
+	p := openTab(t, openBrowser(t), view{width: 390})
+	p.open(s.url + "run/parked?view=events")
+	require.True(t, evaluate[bool](p, `(() => { const e = document.querySelector(".scroll:has(> table)"); return e.scrollWidth > e.clientWidth && /local/.test(getComputedStyle(e).backgroundAttachment) && getComputedStyle(e.querySelector("table")).backgroundColor === "rgba(0, 0, 0, 0)"; })()`))
+}

@@ -20,6 +20,9 @@ func CheckWhere(where string) error {
 	return nil
 }
 
+// ConditionFields returns the names of the fields of a run that a condition may use.
+func ConditionFields() []string { return filter.Variables() }
+
 // IncidentFilter selects, of the runs that fit a filter, those that go on and have an incident: the join of a node
 // can no longer be met (workflow.CodeJoinUnmet). Runs looks at no others then.
 //
