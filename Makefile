@@ -5,7 +5,7 @@ GO       ?= go
 SEEDS    ?= 0-99999
 FUZZTIME ?= 10m
 
-.PHONY: help check test race torture kills damage disk owners bombs arguments remote postgres simulate planted fuzz
+.PHONY: help check test race torture kills damage disk owners bombs arguments remote postgres databases simulate planted fuzz
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -19,9 +19,9 @@ test: ## all tests, quick: every kind of fault once
 race: ## all tests, quick, with the race detector
 	$(GO) test -race ./...
 
-torture: kills damage disk owners bombs arguments planted remote postgres simulate fuzz ## the release figures of every fault: many hours
+torture: kills damage disk owners bombs arguments planted remote postgres databases simulate fuzz ## the release figures of every fault: many hours
 
-kills damage disk owners bombs arguments remote postgres simulate planted: export PAWL_TEST = release
+kills damage disk owners bombs arguments remote postgres databases simulate planted: export PAWL_TEST = release
 
 kills: ## SIGKILL at every hit of every failpoint
 	$(GO) test ./internal/testing/crashtest -v -timeout 6h
@@ -49,6 +49,9 @@ remote: ## directories whose commits a log outside keeps: 100,000 seeds, then no
 
 postgres: ## nodes and a PostgreSQL server that are killed: 300 and 100 times
 	$(GO) test -C pg -v -timeout 6h . ./examples/...
+
+databases: ## 1,000 kills of hosts and servers whose transactions start runs
+	$(GO) test -C pawlsql/test -run Kills -v -timeout 2h .
 
 simulate: ## the seeds SEEDS of the simulator
 	$(GO) test ./internal/testing/simulator -v -timeout 24h -sim.seed $(SEEDS)

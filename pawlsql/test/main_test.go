@@ -24,7 +24,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// TestMain runs the tests, or is the host that a test kills.
 func TestMain(m *testing.M) {
+	if order := os.Getenv(hostVariable); order != "" {
+		if err := asHost(order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := m.Run()
 	for _, stop := range started.all {
 		if err := stop(); err != nil {

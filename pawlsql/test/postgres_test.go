@@ -1,0 +1,131 @@
+package sqltest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/internal/testing/servers"
+	"github.com/pawl-run/pawl/pawlsql"
+	"github.com/pawl-run/pawl/pawlsql/pawlpgx"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A commit notifies whoever listens, so that nobody needs to poll; a transaction of pgx is one of the caller.
+func TestNotifications(t *testing.T) {
+	ctx := t.Context()
+	d := openDatabase(t, pawlsql.PostgreSQL)
+	b := d.outbox(t, func(o *pawlsql.Options) { o.Poll, o.Listen = time.Hour, pawlpgx.Listen(d.source) })
+	e := &recorder{}
+	run(t, b, e)
+	conn, err := pgx.Connect(ctx, d.source)
+	require.NoError(t, err)
+	defer conn.Close(ctx)
+	for i := range 3 {
+		id := workflow.RunID(fmt.Sprint("r", i))
+		tx, err := conn.Begin(ctx)
+		require.NoError(t, err)
+		n, err := pawlsql.Once(ctx, pawlpgx.In(b, tx), pawl.Task{EffectKey: "same"}, func(context.Context) (int, error) { return i + 1, nil })
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, pawlsql.Start(ctx, pawlpgx.In(b, tx), workflow.Run{ID: id, Workflow: "w"}, nil))
+		require.NoError(t, pawlsql.Signal(ctx, pawlpgx.In(b, tx), id, workflow.Signal{Name: "s"}))
+		require.NoError(t, tx.Commit(ctx))
+		eventually(t, func() bool { return len(e.of(id)) == 2 })
+	}
+	// The server ends the connection that listens: another one is made, and nothing is missed.
+	d.exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"{}_calls\"%'")
+	require.NoError(t, pawlsql.Start(ctx, b.In(d.db), workflow.Run{ID: "later", Workflow: "w"}, nil))
+	eventually(t, func() bool { return len(e.of("later")) == 1 })
+	require.ErrorIs(t, pawlsql.Start(ctx, pawlpgx.In(b, nil), workflow.Run{ID: "r", Workflow: "w"}, nil), pawl.ErrInvalid)
+}
+
+// Calls may be written and taken over a pooler that gives a connection for each transaction.
+func TestPooler(t *testing.T) {
+	servers.RequirePgBouncer(t)
+	d := openDatabase(t, pawlsql.PostgreSQL)
+	p, err := servers.StartPgBouncer(sharedPostgres(t), "transaction")
+	require.NoError(t, err)
+	p.CloseAfter(t)
+	// Prepared statements are of a connection, which the pooler changes.
+	pooled := d
+	pooled.db = connect(t, "pgx", p.URL("postgres")+"&default_query_exec_mode=exec")
+	b := pooled.outbox(t, func(o *pawlsql.Options) { o.Poll, o.Listen = time.Hour, pawlpgx.Listen(d.source) })
+	e := &recorder{}
+	run(t, b, e)
+	for i := range 20 {
+		id := workflow.RunID(fmt.Sprint(i))
+		pooled.in(t, i%2 == 0, func(tx *sql.Tx) error {
+			return pawlsql.Start(t.Context(), b.In(tx), workflow.Run{ID: id, Workflow: "w"}, nil)
+		})
+	}
+	eventually(t, func() bool { return pooled.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+	for i := range 20 {
+		require.Len(t, e.of(workflow.RunID(fmt.Sprint(i))), 1-i%2)
+	}
+}
+
+// Once works in transactions of any isolation: an attempt that cannot see the outcome of another fails, and is repeated.
+func TestOnceIsolated(t *testing.T) {
+	d := openDatabase(t, pawlsql.PostgreSQL)
+	b := d.outbox(t)
+	ctx := t.Context()
+	for i, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		task := pawl.Task{EffectKey: fmt.Sprint("task", i)}
+		early, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: level})
+		require.NoError(t, err)
+		var one int
+		require.NoError(t, early.QueryRowContext(ctx, "SELECT 1").Scan(&one)) // its snapshot is from before
+		d.in(t, true, func(tx *sql.Tx) error {
+			_, err := pawlsql.Once(ctx, b.In(tx), task, func(context.Context) (int, error) { return 1, nil })
+			return err
+		})
+		out, err := pawlsql.Once(ctx, b.In(early), task, func(context.Context) (int, error) { return 2, nil })
+		if level == sql.LevelReadCommitted {
+			require.NoError(t, err)
+			require.Equal(t, 1, out)
+		} else {
+			require.Error(t, err)
+		}
+		require.NoError(t, early.Rollback())
+	}
+}
+
+// BenchmarkCalls says how many calls a second a process takes: of transactions that have one start each, and have committed.
+func BenchmarkCalls(b *testing.B) {
+	d := openDatabase(b, pawlsql.PostgreSQL)
+	ctx := b.Context()
+	for _, real := range []bool{false, true} {
+		b.Run(fmt.Sprint("engine=", real), func(b *testing.B) {
+			box := d.outbox(b)
+			var e pawlsql.Engine = &recorder{}
+			if real {
+				engine := openEngine(b, harness.Workspace(b), nil)
+				_, err := engine.Publish(ctx, define(b, order))
+				require.NoError(b, err)
+				e = engine
+			}
+			tx, err := d.db.BeginTx(ctx, nil)
+			require.NoError(b, err)
+			for range b.N {
+				require.NoError(b, pawlsql.Start(ctx, box.In(tx), workflow.Run{ID: pawl.NewRunID(), Workflow: "order"}, map[string]any{"item": "book", "count": 3}))
+			}
+			require.NoError(b, tx.Commit())
+			b.ResetTimer()
+			stop := run(b, box, e)
+			for d.count(b, "SELECT COUNT(*) FROM {}_calls") > 0 {
+				<-time.After(time.Millisecond)
+			}
+			b.StopTimer()
+			stop()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+		})
+	}
+}
