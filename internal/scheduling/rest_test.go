@@ -156,6 +156,8 @@ nodes: [{id: work, task: work, input: {at: "string(run.?scheduledAt.orValue(''))
 
 // BenchmarkFire has 10,000 schedules, and ten or a hundred of them fire in each second of twenty, beside eight callers that start runs
 // and wait for them, as fast as they can. It tells how late the tasks of schedules begin, in ms, and how many other runs end.
+//
+//	go test ./internal/scheduling -run '^$' -bench Fire/100 -benchtime 1x
 func BenchmarkFire(b *testing.B) {
 	for _, each := range []int{10, 100} {
 		b.Run(fmt.Sprint(each), func(b *testing.B) {

@@ -39,6 +39,9 @@ func MarkRestored(dir string, asOf time.Time) error {
 // HoldRestored pauses the schedules of a directory that was restored, in one commit: the directory that it was made of may be open
 // elsewhere, and may have fired what came since. So each is paused from the last instant on that it has decided. It is called after Load
 // and before Watch.
+//
+// A copy that was made of the files alone is not known as one. The number and the birth of a file change as well when a directory is moved to
+// another disk or comes back from an archive, where paused schedules would miss what is due; and a snapshot of a disk changes neither.
 func (s *Scheduler) HoldRestored(dir string) error {
 	at := filepath.Join(dir, restoredFile)
 	data, err := os.ReadFile(at)
