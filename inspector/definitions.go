@@ -41,6 +41,8 @@ type definitionsBody struct {
 	Chosen    *workflowRow
 	Versions  []choiceRow // that are published of it
 	Version   int
+	Times     *timesTable // of its nodes
+	Panel     *timesPanel // of all of it; nil if no task has ended within a month
 	Columns   []gridColumn
 	Grid      []gridRow
 	Newest    runLink
@@ -90,6 +92,12 @@ func (s *server) showWorkflow(p *page, name string, b *definitionsBody) error {
 		return err
 	}
 	b.Versions = p.chooseVersions(name, versions, -1)
+	if b.Times, err = s.readNodeTimes(p, name); err != nil {
+		return err
+	}
+	if b.Panel, err = s.readTimes(p, name); err != nil {
+		return err
+	}
 	if err := s.addGrid(p, b); err != nil {
 		return err
 	}
@@ -127,7 +135,7 @@ func (s *server) addGrid(p *page, b *definitionsBody) error {
 	if err != nil {
 		return err
 	}
-	sum := diagram.Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}, Reached: map[workflow.NodeID]int{}, Runs: len(runs)}
+	sum := diagram.Run{Tokens: map[workflow.NodeID]map[workflow.TokenStatus]int{}, Reached: map[workflow.NodeID]int{}, Runs: len(runs), Reported: b.Times.nodes}
 	for i := range runs {
 		ov := &runs[i]
 		b.Columns = append(b.Columns, gridColumn{p.runLink(ov.Run), string(ov.Run) + ": " + statusWord(ov.Status), statusClass(ov.Status)})

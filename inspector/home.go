@@ -106,6 +106,8 @@ type homeBody struct {
 	Approvals []inboxGroup
 	All       string
 	Inbox     string
+	Times     *timesPanel // nil if no task has ended within a month, or runs or waits
+	Workers   string
 }
 
 // The bounds of the first page.
@@ -118,7 +120,7 @@ const (
 
 // showHome answers the first page. Failures of children are those of their roots again, so only roots are counted.
 func (s *server) showHome(p *page) error {
-	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox")}
+	b := homeBody{All: p.pageLink("runs"), Inbox: p.pageLink("inbox"), Workers: p.pageLink("workers") + "#process"}
 	ctx := p.r.Context()
 	// The needs, which wait for people, come first.
 	needs, err := s.listNeeds(p, &b)
@@ -153,6 +155,9 @@ func (s *server) showHome(p *page) error {
 	}
 	b.Quiet = needs[0]+needs[1]+counts[0]+counts[1]+counts[2] == 0
 	if b.Workflows, err = s.listWorkflows(p); err != nil {
+		return err
+	}
+	if b.Times, err = s.readTimes(p, ""); err != nil {
 		return err
 	}
 	// Children are left out, or the fan-out of one run would fill the list.

@@ -3,6 +3,7 @@ package inspector
 import (
 	"strings"
 
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -54,6 +55,7 @@ type workersBody struct {
 	Missing []missingRow
 	Types   []worker.TypeStatus
 	Tenants []worker.TenantStatus
+	Process []loadRow // what there is to do in this process, by type
 	Held    []heldRow
 	More    string // what is not listed
 }
@@ -73,6 +75,13 @@ func (s *server) showWorkers(p *page) error {
 	if ok {
 		b.fillFrom(p, &status)
 	}
+	t, err := s.engine.Timings(p.r.Context(), history.TimingFilter{By: "workflow"})
+	if err != nil {
+		return err
+	}
+	var now timesPanel
+	now.addLoad(p, t.Load)
+	b.Process = now.Load[:min(shownRows, len(now.Load))]
 	p.markLive(true, false, 0)
 	return p.showPage("workers.html", "Workers", "workers", b)
 }

@@ -1,0 +1,63 @@
+package inspector_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// TestTimesOfTasks: the first page says what runs and how long tasks took, the page of a definition says so of each node, in the picture as
+// well, and that of the workers says what there is to do by type.
+func TestTimesOfTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Concurrency: 1, Executor: pawl.Handlers{
+			"pack": func(_ context.Context, task pawl.Task) (any, error) {
+				if <-time.After(2 * time.Second); task.Run == "r1" {
+					return nil, errors.New("the box is torn")
+				}
+				return nil, nil
+			},
+		}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+		pages := inspector.Handler(e, inspector.Options{})
+		see := func(address string) string {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/"+address, nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			w := httptest.NewRecorder()
+			pages.ServeHTTP(w, r)
+			return w.Body.String()
+		}
+		require.NotContains(t, textOf(t, see("")), "Last hour")
+		require.Contains(t, textOf(t, see("workers")), "No task runs or waits in this process.")
+
+		def, err := workflow.ParseYAML([]byte(oneTask))
+		require.NoError(t, err)
+		for _, id := range []workflow.RunID{"r0", "r1", "r2", "r3"} {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+		}
+		<-time.After(5 * time.Second)
+		home := see("")
+		for _, text := range []string{"1 running", "1 waiting, the oldest came 5 s ago", "2 ended", "1 (50 %) failed"} {
+			require.Contains(t, textOf(t, home), text)
+		}
+		require.Contains(t, home, `aria-label="2 attempts ended, 1 of them failed, at most 2 a minute"`)
+		require.Contains(t, textOf(t, see("workers")), "pack 1 1 s ago 1 5 s ago 0")
+		page := see("definitions?workflow=one&within=hour")
+		require.Contains(t, page, "95 % within 1.9 s, 1 failed", "in the picture")
+		require.Contains(t, textOf(t, page), "pack 2 1 (50 %)")
+		require.Equal(t, 1, strings.Count(page, `aria-current="true">Last hour`))
+		require.Contains(t, page, `aria-current="true">Last hour`)
+		require.Contains(t, see("definitions?workflow=one&within=year"), `aria-current="true">Last 24 hours`)
+	})
+}
