@@ -318,9 +318,6 @@ type BranchFilter struct {
 	Status string           // with this one; "" for all
 }
 
-// branchPage is how many branches are looked at between two turns of the run.
-const branchPage = 500
-
 // Branches lists the branches of a run's fan-outs with their statuses and the data that are
 // theirs, by group and index, page by page as Tokens does: a branch may have moved on since. The
 // values are of the JSON model: do not modify them. An error ends the list. Errors: as of Overview;
@@ -337,46 +334,7 @@ func (s *Simulation) Branches(f BranchFilter) iter.Seq2[BranchView, error] {
 
 // listBranches lists the branches once.
 func (f *BranchFilter) listBranches(look watching.Look) iter.Seq2[BranchView, error] {
-	if err := f.check(); err != nil {
-		return func(yield func(BranchView, error) bool) { yield(BranchView{}, err) }
-	}
-	next := workflow.Scope{Group: max(f.Group, 1)}
-	return watching.List(look, func(s *state.State) ([]BranchView, bool) { return f.readPage(s, &next) })
-}
-
-// check refuses a status that no branch has, which would otherwise select nothing without a
-// word.
-func (f *BranchFilter) check() error {
-	if f.Status == "" {
-		return nil
-	}
-	if _, err := state.ParseBranchStatus(f.Status); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return nil
-}
-
-// readPage returns branches from next on, moves next behind them, and reports whether there may be more.
-//
-// With a group in the filter it ends behind that group's last branch; without one it goes on
-// with the next group. A page is as many branches as are looked at, and not as many as fit: a
-// run must not be held up by a filter that nothing fits.
-func (f *BranchFilter) readPage(s *state.State, next *workflow.Scope) (page []BranchView, more bool) {
-	for range branchPage {
-		g := s.Group(next.Group)
-		for g != nil && next.Branch >= g.Total && f.Group == 0 {
-			*next = workflow.Scope{Group: next.Group + 1}
-			g = s.Group(next.Group)
-		}
-		if g == nil || next.Branch >= g.Total {
-			return page, false
-		}
-		if b := s.Branch(*next); f.Status == "" || b.Status.String() == f.Status {
-			page = append(page, viewBranch(s, g, *next, b))
-		}
-		next.Branch++
-	}
-	return page, true
+	return watching.ListBranches(look, f.Group, f.Status, viewBranch)
 }
 
 // viewBranch shows a branch. Its element may be a view of other data, and is made plain.
@@ -402,9 +360,6 @@ type KeptSignal struct {
 	Due     time.Time `json:"due,omitzero"`     // when it is lost; zero if never
 }
 
-// signalPage is how many signals are looked at between two turns of the run.
-const signalPage = 1000
-
 // Signals lists the signals that a run keeps because nobody has waited for them yet, oldest
 // first, page by page as Tokens does: one may have been taken since. An error ends the list.
 // Errors: as of Overview.
@@ -414,21 +369,9 @@ func (e *Engine) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[KeptS
 
 // listSignals lists the kept signals once.
 func listSignals(look watching.Look) iter.Seq2[KeptSignal, error] {
-	next := state.SignalID(1)
-	return watching.List(look, func(s *state.State) ([]KeptSignal, bool) { return readSignals(s, &next) })
-}
-
-// readSignals returns kept signals from next on, moves next behind them, and reports whether there may be more.
-//
-// Signals that were taken or lost keep their numbers, so that a page may be empty and more may
-// come.
-func readSignals(s *state.State, next *state.SignalID) (page []KeptSignal, more bool) {
-	for end := min(*next+signalPage, s.NextSignal); *next < end; *next++ {
-		if k := s.Signal(*next); k != nil && !k.Done {
-			page = append(page, KeptSignal{Seq: int64(k.Seq), Name: k.Name, ID: k.ID, Payload: k.Payload, Due: k.Due})
-		}
-	}
-	return page, *next < s.NextSignal
+	return watching.ListSignals(look, func(k *state.KeptSignal) KeptSignal {
+		return KeptSignal{Seq: int64(k.Seq), Name: k.Name, ID: k.ID, Payload: k.Payload, Due: k.Due}
+	})
 }
 
 // Signals lists the signals that the copy keeps, as Engine.Signals lists those of a run. Values are those of the

@@ -13,11 +13,12 @@ import (
 	"github.com/pawl-run/pawl/internal/redo"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // TestLargeValuesGoIntoTheRedoLog: pawl.db has nothing of them, a crash loses none, and the file takes them from memory.
 func TestLargeValuesGoIntoTheRedoLog(t *testing.T) {
-	for _, durability := range []Durability{PowerLoss, ProcessCrash} {
+	for _, durability := range harness.Today(t, 2, []Durability{PowerLoss, ProcessCrash}) {
 		d, o := ahead(t, Options{Durability: durability})
 		stored, _ := inTables(t, d, "r1")
 		for range 4 {

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -307,7 +308,7 @@ func inChild(t *testing.T, path string) string {
 // Engines that open a directory which nobody has made yet do not get in each
 // other's way: each has it, or is told that another one does.
 func TestOpenTogether(t *testing.T) {
-	for range 10 {
+	for range harness.Figure(3, 10, 10) {
 		path := filepath.Join(t.TempDir(), "a", "b", "c")
 		begin, results := make(chan struct{}), make(chan error, 8)
 		for range cap(results) {

@@ -29,7 +29,7 @@ type bug struct {
 var bugs = []bug{
 	{
 		"a firing begins a run, and does not decide its instant", "internal/scheduling/fire.go",
-		"Reason: ev.Reason, Keep: rows,", "Reason: ev.Reason, Keep: nil,", "./internal/scheduling", "TestKills$",
+		"Caller: caller, Keep: rows,", "Caller: caller, Keep: nil,", "./internal/scheduling", "TestKills$",
 	},
 	{
 		"tasks are dispatched before the commit", "actor/turn.go",
