@@ -72,9 +72,9 @@ const (
 // It looks at eight bytes at a time (SWAR: Mycroft's test for a zero byte): a large text would otherwise cost more to be
 // counted and written than to be hashed. A byte is special if it is below the blank, a quote or a backslash; what
 // a borrow makes of the bytes behind the first special one does not matter, since nobody looks at them.
-func plainPrefix(s string) (n int, ascii bool) {
+func plainPrefix[T string | []byte](s T) (n int, ascii bool) {
 	var seen uint64
-	for len(s)-n >= 8 {
+	for ; len(s)-n >= 8; n += 8 {
 		w := loadWord(s[n : n+8])
 		if special := ((w - ones*' ') | zeroAt(w^ones*'"') | zeroAt(w^ones*'\\')) &^ w & highs; special != 0 {
 			bit := bits.TrailingZeros64(special) &^ 7 // the first of the byte
@@ -82,7 +82,6 @@ func plainPrefix(s string) (n int, ascii bool) {
 			return n + bit/8, seen&highs == 0
 		}
 		seen |= w
-		n += 8
 	}
 	var rest byte
 	for ; n < len(s); n++ {
@@ -100,7 +99,7 @@ func plainPrefix(s string) (n int, ascii bool) {
 func zeroAt(w uint64) uint64 { return w - ones }
 
 // loadWord returns eight bytes as one number, the first one lowest.
-func loadWord(s string) uint64 {
+func loadWord[T string | []byte](s T) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }

@@ -1,6 +1,7 @@
 package value
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -177,25 +178,28 @@ func (s *Scanner) Literal() (literal []byte, integer bool, err *Error) {
 // scanSpan steps over the string at the position and returns what is between its
 // quotes, and whether that is plain: printable ASCII without escapes.
 //
-// It looks for the closing quote and refuses control characters; escapes are only stepped over,
+// It looks for the closing quote, eight bytes at a time, and refuses control characters; escapes are only stepped over,
 // and checked by unquoteText. A backslash takes the byte behind it along, so that \" does not
 // end the string.
 func (s *Scanner) scanSpan() (raw []byte, plain bool, err *Error) {
 	start := s.pos + 1
 	plain = true
-	for i := start; i < len(s.data); i++ {
-		switch c := s.data[i]; {
-		case c == '"':
+	for i := start; i < len(s.data); {
+		n, ascii := plainPrefix(s.data[i:])
+		plain = plain && ascii
+		if i += n; i == len(s.data) {
+			break
+		}
+		switch s.data[i] {
+		case '"':
 			s.pos = i + 1
 			return s.data[start:i], plain, nil
-		case c == '\\':
+		case '\\':
 			plain = false
-			i++
-		case c < ' ':
+			i += 2
+		default:
 			s.pos = i
 			return nil, false, s.newError("control character %s in a string", s.DescribeNext())
-		case c >= utf8.RuneSelf:
-			plain = false
 		}
 	}
 	s.pos = len(s.data)
@@ -204,7 +208,7 @@ func (s *Scanner) scanSpan() (raw []byte, plain bool, err *Error) {
 
 // unquoteText returns the string that raw spells. The position is behind it.
 //
-// UTF-8 is checked once for the whole, before any of it is copied. Escapes stand for single
+// UTF-8 is checked once for the whole, before any of it is copied; what is between two escapes is copied at once. Escapes stand for single
 // runes, or, for a surrogate pair, two of them for one.
 func (s *Scanner) unquoteText(raw []byte, plain bool) (string, *Error) {
 	if plain {
@@ -213,19 +217,28 @@ func (s *Scanner) unquoteText(raw []byte, plain bool) (string, *Error) {
 	if !utf8.Valid(raw) {
 		return "", s.textError(raw, 0, "string is not UTF-8")
 	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw), nil
+	}
 	var b strings.Builder
 	b.Grow(len(raw))
 	for i := 0; i < len(raw); {
-		if c := raw[i]; c != '\\' {
-			b.WriteByte(c)
-			i++
+		if raw[i] != '\\' {
+			n, _ := plainPrefix(raw[i:])
+			n = max(n, 1) // though neither a quote nor a control character can stand here
+			b.Write(raw[i : i+n])
+			i += n
 			continue
 		}
 		r, n, problem := s.unescapeRune(raw[i:])
 		if problem != "" {
 			return "", s.textError(raw, i, problem)
 		}
-		b.WriteRune(r)
+		if r < utf8.RuneSelf {
+			b.WriteByte(byte(r))
+		} else {
+			b.WriteRune(r)
+		}
 		i += n
 	}
 	return b.String(), nil

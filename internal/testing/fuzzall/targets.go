@@ -35,6 +35,7 @@ var targets = []target{
 	{pkg: "./internal/traceparent", name: "FuzzParse", foreign: true},
 	{pkg: "./internal/value", name: "FuzzDecode", foreign: true},
 	{pkg: "./internal/value", name: "FuzzParsePath"},
+	{pkg: "./internal/value", name: "FuzzText", foreign: true},
 	{pkg: "./pawltest", name: "FuzzLoad", foreign: true, slow: wholeEngine},
 	{pkg: "./planning", name: "FuzzPatched", slow: "each patch that fits makes a graph, which is compiled twice"},
 	{pkg: "./schedule", name: "FuzzParse", foreign: true, slow: "each input's expressions are compiled, and its instants computed"},
