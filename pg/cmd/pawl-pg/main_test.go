@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/servers"
+	"github.com/pawl-run/pawl/pg"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// waitTime is how long a server may take for its settings.
+const waitTime = time.Minute
+
+// An operator makes the tables, asks how the server is, and begins a log anew that is gone, with the command alone.
+func TestCommand(t *testing.T) {
+	servers.RequirePostgres(t)
+	s, err := servers.StartPostgres(nil)
+	require.NoError(t, err)
+	s.CloseAfter(t)
+	url := s.URL("postgres")
+	play := func(status int, args ...string) string {
+		t.Helper()
+		var out bytes.Buffer
+		require.Equal(t, status, runArguments(t.Context(), args, &out, &out), "%v: %s", args, &out)
+		return out.String()
+	}
+	require.Contains(t, play(exitDone, "doctor", "-db", url), "note: there are no tables of pawl: call Migrate\nthe server keeps what it acknowledges")
+	play(exitDone, "migrate", "-db", url)
+	require.Contains(t, play(exitDone, "migrate", "-print", "-schema", "jobs", "-prefix", "p_"), "CREATE TABLE jobs.p_entries (")
+	require.Contains(t, play(exitUnusable, "migrate", "-print", "-schema", "Jobs"), "pawl-pg: invalid")
+	play(exitUnusable)
+	play(exitUnusable, "other")
+	play(exitUnusable, "recover", "-db", url)
+	require.Contains(t, play(exitDone, "help"), "Usage: pawl-pg doctor")
+
+	dir := filepath.Join(t.TempDir(), "data")
+	open := func() (*pawl.Engine, func()) {
+		db, err := pg.Open(t.Context(), url, pg.Options{})
+		require.NoError(t, err)
+		b, err := db.OpenBackend(t.Context(), "orders")
+		require.NoError(t, err)
+		log, err := b.NewLog(t.Context())
+		require.NoError(t, err)
+		e, err := pawl.Open(t.Context(), dir, pawl.Options{Durability: pawl.ProcessCrash, Blobs: b.Blobs, Remote: pawl.RemoteOptions{Log: log, Bases: b.Bases}})
+		require.NoError(t, err)
+		return e, func() {
+			require.NoError(t, e.Close(context.Background()))
+			db.Close()
+		}
+	}
+	e, closeAll := open()
+	def, err := workflow.ParseYAML([]byte("name: w\nstart: a\nnodes: [{id: a}]\n"))
+	require.NoError(t, err)
+	_, err = e.Run(t.Context(), workflow.Run{ID: "r", Definition: def}, nil)
+	require.NoError(t, err)
+	closeAll()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), `DELETE FROM pawl.entries`)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+	play(exitNo, "recover", "-db", url, "-name", "orders", dir)
+	play(exitDone, "recover", "-db", url, "-name", "orders", "-give-up", "0", dir)
+	e, closeAll = open()
+	out, err := e.Wait(t.Context(), "r")
+	require.NoError(t, err)
+	require.Equal(t, workflow.RunCompleted, out.Status)
+	closeAll()
+
+	require.NoError(t, s.Reload(map[string]string{"fsync": "off"}))
+	require.Eventually(t, func() bool {
+		var text bytes.Buffer
+		return runArguments(t.Context(), []string{"doctor", "-db", url}, &text, &text) == exitNo
+	}, waitTime, waitTime/1000)
+}
