@@ -26,7 +26,8 @@ const ownerHost = "owner.invalid"
 var ErrNoOwner = errors.New("no node that can be reached has the engine open")
 
 // ServeHTTP answers the API of the engine, as api.Handler does, if it is here; otherwise the request is passed on to the
-// node that has it, as it came: whoever has sent it must have rights there. Without such a node the answer is 503 with Retry-After.
+// node that has it, as it came: whoever has sent it must have rights there. Without such a node the answer is 503 with Retry-After. /healthz
+// is about this process alone, and never passed on: a supervisor must not end one that stands by.
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if w == nil {
 		return
@@ -40,6 +41,11 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.mu.Unlock()
 	if here != nil {
 		here.ServeHTTP(w, r)
+		return
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/healthz" {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(api.Health{Status: "ok"}) // the caller may be gone
 		return
 	}
 	to, err := addressOf(owner)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -25,4 +26,14 @@ func TestPassingClosesTheBody(t *testing.T) {
 	_, err = (*passing)(new(Node)).RoundTrip(r)
 	require.ErrorIs(t, err, ErrNoOwner)
 	require.True(t, body.closed)
+}
+
+// A node that stands by lives, though nobody has the engine.
+func TestNodesThatStandByLive(t *testing.T) {
+	n := &Node{stop: func() {}}
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
+		w := httptest.NewRecorder()
+		n.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		require.Equal(t, want, w.Code, path)
+	}
 }

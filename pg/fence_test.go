@@ -173,8 +173,15 @@ func requireCorrupt(t testing.TB, err error, file string) {
 // may be nil, is called now and then. All that was acknowledged must be there, once and in its order, and each writer's entries come behind its opening.
 func contendForLog(t *testing.T, url string, writers, entries int, disturb func()) {
 	t.Helper()
-	var mu sync.Mutex
 	acknowledged := map[uint64]string{}
+	contendAt(t, url, writers, entries, disturb, acknowledged)
+	requireAcknowledged(t, url, acknowledged)
+}
+
+// contendAt is contendForLog, and leaves it to the caller to look at what was acknowledged.
+func contendAt(t *testing.T, url string, writers, entries int, disturb func(), acknowledged map[uint64]string) {
+	t.Helper()
+	var mu sync.Mutex
 	done := func() bool { mu.Lock(); defer mu.Unlock(); return len(acknowledged) >= entries }
 	note := func(p store.Position, entry string) {
 		mu.Lock()
@@ -202,7 +209,6 @@ func contendForLog(t *testing.T, url string, writers, entries int, disturb func(
 		disturb()
 	}
 	all.Wait()
-	requireAcknowledged(t, url, acknowledged)
 }
 
 // writeContended takes the log, and appends until somebody else has it, again and again.

@@ -72,6 +72,7 @@ func TestEntriesThatNoStandbyHas(t *testing.T) {
 		appended <- err
 	}()
 	require.ErrorIs(t, cancelWaits(), pg.ErrNotReplicated)
+	execute(t, url, `DELETE FROM pawl.entries WHERE number = 1`) // no row is before it that an append would lock
 	go func() {
 		_, err := l.Append(t.Context(), []byte("1"))
 		appended <- err
@@ -83,35 +84,39 @@ func TestEntriesThatNoStandbyHas(t *testing.T) {
 	}
 	require.NoError(t, s.Reload(nil))
 	require.NoError(t, <-appended)
-	requireEntries(t, l, "1 open", "2 1")
+	requireEntries(t, l, "2 1")
 }
 
 // Settings of the user that bite do no harm: statements that are ended are done again, and in smaller parts.
 func TestSettingsThatBite(t *testing.T) {
 	url := migrated(t, newDatabase(t))
+	execute(t, url, `DROP ROLE IF EXISTS bitten; CREATE ROLE bitten SUPERUSER LOGIN`)
 	for _, set := range []string{
-		"statement_timeout = '20ms'", "idle_in_transaction_session_timeout = '1ms'", "lock_timeout = '50ms'",
+		"statement_timeout = '30ms'", "idle_in_transaction_session_timeout = '1ms'", "lock_timeout = '50ms'",
 		"default_transaction_isolation = 'serializable'", "idle_session_timeout = '50ms'", "bytea_output = 'escape'",
-		"lc_messages = 'C'", "DateStyle = 'German'", "TimeZone = 'Asia/Tokyo'", "search_path = 'nowhere'", "standard_conforming_strings = off",
+		"DateStyle = 'German'", "TimeZone = 'Asia/Tokyo'", "search_path = 'nowhere'", "standard_conforming_strings = off",
 	} {
-		execute(t, url, fmt.Sprintf(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %%I SET %s', current_database()); END $$`, strings.ReplaceAll(set, "'", "''")))
+		execute(t, url, "ALTER ROLE bitten SET "+set)
 	}
-	contendForLog(t, url, 2, 60, nil)
+	bitten := strings.Replace(url, "postgres@", "bitten@", 1)
+	acknowledged := map[uint64]string{}
+	contendAt(t, bitten, 2, 60, nil, acknowledged)
+	requireAcknowledged(t, url, acknowledged)
 
 	var l *pg.Log
 	var p store.Position
 	again := func(do func() error) {
 		require.Eventually(t, func() bool { return do() == nil }, time.Minute, time.Millisecond)
 	}
-	db, err := pg.Open(t.Context(), url, pg.Options{})
-	require.NoError(t, err)
-	defer db.Close()
+	var db *pg.Database
+	again(func() (err error) { db, err = pg.Open(t.Context(), bitten, pg.Options{}); return err })
+	t.Cleanup(func() { db.Close() })
 	again(func() (err error) { l, err = db.OpenLog(t.Context(), "bites"); return err })
 	again(func() (err error) {
 		p, err = l.Take(t.Context(), func(store.Position) []byte { return []byte("open") })
 		return err
 	})
-	execute(t, url, fmt.Sprintf(`SET statement_timeout = 0; INSERT INTO pawl.entries SELECT log, n, writer, convert_to(repeat('x', 20000), 'UTF8')
+	execute(t, url, fmt.Sprintf(`INSERT INTO pawl.entries SELECT log, n, writer, convert_to(repeat('x', 20000), 'UTF8')
 		FROM pawl.entries, generate_series(%d, 3000) n WHERE log = 'bites' AND number = %[1]d - 1`, p.Seq+1))
 	again(func() error { return l.Drop(t.Context(), store.Position{Seq: 2990}) })
 	var n int

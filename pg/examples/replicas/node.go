@@ -73,8 +73,8 @@ func serveNode(ctx context.Context, order string) error {
 	return err
 }
 
-// probes adds what Kubernetes asks to the API of a node: whether the process lives, whether calls may be sent to it, and whether it has
-// the engine.
+// probes adds what Kubernetes asks to the API of a node, which has /healthz (the process lives): whether calls may be sent to it, and
+// whether it has the engine.
 func probes(node *cluster.Node, ending *atomic.Bool) http.Handler {
 	answer := func(yes func() bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -85,7 +85,6 @@ func probes(node *cluster.Node, ending *atomic.Bool) http.Handler {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", node)
-	mux.Handle("GET /live", answer(func() bool { return true }))
 	mux.Handle("GET /ready", answer(func() bool { return !ending.Load() && node.Status().Owner.Node != "" }))
 	mux.Handle("GET /leader", answer(func() bool { return node.Engine() != nil }))
 	return mux
