@@ -98,20 +98,35 @@ func newToken() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// A call of a run is its head if no earlier one waits; one that was refused does not count, unless it is a start.
-const headsText = `SELECT c.id FROM {calls} c WHERE c.state = 0 AND c.due <= {now} AND NOT EXISTS
+// A call of a run is its head if no earlier one waits; one that was refused does not count, unless it is a start. Heads are looked for
+// among the first calls that wait, so that a long backlog costs little, and among all if that finds nothing: the first may all be of one run.
+const (
+	headsText = `SELECT c.id FROM {among} c WHERE NOT EXISTS
  (SELECT 1 FROM {calls} b WHERE b.run = c.run AND b.id < c.id AND (b.state = 0 OR b.kind = 'start')) ORDER BY c.id LIMIT 256`
+	dueText = `SELECT id, run FROM {calls} WHERE state = 0 AND due <= {now}`
+)
 
-func (d *drain) findHeads(ctx context.Context) (ids []int64, err error) {
-	rows, err := d.outbox.db.QueryContext(ctx, d.outbox.text(headsText))
+func (d *drain) findHeads(ctx context.Context) ([]int64, error) {
+	ids, err := d.findHeadsAmong(ctx, "("+dueText+" ORDER BY id LIMIT 1024)")
+	if err == nil && len(ids) == 0 {
+		ids, err = d.findHeadsAmong(ctx, "("+dueText+")")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look for calls: %w", err)
+	}
+	return ids, nil
+}
+
+func (d *drain) findHeadsAmong(ctx context.Context, among string) (ids []int64, err error) {
+	rows, err := d.outbox.db.QueryContext(ctx, d.outbox.text(strings.ReplaceAll(headsText, "{among}", among)))
+	if err != nil {
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
 		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("look for calls: %w", err)
+			return nil, err
 		}
 		ids = append(ids, id)
 	}

@@ -393,5 +393,6 @@ func killServer(t *testing.T, s *servers.Server, d database, kills int) {
 		require.NoError(t, h.live(context.Background()), "life %d", h.Life)
 	}
 	t.Logf("seed %d: %d kills of the server in %d lives", *killSeed, total, h.Life)
+	d.db = connect(t, d.driver, d.source) // the connections from before are dead
 	h.check(t, d)
 }

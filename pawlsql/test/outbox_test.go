@@ -113,6 +113,30 @@ func TestOrderOfRuns(t *testing.T) {
 	})
 }
 
+// A run with more calls than are looked at, which has to wait, keeps no other waiting.
+func TestLongRun(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t)
+		e := &recorder{answer: func(id workflow.RunID, call string) error {
+			if id == "long" && strings.HasPrefix(call, "start") {
+				return pawl.ErrRunExists
+			}
+			return nil
+		}}
+		d.in(t, true, func(tx *sql.Tx) error {
+			err := pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "long", Workflow: "w"}, nil)
+			for range 1100 {
+				err = errors.Join(err, pawlsql.Signal(ctx, b.In(tx), "long", workflow.Signal{Name: "s"}))
+			}
+			return errors.Join(err, pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "other", Workflow: "w"}, nil))
+		})
+		run(t, b, e)
+		eventually(t, func() bool { return len(e.of("other")) == 1 })
+		require.Empty(t, e.of("long"))
+	})
+}
+
 // A refused call stays with its code, and holds up nobody but those who need it.
 func TestRefusals(t *testing.T) {
 	forEach(t, func(t *testing.T, d database) {
