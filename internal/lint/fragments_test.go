@@ -42,7 +42,7 @@ func TestGoOfThePages(t *testing.T) {
 	require.NoError(t, err)
 	checker := newFragmentChecker(t)
 	blocks := 0
-	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+	for _, page := range append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "nats", "README.md")) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, m := range goBlock.FindAllStringSubmatchIndex(string(text), -1) {

@@ -19,7 +19,7 @@ var plainModules = []string{"nats", "nats/test", "pg", "pawlsql", "pawlsql/test"
 // plainPages are the pages that have been read.
 var plainPages = []string{
 	"CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/*.md", "examples/README.md", "bench/NOTES.md",
-	"internal/testing/harness/NOTES.md", "pg/README.md", "worker/protocol.md",
+	"internal/testing/harness/NOTES.md", "nats/README.md", "pg/README.md", "worker/protocol.md",
 }
 
 var (

@@ -11,7 +11,7 @@ import (
 )
 
 // maxWords bounds the words of the pages that users read, so that a new page replaces an old one.
-const maxWords = 40_600
+const maxWords = 40_000
 
 // TestWordsOfPages counts the words of docs and of the pages at the top. A word has a letter or a digit: the bars of
 // tables and the signs of code are none.

@@ -5,5 +5,5 @@
 //	changes, err := natslog.Open(ctx, conn, natslog.Options{Name: "orders", Replicas: 3})
 //	bases, err := natslog.OpenBlobs(ctx, conn, natslog.BlobsOptions{Bucket: "orders", Replicas: 3})
 //
-// docs/scale.md has the settings, and what is lost when.
+// nats/README.md has the settings, and what is lost when.
 package natslog

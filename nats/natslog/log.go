@@ -68,7 +68,7 @@ func (o Options) withDefaults() (Options, error) {
 // a time and says behind which one it belongs, which the server checks: so a writer that has lost the
 // log appends nothing, and nothing is there twice. A stream that was deleted and made anew has
 // another subject: a writer that had taken the old one appends nothing to it. Entries survive what
-// the servers survive; docs/scale.md says which settings that takes.
+// the servers survive; nats/README.md says which settings that takes.
 //
 // mu is held for a whole Append, as one message at a time is under way; known is outside of it, for
 // readers. took is true from a Take that succeeded. If part is not 0, an entry with the sum pending

@@ -1,6 +1,6 @@
 // Package natspool gives the tasks of one engine to workers on many machines, over a work queue of
 // NATS JetStream. A Pool is the executor of the engine; a Worker performs tasks with the
-// same pawl.Handlers as everywhere. docs/scale.md has the settings, and what is lost when.
+// same pawl.Handlers as everywhere. nats/README.md has the settings, and what is lost when.
 //
 //	pool, err := natspool.New(ctx, conn, natspool.Options{})
 //	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pool})
