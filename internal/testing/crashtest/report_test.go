@@ -51,8 +51,8 @@ func (s *suite) hits(point string) (n int) {
 	return n
 }
 
-// failpoints returns the names of all failpoints in the source of the module. The failpoints of its command
-// belong to no engine, and those of schedules need a work of their own: tests of cmd/pawl and internal/scheduling kill there.
+// failpoints returns the names of all failpoints in the source of the module, without the modules in its folders. The failpoints of its
+// command belong to no engine, and those of schedules need a work of their own: tests of cmd/pawl and internal/scheduling kill there.
 func failpoints(t *testing.T) []string {
 	names := map[string]bool{}
 	root := filepath.Join("..", "..", "..")
@@ -60,6 +60,8 @@ func failpoints(t *testing.T) []string {
 		switch {
 		case err != nil:
 			return err
+		case d.IsDir() && path != root && isModule(path):
+			return fs.SkipDir
 		case d.IsDir() && (d.Name() == "testdata" || path == filepath.Join(root, "cmd") || path == filepath.Join(root, "internal", "scheduling") || path != root && strings.HasPrefix(d.Name(), ".")):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
@@ -74,6 +76,12 @@ func failpoints(t *testing.T) []string {
 	})
 	require.NoError(t, err)
 	return slices.Sorted(maps.Keys(names))
+}
+
+// isModule reports whether a folder is a module of its own.
+func isModule(path string) bool {
+	_, err := os.Stat(filepath.Join(path, "go.mod"))
+	return err == nil
 }
 
 func hitsIn(t *testing.T, n ast.Node, names map[string]bool) bool {

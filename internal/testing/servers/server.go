@@ -293,19 +293,39 @@ func (a *account) command(dir, name string, args ...string) *exec.Cmd {
 }
 
 // directory makes a directory that the account owns: in memory where there is /dev/shm, unless TMPDIR chooses another
-// place, to which the account needs a way.
+// place to which the account has a way.
 func (a *account) directory(name string) (string, error) {
+	places := []string{"/dev/shm", "/tmp"}
+	if chosen := os.Getenv("TMPDIR"); chosen != "" {
+		places = slices.Insert(places, 0, chosen)
+	}
 	place := os.TempDir()
-	if os.Getenv("TMPDIR") == "" {
-		if s, err := os.Stat("/dev/shm"); err == nil && s.IsDir() {
-			place = "/dev/shm"
-		}
+	if i := slices.IndexFunc(places, a.reaches); i >= 0 {
+		place = places[i]
 	}
 	dir, err := os.MkdirTemp(place, "pawl-"+name+"-")
 	if err == nil && a != nil {
 		err = os.Chown(dir, int(a.uid), int(a.gid))
 	}
 	return dir, err
+}
+
+// reaches reports whether a place is a folder, and others than its owner may go through the folders that lead there.
+func (a *account) reaches(place string) bool {
+	path, err := filepath.Abs(place)
+	if err != nil {
+		return false
+	}
+	for {
+		s, err := os.Stat(path)
+		if err != nil || !s.IsDir() || a != nil && s.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+		if path == filepath.Dir(path) {
+			return true
+		}
+		path = filepath.Dir(path)
+	}
 }
 
 // prepare runs a command that makes files of a server.
