@@ -101,11 +101,12 @@ func (s *Scheduler) Trigger(ctx context.Context, id string, act runstate.Act) (w
 	defer e.mu.Unlock()
 	next := e.state.clone()
 	next.Triggered = latest(s.now(), next.Triggered.Add(time.Millisecond))
+	var caller *runstate.Trace
 	if parent, more := traceparent.Of(ctx); parent != "" {
-		next.Caller = &runstate.Trace{Parent: parent, State: more, At: s.now().UnixMilli()}
+		caller = &runstate.Trace{Parent: parent, State: more, At: s.now().UnixMilli()}
 	}
 	ev := schedule.Event{Cause: causeTrigger, Scheduled: next.Triggered, By: act.By, Reason: act.Reason}
-	out, err := s.beginFiring(e, next, ev, time.Time{})
+	out, err := s.beginFiring(e, next, ev, time.Time{}, caller)
 	s.armEntry(e)
 	switch {
 	case err != nil:
@@ -187,7 +188,7 @@ func (s *Scheduler) goOnWithBackfills(e *entry) error {
 		}
 		s.o.Hook.Hit("schedule.backfill")
 		ev := schedule.Event{Cause: causeBackfill, Scheduled: f.At, By: next.Backfills[0].By}
-		if _, err := s.beginFiring(e, next, ev, time.Time{}); err != nil {
+		if _, err := s.beginFiring(e, next, ev, time.Time{}, nil); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (s *Scheduler) fireAt(e *entry, f schedule.Firing) error {
 		floor = earliest(floor, f.At.Add(-time.Second)) // time goes on: the instant may have left the window since it was found
 		next.closeSpan(next.lastDone(floor, f.At), f.At)
 	}
-	_, err := s.beginFiring(e, next, schedule.Event{Cause: causeInstant, Scheduled: f.At}, f.Due)
+	_, err := s.beginFiring(e, next, schedule.Event{Cause: causeInstant, Scheduled: f.At}, f.Due, nil)
 	return err
 }
 
@@ -65,9 +65,9 @@ func (s *Scheduler) fireAt(e *entry, f schedule.Firing) error {
 func (s *Scheduler) releaseWaiting(e *entry) error {
 	s.o.Hook.Hit("schedule.release")
 	next := e.state.clone()
-	ev := *next.Waiting
-	next.Waiting = nil
-	_, err := s.beginFiring(e, next, ev, time.Time{})
+	ev, caller := *next.Waiting, next.Caller
+	next.Waiting, next.Caller = nil, nil
+	_, err := s.beginFiring(e, next, ev, time.Time{}, caller)
 	return err
 }
 
@@ -76,15 +76,11 @@ func (e *entry) canRelease() bool {
 	return e.state.Waiting != nil && e.state.Paused == nil && e.state.countLive(false) == 0
 }
 
-// beginFiring makes a firing: next is the state in which it is decided, and due when its run was to begin. The event says what has come
-// of it. An error means that nothing was decided.
-func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due time.Time) (schedule.Event, error) {
-	if out, over, err := s.decideOverlap(e, next, ev); over || err != nil {
+// beginFiring makes a firing: next is the state in which it is decided, due when its run was to begin, and caller the span of who
+// triggered it, if one did. The event says what has come of it. An error means that nothing was decided.
+func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due time.Time, caller *runstate.Trace) (schedule.Event, error) {
+	if out, over, err := s.decideOverlap(e, next, ev, caller); over || err != nil {
 		return out, err
-	}
-	var caller *runstate.Trace
-	if ev.Cause == causeTrigger {
-		caller, next.Caller = next.Caller, nil
 	}
 	ev.Run = schedule.Firing{At: ev.Scheduled}.RunID(e.id)
 	c := e.table.Schedule()
@@ -145,8 +141,8 @@ func mayPass(err error) bool {
 }
 
 // decideOverlap says what becomes of a firing while other runs are there: over if no run is to begin for it. Backfills count theirs
-// themselves.
-func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event) (out schedule.Event, over bool, err error) {
+// themselves. The state keeps the caller of the firing that waits, and of no other.
+func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event, caller *runstate.Trace) (out schedule.Event, over bool, err error) {
 	live := next.countLive(false)
 	if ev.Cause == causeBackfill || live == 0 {
 		return ev, false, nil
@@ -160,7 +156,7 @@ func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event) (out
 		ev.Kind = kindWaiting
 		ev.Run = e.blockingRun()
 		ev = s.numberEvent(next, ev)
-		next.Waiting = &ev
+		next.Waiting, next.Caller = &ev, caller
 		return ev, true, s.commitState(e, next, ev)
 	}
 	if ev.Cause == causeTrigger {

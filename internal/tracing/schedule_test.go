@@ -93,3 +93,58 @@ func TestTriggersThatWaitLink(t *testing.T) {
 		require.NotEqual(t, request.Trace, starts[1].Trace)
 	})
 }
+
+// Each run of a trigger links to who triggered it, also where one begins while the firing of another waits in a schedule that is paused.
+func TestTriggersBesideOneThatWaitsLink(t *testing.T) {
+	for _, spanned := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var p spantest.Provider
+			o := pawl.Options{TracerProvider: &p, Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
+				<-time.After(time.Hour)
+				return nil, nil
+			}}}
+			e := open(t, t.TempDir(), nil, o)
+			_, err := e.Publish(t.Context(), define(t, small))
+			require.NoError(t, err)
+			all, err := schedule.Parse([]byte("schedules: [{id: s, workflow: {name: small}, at: ['2100-01-01T00:00:00Z'], overlap: buffer}]"))
+			require.NoError(t, err)
+			s := e.Schedules()
+			_, err = s.Apply(t.Context(), all, pawl.ApplyOptions{})
+			require.NoError(t, err)
+			trigger := func(ctx context.Context) string {
+				run, err := s.Trigger(ctx, "s")
+				require.NoError(t, err)
+				return string(run)
+			}
+			first := trigger(t.Context())
+			caller, end := below(t, &p)
+			waits := trigger(caller)
+			end()
+			require.NoError(t, s.Pause(t.Context(), "s"))
+			<-time.After(2 * time.Hour)
+			other, end := t.Context(), func() {}
+			if spanned {
+				other, end = below(t, &p)
+			}
+			beside := trigger(other)
+			end()
+			<-time.After(2 * time.Hour)
+			require.NoError(t, s.Resume(t.Context(), "s"))
+			<-time.After(2 * time.Hour)
+			require.NoError(t, e.Close(context.Background()))
+
+			links := map[string][]string{}
+			for _, start := range p.Named("start small") {
+				links[start.Attributes["pawl.run.id"].(string)] = start.Links
+			}
+			var want []string
+			for _, r := range p.Named("request") {
+				want = append(want, r.Trace+"/"+r.ID)
+			}
+			require.Len(t, links, 3)
+			require.Empty(t, links[first])
+			require.Equal(t, want[:1], links[waits])
+			require.ElementsMatch(t, want[1:], links[beside])
+		})
+	}
+}
