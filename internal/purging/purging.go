@@ -485,7 +485,7 @@ func (p *purging) forgetSome(runs []store.Member, of []*doomed) error {
 	now, known := p.o.Now(), true
 	for i := range runs {
 		m := &runs[i]
-		if m.Err != nil && !errors.Is(m.Err, store.ErrRunNotFound) {
+		if m.Err != nil { // ErrRunNotFound says that the run that was found is gone by another's doing
 			of[i].err = fmt.Errorf("purge run %q: %w", string(m.Head.Run), refusal.Closed(m.Err))
 		}
 		if m.Err != nil || damaged[i] {
