@@ -44,12 +44,17 @@ func (c *statsCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// printLoad says what there is to do now. A directory that nobody has open has nothing that runs.
+// printLoad says what there is to do now, of all workflows also where one is asked for. A directory that nobody has open has nothing that
+// runs.
 func (c *statsCommand) printLoad(con *console, t *history.Timings, live bool) {
 	if !live {
 		return
 	}
-	rows := [][]string{{"NOW", "RUN", "LONGEST", "WAIT", "OLDEST", "LATER"}}
+	head := "NOW"
+	if c.Workflow != "" {
+		head = "NOW, ALL WORKFLOWS"
+	}
+	rows := [][]string{{head, "RUN", "LONGEST", "WAIT", "OLDEST", "LATER"}}
 	for _, l := range t.Load {
 		rows = append(rows, []string{l.Task, countText(l.Running), timeText(l.Longest), countText(l.Waiting), timeText(l.Oldest), countText(l.Pending)})
 	}

@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,10 +38,15 @@ type Counters struct {
 
 // A series counts the attempts of one name.
 type series struct {
-	name  Name
-	now   sum // the minute that is not over
-	rings [spans][]sum
+	name   Name
+	minute int64 // that is not over, since 1970
+	now    sum   // of it
+	rings  [spans]ring
 }
+
+// A ring has the sums of minutes, hours or days in which something ended, oldest first. Nobody changes one: another takes its place, so
+// that whoever has copied a series under the lock may read it without.
+type ring []closed
 
 // A span is what one sum of a ring is of.
 type span int
@@ -55,31 +61,44 @@ const (
 // spanOf has how long each is, in seconds, and how many are kept, the one that is not over included.
 var spanOf = [spans]struct{ seconds, kept int64 }{{60, 60}, {3600, 48}, {86400, 31}}
 
-// A sum is of a minute, an hour or a day.
-type sum struct {
+// A closed is what ended in a minute, an hour or a day. Nobody changes it.
+type closed struct {
 	at          int64 // the number of its minute, hour or day since 1970
+	n, failed   int64
+	queue, work cells
+}
+
+// A sum adds up. It is some 2.5 KB.
+type sum struct {
 	n, failed   int64
 	queue, work histogram
 }
 
-// Count counts an attempt. Where the clock was set back, the attempt counts in the latest minute.
+// mostAhead is how many minutes a series may be ahead of the clock, as one that was set back leaves it. Beyond, the clock was wrong before.
+const mostAhead = 120
+
+// Count counts an attempt. Where the clock was set back by up to two hours, the attempt counts in the latest minute; by more, what the
+// series has counted ahead of the clock is gone.
 func (c *Counters) Count(a Attempt) {
-	minute := a.At.Unix() / spanOf[minutes].seconds
+	minute := max(a.At.Unix()/spanOf[minutes].seconds, 0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.seriesOf(a.Of, minute)
-	if minute > s.now.at {
+	switch {
+	case minute > s.minute:
 		s.closeMinute(minute)
+	case s.minute-minute > mostAhead:
+		s.dropAhead(minute)
 	}
-	if c.changed = true; c.since.IsZero() {
-		c.since = a.At
+	if c.changed = true; c.since.IsZero() || a.At.Before(c.since) {
+		c.since = a.At.UTC()
 	}
 	if s.now.n++; a.Failed {
 		s.now.failed++
 	}
-	s.now.queue.addTimes(bucketOf(a.Queued), 1)
+	s.now.queue.addTime(a.Queued)
 	if a.Begun {
-		s.now.work.addTimes(bucketOf(a.Worked), 1)
+		s.now.work.addTime(a.Worked)
 	}
 }
 
@@ -113,7 +132,7 @@ func (c *Counters) addSeries(n Name, minute int64) *series {
 			}
 		}
 	}
-	s := &series{name: n, now: sum{at: minute}}
+	s := &series{name: n, minute: minute}
 	c.of[n] = s
 	return s
 }
@@ -127,10 +146,10 @@ func (c *Counters) countSeries() int {
 	return n
 }
 
-// dropIdle drops the series that have counted nothing for as long as days are kept.
+// dropIdle drops the series that have counted nothing for as long as days are kept, and those that are ahead of the clock.
 func (c *Counters) dropIdle(minute int64) {
 	for name, s := range c.of {
-		if (minute-s.now.at)*spanOf[minutes].seconds > spanOf[days].kept*spanOf[days].seconds {
+		if s.minute-minute > mostAhead || (minute-s.minute)*spanOf[minutes].seconds > spanOf[days].kept*spanOf[days].seconds {
 			delete(c.of, name)
 		}
 	}
@@ -140,49 +159,57 @@ func (c *Counters) dropIdle(minute int64) {
 // closeMinute adds the minute that is over to the rings, and begins another one.
 func (s *series) closeMinute(minute int64) {
 	if s.now.n > 0 {
-		for i := range s.rings {
-			s.rings[i] = addToRing(s.rings[i], &s.now, span(i))
+		for of := range spans {
+			s.rings[of] = s.rings[of].withSum(&s.now, s.numberOf(of), of)
 		}
 	}
-	s.now = sum{at: minute}
+	s.minute, s.now = minute, sum{}
 }
 
-// addToRing adds the sum of a minute to a ring, without sums that are too old.
-func addToRing(ring []sum, m *sum, of span) []sum {
-	at := m.at * spanOf[minutes].seconds / spanOf[of].seconds
-	if last := len(ring) - 1; last >= 0 && ring[last].at == at {
-		ring[last].addSum(m)
-		return ring
+// numberOf returns the number of the span in which the minute lies that is not over.
+func (s *series) numberOf(of span) int64 {
+	return s.minute * spanOf[minutes].seconds / spanOf[of].seconds
+}
+
+// dropAhead drops what was counted after a minute, and begins that one.
+func (s *series) dropAhead(minute int64) {
+	s.minute, s.now = minute, sum{}
+	for of, r := range s.rings {
+		last := s.numberOf(span(of))
+		s.rings[of] = slices.DeleteFunc(slices.Clone(r), func(c closed) bool { return c.at > last })
 	}
-	old := 0
-	for old < len(ring) && ring[old].at <= at-spanOf[of].kept {
-		old++
+}
+
+// withSum returns a ring with what is added to its last number or a later one, without sums that are too old.
+func (r ring) withSum(m *sum, at int64, of span) ring {
+	all := *m
+	if last := len(r) - 1; last >= 0 && r[last].at == at {
+		all.addClosed(&r[last])
+		r = r[:last]
 	}
-	if old > 0 {
-		ring = append([]sum(nil), ring[old:]...)
+	for len(r) > 0 && r[0].at <= at-spanOf[of].kept {
+		r = r[1:]
 	}
-	ring = append(ring, sum{at: at})
-	ring[len(ring)-1].addSum(m)
-	return ring
+	return slices.Concat(r, ring{all.closeAt(at)})
+}
+
+// closeAt returns what a sum has.
+func (s *sum) closeAt(at int64) closed {
+	return closed{at: at, n: s.n, failed: s.failed, queue: cells(s.queue.appendCells(nil)), work: cells(s.work.appendCells(nil))}
 }
 
 // addSum adds what another sum has.
 func (s *sum) addSum(more *sum) {
 	s.n += more.n
 	s.failed += more.failed
-	s.queue.addHistogram(more.queue)
-	s.work.addHistogram(more.work)
+	s.queue.addHistogram(&more.queue)
+	s.work.addHistogram(&more.work)
 }
 
-// addRange adds to a sum what a series has from one number of a span until another, which does not count.
-func (s *series) addRange(to *sum, of span, from, until int64) {
-	ring := s.rings[of]
-	for i := range ring {
-		if at := ring[i].at; from <= at && at < until {
-			to.addSum(&ring[i])
-		}
-	}
-	if at := s.now.at * spanOf[minutes].seconds / spanOf[of].seconds; from <= at && at < until {
-		to.addSum(&s.now)
-	}
+// addClosed adds what a closed one has.
+func (s *sum) addClosed(more *closed) {
+	s.n += more.n
+	s.failed += more.failed
+	s.queue.addCells(more.queue)
+	s.work.addCells(more.work)
 }

@@ -3,6 +3,7 @@ package timing
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -66,27 +67,73 @@ type reading struct {
 	now       time.Time
 	since     time.Time
 	stretches [sumsOfRow]stretch
-	rows      map[Name]*[sumsOfRow]sum
+	row       [sumsOfRow]sum // of the row that is made
 	total     [sumsOfRow]sum
-	points    []sum
+	points    []sum // their work, not their queue
 }
 
-// Read returns what was counted until an instant; the filter is one that CheckFilter has returned.
+// A copied is a series as it was under the lock.
+type copied struct {
+	series
+	open closed // the minute that is not over
+}
+
+// Read returns what was counted until an instant; the filter is one that CheckFilter has returned. It holds the lock only while it copies
+// the series of the filter, 2.5 KB each; what they have of the past is shared.
 func (c *Counters) Read(f history.TimingFilter, now time.Time) history.Timings {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := reading{now: now, since: c.since, rows: map[Name]*[sumsOfRow]sum{}}
+	of, since := c.copySeries(f.Workflow)
+	r := reading{now: now, since: since}
 	r.stretches = [sumsOfRow]stretch{stretchOf(f.Within, now), before(now, hours, 24, 0), before(now, hours, 24, 24), before(now, days, 7, 1)}
 	window := r.stretches[asked]
 	r.points = make([]sum, window.until-window.from)
 	month := before(now, days, spanOf[days].kept, 0)
-	for name, s := range c.of {
-		var all sum
-		if s.addRange(&all, month.of, month.from, month.until); all.n > 0 && (f.Workflow == "" || name.Workflow == f.Workflow) {
-			r.addSeries(rowName(name, f.By), s)
+	rows := map[Name][]*copied{}
+	for i := range of {
+		s, n := &of[i], int64(0)
+		s.open = s.now.closeAt(s.minute)
+		for _, c := range s.allIn(month) {
+			n += c.n
+		}
+		if n > 0 {
+			row := rowName(s.name, f.By)
+			rows[row] = append(rows[row], s)
 		}
 	}
-	return r.timings(f)
+	return r.timings(f, rows)
+}
+
+// copySeries copies the series of a workflow, "" for all, and when counting began.
+func (c *Counters) copySeries(workflow string) (of []copied, since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for name := range c.of {
+		if workflow == "" || name.Workflow == workflow {
+			n++
+		}
+	}
+	of = make([]copied, 0, n)
+	for name, s := range c.of {
+		if workflow == "" || name.Workflow == workflow {
+			of = append(of, copied{series: *s})
+		}
+	}
+	return of, c.since
+}
+
+// allIn yields what a series has in a stretch, with the numbers.
+func (s *copied) allIn(w stretch) iter.Seq2[int64, *closed] {
+	return func(yield func(int64, *closed) bool) {
+		ring := s.rings[w.of]
+		for i := range ring {
+			if at := ring[i].at; w.from <= at && at < w.until && !yield(at, &ring[i]) {
+				return
+			}
+		}
+		if at := s.numberOf(w.of); w.from <= at && at < w.until {
+			yield(at, &s.open)
+		}
+	}
 }
 
 // rowName returns the row in which a series counts.
@@ -100,33 +147,38 @@ func rowName(n Name, by string) Name {
 	return n
 }
 
-// addSeries adds a series to its row.
-func (r *reading) addSeries(row Name, s *series) {
-	sums := r.rows[row]
-	if sums == nil {
-		sums = &[sumsOfRow]sum{}
-		r.rows[row] = sums
-	}
-	for i, at := range r.stretches {
-		s.addRange(&sums[i], at.of, at.from, at.until)
-		s.addRange(&r.total[i], at.of, at.from, at.until)
-	}
+// readRow makes a row of its series, and adds it to the total.
+func (r *reading) readRow(n Name, of []*copied) history.Timing {
+	r.row = [sumsOfRow]sum{}
 	window := r.stretches[asked]
-	for i := range r.points {
-		at := window.from + int64(i)
-		s.addRange(&r.points[i], window.of, at, at+1)
+	for _, s := range of {
+		for i, w := range r.stretches {
+			for _, c := range s.allIn(w) {
+				r.row[i].addClosed(c)
+			}
+		}
+		for at, c := range s.allIn(window) {
+			p := &r.points[at-window.from]
+			p.n, p.failed = p.n+c.n, p.failed+c.failed
+			p.work.addCells(c.work)
+		}
 	}
+	for i := range r.row {
+		r.total[i].addSum(&r.row[i])
+	}
+	return r.timingOf(n, &r.row)
 }
 
 // timings returns what was read as callers see it.
-func (r *reading) timings(f history.TimingFilter) history.Timings {
-	out := history.Timings{At: r.now, Since: r.since, By: f.By, Within: f.Within, Total: r.timingOf(Name{}, &r.total)}
+func (r *reading) timings(f history.TimingFilter, rows map[Name][]*copied) history.Timings {
+	out := history.Timings{At: r.now, Since: r.since, By: f.By, Within: f.Within}
 	byName := func(a, b Name) int {
 		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Type, b.Type))
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(r.rows), byName) {
-		out.Rows = append(out.Rows, r.timingOf(name, r.rows[name]))
+	for _, name := range slices.SortedFunc(maps.Keys(rows), byName) {
+		out.Rows = append(out.Rows, r.readRow(name, rows[name]))
 	}
+	out.Total = r.timingOf(Name{}, &r.total)
 	if out.Since.IsZero() {
 		return out
 	}
@@ -134,7 +186,7 @@ func (r *reading) timings(f history.TimingFilter) history.Timings {
 	for i := range r.points {
 		p := &r.points[i]
 		at := time.Unix((window.from+int64(i))*spanOf[window.of].seconds, 0).UTC()
-		out.Points = append(out.Points, history.TimingPoint{At: at, Attempts: p.n, Failed: p.failed, Work: p.work.quantile(0.95)})
+		out.Points = append(out.Points, history.TimingPoint{At: at, Attempts: p.n, Failed: p.failed, Work: p.work.quantiles().P95})
 	}
 	return out
 }
@@ -153,7 +205,7 @@ func (r *reading) timingOf(n Name, sums *[sumsOfRow]sum) history.Timing {
 
 // sumOf returns a sum of a stretch. Its rate is that of the part in which something was counted at all.
 func (r *reading) sumOf(s *sum, at stretch) history.TimingSum {
-	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: quantilesOf(s.queue), Work: quantilesOf(s.work)}
+	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: s.queue.quantiles(), Work: s.work.quantiles()}
 	from, until := time.Unix(at.from*spanOf[at.of].seconds, 0), time.Unix(at.until*spanOf[at.of].seconds, 0)
 	if from.Before(r.since) {
 		from = r.since
@@ -165,8 +217,4 @@ func (r *reading) sumOf(s *sum, at stretch) history.TimingSum {
 		out.Rate = float64(s.n) / max(until.Sub(from), time.Second).Seconds()
 	}
 	return out
-}
-
-func quantilesOf(h histogram) history.Quantiles {
-	return history.Quantiles{P50: h.quantile(0.5), P95: h.quantile(0.95), P99: h.quantile(0.99)}
 }

@@ -1,142 +1,152 @@
 package timing
 
 import (
-	"encoding/json"
+	"encoding/binary"
 	"errors"
-	"fmt"
-	"slices"
+	"hash/crc32"
 	"time"
 )
 
 // MaxSaved is how many bytes Restore reads at most.
-const MaxSaved = 256 << 20
+const MaxSaved = 64 << 20
 
-// A savedCounters is what Save writes, as JSON. Fields may be added; a reader passes over those that it does not know.
-type savedCounters struct {
-	Format int           `json:"format"` // 1
-	Since  time.Time     `json:"since"`
-	Series []savedSeries `json:"series"`
-}
+// What Save writes is savedMark, when counting began in ns since 1970, the number of series, the series, and the CRC-32C of all that in
+// four bytes, the lowest first. A series is its three names, its minute, and for each ring how many sums it has, and the sums. A sum is
+// its number, how many attempts ended and failed, and its cells twice. Numbers are varints; before a name or cells is their length.
+const savedMark = "pawltim1"
 
-// A savedSeries is one series; each ring is from the oldest on.
-type savedSeries struct {
-	Workflow string     `json:"workflow"`
-	Node     string     `json:"node"`
-	Type     string     `json:"type"`
-	Now      savedSum   `json:"now"`
-	Minutes  []savedSum `json:"minutes,omitempty"`
-	Hours    []savedSum `json:"hours,omitempty"`
-	Days     []savedSum `json:"days,omitempty"`
-}
-
-// A savedSum has each histogram as bucket, count, bucket, count and so on.
-type savedSum struct {
-	At     int64    `json:"at"`
-	N      int64    `json:"n"`
-	Failed int64    `json:"failed,omitempty"`
-	Queue  []uint32 `json:"queue,omitempty"`
-	Work   []uint32 `json:"work,omitempty"`
-}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Save returns all that was counted, for Restore, and whether anything was since Restore.
 func (c *Counters) Save() (saved []byte, changed bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.changed {
+	changed = c.changed
+	c.mu.Unlock()
+	if !changed {
 		return nil, false
 	}
-	out := savedCounters{Format: 1, Since: c.since}
-	for n, s := range c.of {
-		out.Series = append(out.Series, savedSeries{
-			Workflow: n.Workflow, Node: n.Node, Type: n.Type, Now: saveSum(&s.now),
-			Minutes: saveRing(s.rings[minutes]), Hours: saveRing(s.rings[hours]), Days: saveRing(s.rings[days]),
-		})
+	of, since := c.copySeries("")
+	saved = binary.AppendVarint([]byte(savedMark), since.UnixNano())
+	saved = binary.AppendUvarint(saved, uint64(len(of)))
+	for i := range of {
+		s := &of[i]
+		for _, name := range []string{s.name.Workflow, s.name.Node, s.name.Type} {
+			saved = appendText(saved, name)
+		}
+		open := s.now.closeAt(s.minute)
+		saved = open.appendSaved(saved)
+		for _, r := range s.rings {
+			saved = binary.AppendUvarint(saved, uint64(len(r)))
+			for j := range r {
+				saved = r[j].appendSaved(saved)
+			}
+		}
 	}
-	text, err := json.Marshal(out)
-	if err != nil {
-		panic(fmt.Sprintf("timing: numbers and texts have no JSON: %v", err))
-	}
-	return text, true
+	return binary.LittleEndian.AppendUint32(saved, crc32.Checksum(saved, castagnoli)), true
 }
 
-func saveRing(ring []sum) (out []savedSum) {
-	for i := range ring {
-		out = append(out, saveSum(&ring[i]))
+func (c *closed) appendSaved(to []byte) []byte {
+	for _, n := range []int64{c.at, c.n, c.failed} {
+		to = binary.AppendUvarint(to, uint64(n)) //nolint:gosec // none is negative
 	}
-	return out
+	return appendText(appendText(to, string(c.queue)), string(c.work))
 }
 
-func saveSum(s *sum) savedSum {
-	return savedSum{At: s.at, N: s.n, Failed: s.failed, Queue: saveCells(s.queue), Work: saveCells(s.work)}
-}
-
-func saveCells(h histogram) (out []uint32) {
-	for _, c := range h {
-		out = append(out, uint32(c.bucket), c.n)
-	}
-	return out
+func appendText(to []byte, text string) []byte {
+	return append(binary.AppendUvarint(to, uint64(len(text))), text...)
 }
 
 var errSaved = errors.New("they are not as they were saved")
 
-// Restore takes what Save has returned, in place of what is counted. After an error there is nothing counted.
+// Restore takes what Save has returned, in place of what is counted. After an error nothing has changed.
 func (c *Counters) Restore(saved []byte) error {
-	var in savedCounters
-	if err := json.Unmarshal(saved, &in); err != nil {
-		return fmt.Errorf("%w: %w", errSaved, err)
-	}
-	if in.Format != 1 || len(in.Series) > MaxSeries+1 {
+	end := len(saved) - crc32.Size
+	if end < len(savedMark) || string(saved[:len(savedMark)]) != savedMark || binary.LittleEndian.Uint32(saved[end:]) != crc32.Checksum(saved[:end], castagnoli) {
 		return errSaved
 	}
-	of := map[Name]*series{}
-	for i := range in.Series {
-		s, err := restoreSeries(&in.Series[i])
-		if err != nil {
-			return err
+	in := savedReader{rest: saved[len(savedMark):end]}
+	nanos, n := binary.Varint(in.rest)
+	if n <= 0 {
+		return errSaved
+	}
+	in.rest = in.rest[n:]
+	since, of := time.Unix(0, nanos).UTC(), map[Name]*series{}
+	for range in.readNumber(MaxSeries + 1) {
+		s := in.readSeries()
+		if first := s.firstEnd(); first.Before(since) {
+			since = first
 		}
 		of[s.name] = s
 	}
+	if in.bad || len(in.rest) > 0 {
+		return errSaved
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.of, c.last, c.since, c.changed = of, nil, in.Since, false
+	c.of, c.last, c.since, c.changed = of, nil, since, false
 	return nil
 }
 
-func restoreSeries(in *savedSeries) (s *series, err error) {
-	s = &series{name: Name{in.Workflow, in.Node, in.Type}}
-	if s.now, err = restoreSum(&in.Now); err != nil {
-		return nil, err
-	}
-	for i, ring := range [spans][]savedSum{in.Minutes, in.Hours, in.Days} {
-		for j := range ring {
-			one, err := restoreSum(&ring[j])
-			if err != nil || j > 0 && one.at <= ring[j-1].At || int64(len(ring)) > spanOf[i].kept {
-				return nil, errSaved
-			}
-			s.rings[i] = append(s.rings[i], one)
+// firstEnd returns when the oldest sum of a series ended.
+func (s *series) firstEnd() time.Time {
+	first := (s.minute + 1) * spanOf[minutes].seconds
+	for of, r := range s.rings {
+		if len(r) > 0 {
+			first = min(first, (r[0].at+1)*spanOf[of].seconds)
 		}
 	}
-	return s, nil
+	return time.Unix(first, 0).UTC()
 }
 
-func restoreSum(in *savedSum) (s sum, err error) {
-	s = sum{at: in.At, n: in.N, failed: in.Failed}
-	s.queue, err = restoreCells(in.Queue)
-	if err == nil {
-		s.work, err = restoreCells(in.Work)
-	}
-	if s.n < 0 || s.failed < 0 || s.failed > s.n || s.at < 0 {
-		err = errSaved
-	}
-	return s, err
+// A savedReader reads what Save has written. Once anything was not as it should be, it returns only what is zero.
+type savedReader struct {
+	rest  []byte
+	bad   bool
+	check histogram // takes all cells, to see whether they are damaged
 }
 
-func restoreCells(in []uint32) (h histogram, err error) {
-	for pair := range slices.Chunk(in, 2) {
-		if len(pair) < 2 || pair[0] >= buckets || len(h) > 0 && uint32(h[len(h)-1].bucket) >= pair[0] {
-			return nil, errSaved
+// readNumber reads a number that is at most as large as it may be.
+func (r *savedReader) readNumber(most int64) int64 {
+	n, size := binary.Uvarint(r.rest)
+	if r.bad = r.bad || size <= 0 || n > uint64(most); r.bad { //nolint:gosec // most is not negative
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return int64(n) //nolint:gosec // it is at most most
+}
+
+func (r *savedReader) readText() string {
+	n := r.readNumber(int64(len(r.rest)))
+	if n > int64(len(r.rest)) {
+		r.bad = true
+		return ""
+	}
+	text := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return text
+}
+
+func (r *savedReader) readSeries() *series {
+	s := &series{name: Name{r.readText(), r.readText(), r.readText()}}
+	open := r.readClosed()
+	s.minute = open.at
+	s.now.addClosed(&open)
+	for of := range spans {
+		ring := make(ring, r.readNumber(spanOf[of].kept))
+		for i := range ring {
+			ring[i] = r.readClosed()
+			r.bad = r.bad || i > 0 && ring[i].at <= ring[i-1].at
 		}
-		h = append(h, cell{uint16(pair[0]), pair[1]})
+		s.rings[of] = ring
 	}
-	return h, nil
+	return s
+}
+
+func (r *savedReader) readClosed() closed {
+	const mostAt, mostCounted = 1 << 40, 1 << 60
+	c := closed{at: r.readNumber(mostAt), n: r.readNumber(mostCounted)}
+	c.failed = r.readNumber(c.n)
+	c.queue, c.work = cells(r.readText()), cells(r.readText())
+	r.bad = r.bad || !r.check.addCells(c.queue) || !r.check.addCells(c.work)
+	return c
 }

@@ -1,8 +1,11 @@
 package timing
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -164,10 +167,130 @@ func TestFileIsKept(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(dir, File))
 
 	saved, _ := c.Save()
-	for _, text := range []string{"", "null", "{}", string(saved[:len(saved)/2]), `{"format":1,"series":[{"now":{"n":1,"queue":[3,1,2,1]}}]}`, `{"format":1,"series":[{"now":{"queue":[999,1]}}]}`, `{"format":1,"series":[{"hours":[{"at":5},{"at":5}]}]}`} {
+	damaged := slices.Clone(saved)
+	damaged[len(damaged)/2] ^= 1
+	for _, text := range []string{"", "null", savedMark, string(saved[:len(saved)/2]), string(damaged)} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, File), []byte(text), 0o600))
 		require.ErrorIs(t, again.OpenFile(dir), errSaved, text)
 	}
+}
+
+// TestDamageIsRefused: what has a right checksum and is damaged all the same is refused, or read, and never more than that.
+func TestDamageIsRefused(t *testing.T) {
+	c, _ := busyCounters(1)
+	saved, _ := c.Save()
+	rapid.Check(t, func(t *rapid.T) {
+		text := slices.Clone(saved[:len(saved)-crc32.Size])
+		at := rapid.IntRange(len(savedMark), len(text)-1).Draw(t, "at")
+		text[at] = rapid.Byte().Draw(t, "byte")
+		text = binary.LittleEndian.AppendUint32(text, crc32.Checksum(text, castagnoli))
+		var again Counters
+		if err := again.Restore(text); err != nil {
+			require.ErrorIs(t, err, errSaved)
+			return
+		}
+		read(t, &again, history.TimingFilter{}, start)
+	})
+}
+
+// TestCellsAreWhatWasCounted: cells have each number of each bucket.
+func TestCellsAreWhatWasCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h, again histogram
+		for range rapid.IntRange(0, 40).Draw(t, "cells") {
+			h[rapid.IntRange(0, buckets-1).Draw(t, "bucket")] = rapid.OneOf(rapid.Uint32Range(1, 20), rapid.Uint32()).Draw(t, "n")
+		}
+		require.True(t, again.addCells(cells(h.appendCells(nil))))
+		require.Equal(t, h, again)
+	})
+}
+
+// TestClockWasAhead: what a series counted years ahead of the clock is gone, and what it counts from then on has its own time, also after
+// a restart; a clock that goes back by an hour loses nothing.
+func TestClockWasAhead(t *testing.T) {
+	var c Counters
+	count := func(at time.Time) { c.Count(Attempt{Of: Name{"w", "n", "t"}, At: at, Begun: true}) }
+	total := func() int64 { return read(t, &c, history.TimingFilter{Within: "hour"}, start).Total.Attempts }
+	count(start.Add(-time.Minute))
+	for i := range 3 {
+		count(start.AddDate(10, 0, i))
+	}
+	count(start)
+	require.Equal(t, int64(1), total())
+	require.Equal(t, start.Add(-time.Minute), c.since)
+	count(start.Add(-time.Hour))
+	require.Equal(t, int64(2), total())
+	require.Equal(t, start.Add(-time.Hour), c.since)
+
+	c = Counters{}
+	count(start.AddDate(10, 0, 0))
+	saved, _ := c.Save()
+	c = Counters{}
+	require.NoError(t, c.Restore(saved))
+	count(start)
+	require.Equal(t, int64(1), total())
+	require.Equal(t, start, c.since)
+}
+
+// busyCounters returns counters of so many series that count 50 to 100 attempts in each of their last minutes, hours and days, with times
+// that are far apart, and the instant of the last one.
+func busyCounters(n int) (c *Counters, now time.Time) {
+	r := rand.New(rand.NewPCG(1, 2))
+	long := func(log float64) time.Duration { return time.Duration(math.Exp(r.NormFloat64()*1.5 + log)) }
+	c = &Counters{}
+	of := Name{Workflow: "w", Node: "n", Type: "t"}
+	for age := 31 * 24 * time.Hour; age >= 0; age -= time.Minute {
+		now = start.Add(-age)
+		hour, attempts := now.Minute() == 0, 0
+		switch {
+		case age < time.Hour:
+			attempts = 60
+		case age < 48*time.Hour && hour:
+			attempts = 100
+		case hour && now.Hour()%6 == 0:
+			attempts = 50
+		}
+		for range attempts {
+			c.Count(Attempt{Of: of, At: now, Queued: long(16), Worked: long(18), Begun: true})
+		}
+	}
+	for i := range n - 1 {
+		s := *c.of[of] // what is over may be shared
+		s.name.Node = fmt.Sprint("n", i)
+		c.of[s.name] = &s
+	}
+	return c, now
+}
+
+// TestBusySeries: with as many busy series as there may be, a call, the lock within it, and the file take what the documents say; the
+// bounds are some five times what was measured.
+func TestBusySeries(t *testing.T) {
+	c, now := busyCounters(MaxSeries)
+	least := func(call func()) time.Duration {
+		best := time.Hour
+		for range 2 {
+			begin := time.Now()
+			call()
+			best = min(best, time.Since(begin))
+		}
+		return best
+	}
+	for _, within := range windows {
+		took := least(func() { require.Len(t, read(t, c, history.TimingFilter{Within: within}, now).Rows, MaxSeries) })
+		t.Logf("%s: %v", within, took)
+		require.Less(t, took, 200*time.Millisecond)
+	}
+	lock := least(func() { c.copySeries("") })
+	none := least(func() { require.Empty(t, read(t, c, history.TimingFilter{Workflow: "other"}, now).Rows) })
+	var saved []byte
+	save := least(func() { saved, _ = c.Save() })
+	restore := least(func() { require.NoError(t, new(Counters).Restore(saved)) })
+	t.Logf("lock %v, no such workflow %v, save %v, restore %v, %d bytes", lock, none, save, restore, len(saved))
+	require.Less(t, lock, 10*time.Millisecond)
+	require.Less(t, none, 5*time.Millisecond)
+	require.Less(t, save, 200*time.Millisecond)
+	require.Less(t, restore, 400*time.Millisecond)
+	require.Less(t, len(saved), 12_000_000)
 }
 
 // BenchmarkCount counts an attempt of one of twenty nodes in turn.
