@@ -1,12 +1,26 @@
 package main
 
 import (
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/timing"
 )
+
+// TestLoadIsOfAllWorkflows: what there is to do now is not that of the workflow that is asked for, and its head says so.
+func TestLoadIsOfAllWorkflows(t *testing.T) {
+	timings := history.Timings{Load: []history.TypeLoad{{Task: "mail", Waiting: 3}}}
+	for name, head := range map[string]string{"": "NOW ", "order": "NOW, ALL WORKFLOWS "} {
+		var out strings.Builder
+		(&statsCommand{Workflow: name}).printLoad(&console{Out: &out}, &timings, true)
+		require.True(t, strings.HasPrefix(out.String(), head), out.String())
+	}
+}
 
 // makeTimings gives a directory the timings of nodes of the workflow order, and of another one, until 11:40 on the first day of 2030.
 func makeTimings(ts *testscript.TestScript, _ bool, args []string) {
