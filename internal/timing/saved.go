@@ -10,9 +10,10 @@ import (
 // MaxSaved is how many bytes Restore reads at most.
 const MaxSaved = 64 << 20
 
-// What Save writes is savedMark, when counting began in ns since 1970, the number of series, the series, and the CRC-32C of all that in
-// four bytes, the lowest first. A series is its three names, its minute, and for each ring how many sums it has, and the sums. A sum is
-// its number, how many attempts ended and failed, and its cells twice. Numbers are varints; before a name or cells is their length.
+// savedMark begins what Save writes. When counting began, in ns since 1970, the number of series and the series follow, and in the end the
+// CRC-32C of all that in four bytes, the lowest first. A series is its three names, its minute, and for each ring how many sums it has, and
+// the sums. A sum is its number, how many attempts ended and failed, and its cells twice. Numbers are varints; a length is before each name
+// and before cells.
 const savedMark = "pawltim1"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
