@@ -5,9 +5,9 @@
 // hour and its day. A sum has how many attempts ended and failed, and two histograms, of the time in the queue and of the work.
 //
 // The buckets of a histogram are logarithmic, eight for each power of two, from 16 µs to 52 days. A quantile is the harmonic mean of
-// the bounds of its bucket, and so at most one part in 17 beside the true one. What is over is kept as bytes, some one for each bucket that
-// counts something, in memory as in the file: of a series that counts 50 to 100 attempts an hour or a minute all the time, some 20 KB, and of
-// 500 such series 10 MB.
+// the bounds of its bucket, and so at most one part in 17 beside the true one. A sum that is over has some one byte for each bucket that
+// counts something, in memory as in the file: a series that counts 50 to 100 attempts an hour or a minute all the time takes some 20 KB, and
+// 500 such series take 8 MB of the file.
 //
 // Nothing here reads a clock or starts a goroutine. OpenFile and KeepFile read and write the file of an engine directory; all else is in
 // memory.
