@@ -15,14 +15,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-run/pawl/blob"
 )
 
 // Blobs is a [blob.Store] in a database: a blob is one row, and a row for each 256 KiB of it. Any number of goroutines and processes may use it.
 //
-// Content that no blob has is deleted in small parts. A Put writes its chunks under a name of their own, and one statement at its end makes them the content of the blob. Chunks that a Put has
-// left which did not come to its end are deleted by All, a day later.
+// Content that no blob has is deleted in small parts. A Put writes its chunks under a name of their own, and one statement at its end makes them the content of the blob, within 12 hours of the
+// first. Chunks of a Put that did not come to its end, or whose outcome is unknown, are deleted by All, a day later.
 type Blobs struct {
 	db   *Database
 	name string
@@ -90,7 +91,9 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, 
 		if last {
 			hash = hashOf(sum.Sum(nil))
 			if err := b.finishPut(ctx, content, number, chunk[:n], sum.Sum(nil), size); err != nil {
-				b.deleteContent(ctx, content)
+				if isRolledBack(err) {
+					b.deleteContent(ctx, content)
+				}
 				return "", 0, wrapBlobError(ctx, hash, err)
 			}
 			return hash, size, nil
@@ -112,7 +115,7 @@ func (b *Blobs) finishPut(ctx context.Context, content [16]byte, number int, las
 		WITH was AS (SELECT content FROM pawl.blobs WHERE store = $5 AND hash = $6 FOR UPDATE),
 		added AS (INSERT INTO pawl.chunks (content, number, data) SELECT $1, $2, $3 WHERE octet_length($3::bytea) > 0)
 		INSERT INTO pawl.blobs AS b (store, hash, content, size, put_at) SELECT $5, $6, $1, $4, clock_timestamp() FROM ` + keepsCommit + ` LEFT JOIN was ON true
-		WHERE $2 = (SELECT count(*) FROM pawl.chunks WHERE content = $1)
+		WHERE $2 = (SELECT count(*) FROM pawl.chunks WHERE content = $1 AND put_at > clock_timestamp() - interval '12 hours')
 		ON CONFLICT (store, hash) DO UPDATE SET content = excluded.content, size = excluded.size, put_at = greatest(excluded.put_at, b.put_at + interval '1 microsecond')
 		RETURNING (SELECT content FROM was)`
 	var was *[16]byte
@@ -126,15 +129,24 @@ func (b *Blobs) finishPut(ctx context.Context, content [16]byte, number int, las
 	return err
 }
 
-// errLongPut says that a Put has lasted for so long that All has deleted its first chunks.
-var errLongPut = errors.New("the blob was not put within a day")
+// errLongPut says that a Put has lasted for so long that All may soon delete its first chunks: see deleteLost.
+var errLongPut = errors.New("the blob was not put within 12 hours")
+
+// isRolledBack reports whether an error of finishPut proves that the blob does not have the content, and never will. Otherwise the commit may be there,
+// or wait for a standby: nobody sees the row then, and the content must stay.
+//
+// An ERROR of the server aborts its transaction. What ends a connection (FATAL), and what a pooler says in its place (class 08), may come behind the commit.
+func isRolledBack(err error) bool {
+	var said *pgconn.PgError
+	return errors.Is(err, errLongPut) || errors.As(err, &said) && said.SeverityUnlocalized == "ERROR" && !strings.HasPrefix(said.Code, "08")
+}
 
 // deleteChunks is how many chunks one statement deletes: few enough for it to be short.
 const deleteChunks = 64
 
 // deleteContent deletes the chunks of a content that is no blob's, some in each statement. All deletes the rest, if the server does not answer.
 //
-// A content that is a blob's all the same, since the answer to its Put was lost, stays.
+// It must not be called for a content that a Put under way may still make a blob's.
 func (b *Blobs) deleteContent(ctx context.Context, content [16]byte) {
 	const sql = `DELETE FROM pawl.chunks WHERE content = $1 AND number IN (SELECT number FROM pawl.chunks WHERE content = $1 LIMIT $2)
 		AND NOT EXISTS (SELECT FROM pawl.blobs WHERE content = $1)`
@@ -146,8 +158,17 @@ func (b *Blobs) deleteContent(ctx context.Context, content [16]byte) {
 	}
 }
 
-// deleteLost deletes the chunks that Puts have left which did not come to their end.
+// deleteLost deletes the chunks that Puts have left which did not come to their end, unless a Put is at its end just now: the next All does it then.
+//
+// A commit that waits for a standby, for days perhaps, has a row that the second statement would not see, and a lock that the first one does. It
+// has begun within 12 hours of its first chunk: none begins between the two statements whose chunks are a day old.
 func (b *Blobs) deleteLost(ctx context.Context) {
+	const underWay = `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'pawl.blobs'::regclass AND mode = 'RowExclusiveLock'
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+	var waits bool
+	if err := b.db.queryRow(ctx, underWay, nil, &waits); err != nil || waits {
+		return
+	}
 	const sql = `DELETE FROM pawl.chunks WHERE (content, number) IN (
 			SELECT content, number FROM pawl.chunks c WHERE put_at < clock_timestamp() - interval '1 day'
 			AND NOT EXISTS (SELECT FROM pawl.blobs b WHERE b.content = c.content) LIMIT $1)`
