@@ -135,7 +135,7 @@ var errLongPut = errors.New("the blob was not put within 12 hours")
 // isRolledBack reports whether an error of finishPut proves that the blob does not have the content, and never will. Otherwise the commit may be there,
 // or wait for a standby: nobody sees the row then, and the content must stay.
 //
-// An ERROR of the server aborts its transaction. What ends a connection (FATAL), and what a pooler says in its place (class 08), may come behind the commit.
+// An ERROR of the server aborts its transaction. An error that ends the connection (FATAL), or that a pooler says in its place (class 08), may come behind the commit.
 func isRolledBack(err error) bool {
 	var said *pgconn.PgError
 	return errors.Is(err, errLongPut) || errors.As(err, &said) && said.SeverityUnlocalized == "ERROR" && !strings.HasPrefix(said.Code, "08")
