@@ -2,6 +2,7 @@ package pawlsql
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -187,8 +188,14 @@ func (tx Tx) write(ctx context.Context, kind string, run workflow.RunID, c *call
 	return nil
 }
 
-// channel is where a row is notified.
-func (b *Outbox) channel() string { return b.options.Calls }
+// channel is where a row is notified: the name of the table, or a sum of it, since the name of a channel has less than 64 bytes.
+func (b *Outbox) channel() string {
+	const most = 63
+	if len(b.options.Calls) <= most {
+		return b.options.Calls
+	}
+	return fmt.Sprintf("pawl_calls_%x", sha256.Sum256([]byte(b.options.Calls)))[:most]
+}
 
 // toASCII returns JSON without a character that an encoding of a database could lack or change.
 func toASCII(data []byte) string {

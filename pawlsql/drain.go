@@ -135,7 +135,7 @@ func (d *drain) findHeadsAmong(ctx context.Context, among string) (ids []int64, 
 
 // claim leases the heads that nobody else has leased meanwhile.
 func (d *drain) claim(ctx context.Context, heads []int64, token string) error {
-	text, ids := d.outbox.textOf(`UPDATE {calls} SET taker = ?, due = {now} + ? WHERE state = 0 AND due <= {now} AND `+d.outbox.dialect.claimable("{ids}"), heads)
+	text, ids := d.outbox.textOf(`UPDATE {calls}{byKey} SET taker = ?, due = {now} + ? WHERE state = 0 AND due <= {now} AND `+d.outbox.dialect.claimable("{ids}"), heads)
 	args := append([]any{token, d.outbox.options.Lease.Microseconds()}, ids...)
 	if _, err := d.outbox.db.ExecContext(ctx, text, args...); err != nil {
 		return fmt.Errorf("lease calls: %w", err)
@@ -308,8 +308,7 @@ func (d *drain) settle(ctx context.Context, runs [][]*row, heads []int64, token 
 	d.hook.Hit("calls.noted")
 	slices.Reverse(taken) // a head is deleted after what is behind it
 	for part := range slices.Chunk(taken, headsAtOnce) {
-		text, ids := d.outbox.textOf(`DELETE FROM {calls} WHERE id IN ({ids})`, part)
-		if _, err := d.outbox.db.ExecContext(ctx, text, ids...); err != nil {
+		if err := d.deletePart(ctx, part); err != nil {
 			return fmt.Errorf("delete calls that were made: %w", err)
 		}
 		d.hook.Hit("calls.deleted")
@@ -318,11 +317,23 @@ func (d *drain) settle(ctx context.Context, runs [][]*row, heads []int64, token 
 	if len(left) == 0 {
 		return nil
 	}
-	text, ids := d.outbox.textOf(`UPDATE {calls} SET taker = '', due = 0 WHERE state = 0 AND taker = ? AND id IN ({ids})`, left)
+	text, ids := d.outbox.textOf(`UPDATE {calls}{byKey} SET taker = '', due = 0 WHERE state = 0 AND taker = ? AND id IN ({ids})`, left)
 	if _, err := d.outbox.db.ExecContext(ctx, text, append([]any{token}, ids...)...); err != nil {
 		return fmt.Errorf("end leases: %w", err)
 	}
 	return nil
+}
+
+// deletePart deletes calls in one transaction.
+func (d *drain) deletePart(ctx context.Context, ids []int64) error {
+	tx, err := d.outbox.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := d.outbox.deleteCalls(ctx, tx, ids); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 // note keeps why a call was not taken, and that it is refused, or when it is tried again; not if another process has leased it meanwhile.

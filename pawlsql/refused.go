@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -106,16 +107,16 @@ func (b *Outbox) Drop(ctx context.Context, id int64) (dropped int64, err error) 
 	return dropped, nil
 }
 
-// dropIn deletes nothing that is written from now on: it has a larger id than any that is there.
+// dropIn deletes the calls that it has read, and none that commits meanwhile.
 func (b *Outbox) dropIn(ctx context.Context, tx *sql.Tx, id int64) (dropped int64, err error) {
 	var run, kind string
 	err = tx.QueryRowContext(ctx, b.text(`SELECT run, kind FROM {calls} WHERE id = ? AND state = 1`), id).Scan(&run, &kind)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, ErrNotRefused
 	}
-	last := id
+	var behind []int64
 	if err == nil && kind == KindStart {
-		err = tx.QueryRowContext(ctx, b.text(`SELECT COALESCE(MIN(CASE WHEN kind = 'start' THEN id END) - 1, MAX(id), ?) FROM {calls} WHERE run = ? AND id > ?`), id, run, id).Scan(&last)
+		behind, err = b.callsBehind(ctx, tx, run, id)
 	}
 	if err != nil {
 		return 0, err
@@ -127,14 +128,56 @@ func (b *Outbox) dropIn(ctx context.Context, tx *sql.Tx, id int64) (dropped int6
 	if dropped, err = r.RowsAffected(); err != nil || dropped == 0 {
 		return 0, errors.Join(err, ErrNotRefused)
 	}
-	if last == id {
-		return dropped, nil
+	for part := range slices.Chunk(behind, headsAtOnce) {
+		n, err := b.deleteCalls(ctx, tx, part)
+		if err != nil {
+			return 0, err
+		}
+		dropped += n
 	}
-	if r, err = tx.ExecContext(ctx, b.text(`DELETE FROM {calls} WHERE run = ? AND id > ? AND id <= ?`), run, id, last); err != nil {
-		return 0, err
+	return dropped, nil
+}
+
+// deleteCalls deletes the calls of some ids in a transaction, and returns how many there were.
+func (b *Outbox) deleteCalls(ctx context.Context, tx *sql.Tx, ids []int64) (deleted int64, err error) {
+	size := len(ids)
+	if b.dialect.oneByOne {
+		size = 1
 	}
-	behind, err := r.RowsAffected()
-	return dropped + behind, err
+	for part := range slices.Chunk(ids, max(size, 1)) {
+		text, list := b.textOf(`DELETE FROM {calls} WHERE id IN ({ids})`, part)
+		r, err := tx.ExecContext(ctx, text, list...)
+		if err != nil {
+			return 0, err
+		}
+		n, err := r.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		deleted += n
+	}
+	return deleted, nil
+}
+
+// callsBehind returns the ids of the calls of a run behind one of them, up to the next start.
+func (b *Outbox) callsBehind(ctx context.Context, tx *sql.Tx, run string, id int64) (ids []int64, err error) {
+	rows, err := tx.QueryContext(ctx, b.text(`SELECT id, kind FROM {calls} WHERE run = ? AND id > ? ORDER BY id`), run, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var next int64
+		var kind string
+		if err := rows.Scan(&next, &kind); err != nil {
+			return nil, err
+		}
+		if kind == KindStart {
+			break
+		}
+		ids = append(ids, next)
+	}
+	return ids, rows.Err()
 }
 
 // A Backlog says how far the calls are.

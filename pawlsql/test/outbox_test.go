@@ -113,6 +113,39 @@ func TestOrderOfRuns(t *testing.T) {
 	})
 }
 
+// Calls that were committed are made, and dropped, while another transaction of the host with a call stays open. SQLite has one writer at a
+// time.
+func TestOpenTransactions(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		if d.kind == pawlsql.SQLite {
+			t.Skip("a transaction that writes keeps all others from it")
+		}
+		ctx := t.Context()
+		b := d.outbox(t)
+		start := func(tx pawlsql.Tx, id workflow.RunID) {
+			require.NoError(t, pawlsql.Start(ctx, tx, workflow.Run{ID: id, Workflow: "w"}, nil))
+		}
+		for i := range 20 {
+			start(b.In(d.db), workflow.RunID(fmt.Sprint("r", i)))
+		}
+		d.exec(t, "UPDATE {}_calls SET state = 1 WHERE run = 'r0'")
+		tx, err := d.db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		start(b.In(tx), "r0")
+		require.NoError(t, pawlsql.Signal(ctx, b.In(d.db), "r0", workflow.Signal{Name: "s"}))
+		id := refused(t, b, 1)[0].ID
+		e := &recorder{}
+		run(t, b, e)
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 2 })
+		dropped, err := b.Drop(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, int64(2), dropped)
+		require.NoError(t, tx.Commit())
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		require.Equal(t, []string{"start w<nil>"}, e.of("r0"), "another start of the run stays")
+	})
+}
+
 // A run with more calls than are looked at, which has to wait, keeps no other waiting.
 func TestLongRun(t *testing.T) {
 	forEach(t, func(t *testing.T, d database) {
