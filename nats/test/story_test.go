@@ -189,9 +189,16 @@ func TestARestartOfTheEngine(t *testing.T) {
 			return false
 		}, 10*time.Second, 10*time.Millisecond, "the engine shows who is at it")
 		stop()
-		close(finish)
+		_, direct := over.(*overHTTP)
+		if !direct { // its stream keeps the results meanwhile
+			close(finish)
+		}
 		engine, stop = over.open(t, dir)
 		defer stop()
+		if direct { // it refuses results of tasks that the engine has not dispatched again
+			require.Eventually(t, func() bool { return over.queued(t) == 3 }, 10*time.Second, time.Millisecond)
+			close(finish)
+		}
 		requireResults(t, engine, 3)
 		require.EqualValues(t, 3, calls.Load())
 	})
