@@ -9,10 +9,10 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {25, 6_900},
-	"store":    {50, 17_500},
-	"api":      {17, 5_100},
-	"cmd/pawl": {30, 9_500},
+	".":        {25, 6_642},
+	"store":    {50, 17_438},
+	"api":      {16, 4_872},
+	"cmd/pawl": {30, 9_246},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.
