@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/internal/traceparent"
@@ -47,9 +48,7 @@ type drain struct {
 
 // A row is a call that is to be made.
 type row struct {
-	id    int64
-	run   workflow.RunID
-	kind  string
+	identity
 	body  string
 	tries int
 
@@ -60,6 +59,20 @@ type row struct {
 	err    error // why not; nil if it was not tried
 	refuse bool  // it is not tried again
 }
+
+// An identity is what a row is known by. A server that takes over from another one may give the ids of calls that it never had to others,
+// which were not made.
+type identity struct {
+	id      int64
+	run     workflow.RunID
+	kind    string
+	created int64
+}
+
+const sameText = `id = ? AND run = ? AND kind = ? AND created = ?`
+
+// args are the parameters of sameText.
+func (i identity) args() []any { return []any{i.id, string(i.run), i.kind, i.created} }
 
 // takeSome takes calls once. more says that there may be others.
 func (d *drain) takeSome(ctx context.Context) (more bool, err error) {
@@ -144,7 +157,7 @@ func (d *drain) claim(ctx context.Context, heads []int64, token string) error {
 }
 
 // Heads come first: what is behind them is left to the next round if there is too much of it.
-const readText = `SELECT c.id, c.run, c.kind, c.body, c.tries, CASE WHEN c.id <> h.id AND (c.state = 1 OR c.due > {now}) THEN 1 ELSE 0 END
+const readText = `SELECT c.id, c.run, c.kind, c.created, c.body, c.tries, CASE WHEN c.id <> h.id AND (c.state = 1 OR c.due > {now}) THEN 1 ELSE 0 END
  FROM {calls} h JOIN {calls} c ON c.run = h.run AND c.id >= h.id
  WHERE h.id IN ({ids}) AND h.taker = ? AND h.state = 0 AND (c.state = 0 OR c.kind = 'start')
  ORDER BY CASE WHEN c.id = h.id THEN 0 ELSE 1 END, c.id LIMIT 1024`
@@ -161,7 +174,7 @@ func (d *drain) read(ctx context.Context, heads []int64, token string) (runs [][
 	for size := 0; size < bytesAtOnce && rows.Next(); {
 		var r row
 		var run string
-		if err := rows.Scan(&r.id, &run, &r.kind, &r.body, &r.tries, &r.blocks); err != nil {
+		if err := rows.Scan(&r.id, &run, &r.kind, &r.created, &r.body, &r.tries, &r.blocks); err != nil {
 			return nil, fmt.Errorf("read calls: %w", err)
 		}
 		r.run = workflow.RunID(run)
@@ -223,7 +236,7 @@ func (d *drain) makeCallsOf(ctx context.Context, rows []*row) error {
 		if isOver(err) {
 			return fmt.Errorf("pawlsql: the engine takes no calls: %w", err)
 		}
-		r.err, r.refuse = err, isRefused(err)
+		r.err, r.refuse = err, isRefused(err) && !hasNoRoom(r, err)
 		if !r.refuse || r.kind == KindStart {
 			return nil
 		}
@@ -288,30 +301,61 @@ func isRefused(err error) bool {
 	return !r.All && !r.Later && r.Status <= 500
 }
 
-// settle writes what has become of the calls. Calls that are to wait are marked before the head of their run goes, so that nobody
-// takes them sooner.
+// hasNoRoom reports whether a signal was refused since its run keeps too many: it is made when the run has taken some, and later
+// calls do not overtake it. A signal that has no room in an empty run is refused.
+func hasNoRoom(r *row, err error) bool {
+	var limit *workflow.LimitError
+	if r.kind != KindSignal || !errors.As(err, &limit) {
+		return false
+	}
+	switch limit.Limit {
+	case "signals":
+		return true
+	case limits.SignalBytes:
+		var c call
+		if json.Unmarshal([]byte(r.body), &c) != nil {
+			return false
+		}
+		payload, err := decodeValue(c.Payload)
+		return err == nil && int64(value.Size(payload)) <= limit.Max
+	}
+	return false
+}
+
+// settle writes what has become of the calls. Runs whose calls were all made come first, so that no trouble with others has their calls
+// repeated. Calls that are to wait are marked before the head of their run goes, so that nobody takes them sooner.
 func (d *drain) settle(ctx context.Context, runs [][]*row, heads []int64, token string) error {
-	var taken []int64
+	var first, last []identity
+	var failed []*row
 	settled := map[int64]bool{}
 	for _, rows := range runs {
+		var taken []identity
+		n := len(failed)
 		for _, r := range rows {
 			settled[r.id] = r.taken || r.err != nil
 			if r.taken {
-				taken = append(taken, r.id)
+				taken = append(taken, r.identity)
 			} else if r.err != nil {
-				if err := d.note(ctx, r, token); err != nil {
-					return err
-				}
+				failed = append(failed, r)
 			}
+		}
+		if n == len(failed) {
+			first = append(first, taken...)
+		} else {
+			last = append(last, taken...)
+		}
+	}
+	if err := d.deleteMade(ctx, first); err != nil {
+		return err
+	}
+	for _, r := range failed {
+		if err := d.note(ctx, r, token); err != nil {
+			return err
 		}
 	}
 	d.hook.Hit("calls.noted")
-	slices.Reverse(taken) // a head is deleted after what is behind it
-	for part := range slices.Chunk(taken, headsAtOnce) {
-		if err := d.deletePart(ctx, part); err != nil {
-			return fmt.Errorf("delete calls that were made: %w", err)
-		}
-		d.hook.Hit("calls.deleted")
+	if err := d.deleteMade(ctx, last); err != nil {
+		return err
 	}
 	left := slices.DeleteFunc(heads, func(id int64) bool { return settled[id] })
 	if len(left) == 0 {
@@ -324,13 +368,25 @@ func (d *drain) settle(ctx context.Context, runs [][]*row, heads []int64, token 
 	return nil
 }
 
+// deleteMade deletes calls that were made, the head of a run after what is behind it.
+func (d *drain) deleteMade(ctx context.Context, made []identity) error {
+	slices.Reverse(made)
+	for part := range slices.Chunk(made, headsAtOnce) {
+		if err := d.deletePart(ctx, part); err != nil {
+			return fmt.Errorf("delete calls that were made: %w", err)
+		}
+		d.hook.Hit("calls.deleted")
+	}
+	return nil
+}
+
 // deletePart deletes calls in one transaction.
-func (d *drain) deletePart(ctx context.Context, ids []int64) error {
+func (d *drain) deletePart(ctx context.Context, calls []identity) error {
 	tx, err := d.outbox.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if _, err := d.outbox.deleteCalls(ctx, tx, ids); err != nil {
+	if _, err := d.outbox.deleteCalls(ctx, tx, calls); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
@@ -344,8 +400,9 @@ func (d *drain) note(ctx context.Context, r *row, token string) error {
 		state, pause = 1, 0
 		d.outbox.options.Logger.WarnContext(ctx, "pawlsql: a call is refused: it stays until somebody retries or drops it", "run", string(r.run), "error", r.err)
 	}
-	_, err := d.outbox.db.ExecContext(ctx, d.outbox.text(`UPDATE {calls} SET state = ?, due = {now} + ?, taker = '', tries = tries + 1, code = ?, message = ? WHERE id = ? AND (taker = ? OR due <= {now})`),
-		state, pause.Microseconds(), code, shorten(r.err.Error()), r.id, token)
+	args := append([]any{state, pause.Microseconds(), code, shorten(r.err.Error())}, r.args()...)
+	_, err := d.outbox.db.ExecContext(ctx, d.outbox.text(`UPDATE {calls} SET state = ?, due = {now} + ?, taker = '', tries = tries + 1, code = ?, message = ? WHERE `+sameText+` AND (taker = ? OR due <= {now})`),
+		append(args, token)...)
 	if err != nil {
 		return fmt.Errorf("note why a call was not taken: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -114,7 +115,7 @@ func (b *Outbox) dropIn(ctx context.Context, tx *sql.Tx, id int64) (dropped int6
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, ErrNotRefused
 	}
-	var behind []int64
+	var behind []identity
 	if err == nil && kind == KindStart {
 		behind, err = b.callsBehind(ctx, tx, run, id)
 	}
@@ -138,15 +139,23 @@ func (b *Outbox) dropIn(ctx context.Context, tx *sql.Tx, id int64) (dropped int6
 	return dropped, nil
 }
 
-// deleteCalls deletes the calls of some ids in a transaction, and returns how many there were.
-func (b *Outbox) deleteCalls(ctx context.Context, tx *sql.Tx, ids []int64) (deleted int64, err error) {
-	size := len(ids)
+// deleteCalls deletes calls in a transaction, and returns how many there were.
+func (b *Outbox) deleteCalls(ctx context.Context, tx *sql.Tx, calls []identity) (deleted int64, err error) {
+	size := deletedAtOnce
 	if b.dialect.oneByOne {
 		size = 1
 	}
-	for part := range slices.Chunk(ids, max(size, 1)) {
-		text, list := b.textOf(`DELETE FROM {calls} WHERE id IN ({ids})`, part)
-		r, err := tx.ExecContext(ctx, text, list...)
+	for part := range slices.Chunk(calls, size) {
+		named := 1 // few lengths, as those of textOf
+		for named < len(part) {
+			named *= 2
+		}
+		var args []any
+		for i := range named {
+			args = append(args, part[min(i, len(part)-1)].args()...)
+		}
+		text := `DELETE FROM {calls} WHERE ` + sameText + strings.Repeat(` OR `+sameText, named-1)
+		r, err := tx.ExecContext(ctx, b.text(text), args...)
 		if err != nil {
 			return 0, err
 		}
@@ -159,25 +168,27 @@ func (b *Outbox) deleteCalls(ctx context.Context, tx *sql.Tx, ids []int64) (dele
 	return deleted, nil
 }
 
-// callsBehind returns the ids of the calls of a run behind one of them, up to the next start.
-func (b *Outbox) callsBehind(ctx context.Context, tx *sql.Tx, run string, id int64) (ids []int64, err error) {
-	rows, err := tx.QueryContext(ctx, b.text(`SELECT id, kind FROM {calls} WHERE run = ? AND id > ? ORDER BY id`), run, id)
+// deletedAtOnce bounds the calls that a statement names.
+const deletedAtOnce = 64
+
+// callsBehind returns the calls of a run behind one of them, up to the next start.
+func (b *Outbox) callsBehind(ctx context.Context, tx *sql.Tx, run string, id int64) (calls []identity, err error) {
+	rows, err := tx.QueryContext(ctx, b.text(`SELECT id, kind, created FROM {calls} WHERE run = ? AND id > ? ORDER BY id`), run, id)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var next int64
-		var kind string
-		if err := rows.Scan(&next, &kind); err != nil {
+		next := identity{run: workflow.RunID(run)}
+		if err := rows.Scan(&next.id, &next.kind, &next.created); err != nil {
 			return nil, err
 		}
-		if kind == KindStart {
+		if next.kind == KindStart {
 			break
 		}
-		ids = append(ids, next)
+		calls = append(calls, next)
 	}
-	return ids, rows.Err()
+	return calls, rows.Err()
 }
 
 // A Backlog says how far the calls are.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
@@ -145,6 +146,119 @@ func TestOpenTransactions(t *testing.T) {
 		require.Equal(t, []string{"start w<nil>"}, e.of("r0"), "another start of the run stays")
 	})
 }
+
+// A call whose id a server has given to another call, after it took over from the one that had the call, is not taken for it.
+func TestIDsOfOthers(t *testing.T) {
+	for what, answer := range map[string]error{"made": nil, "refused": pawl.ErrRunExists, "later": &pawl.TenantBusyError{Tenant: "t", Active: 1, Max: 1}} {
+		t.Run(what, func(t *testing.T) {
+			forEach(t, func(t *testing.T, d database) {
+				b := d.outbox(t)
+				var taken sync.Once
+				e := &recorder{answer: func(id workflow.RunID, _ string) error {
+					if id == "lost" {
+						return answer
+					}
+					return nil
+				}}
+				e.during = func(_ context.Context, id workflow.RunID) {
+					if id == "lost" {
+						taken.Do(func() {
+							_, err := d.db.ExecContext(t.Context(), d.text("UPDATE {}_calls SET run = 'other', created = created + 1, taker = '', due = 0 WHERE run = 'lost'"))
+							assert.NoError(t, err)
+						})
+					}
+				}
+				require.NoError(t, pawlsql.Start(t.Context(), b.In(d.db), workflow.Run{ID: "lost", Workflow: "w"}, nil))
+				run(t, b, e)
+				eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+				require.Equal(t, []string{"start w<nil>"}, e.of("other"))
+			})
+		})
+	}
+}
+
+// Calls that were made go also while that of another run cannot be noted: nobody repeats them.
+func TestNotesThatWait(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		if d.kind == pawlsql.SQLite {
+			t.Skip("a row cannot be locked alone")
+		}
+		ctx := t.Context()
+		b := d.outbox(t, func(o *pawlsql.Options) { o.Lease = 200 * time.Millisecond })
+		require.NoError(t, pawlsql.Start(ctx, b.In(d.db), workflow.Run{ID: "held", Workflow: "w"}, nil))
+		for i := range 5 {
+			require.NoError(t, pawlsql.Start(ctx, b.In(d.db), workflow.Run{ID: workflow.RunID(fmt.Sprint(i)), Workflow: "w"}, nil))
+		}
+		held := d.count(t, "SELECT id FROM {}_calls WHERE run = 'held'")
+		tx, err := d.db.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		var locked sync.Once
+		e := &recorder{answer: func(id workflow.RunID, _ string) error {
+			if id == "held" {
+				return pawl.ErrRunExists
+			}
+			return nil
+		}}
+		e.during = func(_ context.Context, id workflow.RunID) {
+			if id == "held" {
+				locked.Do(func() {
+					_, err := tx.ExecContext(ctx, d.text(fmt.Sprint("UPDATE {}_calls SET tries = 7 WHERE id = ", held)))
+					assert.NoError(t, err)
+				})
+			}
+		}
+		run(t, b, e)
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 1 })
+		require.NoError(t, tx.Rollback())
+		refused(t, b, 1)
+	})
+}
+
+// A signal for which its run has no room waits, and no later one overtakes it; one that never has room is refused.
+func TestFullRun(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t)
+		e := openEngine(t, harness.Workspace(t), nil)
+		run(t, b, e)
+		require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: define(t, full)}, nil))
+		text := strings.Repeat("x", 20)
+		d.in(t, true, func(tx *sql.Tx) error {
+			return errors.Join(
+				pawlsql.Signal(ctx, b.In(tx), "r", workflow.Signal{Name: "paid", Payload: text + "1"}),
+				pawlsql.Signal(ctx, b.In(tx), "r", workflow.Signal{Name: "paid", Payload: text + text}),
+				pawlsql.Signal(ctx, b.In(tx), "r", workflow.Signal{Name: "paid", Payload: text + "2"}),
+				pawlsql.Signal(ctx, b.In(tx), "r", workflow.Signal{Name: "paid", Payload: 3}),
+			)
+		})
+		list := refused(t, b, 1)
+		require.Equal(t, []string{"r signal too_large 0"}, list.words())
+		require.Contains(t, string(list[0].Call), text+text)
+		eventually(t, func() bool {
+			return d.count(t, "SELECT COUNT(*) FROM {}_calls WHERE code = 'too_large' AND state = 0") == 1
+		})
+		require.NoError(t, e.Signal(ctx, "r", workflow.Signal{Name: "go"}))
+		out, err := e.Wait(ctx, "r")
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"first": text + "1", "second": text + "2", "third": int64(3)}, out.Output)
+	})
+}
+
+// full keeps one signal of 20 bytes and no second one.
+const full = `
+name: full
+start: wait
+limits: {signalBytes: 30}
+nodes:
+  - {id: wait, wait: {event: go}}
+  - {id: first, wait: {event: paid}, output: {output.first: result.payload}}
+  - {id: second, wait: {event: paid}, output: {output.second: result.payload}}
+  - {id: third, wait: {event: paid}, output: {output.third: result.payload}}
+transitions:
+  - {from: wait, to: first}
+  - {from: first, to: second}
+  - {from: second, to: third}
+`
 
 // A run with more calls than are looked at, which has to wait, keeps no other waiting.
 func TestLongRun(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,23 @@ func TestNotifications(t *testing.T) {
 	require.NoError(t, pawlsql.Start(ctx, b.In(d.db), workflow.Run{ID: "later", Workflow: "w"}, nil))
 	eventually(t, func() bool { return len(e.of("later")) == 1 })
 	require.ErrorIs(t, pawlsql.Start(ctx, pawlpgx.In(b, nil), workflow.Run{ID: "r", Workflow: "w"}, nil), pawl.ErrInvalid)
+}
+
+// Any name of a table that New takes may be notified: a channel has a shorter name than the longest of them.
+func TestLongNames(t *testing.T) {
+	d := openDatabase(t, pawlsql.PostgreSQL)
+	schema := (d.prefix + strings.Repeat("s", 40))[:40]
+	d.exec(t, "CREATE SCHEMA "+schema)
+	b := d.outbox(t, func(o *pawlsql.Options) {
+		o.Poll, o.Listen, o.Calls = time.Hour, pawlpgx.Listen(d.source), schema+"."+strings.Repeat("c", 40)
+	})
+	e := &recorder{}
+	run(t, b, e)
+	for i := range 3 {
+		id := workflow.RunID(fmt.Sprint(i))
+		require.NoError(t, pawlsql.Start(t.Context(), b.In(d.db), workflow.Run{ID: id, Workflow: "w"}, nil))
+		eventually(t, func() bool { return len(e.of(id)) == 1 })
+	}
 }
 
 // Calls may be written and taken over a pooler that gives a connection for each transaction.
