@@ -66,7 +66,7 @@ func Start(ctx context.Context, tx Tx, run workflow.Run, input any) error {
 	if err != nil {
 		return err
 	}
-	return tx.write(ctx, KindStart, run.ID, c)
+	return tx.writeRow(ctx, KindStart, run.ID, c)
 }
 
 // Signal has a run signalled if the transaction commits: see pawl.Engine.Signal. A signal without an id gets one, so that it
@@ -91,7 +91,7 @@ func Signal(ctx context.Context, tx Tx, run workflow.RunID, s workflow.Signal) e
 	if err != nil {
 		return err
 	}
-	return tx.write(ctx, KindSignal, run, &call{Name: s.Name, ID: s.ID, Payload: payload, Transient: s.Transient, TTL: s.TTL, Early: s.Early})
+	return tx.writeRow(ctx, KindSignal, run, &call{Name: s.Name, ID: s.ID, Payload: payload, Transient: s.Transient, TTL: s.TTL, Early: s.Early})
 }
 
 // Cancel has a run cancelled if the transaction commits: see pawl.Engine.Cancel. Its errors are those of Start.
@@ -99,7 +99,7 @@ func Cancel(ctx context.Context, tx Tx, run workflow.RunID, reason string) error
 	if err := checkTx(ctx, tx); err != nil {
 		return err
 	}
-	return tx.write(ctx, KindCancel, run, &call{Reason: strings.ToValidUTF8(reason, "\uFFFD")})
+	return tx.writeRow(ctx, KindCancel, run, &call{Reason: strings.ToValidUTF8(reason, "\uFFFD")})
 }
 
 func checkTx(ctx context.Context, tx Tx) error {
@@ -165,8 +165,8 @@ func encodeValue(what string, v any) (json.RawMessage, error) {
 	return value.Encode(v), nil
 }
 
-// write inserts the row of a call.
-func (tx Tx) write(ctx context.Context, kind string, run workflow.RunID, c *call) error {
+// writeRow inserts the row of a call.
+func (tx Tx) writeRow(ctx context.Context, kind string, run workflow.RunID, c *call) error {
 	if err := texts.CheckRunID(run); err != nil {
 		return err
 	}
@@ -180,16 +180,16 @@ func (tx Tx) write(ctx context.Context, kind string, run workflow.RunID, c *call
 	}
 	args := []any{string(run), kind, toASCII(body)}
 	if tx.outbox.dialect.numbered {
-		args = append(args, tx.outbox.channel())
+		args = append(args, tx.outbox.nameChannel())
 	}
-	if _, err := tx.in.Exec(ctx, tx.outbox.text(tx.outbox.dialect.insert), args...); err != nil {
+	if _, err := tx.in.Exec(ctx, tx.outbox.fillText(tx.outbox.dialect.insert), args...); err != nil {
 		return fmt.Errorf("pawlsql: write the %s of run %q: %w", kind, string(run), err)
 	}
 	return nil
 }
 
-// channel is where a row is notified: the name of the table, or a sum of it, since the name of a channel has less than 64 bytes.
-func (b *Outbox) channel() string {
+// nameChannel names the channel where a row is notified: as the table, or by a sum of its name, since the name of a channel has less than 64 bytes.
+func (b *Outbox) nameChannel() string {
 	const most = 63
 	if len(b.options.Calls) <= most {
 		return b.options.Calls

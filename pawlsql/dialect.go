@@ -64,16 +64,16 @@ var dialects = map[Dialect]*dialect{
 	},
 }
 
-// name quotes a name, which may have one of a schema before it: checkName has seen it, and no quote is in it.
-func (d *dialect) name(of string) string {
+// quoteName quotes a name, which may have one of a schema before it: checkName has seen it, and no quote is in it.
+func (d *dialect) quoteName(of string) string {
 	return d.quote + strings.ReplaceAll(of, ".", d.quote+"."+d.quote) + d.quote
 }
 
-// text returns a statement with the names of the tables, the clock, and parameters as the database has them. No value of a
+// fillText returns a statement with the names of the tables, the clock, and parameters as the database has them. No value of a
 // caller is ever part of a text.
-func (b *Outbox) text(statement string) string {
+func (b *Outbox) fillText(statement string) string {
 	d := b.dialect
-	s := strings.NewReplacer("{calls}", d.name(b.options.Calls), "{effects}", d.name(b.options.Effects), "{version}", d.name(b.options.Calls+"_version"), "{now}", d.now, "{byKey}", d.byKey).Replace(statement)
+	s := strings.NewReplacer("{calls}", d.quoteName(b.options.Calls), "{effects}", d.quoteName(b.options.Effects), "{version}", d.quoteName(b.options.Calls+"_version"), "{now}", d.now, "{byKey}", d.byKey).Replace(statement)
 	if !d.numbered {
 		return s
 	}
@@ -89,9 +89,9 @@ func (b *Outbox) text(statement string) string {
 	}
 }
 
-// textOf is text of a statement for a list of ids, {ids}, and returns the parameters of the list. Lists have lengths that are powers
+// fillTextOf is fillText of a statement for a list of ids, {ids}, and returns the parameters of the list. Lists have lengths that are powers
 // of two, filled up with the last id, so that there are few texts, which drivers keep prepared.
-func (b *Outbox) textOf(statement string, ids []int64) (text string, list []any) {
+func (b *Outbox) fillTextOf(statement string, ids []int64) (text string, list []any) {
 	n := 1
 	for n < len(ids) {
 		n *= 2
@@ -99,7 +99,7 @@ func (b *Outbox) textOf(statement string, ids []int64) (text string, list []any)
 	for i := range n {
 		list = append(list, ids[min(i, len(ids)-1)])
 	}
-	return b.text(strings.ReplaceAll(statement, "{ids}", strings.TrimSuffix(strings.Repeat("?, ", n), ", "))), list
+	return b.fillText(strings.ReplaceAll(statement, "{ids}", strings.TrimSuffix(strings.Repeat("?, ", n), ", "))), list
 }
 
 // maxName is the longest name of a table: names of indexes, which are longer, have 63 bytes in PostgreSQL.

@@ -71,8 +71,8 @@ type identity struct {
 
 const sameText = `id = ? AND run = ? AND kind = ? AND created = ?`
 
-// args are the parameters of sameText.
-func (i identity) args() []any { return []any{i.id, string(i.run), i.kind, i.created} }
+// listArgs are the parameters of sameText.
+func (i identity) listArgs() []any { return []any{i.id, string(i.run), i.kind, i.created} }
 
 // takeSome takes calls once. more says that there may be others.
 func (d *drain) takeSome(ctx context.Context) (more bool, err error) {
@@ -86,11 +86,11 @@ func (d *drain) takeSome(ctx context.Context) (more bool, err error) {
 	d.hook.Hit("calls.found")
 	token := newToken()
 	until := time.Now().Add(d.outbox.options.Lease / 2)
-	if err := d.claim(ctx, heads, token); err != nil {
+	if err := d.claimHeads(ctx, heads, token); err != nil {
 		return false, err
 	}
 	d.hook.Hit("calls.claimed")
-	runs, err := d.read(ctx, heads, token)
+	runs, err := d.readRuns(ctx, heads, token)
 	if err == nil {
 		callCtx, cancel := context.WithDeadline(ctx, until)
 		err = d.makeCalls(callCtx, runs)
@@ -99,7 +99,7 @@ func (d *drain) takeSome(ctx context.Context) (more bool, err error) {
 	// The results are written also when ctx is done: or else other processes would wait for the lease.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.outbox.options.Lease)
 	defer cancel()
-	return true, errors.Join(err, d.settle(ctx, runs, heads, token))
+	return true, errors.Join(err, d.settleRuns(ctx, runs, heads, token))
 }
 
 // newToken names a claim.
@@ -131,7 +131,7 @@ func (d *drain) findHeads(ctx context.Context) ([]int64, error) {
 }
 
 func (d *drain) findHeadsAmong(ctx context.Context, among string) (ids []int64, err error) {
-	rows, err := d.outbox.db.QueryContext(ctx, d.outbox.text(strings.ReplaceAll(headsText, "{among}", among)))
+	rows, err := d.outbox.db.QueryContext(ctx, d.outbox.fillText(strings.ReplaceAll(headsText, "{among}", among)))
 	if err != nil {
 		return nil, err
 	}
@@ -146,9 +146,9 @@ func (d *drain) findHeadsAmong(ctx context.Context, among string) (ids []int64, 
 	return ids, rows.Err()
 }
 
-// claim leases the heads that nobody else has leased meanwhile.
-func (d *drain) claim(ctx context.Context, heads []int64, token string) error {
-	text, ids := d.outbox.textOf(`UPDATE {calls}{byKey} SET taker = ?, due = {now} + ? WHERE state = 0 AND due <= {now} AND `+d.outbox.dialect.claimable("{ids}"), heads)
+// claimHeads leases the heads that nobody else has leased meanwhile.
+func (d *drain) claimHeads(ctx context.Context, heads []int64, token string) error {
+	text, ids := d.outbox.fillTextOf(`UPDATE {calls}{byKey} SET taker = ?, due = {now} + ? WHERE state = 0 AND due <= {now} AND `+d.outbox.dialect.claimable("{ids}"), heads)
 	args := append([]any{token, d.outbox.options.Lease.Microseconds()}, ids...)
 	if _, err := d.outbox.db.ExecContext(ctx, text, args...); err != nil {
 		return fmt.Errorf("lease calls: %w", err)
@@ -162,9 +162,9 @@ const readText = `SELECT c.id, c.run, c.kind, c.created, c.body, c.tries, CASE W
  WHERE h.id IN ({ids}) AND h.taker = ? AND h.state = 0 AND (c.state = 0 OR c.kind = 'start')
  ORDER BY CASE WHEN c.id = h.id THEN 0 ELSE 1 END, c.id LIMIT 1024`
 
-// read returns the calls of the runs that were leased, in their order, up to the first of each run that is not to be made now.
-func (d *drain) read(ctx context.Context, heads []int64, token string) (runs [][]*row, err error) {
-	text, ids := d.outbox.textOf(readText, heads)
+// readRuns returns the calls of the runs that were leased, in their order, up to the first of each run that is not to be made now.
+func (d *drain) readRuns(ctx context.Context, heads []int64, token string) (runs [][]*row, err error) {
+	text, ids := d.outbox.fillTextOf(readText, heads)
 	rows, err := d.outbox.db.QueryContext(ctx, text, append(ids, token)...)
 	if err != nil {
 		return nil, fmt.Errorf("read calls: %w", err)
@@ -322,9 +322,9 @@ func hasNoRoom(r *row, err error) bool {
 	return false
 }
 
-// settle writes what has become of the calls. Runs whose calls were all made come first, so that no trouble with others has their calls
+// settleRuns writes what has become of the calls. Runs whose calls were all made come first, so that no trouble with others has their calls
 // repeated. Calls that are to wait are marked before the head of their run goes, so that nobody takes them sooner.
-func (d *drain) settle(ctx context.Context, runs [][]*row, heads []int64, token string) error {
+func (d *drain) settleRuns(ctx context.Context, runs [][]*row, heads []int64, token string) error {
 	var first, last []identity
 	var failed []*row
 	settled := map[int64]bool{}
@@ -349,7 +349,7 @@ func (d *drain) settle(ctx context.Context, runs [][]*row, heads []int64, token 
 		return err
 	}
 	for _, r := range failed {
-		if err := d.note(ctx, r, token); err != nil {
+		if err := d.noteError(ctx, r, token); err != nil {
 			return err
 		}
 	}
@@ -361,7 +361,7 @@ func (d *drain) settle(ctx context.Context, runs [][]*row, heads []int64, token 
 	if len(left) == 0 {
 		return nil
 	}
-	text, ids := d.outbox.textOf(`UPDATE {calls}{byKey} SET taker = '', due = 0 WHERE state = 0 AND taker = ? AND id IN ({ids})`, left)
+	text, ids := d.outbox.fillTextOf(`UPDATE {calls}{byKey} SET taker = '', due = 0 WHERE state = 0 AND taker = ? AND id IN ({ids})`, left)
 	if _, err := d.outbox.db.ExecContext(ctx, text, append([]any{token}, ids...)...); err != nil {
 		return fmt.Errorf("end leases: %w", err)
 	}
@@ -392,16 +392,16 @@ func (d *drain) deletePart(ctx context.Context, calls []identity) error {
 	return tx.Commit()
 }
 
-// note keeps why a call was not taken, and that it is refused, or when it is tried again; not if another process has leased it meanwhile.
-func (d *drain) note(ctx context.Context, r *row, token string) error {
+// noteError keeps why a call was not taken, and that it is refused, or when it is tried again; not if another process has leased it meanwhile.
+func (d *drain) noteError(ctx context.Context, r *row, token string) error {
 	code, state := refusal.Of(r.err).Code, 0
 	pause := min(firstPause<<min(r.tries, 10), time.Minute)
 	if r.refuse {
 		state, pause = 1, 0
 		d.outbox.options.Logger.WarnContext(ctx, "pawlsql: a call is refused: it stays until somebody retries or drops it", "run", string(r.run), "error", r.err)
 	}
-	args := append([]any{state, pause.Microseconds(), code, shorten(r.err.Error())}, r.args()...)
-	_, err := d.outbox.db.ExecContext(ctx, d.outbox.text(`UPDATE {calls} SET state = ?, due = {now} + ?, taker = '', tries = tries + 1, code = ?, message = ? WHERE `+sameText+` AND (taker = ? OR due <= {now})`),
+	args := append([]any{state, pause.Microseconds(), code, shortenText(r.err.Error())}, r.listArgs()...)
+	_, err := d.outbox.db.ExecContext(ctx, d.outbox.fillText(`UPDATE {calls} SET state = ?, due = {now} + ?, taker = '', tries = tries + 1, code = ?, message = ? WHERE `+sameText+` AND (taker = ? OR due <= {now})`),
 		append(args, token)...)
 	if err != nil {
 		return fmt.Errorf("note why a call was not taken: %w", err)
@@ -411,8 +411,8 @@ func (d *drain) note(ctx context.Context, r *row, token string) error {
 
 const maxMessage = 1000 // bytes
 
-// shorten returns a message as any database takes it.
-func shorten(text string) string {
+// shortenText returns a message as any database takes it.
+func shortenText(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
 	if len(text) > maxMessage {
 		text = text[:maxMessage]

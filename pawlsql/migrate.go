@@ -34,19 +34,19 @@ func (b *Outbox) Migrations() ([]Migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Migration{i + 1, b.rename(string(data))})
+		out = append(out, Migration{i + 1, b.renameTables(string(data))})
 	}
 	return out, nil
 }
 
-// rename puts the names of the outbox in place of the default ones. Indexes have no schema before their names.
-func (b *Outbox) rename(text string) string {
+// renameTables puts the names of the outbox in place of the default ones. Indexes have no schema before their names.
+func (b *Outbox) renameTables(text string) string {
 	q := b.dialect.quote
 	for _, n := range [][2]string{{"pawl_calls", b.options.Calls}, {"pawl_effects", b.options.Effects}} {
 		plain := n[1][strings.LastIndexByte(n[1], '.')+1:]
 		text = strings.NewReplacer(
-			q+n[0]+q, b.dialect.name(n[1]),
-			q+n[0]+"_version"+q, b.dialect.name(n[1]+"_version"),
+			q+n[0]+q, b.dialect.quoteName(n[1]),
+			q+n[0]+"_version"+q, b.dialect.quoteName(n[1]+"_version"),
 			q+n[0]+"_", q+plain+"_",
 		).Replace(text)
 	}
@@ -56,7 +56,7 @@ func (b *Outbox) rename(text string) string {
 // Migrate makes the tables, or does what they lack. It may be called at every start, and by several processes at once. The user of
 // the database needs the right to create tables only where there is something to do.
 func (b *Outbox) Migrate(ctx context.Context) error {
-	have, err := b.version(ctx)
+	have, err := b.readVersion(ctx)
 	if err != nil {
 		return fmt.Errorf("pawlsql: migrate: %w", err)
 	}
@@ -90,25 +90,25 @@ func (b *Outbox) Migrate(ctx context.Context) error {
 	return b.checkVersion(ctx)
 }
 
-// version returns the version of the tables, 0 if there are none.
-func (b *Outbox) version(ctx context.Context) (n int, err error) {
+// readVersion returns the version of the tables, 0 if there are none.
+func (b *Outbox) readVersion(ctx context.Context) (n int, err error) {
 	schema, name, found := strings.Cut(b.options.Calls+"_version", ".")
 	if !found {
 		schema, name = "", schema
 	}
 	var there int
-	err = b.db.QueryRowContext(ctx, b.text(b.dialect.exists), schema, schema, name).Scan(&there)
+	err = b.db.QueryRowContext(ctx, b.fillText(b.dialect.exists), schema, schema, name).Scan(&there)
 	if err != nil || there == 0 {
 		return 0, err
 	}
-	err = b.db.QueryRowContext(ctx, b.text("SELECT COALESCE(MAX(version), 0) FROM {version}")).Scan(&n)
+	err = b.db.QueryRowContext(ctx, b.fillText("SELECT COALESCE(MAX(version), 0) FROM {version}")).Scan(&n)
 	return n, err
 }
 
 // checkVersion fails with a *SchemaError if the tables are not those of this version of the package, or with the error of
 // the database.
 func (b *Outbox) checkVersion(ctx context.Context) error {
-	have, err := b.version(ctx)
+	have, err := b.readVersion(ctx)
 	if err == nil && have != schemaVersion {
 		err = &SchemaError{Table: b.options.Calls, Have: have, Need: schemaVersion}
 	}

@@ -32,12 +32,12 @@ func Once[T any](ctx context.Context, tx Tx, task pawl.Task, f func(context.Cont
 		return out, err
 	}
 	e := newEffect(tx, task)
-	kept, err := e.claim(ctx)
+	kept, err := e.claimKey(ctx)
 	if err != nil {
 		return out, fmt.Errorf("pawlsql: once of task %q: %w", task.EffectKey, err)
 	}
 	if kept == nil {
-		if kept, err = e.perform(ctx, func(ctx context.Context) (any, error) { return f(ctx) }); err != nil {
+		if kept, err = e.performEffect(ctx, func(ctx context.Context) (any, error) { return f(ctx) }); err != nil {
 			return out, err
 		}
 	}
@@ -79,25 +79,25 @@ func newEffect(tx Tx, task pawl.Task) *effect {
 	return &effect{tx, task, key, "pawl_" + key[:16]}
 }
 
-func (e *effect) exec(ctx context.Context, statement string, args ...any) (int64, error) {
-	return e.tx.in.Exec(ctx, e.tx.outbox.text(statement), args...)
+func (e *effect) execStatement(ctx context.Context, statement string, args ...any) (int64, error) {
+	return e.tx.in.Exec(ctx, e.tx.outbox.fillText(statement), args...)
 }
 
-// claim makes the key of the effect one of this transaction, or returns the outcome that another one has committed. It waits for
+// claimKey makes the key of the effect one of this transaction, or returns the outcome that another one has committed. It waits for
 // transactions that have it and have not ended.
-func (e *effect) claim(ctx context.Context) (kept []byte, err error) {
+func (e *effect) claimKey(ctx context.Context) (kept []byte, err error) {
 	d := e.tx.outbox.dialect
-	if _, err := e.exec(ctx, "SAVEPOINT "+e.point); err != nil {
+	if _, err := e.execStatement(ctx, "SAVEPOINT "+e.point); err != nil {
 		return nil, err
 	}
-	n, err := e.exec(ctx, "INSERT"+d.ignore+" INTO {effects} (effect, run, created, outcome) VALUES (?, ?, {now}, '')"+d.ignored, e.key, string(e.task.Root))
+	n, err := e.execStatement(ctx, "INSERT"+d.ignore+" INTO {effects} (effect, run, created, outcome) VALUES (?, ?, {now}, '')"+d.ignored, e.key, string(e.task.Root))
 	hook := testhook.From(ctx)
 	if err != nil || n > 0 {
 		hook.Hit("effect.claimed")
 		return nil, err
 	}
 	var outcome string
-	found, err := e.tx.in.QueryRow(ctx, e.tx.outbox.text("SELECT outcome FROM {effects} WHERE effect = ?"+d.current), []any{e.key}, &outcome)
+	found, err := e.tx.in.QueryRow(ctx, e.tx.outbox.fillText("SELECT outcome FROM {effects} WHERE effect = ?"+d.current), []any{e.key}, &outcome)
 	switch {
 	case err != nil:
 		return nil, err
@@ -106,17 +106,17 @@ func (e *effect) claim(ctx context.Context) (kept []byte, err error) {
 	case outcome == "":
 		return nil, errors.New("it is under way in this transaction")
 	}
-	_, err = e.exec(ctx, "RELEASE SAVEPOINT "+e.point)
+	_, err = e.execStatement(ctx, "RELEASE SAVEPOINT "+e.point)
 	return []byte(outcome), err
 }
 
-// perform calls f and keeps its outcome. If f fails or panics, perform undoes what f has done.
-func (e *effect) perform(ctx context.Context, f func(context.Context) (any, error)) (kept []byte, err error) {
+// performEffect calls f and keeps its outcome. If f fails or panics, performEffect undoes what f has done.
+func (e *effect) performEffect(ctx context.Context, f func(context.Context) (any, error)) (kept []byte, err error) {
 	done := false
 	defer func() {
 		if !done {
 			// A transaction that the database has ended has nothing to undo: then this fails as well.
-			_, undo := e.exec(context.WithoutCancel(ctx), "ROLLBACK TO SAVEPOINT "+e.point)
+			_, undo := e.execStatement(context.WithoutCancel(ctx), "ROLLBACK TO SAVEPOINT "+e.point)
 			err = errors.Join(err, undo)
 		}
 	}()
@@ -133,12 +133,12 @@ func (e *effect) perform(ctx context.Context, f func(context.Context) (any, erro
 		return nil, &ArgumentError{What: "f", Fault: fmt.Sprintf("its outcome has %d bytes of JSON, at most %d", len(kept), maxValueBytes)}
 	}
 	kept = []byte(toASCII(kept))
-	n, err := e.exec(ctx, "UPDATE {effects} SET outcome = ? WHERE effect = ?", string(kept), e.key)
+	n, err := e.execStatement(ctx, "UPDATE {effects} SET outcome = ? WHERE effect = ?", string(kept), e.key)
 	if err == nil && n != 1 {
 		err = fmt.Errorf("%d rows have its key", n)
 	}
 	if err == nil {
-		_, err = e.exec(ctx, "RELEASE SAVEPOINT "+e.point)
+		_, err = e.execStatement(ctx, "RELEASE SAVEPOINT "+e.point)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("pawlsql: keep the outcome of task %q: %w", e.task.EffectKey, err)
@@ -154,7 +154,7 @@ func (b *Outbox) Forget(ctx context.Context, age time.Duration) (forgotten int64
 	if age < 0 {
 		return 0, &ArgumentError{What: "age", Fault: fmt.Sprintf("it is %v, less than 0", age)}
 	}
-	r, err := b.db.ExecContext(ctx, b.text("DELETE FROM {effects} WHERE created < {now} - ?"), age.Microseconds())
+	r, err := b.db.ExecContext(ctx, b.fillText("DELETE FROM {effects} WHERE created < {now} - ?"), age.Microseconds())
 	if err != nil {
 		return 0, fmt.Errorf("pawlsql: forget outcomes: %w", err)
 	}

@@ -57,7 +57,7 @@ const refusedText = `SELECT c.id, c.run, c.kind, c.code, c.message, c.tries, c.c
  FROM {calls} c WHERE c.state = 1 AND c.id > ? ORDER BY c.id LIMIT 100`
 
 func (b *Outbox) refusedAfter(ctx context.Context, id int64) (page []Refusal, err error) {
-	rows, err := b.db.QueryContext(ctx, b.text(refusedText), id)
+	rows, err := b.db.QueryContext(ctx, b.fillText(refusedText), id)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ var ErrNotRefused = errors.New("pawlsql: no refused call has this id")
 // Retry has a refused call made again, in its place before those that were written after it for its run and are still there: once
 // a definition is published, for instance. It fails with ErrNotRefused.
 func (b *Outbox) Retry(ctx context.Context, id int64) error {
-	r, err := b.db.ExecContext(ctx, b.text(`UPDATE {calls} SET state = 0, due = 0, tries = 0, taker = '' WHERE id = ? AND state = 1`), id)
+	r, err := b.db.ExecContext(ctx, b.fillText(`UPDATE {calls} SET state = 0, due = 0, tries = 0, taker = '' WHERE id = ? AND state = 1`), id)
 	if err != nil {
 		return fmt.Errorf("pawlsql: retry call %d: %w", id, err)
 	}
@@ -111,7 +111,7 @@ func (b *Outbox) Drop(ctx context.Context, id int64) (dropped int64, err error) 
 // dropIn deletes the calls that it has read, and none that commits meanwhile.
 func (b *Outbox) dropIn(ctx context.Context, tx *sql.Tx, id int64) (dropped int64, err error) {
 	var run, kind string
-	err = tx.QueryRowContext(ctx, b.text(`SELECT run, kind FROM {calls} WHERE id = ? AND state = 1`), id).Scan(&run, &kind)
+	err = tx.QueryRowContext(ctx, b.fillText(`SELECT run, kind FROM {calls} WHERE id = ? AND state = 1`), id).Scan(&run, &kind)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, ErrNotRefused
 	}
@@ -122,7 +122,7 @@ func (b *Outbox) dropIn(ctx context.Context, tx *sql.Tx, id int64) (dropped int6
 	if err != nil {
 		return 0, err
 	}
-	r, err := tx.ExecContext(ctx, b.text(`DELETE FROM {calls} WHERE id = ? AND state = 1`), id)
+	r, err := tx.ExecContext(ctx, b.fillText(`DELETE FROM {calls} WHERE id = ? AND state = 1`), id)
 	if err != nil {
 		return 0, err
 	}
@@ -152,10 +152,10 @@ func (b *Outbox) deleteCalls(ctx context.Context, tx *sql.Tx, calls []identity) 
 		}
 		var args []any
 		for i := range named {
-			args = append(args, part[min(i, len(part)-1)].args()...)
+			args = append(args, part[min(i, len(part)-1)].listArgs()...)
 		}
 		text := `DELETE FROM {calls} WHERE ` + sameText + strings.Repeat(` OR `+sameText, named-1)
-		r, err := tx.ExecContext(ctx, b.text(text), args...)
+		r, err := tx.ExecContext(ctx, b.fillText(text), args...)
 		if err != nil {
 			return 0, err
 		}
@@ -173,7 +173,7 @@ const deletedAtOnce = 64
 
 // callsBehind returns the calls of a run behind one of them, up to the next start.
 func (b *Outbox) callsBehind(ctx context.Context, tx *sql.Tx, run string, id int64) (calls []identity, err error) {
-	rows, err := tx.QueryContext(ctx, b.text(`SELECT id, kind, created FROM {calls} WHERE run = ? AND id > ? ORDER BY id`), run, id)
+	rows, err := tx.QueryContext(ctx, b.fillText(`SELECT id, kind, created FROM {calls} WHERE run = ? AND id > ? ORDER BY id`), run, id)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ type Backlog struct {
 // Backlog counts the calls, for an alert: it reads all of them.
 func (b *Outbox) Backlog(ctx context.Context) (out Backlog, err error) {
 	var micros int64
-	err = b.db.QueryRowContext(ctx, b.text(`SELECT COUNT(CASE WHEN state = 0 THEN 1 END), COUNT(CASE WHEN state = 1 THEN 1 END),
+	err = b.db.QueryRowContext(ctx, b.fillText(`SELECT COUNT(CASE WHEN state = 0 THEN 1 END), COUNT(CASE WHEN state = 1 THEN 1 END),
  COALESCE({now} - MIN(CASE WHEN state = 0 THEN created END), 0) FROM {calls}`)).Scan(&out.Waiting, &out.Refused, &micros)
 	if err != nil {
 		return Backlog{}, fmt.Errorf("pawlsql: count the calls: %w", err)

@@ -37,7 +37,7 @@ func (b *Outbox) Run(ctx context.Context, engine Engine) error {
 	defer listener.Wait()
 	defer stop()
 	if b.options.Listen != nil {
-		listener.Go(func() { b.listen(ctx) })
+		listener.Go(func() { b.listenForCalls(ctx) })
 	}
 	d := &drain{outbox: b, engine: engine, hook: testhook.From(ctx)}
 	pause, checked := firstPause, false
@@ -94,11 +94,11 @@ func (b *Outbox) waitForCalls(ctx context.Context) {
 	}
 }
 
-// listen is told of calls until ctx is done.
-func (b *Outbox) listen(ctx context.Context) {
+// listenForCalls is told of calls until ctx is done.
+func (b *Outbox) listenForCalls(ctx context.Context) {
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
-		err := b.options.Listen(ctx, b.channel(), b.Wake)
+		err := b.options.Listen(ctx, b.nameChannel(), b.Wake)
 		if ctx.Err() != nil {
 			return
 		}

@@ -134,8 +134,8 @@ func addCapped(a, b uint32) uint32 {
 	return a + b
 }
 
-// quantiles returns the times that half, 95 and 99 of a hundred did not exceed; 0 without times.
-func (h *histogram) quantiles() (q history.Quantiles) {
+// readQuantiles returns the times that half, 95 and 99 of a hundred did not exceed; 0 without times.
+func (h *histogram) readQuantiles() (q history.Quantiles) {
 	total, seen := uint64(0), uint64(0)
 	for _, n := range h {
 		total += uint64(n)

@@ -36,8 +36,8 @@ type stretch struct {
 	from, until int64
 }
 
-// before returns the stretch of so many spans up to an instant, but for so many last ones.
-func before(now time.Time, of span, spans, but int64) stretch {
+// stretchBefore returns the stretch of so many spans up to an instant, but for so many last ones.
+func stretchBefore(now time.Time, of span, spans, but int64) stretch {
 	until := now.Unix()/spanOf[of].seconds + 1 - but
 	return stretch{of, until - spans, until}
 }
@@ -46,11 +46,11 @@ func before(now time.Time, of span, spans, but int64) stretch {
 func stretchOf(within string, now time.Time) stretch {
 	switch within {
 	case "hour":
-		return before(now, minutes, spanOf[minutes].kept, 0)
+		return stretchBefore(now, minutes, spanOf[minutes].kept, 0)
 	case "month":
-		return before(now, days, spanOf[days].kept, 0)
+		return stretchBefore(now, days, spanOf[days].kept, 0)
 	}
-	return before(now, hours, 24, 0)
+	return stretchBefore(now, hours, 24, 0)
 }
 
 // The sums of a row.
@@ -83,10 +83,10 @@ type copied struct {
 func (c *Counters) Read(f history.TimingFilter, now time.Time) history.Timings {
 	of, since := c.copySeries(f.Workflow)
 	r := reading{now: now, since: since}
-	r.stretches = [sumsOfRow]stretch{stretchOf(f.Within, now), before(now, hours, 24, 0), before(now, hours, 24, 24), before(now, days, 7, 1)}
+	r.stretches = [sumsOfRow]stretch{stretchOf(f.Within, now), stretchBefore(now, hours, 24, 0), stretchBefore(now, hours, 24, 24), stretchBefore(now, days, 7, 1)}
 	window := r.stretches[asked]
 	r.points = make([]sum, window.until-window.from)
-	month := before(now, days, spanOf[days].kept, 0)
+	month := stretchBefore(now, days, spanOf[days].kept, 0)
 	rows := map[Name][]*copied{}
 	for i := range of {
 		s, n := &of[i], int64(0)
@@ -99,7 +99,7 @@ func (c *Counters) Read(f history.TimingFilter, now time.Time) history.Timings {
 			rows[row] = append(rows[row], s)
 		}
 	}
-	return r.timings(f, rows)
+	return r.makeTimings(f, rows)
 }
 
 // copySeries copies the series of a workflow, "" for all, and when counting began.
@@ -169,8 +169,8 @@ func (r *reading) readRow(n Name, of []*copied) history.Timing {
 	return r.timingOf(n, &r.row)
 }
 
-// timings returns what was read as callers see it.
-func (r *reading) timings(f history.TimingFilter, rows map[Name][]*copied) history.Timings {
+// makeTimings returns what was read as callers see it.
+func (r *reading) makeTimings(f history.TimingFilter, rows map[Name][]*copied) history.Timings {
 	out := history.Timings{At: r.now, Since: r.since, By: f.By, Within: f.Within}
 	byName := func(a, b Name) int {
 		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Type, b.Type))
@@ -186,7 +186,7 @@ func (r *reading) timings(f history.TimingFilter, rows map[Name][]*copied) histo
 	for i := range r.points {
 		p := &r.points[i]
 		at := time.Unix((window.from+int64(i))*spanOf[window.of].seconds, 0).UTC()
-		out.Points = append(out.Points, history.TimingPoint{At: at, Attempts: p.n, Failed: p.failed, Work: p.work.quantiles().P95})
+		out.Points = append(out.Points, history.TimingPoint{At: at, Attempts: p.n, Failed: p.failed, Work: p.work.readQuantiles().P95})
 	}
 	return out
 }
@@ -205,7 +205,7 @@ func (r *reading) timingOf(n Name, sums *[sumsOfRow]sum) history.Timing {
 
 // sumOf returns a sum of a stretch. Its rate is that of the part in which something was counted at all.
 func (r *reading) sumOf(s *sum, at stretch) history.TimingSum {
-	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: s.queue.quantiles(), Work: s.work.quantiles()}
+	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: s.queue.readQuantiles(), Work: s.work.readQuantiles()}
 	from, until := time.Unix(at.from*spanOf[at.of].seconds, 0), time.Unix(at.until*spanOf[at.of].seconds, 0)
 	if from.Before(r.since) {
 		from = r.since

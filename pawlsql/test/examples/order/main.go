@@ -55,7 +55,7 @@ func run(ctx context.Context, stdout io.Writer) error {
 	if err := spawnShop(ctx, dir, "", ""); err != nil {
 		return err
 	}
-	return report(ctx, filepath.Join(dir, "shop.db"), stdout)
+	return reportOrders(ctx, filepath.Join(dir, "shop.db"), stdout)
 }
 
 func spawnShop(ctx context.Context, dir, order, dies string) error {
@@ -69,8 +69,8 @@ func spawnShop(ctx context.Context, dir, order, dies string) error {
 	return cmd.Run()
 }
 
-// report prints what the database of the shop has.
-func report(ctx context.Context, path string, stdout io.Writer) error {
+// reportOrders prints what the database of the shop has.
+func reportOrders(ctx context.Context, path string, stdout io.Writer) error {
 	db, err := openDatabase(ctx, path)
 	if err != nil {
 		return err

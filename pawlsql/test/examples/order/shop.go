@@ -44,7 +44,7 @@ func runShop(ctx context.Context, dir, order, dies string) (err error) {
 	if err := s.outbox.Migrate(ctx); err != nil {
 		return err
 	}
-	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: pawl.Handlers{"charge": s.charge}})
+	engine, err := pawl.Open(ctx, filepath.Join(dir, "engine"), pawl.Options{Executor: pawl.Handlers{"charge": s.chargeCard}})
 	if err != nil {
 		return err
 	}
@@ -57,20 +57,20 @@ func runShop(ctx context.Context, dir, order, dies string) (err error) {
 		return err
 	}
 	if order != "" {
-		if err := s.place(ctx, order, "a book"); err != nil {
+		if err := s.placeOrder(ctx, order, "a book"); err != nil {
 			return err
 		}
 	}
 	taking, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- s.outbox.Run(taking, engine) }()
-	err = s.wait(ctx, engine)
+	err = s.awaitOrders(ctx, engine)
 	stop()
 	return errors.Join(err, <-ended)
 }
 
-// place inserts an order and has its run started: both, or neither.
-func (s *shop) place(ctx context.Context, id, item string) error {
+// placeOrder inserts an order and has its run started: both, or neither.
+func (s *shop) placeOrder(ctx context.Context, id, item string) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -83,16 +83,16 @@ func (s *shop) place(ctx context.Context, id, item string) error {
 	if err := pawlsql.Start(ctx, s.outbox.In(tx), run, map[string]any{"item": item}); err != nil {
 		return err
 	}
-	s.die("before the commit")
+	s.dieAt("before the commit")
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	s.die("after the commit")
+	s.dieAt("after the commit")
 	return nil
 }
 
-// charge charges a card: a row of this database, and so exactly once.
-func (s *shop) charge(ctx context.Context, task pawl.Task) (any, error) {
+// chargeCard charges a card: a row of this database, and so exactly once.
+func (s *shop) chargeCard(ctx context.Context, task pawl.Task) (any, error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -108,12 +108,12 @@ func (s *shop) charge(ctx context.Context, task pawl.Task) (any, error) {
 	if err := tx.Commit(); err != nil {
 		return nil, err
 	}
-	s.die("while the card is charged") // the engine does not know that it was
+	s.dieAt("while the card is charged") // the engine does not know that it was
 	return receipt, nil
 }
 
-// wait waits until no call waits and each order's run has ended.
-func (s *shop) wait(ctx context.Context, engine *pawl.Engine) error {
+// awaitOrders waits until no call waits and each order's run has ended.
+func (s *shop) awaitOrders(ctx context.Context, engine *pawl.Engine) error {
 	for {
 		b, err := s.outbox.Backlog(ctx)
 		if err != nil {
@@ -138,8 +138,8 @@ func (s *shop) wait(ctx context.Context, engine *pawl.Engine) error {
 	return nil
 }
 
-// die kills the process, as kill -9 does, where it is to die.
-func (s *shop) die(where string) {
+// dieAt kills the process, as kill -9 does, where it is to dieAt.
+func (s *shop) dieAt(where string) {
 	if s.dies != where {
 		return
 	}
