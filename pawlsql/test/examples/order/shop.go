@@ -138,7 +138,7 @@ func (s *shop) awaitOrders(ctx context.Context, engine *pawl.Engine) error {
 	return nil
 }
 
-// dieAt kills the process, as kill -9 does, where it is to dieAt.
+// dieAt kills the process, as kill -9 does, where it is to die.
 func (s *shop) dieAt(where string) {
 	if s.dies != where {
 		return
