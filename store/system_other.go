@@ -8,7 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/pawl-run/pawl/internal/below"
 )
 
 const noFollow = 0
@@ -47,10 +48,5 @@ func ownerOf(fs.FileInfo) int { return -1 }
 
 // removeFiles removes files of a folder that may be there, by its name in a folder that is open.
 func removeFiles(folders *os.File, folder string, names []string) error {
-	for _, name := range names {
-		if err := os.Remove(filepath.Join(folders.Name(), folder, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
+	return below.RemoveFiles(folders, folder, names)
 }

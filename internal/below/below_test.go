@@ -83,3 +83,35 @@ func TestWithoutAnEnd(t *testing.T) {
 		require.ErrorIs(t, err, ErrTooLong)
 	}
 }
+
+// Files are removed by their names in folders below an open one, but neither a folder nor what a link leads to, nor what is in a folder that
+// has come in place of the open one.
+func TestWhatIsRemoved(t *testing.T) {
+	path := t.TempDir()
+	inside, other := filepath.Join(path, "inside"), filepath.Join(path, "other")
+	for _, folder := range []string{filepath.Join(inside, "folder"), other} {
+		require.NoError(t, os.MkdirAll(folder, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "kept"), nil, 0o600))
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(inside, "empty"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(inside, "file"), nil, 0o600))
+	require.NoError(t, os.Symlink("../other/kept", filepath.Join(inside, "link")))
+	require.NoError(t, os.Symlink("other", filepath.Join(path, "link")))
+	folders, err := os.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, folders.Close()) }()
+	require.NoError(t, RemoveFiles(folders, "inside", []string{"file", "missing", "link"}))
+	require.NoFileExists(t, filepath.Join(inside, "file"))
+	require.NoFileExists(t, filepath.Join(inside, "link"))
+	require.NoError(t, RemoveFiles(folders, "missing", []string{"file"}))
+	require.ErrorIs(t, RemoveFiles(folders, "inside", []string{"empty"}), ErrIrregular)
+	require.DirExists(t, filepath.Join(inside, "empty"))
+	require.Error(t, RemoveFiles(folders, "inside", []string{"../other/kept"}))
+	require.ErrorIs(t, RemoveFiles(folders, "link", []string{"kept"}), ErrOutside)
+	require.NoError(t, os.Rename(path, path+"2"))
+	require.NoError(t, os.Rename(filepath.Join(path+"2", "inside"), path))
+	require.ErrorIs(t, RemoveFiles(folders, "folder", []string{"kept"}), ErrOutside)
+	for _, kept := range []string{filepath.Join(path, "folder", "kept"), filepath.Join(path+"2", "other", "kept")} {
+		require.FileExists(t, kept)
+	}
+}

@@ -65,7 +65,7 @@ var layers = map[string][]string{
 	"internal/testing/story":     decided,
 	"internal/testing/recount":   slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"internal/testing/simulator": slices.Concat(decided, []string{"internal/gocode", "internal/sqlite", "planning", "actor", "store"}),
-	"store":                      slices.Concat(decided, []string{"internal/column", "internal/filter", "internal/index", "internal/memo", "internal/redo", "internal/runfile", "internal/seal", "internal/socket", "internal/sqlite", "internal/tally", "internal/telemetry", "internal/testhook", "blob", "commitlog", "internal/shown"}),
+	"store":                      slices.Concat(decided, []string{"internal/below", "internal/column", "internal/filter", "internal/index", "internal/memo", "internal/redo", "internal/runfile", "internal/seal", "internal/socket", "internal/sqlite", "internal/tally", "internal/telemetry", "internal/testhook", "blob", "commitlog", "internal/shown"}),
 	"rescue":                     slices.Concat(decided, []string{"internal/column", "internal/index", "internal/runfile", "internal/seal", "internal/socket", "internal/sqlite", "internal/timing", "blob", "store"}),
 	"replay":                     slices.Concat(decided, []string{"internal/portable", "internal/runfile", "internal/sqlite", "planning", "store"}),
 	"internal/tally":             {},
