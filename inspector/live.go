@@ -28,6 +28,7 @@ const (
 	whyWithin   = 10 * time.Second       // but no longer
 	handOut     = 2 * time.Nanosecond    // what a byte of a frame takes on its way to a viewer
 	lookEvery   = 2 * time.Second        // at what workers do
+	tasksEvery  = 30 * time.Second       // at what tasks there are, on the first page
 	aliveEvery  = 15 * time.Second       // a comment, so that nobody takes the stream for dead, and a look at the rights
 	writeWithin = 30 * time.Second       // a viewer that takes longer for a frame has gone
 	mostHubs    = 256                    // pages that are watched at once
@@ -155,11 +156,11 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 	rest := time.NewTimer(whyRest) // rings if the page shows what is of an earlier record
 	defer rest.Stop()
 	rest.Stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
 	var budget frameBudget
 	unseen := (<-chan time.Time)(nil) // ticks if the page has what no commit tells of
-	if h.key.address == "workers" {
+	if every := unseenEvery(h.key.address); every > 0 {
+		look := time.NewTicker(every)
+		defer look.Stop()
 		unseen = look.C
 	}
 	for {
@@ -194,6 +195,17 @@ func (s *server) runHub(ctx context.Context, h *hub) {
 			return
 		}
 	}
+}
+
+// unseenEvery returns how often a page is made anew because it has what no commit tells of; 0 if it has none.
+func unseenEvery(address string) time.Duration {
+	switch path, _, _ := strings.Cut(address, "?"); path {
+	case "workers":
+		return lookEvery
+	case "":
+		return tasksEvery
+	}
+	return 0
 }
 
 // waitForMove tells that a page may look different now and, when that was heard, waits for the next commit that may

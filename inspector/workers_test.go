@@ -97,21 +97,11 @@ func TestWorkersLive(t *testing.T) {
 			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: parse(t, oneTask)}, nil))
 		}
 		synctest.Wait()
-		ctx, cancel := context.WithCancel(t.Context())
-		w, done := httptest.NewRecorder(), make(chan struct{})
-		h := inspector.Handler(engine, inspector.Options{})
-		go func() {
-			defer close(done)
-			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/live/workers", nil)
-			r.RemoteAddr = "127.0.0.1:999"
-			h.ServeHTTP(w, r)
-		}()
+		page := watchWithin(t, engine, "workers")
 		<-time.After(3 * time.Second)
 		require.NoError(t, pool.Start(worker.Registration{ID: "packer", Capacity: 1}, pawl.Handlers{"print": nil}))
 		<-time.After(3 * time.Second)
-		cancel()
-		<-done
-		frames := strings.Split(w.Body.String(), "event: frame")
+		frames := page()
 		require.GreaterOrEqual(t, len(frames), 3)
 		require.Contains(t, frames[1], `No worker takes <b>pack</b>: 2 tasks wait`)
 		require.NotContains(t, frames[1], "packer")
@@ -119,4 +109,51 @@ func TestWorkersLive(t *testing.T) {
 		require.NoError(t, pool.Close(context.Background()))
 		require.NoError(t, engine.Close(context.Background()))
 	})
+}
+
+// The first page tells what tasks there are also where nothing is committed: here a worker takes one that waits.
+func TestTheFirstPageTellsOfTasksLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool, err := worker.New(worker.Options{NoToken: true})
+		require.NoError(t, err)
+		engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pool})
+		require.NoError(t, err)
+		pool.Attach(engine)
+		for _, id := range []workflow.RunID{"first", "second"} {
+			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: parse(t, oneTask)}, nil))
+		}
+		synctest.Wait()
+		page := watchWithin(t, engine, "")
+		<-time.After(3 * time.Second)
+		gate := make(chan struct{})
+		require.NoError(t, pool.Start(worker.Registration{ID: "packer", Capacity: 1}, pawl.Handlers{"pack": func(context.Context, pawl.Task) (any, error) {
+			<-gate
+			return nil, nil
+		}}))
+		<-time.After(40 * time.Second)
+		frames := page()
+		require.Contains(t, frames[1], `<b>0</b> running`)
+		require.Contains(t, frames[len(frames)-1], `<b>1</b> running`)
+		close(gate)
+		require.NoError(t, pool.Close(context.Background()))
+		require.NoError(t, engine.Close(context.Background()))
+	})
+}
+
+// watchWithin watches a page of an engine in a bubble, and returns what ends that and returns the frames, behind what came before the first.
+func watchWithin(t *testing.T, engine *pawl.Engine, address string) func() []string {
+	ctx, cancel := context.WithCancel(t.Context())
+	w, done := httptest.NewRecorder(), make(chan struct{})
+	h := inspector.Handler(engine, inspector.Options{})
+	go func() {
+		defer close(done)
+		r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/live/"+address, nil)
+		r.RemoteAddr = "127.0.0.1:999"
+		h.ServeHTTP(w, r)
+	}()
+	return func() []string {
+		cancel()
+		<-done
+		return strings.Split(w.Body.String(), "event: frame")
+	}
 }
