@@ -61,6 +61,14 @@ func TestATimelineIsZoomed(t *testing.T) {
 		to("pointerup", 0.4);
 	})()`))
 	require.Equal(t, 5, width())
+	// A drag that the system takes over leaves no mark, and what the pointer does later zooms nothing.
+	require.Equal(t, []int{1, 0, 0}, evaluate[[]int](p, `(() => {
+		const of = document.querySelector(".track svg"), at = of.parentElement.getBoundingClientRect(), marks = () => document.querySelectorAll(".zoom-mark").length;
+		const to = (type, x) => { of.dispatchEvent(new PointerEvent(type, {clientX: at.left + x * at.width, bubbles: true, pointerType: "pen"})); return marks(); };
+		to("pointerdown", 0.2);
+		return [to("pointermove", 0.4), to("pointercancel", 0.4), to("pointermove", 0.6), to("pointerup", 0.6)].slice(0, 3);
+	})()`))
+	require.Equal(t, 5, width())
 	require.Empty(t, p.heard())
 	require.Empty(t, p.violations())
 

@@ -68,6 +68,7 @@ let drag = null;
 addEventListener("pointerdown", (e) => {
   const box = lanes(), over = e.target instanceof Element && e.target.closest(".track, .ticks");
   if (!box || !over || e.button !== 0 || e.pointerType === "touch") return;
+  endDrag(); // one that ended elsewhere
   const mark = document.createElement("div");
   mark.className = "zoom-mark";
   drag = { at: placeOf(e), x: e.clientX, mark };
@@ -84,13 +85,19 @@ addEventListener("pointermove", (e) => {
 addEventListener("pointerup", (e) => {
   if (!drag) return;
   const to = placeOf(e), left = Math.min(drag.at, to), width = Math.abs(to - drag.at), moved = Math.abs(e.clientX - drag.x) >= 4;
-  drag.mark.remove();
-  drag = null;
+  endDrag();
   if (!moved || width <= 0) return;
   from += left / zoom;
   zoom /= width;
   draw();
 });
+// What the system takes over, such as a gesture of a pen, has no end here.
+addEventListener("pointercancel", endDrag);
+
+function endDrag() {
+  drag?.mark.remove();
+  drag = null;
+}
 addEventListener("dblclick", (e) => { if (e.target instanceof Element && e.target.closest(".track, .ticks")) press("0"); });
 addEventListener("click", (e) => {
   const button = e.target instanceof Element ? e.target.closest("[data-zoom]") : null;
