@@ -435,7 +435,12 @@ type timeAxis struct {
 
 // placeInstant returns where an instant is on an axis of this width; an instant outside is at one of its ends.
 func (a timeAxis) placeInstant(t time.Time, width int) int {
-	return min(max(int(float64(t.Sub(a.begin))/float64(a.span)*float64(width)), 0), width)
+	return a.placeOffset(t.Sub(a.begin), width)
+}
+
+// placeOffset is placeInstant of a time since the begin of the axis.
+func (a timeAxis) placeOffset(d time.Duration, width int) int {
+	return min(max(int(float64(d)/float64(a.span)*float64(width)), 0), width)
 }
 
 // barsOf returns the bars of a token; its end is a mark of its own.

@@ -2,11 +2,13 @@ package inspector
 
 import (
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -45,6 +47,71 @@ func TestALaneCountsNoTokenTwice(t *testing.T) {
 	require.Equal(t, "100 threads, at most at once: 5 running, 95 held back", lanes[3].More)
 	require.Equal(t, "M0 40H0V2H1000V40Z", lanes[3].Ran, "on its own scale")
 	require.Equal(t, []string{"waiting", "held", "running"}, []string{lanes[3].Area[0].Class, lanes[3].Area[1].Class, lanes[3].Area[2].Class})
+}
+
+// A part that has taken no time is over before the one behind it begins: threads that ran for an instant and are held back since are not
+// counted twice, and no area is higher than its lane.
+func TestAnInstantIsNotCountedWithWhatFollowsIt(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	v := &viewer{page: newServerForTest().newPage(httptest.NewRecorder(), httptest.NewRequest("GET", "/run/r", nil)), id: "r"}
+	var stays []*stay
+	for i := range 50 {
+		stays = append(stays, &stay{token: workflow.TokenID(i), node: "load", parts: []stayPart{
+			{status: workflow.Dispatched, from: at(0), to: at(0)}, {status: workflow.WaitingForLock, from: at(0), to: at(5)}, {status: workflow.Completed, from: at(5)},
+		}})
+	}
+	l := v.nodeLanes(stays, timeAxis{begin, 10 * time.Millisecond})[0]
+	require.Equal(t, "50 threads, at most at once: 50 running, 50 held back", l.More)
+	require.Equal(t, []area{{"waiting", "M0 40H0V2H505V40H1000V40Z"}, {"held", "M0 40H0V2H505V40H1000V40Z"}, {"running", "M0 40H0V2H5V40H1000V40Z"}}, l.Area)
+}
+
+// No layer of a band ever has more tokens than the one above it, and none more than lived.
+func TestLayersOfABandLieOnEachOther(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	statuses := []workflow.TokenStatus{workflow.Pending, workflow.Dispatched, workflow.WaitingForLock, workflow.WaitingForTimer, workflow.Retrying}
+	rapid.Check(t, func(t *rapid.T) {
+		p := profile{begin: begin}
+		n := rapid.IntRange(1, 20).Draw(t, "tokens")
+		for range n {
+			st, at := &stay{}, begin.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "ms"))*time.Millisecond)
+			for range rapid.IntRange(0, 5).Draw(t, "parts") {
+				to := at.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "took")) * time.Millisecond)
+				st.parts = append(st.parts, stayPart{status: rapid.SampledFrom(statuses).Draw(t, "status"), from: at, to: to, queued: rapid.Bool().Draw(t, "queued")})
+				at = to
+			}
+			st.parts = append(st.parts, stayPart{status: workflow.Completed, from: at})
+			p.addStay(st)
+		}
+		peaks := p.peaksOn(timeAxis{begin, 13 * time.Millisecond})
+		for piece, most := range peaks.layers[lived] {
+			require.LessOrEqual(t, most, n)
+			for i := range lived {
+				require.LessOrEqual(t, peaks.layers[i][piece], peaks.layers[i+1][piece])
+				require.LessOrEqual(t, peaks.alone[i][piece], peaks.layers[i][piece])
+			}
+		}
+		require.Zero(t, peaks.layers[lived][lanePieces-1], "all have ended")
+		require.Positive(t, slices.Max(peaks.layers[lived][:]))
+	})
+}
+
+// BenchmarkBand draws the band of a node with 100,000 threads that were held back, queued and performed.
+func BenchmarkBand(b *testing.B) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
+	v := &viewer{page: newServerForTest().newPage(httptest.NewRecorder(), httptest.NewRequest("GET", "/run/r", nil)), id: "r"}
+	var stays []*stay
+	for i := range 100_000 {
+		stays = append(stays, &stay{token: workflow.TokenID(i), node: "load", parts: []stayPart{
+			{status: workflow.Pending, from: at(0), to: at(2 * i)}, {status: workflow.Dispatched, from: at(2 * i), to: at(2*i + 40), queued: true},
+			{status: workflow.Dispatched, from: at(2*i + 40), to: at(2*i + 90)}, {status: workflow.Completed, from: at(2*i + 90)},
+		}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		v.nodeLanes(stays, timeAxis{begin, 201 * time.Second})
+	}
 }
 
 // A task is queued from its dispatch until somebody begins to perform it, and runs from then on; what is not known of that says nothing.
