@@ -76,7 +76,7 @@ const closeTime = 30 * time.Second
 // A Node is one of the processes that keep a directory. Its methods may be called from any goroutine.
 //
 // The loop keepLease alone moves lease and opening, and opens and closes the engine; Close does so after the loop has ended. mu guards the
-// fields that other goroutines read: status, and engine with pool and serves, which are set and unset together. closing lets the first
+// fields that other goroutines read: status, over, and engine with pool and serves, which are set and unset together. closing lets the first
 // Close do the work, and closed is what it returned, for all later ones. failed hands failures of engines to the loop.
 type Node struct {
 	path    string
@@ -98,6 +98,7 @@ type Node struct {
 	engine *pawl.Engine // nil unless it is open here
 	pool   Pool         // its executor, if Options.Pool has made that
 	serves http.Handler // its API
+	over   bool         // Close has ended
 }
 
 // A failure is why an engine can do nothing more.
@@ -183,6 +184,9 @@ func (n *Node) Close(ctx context.Context) error {
 		if err := n.lease.release(released); err != nil { // it ends by itself
 			n.o.Report(Status{Owner: n.status.Owner, Err: err})
 		}
+		n.mu.Lock()
+		n.over = true
+		n.mu.Unlock()
 	})
 	return n.closed
 }

@@ -27,7 +27,7 @@ var ErrNoOwner = errors.New("no node that can be reached has the engine open")
 
 // ServeHTTP answers the API of the engine, as api.Handler does, if it is here; otherwise the request is passed on to the
 // node that has it, as it came: whoever has sent it must have rights there. Without such a node the answer is 503 with Retry-After. /healthz
-// is about this process alone, and never passed on: a supervisor must not end one that stands by.
+// is about this process alone, and never passed on: a supervisor must not end one that stands by. It is not ok when Close has returned.
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if w == nil {
 		return
@@ -37,13 +37,17 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n.mu.Lock()
-	here, owner := n.serves, n.status.Owner
+	here, owner, over := n.serves, n.status.Owner, n.over
 	n.mu.Unlock()
 	if here != nil {
 		here.ServeHTTP(w, r)
 		return
 	}
-	if r.Method == http.MethodGet && r.URL.Path == "/healthz" {
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.URL.Path == "/healthz" {
+		if over {
+			refuseCall(w, fmt.Errorf("%w: this node is closed", ErrNoOwner))
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(api.Health{Status: "ok"}) // the caller may be gone
 		return
