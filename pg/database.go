@@ -91,9 +91,11 @@ func Open(ctx context.Context, url string, o Options) (*Database, error) {
 	return d, nil
 }
 
-// newNames returns what puts the names of tables into statements, which have those of the zero Options.
+// newNames returns what puts the names of tables into statements, which have those of the zero Options. A schema may be a word of SQL, such as
+// user, and is quoted; behind its point every word is a name.
 func newNames(o Options) *strings.Replacer {
-	return strings.NewReplacer("EXISTS pawl;", "EXISTS "+o.Schema+";", "pawl.", o.Schema+"."+o.Prefix)
+	schema := pgx.Identifier{o.Schema}.Sanitize()
+	return strings.NewReplacer("EXISTS pawl;", "EXISTS "+schema+";", "pawl.", schema+"."+o.Prefix)
 }
 
 // Close closes the connections. Engines whose logs it keeps must be closed before.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/cluster"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
 )
@@ -359,4 +360,35 @@ func TestMigrationsAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	require.Equal(t, "1", queryText(t, url, `SELECT string_agg(version::text, ' ') FROM pawl.version`))
+}
+
+// Words of SQL can be names of schemas, also in the printed migration.
+func TestWordsOfSQLAreNames(t *testing.T) {
+	for _, o := range []pg.Options{{Schema: "user"}, {Schema: "order", Prefix: "select"}, {Schema: "table", Prefix: "_"}} {
+		url := newDatabase(t)
+		sql, err := pg.MigrationSQL(o)
+		require.NoError(t, err)
+		execute(t, url, sql)
+		for _, url := range []string{url, newDatabase(t)} { // made by psql, and by Migrate
+			db := open(t, url, o)
+			l, b := openLog(t, db, "l"), openBlobs(t, db)
+			takeLog(t, l, "1")
+			p := appendEntry(t, l, "2")
+			requireEntries(t, l, "1 1", "2 2")
+			require.NoError(t, l.Drop(t.Context(), p))
+			hash := putBlob(t, b, []byte("x"))
+			require.Equal(t, []string{hash}, namesOf(t, b))
+			_, err = b.Delete(t.Context(), hash, time.Now().Add(time.Hour))
+			require.NoError(t, err)
+			cell, err := db.OpenCell(t.Context(), "c")
+			require.NoError(t, err)
+			revision, err := cell.Write(t.Context(), []byte("1"), 0)
+			require.NoError(t, err)
+			_, err = cell.Write(t.Context(), []byte("2"), revision)
+			require.NoError(t, err)
+			value, err := cell.Read(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, cluster.Value{Data: []byte("2"), Revision: value.Revision, Written: value.Written}, value)
+		}
+	}
 }

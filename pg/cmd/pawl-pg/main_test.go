@@ -34,7 +34,7 @@ func TestCommand(t *testing.T) {
 	}
 	require.Contains(t, play(exitDone, "doctor", "-db", url), "note: there are no tables of pawl: call Migrate\nthe server keeps what it acknowledges")
 	play(exitDone, "migrate", "-db", url)
-	require.Contains(t, play(exitDone, "migrate", "-print", "-schema", "jobs", "-prefix", "p_"), "CREATE TABLE jobs.p_entries (")
+	require.Contains(t, play(exitDone, "migrate", "-print", "-schema", "jobs", "-prefix", "p_"), `CREATE TABLE "jobs".p_entries (`)
 	require.Contains(t, play(exitUnusable, "migrate", "-print", "-schema", "Jobs"), "pawl-pg: invalid")
 	play(exitUnusable)
 	play(exitUnusable, "other")
