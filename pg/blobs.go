@@ -265,10 +265,11 @@ type blobReader struct {
 	sum     hash.Hash
 }
 
-// readChunk reads the next chunk. If the blob was put again meanwhile, it has another content with the same bytes.
+// readChunk reads the next chunk. If the blob was put again meanwhile, it has another content with the same bytes; as often as that happens,
+// the chunk is looked for there.
 func (r *blobReader) readChunk() error {
 	const sql = `SELECT data FROM pawl.chunks WHERE content = $1 AND number = $2`
-	for range 2 {
+	for {
 		var chunk []byte
 		_, err := r.of.db.query(r.ctx, chunkSize, sql, []any{r.content, r.next}, func(rows pgx.Rows) error { return rows.Scan(&chunk) })
 		if err != nil {
@@ -284,10 +285,9 @@ func (r *blobReader) readChunk() error {
 			return err
 		}
 		if r.content == was {
-			break
+			return &blob.Error{Hash: r.info.Hash, Err: blob.ErrDamaged, Detail: fmt.Sprintf("chunk %d is missing", r.next)}
 		}
 	}
-	return &blob.Error{Hash: r.info.Hash, Err: blob.ErrDamaged, Detail: fmt.Sprintf("chunk %d is missing", r.next)}
 }
 
 // Read returns the next bytes; at the end io.EOF, or that the blob is damaged.

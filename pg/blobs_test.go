@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/blob"
@@ -173,6 +175,43 @@ func TestBlobsThatAreDamaged(t *testing.T) {
 		_, err = b.Delete(t.Context(), bad, time.Now())
 		require.ErrorIs(t, err, fs.ErrInvalid)
 	}
+}
+
+// A putAgain puts a blob again when a reader has looked where its content is.
+type putAgain struct{ put func() }
+
+// TraceQueryStart implements pgx.QueryTracer.
+func (p *putAgain) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, p, q.SQL)
+}
+
+// TraceQueryEnd implements pgx.QueryTracer.
+func (p *putAgain) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if sql := ctx.Value(p).(string); p.put != nil && strings.HasPrefix(sql, "SELECT content, size") {
+		p.put()
+	}
+}
+
+// A reader goes on however often its blob is put again, and has another content each time.
+func TestBlobsThatArePutAgainAndAgain(t *testing.T) {
+	url := newDatabase(t)
+	b := openBlobs(t, open(t, url, pg.Options{}))
+	content := textOf(300 << 10)
+	hash := putBlob(t, b, content)
+	tracer, left := new(putAgain), 3
+	r, err := openBlobs(t, open(t, url, pg.Options{Configure: func(c *pgxpool.Config) { c.ConnConfig.Tracer = tracer }})).Open(t.Context(), hash)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, r.Close()) }()
+	tracer.put = func() {
+		if left--; left >= 0 {
+			putBlob(t, b, content)
+		}
+	}
+	putBlob(t, b, content)
+	got, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(content, got))
+	require.Equal(t, -1, left, "it was put again thrice, while the reader looked for one chunk")
 }
 
 // A Put that does not come to its end leaves nothing, or what All deletes a day later.
