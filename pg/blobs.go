@@ -99,7 +99,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, 
 			return hash, size, nil
 		}
 		const sql = `INSERT INTO pawl.chunks (content, number, data) SELECT $1, $2, $3 FROM ` + keepsLater // the last statement waits for all
-		if _, err := b.db.query(ctx, n, sql, []any{content, number, chunk}, nil); err != nil {
+		if _, err := b.db.query(ctx, int64(n), sql, []any{content, number, chunk}, nil); err != nil {
 			b.deleteContent(ctx, content)
 			return "", 0, wrapBlobError(ctx, "", err)
 		}
@@ -107,7 +107,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, 
 }
 
 // finishPut inserts the last chunk, if it is not empty, and makes the content that of the blob, in one statement. The content that the blob had
-// is deleted then.
+// is deleted then. Its commit waits until a synchronous standby has all chunks.
 //
 // If two put the same bytes at once, the chunks of the first one may stay behind, until All deletes them.
 func (b *Blobs) finishPut(ctx context.Context, content [16]byte, number int, last, sum []byte, size int64) error {
@@ -119,7 +119,7 @@ func (b *Blobs) finishPut(ctx context.Context, content [16]byte, number int, las
 		ON CONFLICT (store, hash) DO UPDATE SET content = excluded.content, size = excluded.size, put_at = greatest(excluded.put_at, b.put_at + interval '1 microsecond')
 		RETURNING (SELECT content FROM was)`
 	var was *[16]byte
-	n, err := b.db.query(ctx, len(last), sql, []any{content, number, orEmpty(last), size, b.name, sum}, func(r pgx.Rows) error { return r.Scan(&was) })
+	n, err := b.db.query(ctx, size, sql, []any{content, number, orEmpty(last), size, b.name, sum}, func(r pgx.Rows) error { return r.Scan(&was) })
 	if err == nil && n == 0 {
 		err = errLongPut
 	}
@@ -141,7 +141,7 @@ func isRolledBack(err error) bool {
 	return errors.Is(err, errLongPut) || errors.As(err, &said) && said.SeverityUnlocalized == "ERROR" && !strings.HasPrefix(said.Code, "08")
 }
 
-// deleteChunks is how many chunks one statement deletes: few enough for it to be short.
+// deleteChunks is how many chunks one statement deletes at most: few enough for it to be short.
 const deleteChunks = 64
 
 // deleteContent deletes the chunks of a content that is no blob's, some in each statement. All deletes the rest, if the server does not answer.
@@ -150,12 +150,9 @@ const deleteChunks = 64
 func (b *Blobs) deleteContent(ctx context.Context, content [16]byte) {
 	const sql = `DELETE FROM pawl.chunks WHERE content = $1 AND number IN (SELECT number FROM pawl.chunks WHERE content = $1 LIMIT $2)
 		AND NOT EXISTS (SELECT FROM pawl.blobs WHERE content = $1)`
-	for {
-		n, err := b.db.query(context.WithoutCancel(ctx), 0, sql, []any{content, deleteChunks}, nil)
-		if err != nil || n == 0 {
-			return
-		}
-	}
+	_ = deleteParts(deleteChunks, func(most int64) (int64, error) { // All tries again
+		return b.db.query(context.WithoutCancel(ctx), 0, sql, []any{content, most}, nil)
+	})
 }
 
 // deleteLost deletes the chunks that Puts have left which did not come to their end, unless a Put is at its end just now: the next All does it then.
@@ -172,12 +169,7 @@ func (b *Blobs) deleteLost(ctx context.Context) {
 	const sql = `DELETE FROM pawl.chunks WHERE (content, number) IN (
 			SELECT content, number FROM pawl.chunks c WHERE put_at < clock_timestamp() - interval '1 day'
 			AND NOT EXISTS (SELECT FROM pawl.blobs b WHERE b.content = c.content) LIMIT $1)`
-	for {
-		n, err := b.db.query(ctx, 0, sql, []any{deleteChunks}, nil)
-		if err != nil || n == 0 {
-			return
-		}
-	}
+	_ = deleteParts(deleteChunks, func(most int64) (int64, error) { return b.db.query(ctx, 0, sql, []any{most}, nil) }) // the next All tries again
 }
 
 // A contextReader ends with its context, between two reads.

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/pg"
 )
 
@@ -36,6 +37,21 @@ func loseCancels(c *pgxpool.Config) {
 	}
 }
 
+// setStandby names the standbys that commits wait for.
+func setStandby(t *testing.T, s *servers.Postgres, names string) {
+	t.Helper()
+	require.NoError(t, s.Reload(map[string]string{"synchronous_standby_names": names}))
+	require.Eventually(t, func() bool { return queryText(t, s.URL("postgres"), `SHOW synchronous_standby_names`) == names }, time.Minute, time.Millisecond)
+}
+
+// awaitWaiting waits until so many commits wait for a standby.
+func awaitWaiting(t *testing.T, url, n string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return queryText(t, url, `SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) == n
+	}, time.Minute, time.Millisecond)
+}
+
 // A blob is whole when it is put again and the commit of that waits for a standby: neither the Put that was given up deletes the content that the
 // blob will have, nor does All, days later. The content that it had is deleted in the end.
 func TestBlobsWhoseCommitIsInDoubt(t *testing.T) {
@@ -45,30 +61,21 @@ func TestBlobsWhoseCommitIsInDoubt(t *testing.T) {
 	b := openBlobs(t, db)
 	content := textOf(600 << 10)
 	hash := putBlob(t, b, content)
-	standBy := func(names string) {
-		require.NoError(t, s.Reload(map[string]string{"synchronous_standby_names": names}))
-		require.Eventually(t, func() bool { return queryText(t, url, `SHOW synchronous_standby_names`) == names }, time.Minute, time.Millisecond)
-	}
-	waiting := func(n string) {
-		require.Eventually(t, func() bool {
-			return queryText(t, url, `SELECT count(*)::text FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) == n
-		}, time.Minute, time.Millisecond)
-	}
-	standBy("nobody")
+	setStandby(t, s, "nobody")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
 		_, _, err := b.Put(ctx, bytes.NewReader(content))
 		ended <- err
 	}()
-	waiting("1")
+	awaitWaiting(t, url, "1")
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	const age = `UPDATE pawl.chunks SET put_at = put_at - interval '2 days'`
 	execute(t, url, `SET synchronous_commit = local; `+age)
 	require.Equal(t, []string{hash}, namesOf(t, b))
-	standBy("")
-	waiting("0")
+	setStandby(t, s, "")
+	awaitWaiting(t, url, "0")
 	got, err := readBlob(t, b, hash)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -52,6 +53,7 @@ type Database struct {
 	pool    *pgxpool.Pool
 	options Options
 	names   *strings.Replacer // of the tables, in statements
+	answers time.Duration     // answerTimeout, but in tests
 }
 
 // Open connects to a database, such as postgres://user@host/name or what else pgx takes. With several hosts it takes the one that is written to.
@@ -79,7 +81,7 @@ func Open(ctx context.Context, url string, o Options) (*Database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	d := &Database{pool: pool, options: o, names: newNames(o)}
+	d := &Database{pool: pool, options: o, names: newNames(o), answers: answerTimeout}
 	report, err := d.Check(ctx)
 	if err == nil && len(report.Unsafe) > 0 && !o.Unsafe {
 		err = fmt.Errorf("%w: %s", ErrUnsafeServer, strings.Join(report.Unsafe, "; "))

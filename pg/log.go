@@ -125,7 +125,7 @@ func (l *Log) insertEntry(ctx context.Context, last lastEntry, entry []byte) (bo
 			INSERT INTO pawl.entries (log, number, writer, data) SELECT $1, $2, $3, $4 FROM before, ` + keepsCommit + ` ON CONFLICT DO NOTHING`
 		args[4] = last.beginnings
 	}
-	n, err := l.db.query(ctx, len(entry), sql, args, nil)
+	n, err := l.db.query(ctx, int64(len(entry)), sql, args, nil)
 	return n == 1, err
 }
 
@@ -287,7 +287,7 @@ func (l *Log) missingError(ctx context.Context, seq uint64, first bool) error {
 const dropRows = 1000
 
 // Drop implements [store.Log]. It leaves the last entry, behind which the next one comes. A statement drops a part of the range, from the front: what
-// is left has no gap. If statement_timeout ends one, the next part is smaller.
+// is left has no gap. If one takes too long, the next part is smaller.
 func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 	const sql = `
 		DELETE FROM pawl.entries e USING
@@ -295,15 +295,11 @@ func (l *Log) Drop(ctx context.Context, upTo store.Position) error {
 			(SELECT max(number) AS last FROM pawl.entries WHERE log = $1) l,
 			` + keepsLater + `
 		WHERE e.log = $1 AND e.number < l.last AND e.number <= $2 AND e.number < f.first + $3`
-	for rows := int64(dropRows); ; {
-		n, err := l.db.query(ctx, 0, sql, []any{l.name, int64(min(upTo.Seq, math.MaxInt64)), rows}, nil) //nolint:gosec // bounded
-		switch {
-		case isCancelled(err) && rows > 1:
-			rows /= 2
-		case err != nil:
-			return l.wrapError("drop entries of", err)
-		case n == 0:
-			return nil
-		}
+	err := deleteParts(dropRows, func(most int64) (int64, error) {
+		return l.db.query(ctx, 0, sql, []any{l.name, int64(min(upTo.Seq, math.MaxInt64)), most}, nil) //nolint:gosec // bounded
+	})
+	if err != nil {
+		return l.wrapError("drop entries of", err)
 	}
+	return nil
 }

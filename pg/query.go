@@ -61,12 +61,12 @@ func noteLostWaits(c *pgx.ConnConfig) {
 }
 
 // query runs a statement in a transaction of its own, and calls scan, which may be nil, with each row. It returns how many rows the statement has
-// touched. carries is how many bytes go over the network, about.
-func (d *Database) query(ctx context.Context, carries int, sql string, args []any, scan func(pgx.Rows) error) (int64, error) {
+// touched. carries is how many bytes go over the network, about: to the server, or from there to the standby that its commit waits for.
+func (d *Database) query(ctx context.Context, carries int64, sql string, args []any, scan func(pgx.Rows) error) (int64, error) {
 	if err := context.Cause(ctx); err != nil {
 		return 0, err
 	}
-	timeout := answerTimeout + time.Duration(carries)*time.Second/slowestLink
+	timeout := d.answers + time.Duration(carries)*(time.Second/slowestLink)
 	waits, cancel := context.WithTimeoutCause(ctx, timeout, errSilent)
 	defer cancel()
 	n, err := d.queryOnce(waits, sql, args, scan)
@@ -182,8 +182,22 @@ func (d *Database) explain(err error) error {
 	return err
 }
 
-// isCancelled reports whether the server has ended a statement, for its time or because somebody said so.
-func isCancelled(err error) bool {
+// deleteParts calls deleteRows, which deletes at most so many rows and returns how many, until there are none. If a part takes too long, the next
+// one is half of it: one row at least.
+func deleteParts(most int64, deleteRows func(most int64) (int64, error)) error {
+	for {
+		n, err := deleteRows(most)
+		switch {
+		case tookTooLong(err) && most > 1:
+			most /= 2
+		case err != nil || n == 0:
+			return err
+		}
+	}
+}
+
+// tookTooLong reports whether a statement has ended without an answer in time, or the server has ended it, for its time or because somebody said so.
+func tookTooLong(err error) bool {
 	var said *pgconn.PgError
-	return errors.As(err, &said) && said.Code == codeCancelled
+	return errors.Is(err, errSilent) || errors.As(err, &said) && said.Code == codeCancelled
 }

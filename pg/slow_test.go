@@ -1,0 +1,51 @@
+package pg_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/pg"
+	"github.com/pawl-run/pawl/store"
+)
+
+// Rows that take the server so long to delete that a statement for a whole part is not answered in time are deleted in smaller parts.
+func TestSlowDeletesComeToTheirEnd(t *testing.T) {
+	url := newDatabase(t)
+	db := open(t, url, pg.Options{})
+	l, b := openLog(t, db, "slow"), openBlobs(t, db)
+	execute(t, url, `INSERT INTO pawl.entries SELECT 'slow', n, gen_random_uuid(), 'x' FROM generate_series(1, 400) n;
+		INSERT INTO pawl.chunks SELECT gen_random_uuid(), 0, clock_timestamp() - interval '2 days', 'x' FROM generate_series(1, 40) n;
+		CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(TG_ARGV[0]::float8); RETURN OLD; END $$;
+		CREATE TRIGGER wait BEFORE DELETE ON pawl.entries FOR EACH ROW EXECUTE FUNCTION wait(0.002);
+		CREATE TRIGGER wait BEFORE DELETE ON pawl.chunks FOR EACH ROW EXECUTE FUNCTION wait(0.01)`)
+	db.SetAnswerTimeout(300 * time.Millisecond)
+	require.NoError(t, l.Drop(t.Context(), store.Position{Seq: 400}))
+	require.Empty(t, namesOf(t, b))
+	require.Equal(t, "400 0", queryText(t, url, `SELECT concat((SELECT string_agg(number::text, ',') FROM pawl.entries), ' ', (SELECT count(*) FROM pawl.chunks))`))
+}
+
+// The commit at the end of a Put may take as long as all its bytes need on their way to a standby.
+func TestBlobsWaitForSlowStandbys(t *testing.T) {
+	s := startServer(t, nil)
+	url := s.URL("postgres")
+	db := open(t, url, pg.Options{})
+	b := openBlobs(t, db)
+	db.SetAnswerTimeout(300 * time.Millisecond)
+	setStandby(t, s, "nobody")
+	ended := make(chan error)
+	go func() {
+		_, _, err := b.Put(t.Context(), bytes.NewReader(textOf(8<<20)))
+		ended <- err
+	}()
+	awaitWaiting(t, url, "1")
+	select {
+	case err := <-ended:
+		require.NoError(t, err, "it was given up")
+	case <-time.After(time.Second):
+	}
+	setStandby(t, s, "")
+	require.NoError(t, <-ended)
+}
