@@ -79,7 +79,7 @@ func newNodesTrial(t *testing.T, r *rand.Rand) *nodesTrial {
 	}
 	migrated(t, x.server.URL("postgres"))
 	for _, name := range []string{"a", "b"} {
-		x.nodes[name] = &node{link: startRelay(t, x.server.Port)}
+		x.nodes[name] = &node{link: servers.StartRelay(t, x.server.Port)}
 	}
 	t.Cleanup(func() {
 		for _, n := range x.nodes {
@@ -87,14 +87,6 @@ func newNodesTrial(t *testing.T, r *rand.Rand) *nodesTrial {
 		}
 	})
 	return x
-}
-
-func startRelay(t testing.TB, to int) *servers.Relay {
-	t.Helper()
-	link, err := servers.StartRelay(to)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, link.Close()) })
-	return link
 }
 
 // urlThrough returns the address of a database behind a relay.
@@ -342,7 +334,7 @@ func (x *nodesTrial) harmLink(how servers.Link) (heal func()) {
 // nothing.
 func TestAnswersOfALogThatAreLost(t *testing.T) {
 	url := migrated(t, newDatabase(t))
-	link := startRelay(t, shared.server.Port)
+	link := servers.StartRelay(t, shared.server.Port)
 	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
 	l := openLog(t, open(t, urlThrough(link, name), pg.Options{}), "lost")
 	takeLog(t, l, "open")

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/nats/test/server"
@@ -27,7 +28,7 @@ import (
 type cluster struct {
 	members   []server.Member
 	processes []*exec.Cmd
-	routes    map[[2]int]*relay // from one server to another, if there are relays between them
+	routes    map[[2]int]*servers.Relay // from one server to another, if there are relays between them
 }
 
 // startCluster starts servers; those in lazy do not sync.
@@ -45,13 +46,13 @@ func startCluster(t testing.TB, lazy ...int) *cluster {
 func startRelayedCluster(t testing.TB) *cluster {
 	t.Helper()
 	c := newCluster(t)
-	c.routes = map[[2]int]*relay{}
+	c.routes = map[[2]int]*servers.Relay{}
 	for i := range c.members {
 		for j, port := range c.members[i].Routes {
 			via := 0
 			if i != j {
-				c.routes[[2]int{i, j}] = startRelay(t, fmt.Sprint("127.0.0.1:", port))
-				via = c.routes[[2]int{i, j}].port
+				c.routes[[2]int{i, j}] = servers.StartRelay(t, port)
+				via = c.routes[[2]int{i, j}].Port
 			}
 			c.members[i].Via = append(c.members[i].Via, via)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/store"
 )
@@ -19,16 +21,16 @@ import (
 // An entry whose answer is lost is in doubt, and is there once when it is appended again.
 func TestAnswersOfALogThatAreLost(t *testing.T) {
 	s := startServer(t)
-	r := startRelay(t, s.Addr().String())
-	conn := connect(t, r.url())
+	r := servers.StartRelay(t, s.Addr().(*net.TCPAddr).Port)
+	conn := connect(t, natsURL(r.Port))
 	l := openLog(t, conn, "lost")
 	takeLog(t, l, "open")
-	r.set(link{in: true})
+	r.Set(servers.Link{In: true})
 	_, err := l.Append(t.Context(), []byte("1"))
 	require.ErrorContains(t, err, "it may be there or not")
 	require.NotErrorIs(t, err, store.ErrFenced)
-	r.cut()
-	r.set(link{})
+	r.Cut()
+	r.Set(servers.Link{})
 	var p store.Position
 	require.Eventually(t, func() bool {
 		p, err = l.Append(t.Context(), []byte("1"))
@@ -49,15 +51,15 @@ func TestAnswersOfALogThatAreLost(t *testing.T) {
 // An entry that arrives after somebody else has taken the log is not there.
 func TestEntriesOfALogThatComeLate(t *testing.T) {
 	s := startServer(t)
-	r := startRelay(t, s.Addr().String())
-	slow := connect(t, r.url())
+	r := servers.StartRelay(t, s.Addr().(*net.TCPAddr).Port)
+	slow := connect(t, natsURL(r.Port))
 	a, b := openLog(t, slow, "late"), openLog(t, connect(t, s.ClientURL()), "late")
 	takeLog(t, a, "a")
-	r.set(link{out: true})
+	r.Set(servers.Link{Out: true})
 	_, err := a.Append(t.Context(), []byte("late"))
 	require.ErrorContains(t, err, "it may be there or not")
 	takeLog(t, b, "b")
-	r.set(link{})
+	r.Set(servers.Link{})
 	require.NoError(t, slow.Flush())
 	_, err = a.Append(t.Context(), []byte("late"))
 	require.ErrorIs(t, err, store.ErrFenced)
@@ -259,8 +261,8 @@ func TestReadersOfALogThatHearNothing(t *testing.T) {
 			}
 			for ends, r := range c.routes { // for less than others take to choose a leader
 				if at == fmt.Sprint("n", ends[0]+ends[1]) && ends[0]*ends[1] == 0 {
-					r.set(link{out: true, in: true})
-					time.AfterFunc(time.Second, func() { r.set(link{down: true}); r.set(link{}) })
+					r.Set(servers.Link{Out: true, In: true})
+					time.AfterFunc(time.Second, func() { r.Set(servers.Link{Down: true}); r.Set(servers.Link{}) })
 				}
 			}
 			cut = time.Now()

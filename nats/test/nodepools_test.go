@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/url"
+	"net"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/workflow"
@@ -26,7 +27,7 @@ type pooledTrial struct {
 	t              *testing.T
 	dir            string
 	inPool         bool // the nodes make a pool for each life; otherwise one for all, which they attach
-	links          map[string]*relay
+	links          map[string]*servers.Relay
 	nodes          map[string]*pawlcluster.Node
 	answered, busy atomic.Int64 // answers to workers
 	ended          []func()
@@ -37,14 +38,13 @@ type pooledTrial struct {
 func TestPoolsOfNodes(t *testing.T) {
 	for _, inPool := range []bool{true, false} {
 		t.Run(fmt.Sprint(inPool), func(t *testing.T) {
-			x := &pooledTrial{t: t, dir: t.TempDir(), inPool: inPool, links: map[string]*relay{}, nodes: map[string]*pawlcluster.Node{}}
-			server := startServer(t).ClientURL()
-			at, err := url.Parse(server)
-			require.NoError(t, err)
+			x := &pooledTrial{t: t, dir: t.TempDir(), inPool: inPool, links: map[string]*servers.Relay{}, nodes: map[string]*pawlcluster.Node{}}
+			s := startServer(t)
+			server, port := s.ClientURL(), s.Addr().(*net.TCPAddr).Port
 			x.listen(connect(t, server))
 			names := []string{"a", "b", "c"}
 			for _, name := range names {
-				x.links[name] = startRelay(t, at.Host)
+				x.links[name] = servers.StartRelay(t, port)
 				x.open(name)
 			}
 			startWorker := func() (stop func()) {
@@ -100,7 +100,7 @@ func (x *pooledTrial) listen(conn *nats.Conn) {
 
 // open opens a node.
 func (x *pooledTrial) open(name string) {
-	conn := connect(x.t, x.links[name].url())
+	conn := connect(x.t, natsURL(x.links[name].Port))
 	backend, err := natscluster.Open(x.t.Context(), conn, natscluster.Options{})
 	require.NoError(x.t, err)
 	o := pawlcluster.Options{Node: name, Term: 2 * time.Second, Engine: pawl.Options{Durability: pawl.ProcessCrash, Logger: slog.New(slog.DiscardHandler)}}
@@ -127,9 +127,9 @@ func (x *pooledTrial) takeOver(closed bool) {
 		x.open(owner)
 		return
 	}
-	x.links[owner].set(link{down: true})
+	x.links[owner].Set(servers.Link{Down: true})
 	<-time.After(4 * time.Second)
-	x.links[owner].set(link{})
+	x.links[owner].Set(servers.Link{})
 }
 
 // owner returns the node that has the engine, once there is one.

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -63,7 +64,7 @@ type nodesTrial struct {
 // A node is a process, and how it reaches the servers.
 type node struct {
 	cmd   *exec.Cmd
-	links []*relay
+	links []*servers.Relay
 	read  chan struct{} // closed when all that it said is read
 }
 
@@ -80,7 +81,7 @@ func newNodesTrial(t *testing.T, r *rand.Rand) *nodesTrial {
 	for _, name := range []string{"a", "b"} {
 		n := &node{}
 		for _, port := range x.c.members[0].Ports {
-			n.links = append(n.links, startRelay(t, fmt.Sprint("127.0.0.1:", port)))
+			n.links = append(n.links, servers.StartRelay(t, port))
 		}
 		x.nodes[name] = n
 	}
@@ -97,7 +98,7 @@ func (x *nodesTrial) start(name string) {
 	n := x.nodes[name]
 	var urls []string
 	for _, l := range n.links {
-		urls = append(urls, l.url())
+		urls = append(urls, natsURL(l.Port))
 	}
 	order, err := json.Marshal(nodeOrder{URL: strings.Join(urls, ","), Dir: x.dir, Name: name, Rebase: x.rebase})
 	require.NoError(x.t, err)
@@ -260,13 +261,13 @@ var deckOfFaults = slices.Concat(
 	[]fault{
 		{"stop a node", (*nodesTrial).stopNode},
 		{"stop a server", (*nodesTrial).stopServer},
-		{"cut off a node", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfNode(), link{down: true}) }},
+		{"cut off a node", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfNode(), servers.Link{Down: true}) }},
 		{"half open links of a node", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfNode(), x.halfOpen()) }},
 		{"slow links of a node", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfNode(), x.slow()) }},
-		{"cut off a server", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfServer(), link{down: true}) }},
+		{"cut off a server", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfServer(), servers.Link{Down: true}) }},
 		{"half open links of a server", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfServer(), x.halfOpen()) }},
 		{"slow links of a server", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfServer(), x.slow()) }},
-		{"cut between two servers", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfTwoServers(), link{down: true}) }},
+		{"cut between two servers", func(x *nodesTrial) func() { return x.harmLinks(x.linksOfTwoServers(), servers.Link{Down: true}) }},
 	},
 )
 
@@ -320,7 +321,7 @@ func (x *nodesTrial) stop(c *exec.Cmd) (heal func()) {
 }
 
 // linksOfNode returns the links of a node to all servers, or to one.
-func (x *nodesTrial) linksOfNode() []*relay {
+func (x *nodesTrial) linksOfNode() []*servers.Relay {
 	all := x.nodes[x.someNode()].links
 	if x.r.IntN(3) == 0 {
 		return all[x.r.IntN(3):][:1]
@@ -329,7 +330,7 @@ func (x *nodesTrial) linksOfNode() []*relay {
 }
 
 // linksOfServer returns the links between a server and the others.
-func (x *nodesTrial) linksOfServer() (all []*relay) {
+func (x *nodesTrial) linksOfServer() (all []*servers.Relay) {
 	i := x.r.IntN(3)
 	for ends, r := range x.c.routes {
 		if ends[0] == i || ends[1] == i {
@@ -339,33 +340,33 @@ func (x *nodesTrial) linksOfServer() (all []*relay) {
 	return all
 }
 
-func (x *nodesTrial) linksOfTwoServers() []*relay {
+func (x *nodesTrial) linksOfTwoServers() []*servers.Relay {
 	i := x.r.IntN(3)
 	j := (i + 1) % 3
-	return []*relay{x.c.routes[[2]int{i, j}], x.c.routes[[2]int{j, i}]}
+	return []*servers.Relay{x.c.routes[[2]int{i, j}], x.c.routes[[2]int{j, i}]}
 }
 
-func (x *nodesTrial) halfOpen() link {
-	ways := [...]link{{out: true}, {in: true}, {out: true, in: true}}
+func (x *nodesTrial) halfOpen() servers.Link {
+	ways := [...]servers.Link{{Out: true}, {In: true}, {Out: true, In: true}}
 	return ways[x.r.IntN(len(ways))]
 }
 
-func (x *nodesTrial) slow() link {
-	return link{slow: time.Duration(20+x.r.IntN(300)) * time.Millisecond}
+func (x *nodesTrial) slow() servers.Link {
+	return servers.Link{Slow: time.Duration(20+x.r.IntN(300)) * time.Millisecond}
 }
 
 // harmLinks changes some links. Bytes that were held are passed on in the end, or swallowed.
-func (x *nodesTrial) harmLinks(all []*relay, how link) (heal func()) {
+func (x *nodesTrial) harmLinks(all []*servers.Relay, how servers.Link) (heal func()) {
 	for _, l := range all {
-		l.set(how)
+		l.Set(how)
 	}
 	swallows := x.r.IntN(2) == 0
 	return func() {
 		for _, l := range all {
 			if swallows {
-				l.set(link{down: true})
+				l.Set(servers.Link{Down: true})
 			}
-			l.set(link{})
+			l.Set(servers.Link{})
 		}
 	}
 }

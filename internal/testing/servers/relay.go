@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -28,15 +29,21 @@ type Link struct {
 	Slow    time.Duration // how long bytes are under way
 }
 
-// StartRelay starts a relay to a port of the loopback address, whose server may be dead or come later. Close it.
-func StartRelay(to int) (*Relay, error) {
+// StartRelay starts a relay to a port of the loopback address, whose server may be dead or come later. It is closed after the test.
+func StartRelay(t testing.TB, to int) *Relay {
+	t.Helper()
 	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	r := &Relay{Port: l.Addr().(*net.TCPAddr).Port, listener: l, to: fmt.Sprintf("%s:%d", loopback, to), all: map[net.Conn]bool{}}
 	r.now.L = &r.mu
-	go func() { // until Close
+	t.Cleanup(func() {
+		if err := r.closeListener(); err != nil {
+			t.Error(err)
+		}
+	})
+	go func() { // until the test ends
 		for {
 			client, err := l.Accept()
 			if err != nil {
@@ -47,7 +54,7 @@ func StartRelay(to int) (*Relay, error) {
 			}
 		}
 	}()
-	return r, nil
+	return r
 }
 
 // joinConns lets the bytes of two connections pass, unless the link is down.
@@ -107,8 +114,8 @@ func (r *Relay) Cut() {
 	r.closeAll()
 }
 
-// Close ends the relay and its connections.
-func (r *Relay) Close() error {
+// closeListener ends the relay and its connections.
+func (r *Relay) closeListener() error {
 	err := r.listener.Close()
 	r.Set(Link{Down: true})
 	return err
