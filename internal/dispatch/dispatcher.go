@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/taskqueue"
@@ -126,20 +127,37 @@ type Task struct {
 	refused   bool            // the run did not take it
 	pooled    bool            // it is given to workers, who say when one has it
 	timed     bool            // its end has been counted
+	spanned   bool            // its end has made a span, or will
+	counted   stand           // how it stands, as it is counted
+	place     heap.Place      // among those that wait, or those that are performed
 	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
-	pins      []string         // blobs that it has put
-	unpin     func()           // lets the blobs of its result go; nil if there are none
-	again     *actor.Dispatch  // the same attempt, sent again meanwhile
+	seldom    *seldom          // what few attempts have; nil without
 	pulse     *pulse           // nil before its first heartbeat
 	worker    string           // who performs it, if somebody has said so
 	begun     instant          // when the executor, or a worker, got it
 	queued    instant          // when it came
 	returned  instant          // when its handler did, with a result
 	performed atomic.Int64     // the instant at which somebody began to perform it; 0 if nobody has. A task that runs may ask without the lock
+	waited    instant          // since when it waits, or did when it last waited
+	countedIn *typeStands      // with those of its type; nil if it stands nowhere
 	meter     *attemptMeter    // nil without metrics
 	span      *tracing.Attempt // nil without traces, and before its handler begins
-	spanned   bool             // its end has made a span, or will
+}
+
+// A seldom is what few attempts have.
+type seldom struct {
+	pins  []string        // blobs that it has put
+	unpin func()          // lets the blobs of its result go; nil if there are none
+	again *actor.Dispatch // the same attempt, sent again meanwhile
+}
+
+// keepSeldom returns what few attempts have, to be changed. The caller holds the lock.
+func (t *Task) keepSeldom() *seldom {
+	if t.seldom == nil {
+		t.seldom = new(seldom)
+	}
+	return t.seldom
 }
 
 // An instant is a time of a task, in microseconds since the Unix epoch; 0 stands for no time. It has no pointer, as a time.Time has.
@@ -150,6 +168,11 @@ func instantOf(t time.Time) instant {
 		return 0
 	}
 	return instant(t.UnixMicro())
+}
+
+// until returns how long after i another instant is; 0 if it is before, as the clock may go back.
+func (i instant) until(end instant) time.Duration {
+	return max(time.Duration(end-i)*time.Microsecond, 0)
 }
 
 func (i instant) asTime() time.Time {
@@ -252,7 +275,7 @@ func (d *Dispatcher) Dispatch(a actor.Dispatch) {
 	if t := d.heldAttempt(AttemptOf(&a)); t != nil {
 		if t.delivers { // if the run refuses that, it waits for this one
 			again := a
-			t.again, t.withdrawn = &again, false
+			t.keepSeldom().again, t.withdrawn = &again, false
 		}
 		return
 	}
@@ -380,7 +403,9 @@ func (d *Dispatcher) forgetTask(t *Task) {
 	defer d.stands.countStand(t)
 	t.pulse.stopTimer()
 	d.queue.ReleaseTenant(&t.entry)
-	d.o.Host.UnpinBlobs(t.pins...)
+	if t.seldom != nil {
+		d.o.Host.UnpinBlobs(t.seldom.pins...)
+	}
 	at := outKey{t.Run, t.Token}
 	switch first := d.held[at]; {
 	case first != t:
@@ -403,7 +428,7 @@ func (d *Dispatcher) PinBlob(key string, hash string) {
 	defer d.mu.Unlock()
 	if t := d.heldTask(key); t != nil {
 		d.o.Host.PinBlobs(hash)
-		t.pins = append(t.pins, hash)
+		t.keepSeldom().pins = append(t.keepSeldom().pins, hash)
 	}
 }
 
@@ -452,8 +477,8 @@ func (d *Dispatcher) taskFinished(t *Task, alive bool) *Task {
 // finishTask is taskFinished but for the next task. The caller holds the lock.
 func (d *Dispatcher) finishTask(t *Task) {
 	defer d.group.Done()
-	if t.unpin != nil {
-		t.unpin()
+	if t.seldom != nil && t.seldom.unpin != nil {
+		t.seldom.unpin()
 	}
 	d.waiting--
 	if !t.pending || t.withdrawn {
@@ -462,8 +487,11 @@ func (d *Dispatcher) finishTask(t *Task) {
 	}
 	d.queue.ResultDelivered(string(t.Run))
 	// The run has refused this result and waits for the attempt that it has sent meanwhile.
-	if t.again != nil && t.refused && !t.withdrawn && !d.stopped && d.heldAttempt(AttemptOf(t.again)) == nil {
-		d.queueTask(*t.again)
+	if t.seldom == nil || t.seldom.again == nil || !t.refused || t.withdrawn || d.stopped {
+		return
+	}
+	if again := t.seldom.again; d.heldAttempt(AttemptOf(again)) == nil {
+		d.queueTask(*again)
 	}
 }
 

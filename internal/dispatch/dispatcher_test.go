@@ -4,12 +4,16 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/taskkey"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -75,4 +79,97 @@ func waitingTask(run workflow.RunID) *Task {
 	t := &Task{}
 	t.Run, t.Node = run, &compiled.Node{Node: &workflow.Node{}}
 	return t
+}
+
+// The load by type that is kept as attempts come and go is that of all attempts that are held, whatever becomes of them.
+func TestLoadsAreThoseOfWhatIsHeld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := New(context.Background(), Options{Host: &later{}, Most: rapid.IntRange(1, 4).Draw(t, "most"), TenantLimit: func(string) TenantLimit { return TenantLimit{} }, Hook: &testhook.Hook{}})
+		d.stopped = true // no goroutine begins a task
+		begin, ticks := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 0
+		d.o.Hook.OnNow(func() time.Time { ticks++; return begin.Add(time.Duration(ticks) * time.Millisecond) })
+		var all []*Task
+		finished := map[*Task]bool{}
+		anyTask := func() *Task { return rapid.SampledFrom(all).Draw(t, "task") }
+		locked := func(do func()) { d.mu.Lock(); defer d.mu.Unlock(); do() }
+		for n := range rapid.IntRange(1, 40).Draw(t, "acts") {
+			switch act := rapid.IntRange(0, 6).Draw(t, "act"); {
+			case act == 0 || len(all) == 0:
+				of := waitingTask("a").Dispatch
+				of.Token, of.Attempt, of.Task, of.Workflow = workflow.TokenID(rapid.IntRange(1, 9).Draw(t, "token")), n+1, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "type"), &workflow.Definition{}
+				locked(func() { d.queueTask(of) })
+				all = append(all, d.heldAttempt(AttemptOf(&of)))
+			case act == 1:
+				locked(func() { d.stopped = false; d.beginNext(); d.stopped = true })
+			case act == 2:
+				d.NoteWorker(anyTask().Name().Name()+".mac", rapid.SampledFrom([]string{"", "w1", "w2"}).Draw(t, "worker"))
+			case act == 3:
+				if one := anyTask(); one.cancel != nil && !one.delivers {
+					if rapid.Bool().Draw(t, "later") {
+						d.notePending(one)
+					}
+					d.taskReturned(one)
+				}
+			case act == 4:
+				if one := anyTask(); one.delivers && !finished[one] {
+					finished[one] = true
+					locked(func() { d.finishTask(one) })
+				}
+			default:
+				one := anyTask()
+				d.Withdraw(one.Run, one.Token)
+			}
+			requireLoadsOfHeld(t, d)
+		}
+	})
+}
+
+// requireLoadsOfHeld compares the loads with a count of all attempts that are held.
+func requireLoadsOfHeld(t require.TestingT, d *Dispatcher) {
+	loads := map[string]history.TypeLoad{}
+	for _, l := range d.Loads() {
+		loads[l.Task] = l
+	}
+	now, want := instantOf(d.o.Hook.Now())-instant(time.Millisecond.Microseconds()), map[string]history.TypeLoad{}
+	for task := range d.allHeld {
+		l := want[task.Task]
+		switch l.Task = task.Task; task.standOf() {
+		case waits:
+			l.Waiting++
+			l.Oldest = max(l.Oldest, task.waited.until(now))
+		case performed:
+			l.Running++
+			l.Longest = max(l.Longest, instant(task.performed.Load()).until(now))
+		case elsewhere:
+			l.Pending++
+		case nowhere, standEnd:
+			continue
+		}
+		want[task.Task] = l
+	}
+	require.Equal(t, want, loads)
+}
+
+// later is a host none of whose runs is wanted no more.
+type later struct{ pins }
+
+// IsUnwanted implements Host.
+func (*later) IsUnwanted(workflow.RunID) bool { return false }
+
+// Go's collector looks at a header above 512 bytes, and there may be as many attempts as a run has branches.
+func TestATaskIsSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Task{}), uintptr(512))
+}
+
+// BenchmarkLoads asks what there is to do while 100,000 tasks wait.
+func BenchmarkLoads(b *testing.B) {
+	d := New(context.Background(), Options{Host: &later{}, Most: 1, TenantLimit: func(string) TenantLimit { return TenantLimit{} }})
+	for i := range 100_000 {
+		of := waitingTask("a").Dispatch
+		of.Token, of.Attempt, of.Task = workflow.TokenID(i+1), 1, "a"
+		d.queueTask(of)
+	}
+	for b.Loop() {
+		d.Loads()
+	}
 }

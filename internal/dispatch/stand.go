@@ -3,12 +3,13 @@ package dispatch
 import (
 	"time"
 
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/heap"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A stand is how an attempt stands, as metrics count it.
+// A stand is how an attempt stands, as it is counted.
 type stand uint8
 
 const (
@@ -21,16 +22,12 @@ const (
 
 // An attemptMeter is what metrics know of an attempt. Without metrics an attempt has none.
 type attemptMeter struct {
-	counted stand
-	ended   bool       // metrics have counted its end
-	since   time.Time  // since when it waits, or did when it last waited
-	place   heap.Place // among the waiting attempts of its type
-
+	ended    bool          // metrics have counted its end
 	returned bool          // its handler has, with a result
 	worked   time.Duration // until then
 }
 
-// stands count attempts by type. The zero value counts none; the lock of the dispatcher guards them.
+// stands count attempts by type, as they come and go. The zero value counts none; the lock of the dispatcher guards them.
 type stands struct {
 	metrics *telemetry.Metrics // nil without
 	types   map[string]*typeStands
@@ -40,6 +37,7 @@ type stands struct {
 type typeStands struct {
 	count   [standEnd]int
 	waiting heap.Heap[*Task] // the one first that has waited longest
+	running heap.Heap[*Task] // that are performed, the one first that is so for longest
 }
 
 // keptTypes is up to how many types are kept that have no attempt.
@@ -62,26 +60,54 @@ func (t *Task) standOf() stand {
 
 // countStand counts an attempt again, whose stand may have changed. The caller holds the lock.
 func (s *stands) countStand(t *Task) {
-	if s.metrics == nil {
-		return
-	}
 	now := t.standOf()
-	if now == t.meter.counted {
+	if now == t.counted {
 		return
 	}
-	of := s.typeOf(t.Task)
-	if t.meter.counted != nowhere {
-		of.count[t.meter.counted]--
+	of := t.countedIn
+	if t.counted == nowhere {
+		of = s.typeOf(t.Task)
+		t.countedIn = of
+	} else {
+		of.count[t.counted]--
+		of.leaveHeap(t)
 	}
-	of.waiting.Remove(t)
-	if t.meter.counted = now; now != nowhere {
+	t.counted = now
+	if now != nowhere {
 		of.count[now]++
+		of.enterHeap(t)
+	} else if t.countedIn = nil; of.count == [standEnd]int{} {
+		s.emptyType(t.Task, of)
 	}
-	if now == waits {
+}
+
+// leaveHeap takes an attempt out of the heap of its stand, if that has one.
+func (of *typeStands) leaveHeap(t *Task) {
+	switch t.counted {
+	case waits:
+		of.waiting.Remove(t)
+	case performed:
+		of.running.Remove(t)
+	case nowhere, elsewhere, standEnd:
+	}
+}
+
+// enterHeap puts an attempt into the heap of its stand, or finds its place there again.
+func (of *typeStands) enterHeap(t *Task) {
+	switch t.counted {
+	case waits:
 		of.waiting.Put(t)
+	case performed:
+		of.running.Put(t)
+	case nowhere, elsewhere, standEnd:
 	}
-	if len(s.types) > keptTypes && of.count == [standEnd]int{} {
-		delete(s.types, t.Task)
+}
+
+// emptyType gives back what a type takes that has no attempt.
+func (s *stands) emptyType(kind string, of *typeStands) {
+	of.waiting, of.running = of.waiting.Reuse(), of.running.Reuse()
+	if len(s.types) > keptTypes {
+		delete(s.types, kind)
 	}
 }
 
@@ -89,10 +115,11 @@ func (s *stands) countStand(t *Task) {
 func (s *stands) typeOf(kind string) *typeStands {
 	of := s.types[kind]
 	if of == nil {
-		of = &typeStands{waiting: heap.New(
-			func(a, b *Task) bool { return a.meter.since.Before(b.meter.since) },
-			func(t *Task) *heap.Place { return &t.meter.place },
-		)}
+		place := func(t *Task) *heap.Place { return &t.place }
+		of = &typeStands{
+			waiting: heap.New(func(a, b *Task) bool { return a.waited < b.waited }, place),
+			running: heap.New(func(a, b *Task) bool { return a.performed.Load() < b.performed.Load() }, place),
+		}
 		if s.types == nil {
 			s.types = map[string]*typeStands{}
 		}
@@ -101,12 +128,28 @@ func (s *stands) typeOf(kind string) *typeStands {
 	return of
 }
 
+// loads returns the counts of all types, in no order, with how long one of the waiting has waited, and one of the performed is performed.
+func (s *stands) loads(now instant) []history.TypeLoad {
+	out := make([]history.TypeLoad, 0, len(s.types))
+	for kind, of := range s.types {
+		l := history.TypeLoad{Task: kind, Waiting: of.count[waits], Running: of.count[performed], Pending: of.count[elsewhere]}
+		if l.Waiting > 0 {
+			l.Oldest = of.waiting.First().waited.until(now)
+		}
+		if l.Running > 0 {
+			l.Longest = instant(of.running.First().performed.Load()).until(now)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
 // noteCame notes that an attempt begins to wait.
 func (s *stands) noteCame(t *Task) {
-	if s.metrics != nil {
-		t.meter = &attemptMeter{since: time.Now()}
-		s.countStand(t)
+	if t.waited = t.queued; s.metrics != nil {
+		t.meter = &attemptMeter{}
 	}
+	s.countStand(t)
 }
 
 // noteReturned notes that the handler of an attempt has returned, and returns how long the attempt had waited for it; false if
@@ -122,32 +165,33 @@ func (s *stands) noteReturned(t *Task) (waited time.Duration, count bool) {
 }
 
 // noteWorker notes that a worker has an attempt from now on, or has it no more, and returns how long the attempt had waited
-// for it; false if nobody has it. The caller holds the lock.
-func (s *stands) noteWorker(t *Task, before string) (waited time.Duration, count bool) {
-	if s.metrics == nil {
-		return 0, false
-	}
-	defer s.countStand(t)
-	if before != "" && t.worker == "" {
-		t.meter.since = t.begun.asTime()
-		if !t.meter.ended {
+// for it; false if nobody has it, or nobody asks. The caller holds the lock.
+func (s *stands) noteWorker(t *Task, before string, now instant) (waited time.Duration, count bool) {
+	switch {
+	case t.worker != "":
+		t.performed.Store(int64(now))
+	case before != "":
+		t.performed.Store(0)
+		t.waited = now
+		if s.metrics != nil && !t.meter.ended {
 			s.metrics.WorkerLost(t.Task, t.Tenant)
 		}
+	default:
+		t.performed.Store(0)
 	}
-	return t.timeWaited(), before == "" && t.worker != ""
+	if s.countStand(t); t.countedIn != nil {
+		t.countedIn.enterHeap(t) // another worker has begun anew
+	}
+	return t.timeWaited(), s.metrics != nil && before == "" && t.worker != ""
 }
 
-// Stands returns how the attempts of each type stand.
+// Stands returns how the attempts of each type stand, of those that had some as well.
 func (d *Dispatcher) Stands() []telemetry.TaskStand {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := make([]telemetry.TaskStand, 0, len(d.stands.types))
-	for kind, of := range d.stands.types {
-		s := telemetry.TaskStand{Type: kind, Waiting: of.count[waits], Running: of.count[performed], Pending: of.count[elsewhere]}
-		if of.waiting.Len() > 0 {
-			s.Oldest = time.Since(of.waiting.First().meter.since)
-		}
-		out = append(out, s)
+	for _, l := range d.stands.loads(instantOf(d.o.Hook.Now())) {
+		out = append(out, telemetry.TaskStand{Type: l.Task, Waiting: l.Waiting, Running: l.Running, Pending: l.Pending, Oldest: l.Oldest})
 	}
 	return out
 }
@@ -208,8 +252,8 @@ func (t *Task) endMeter() (worked time.Duration, first bool) {
 	return t.workedSoFar(), true
 }
 
-// timeWaited returns how long the attempt had waited when it was begun, and workedSoFar how long ago that was: not less than 0,
-// though instants are of the wall clock.
-func (t *Task) timeWaited() time.Duration { return max(t.begun.asTime().Sub(t.meter.since), 0) }
+// timeWaited returns how long the attempt had waited when somebody began to perform it, and workedSoFar how long ago it was begun: not less
+// than 0, though instants are of the wall clock.
+func (t *Task) timeWaited() time.Duration { return t.waited.until(instant(t.performed.Load())) }
 
 func (t *Task) workedSoFar() time.Duration { return max(time.Since(t.begun.asTime()), 0) }

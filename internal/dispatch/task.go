@@ -76,8 +76,14 @@ func (d *Dispatcher) runTask(t *Task) (next *Task) {
 	}
 	// The blobs of the result are kept from collection until the run has committed it, and
 	// thereby refers to them.
-	if m, t.unpin = d.o.Host.Result(d.kept, t, output, err); m == nil {
+	var unpin func()
+	if m, unpin = d.o.Host.Result(d.kept, t, output, err); m == nil {
 		d.notePending(t)
+	}
+	if unpin != nil {
+		d.mu.Lock()
+		t.keepSeldom().unpin = unpin
+		d.mu.Unlock()
 	}
 	ended = false
 	return nil // see above

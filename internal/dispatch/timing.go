@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
@@ -64,35 +65,11 @@ func (t *Task) timesAt(now clock) timing.Attempt {
 	return a
 }
 
-// Loads returns what there is to do, by task type, in no order. It looks at every attempt that is held, some 20 ns each.
+// Loads returns what there is to do, by task type, in no order.
 func (d *Dispatcher) Loads() []history.TypeLoad {
-	of := map[string]*history.TypeLoad{}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := instantOf(d.o.Hook.Now())
-	for t := range d.allHeld {
-		l := of[t.Task]
-		if l == nil {
-			l = &history.TypeLoad{Task: t.Task}
-			of[t.Task] = l
-		}
-		switch t.standOf() {
-		case waits:
-			l.Waiting++
-			l.Oldest = max(l.Oldest, time.Duration(now-t.queued)*time.Microsecond)
-		case performed:
-			l.Running++
-			l.Longest = max(l.Longest, time.Duration(now-instantOf(t.beganAt()))*time.Microsecond)
-		case elsewhere:
-			l.Pending++
-		case nowhere, standEnd: // its result waits to be delivered
-		}
-	}
-	out := make([]history.TypeLoad, 0, len(of))
-	for _, l := range of {
-		if l.Waiting+l.Running+l.Pending > 0 {
-			out = append(out, *l)
-		}
-	}
-	return out
+	return slices.DeleteFunc(d.stands.loads(instantOf(d.o.Hook.Now())), func(l history.TypeLoad) bool {
+		return l.Waiting+l.Running+l.Pending == 0
+	})
 }

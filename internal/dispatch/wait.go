@@ -162,10 +162,7 @@ func (d *Dispatcher) NoteWorker(key, name string) {
 	before := t.worker
 	d.outside.Store(true)
 	t.worker, t.begun, t.pooled = name, instantOf(time.Now()), true
-	if t.performed.Store(int64(instantOf(d.o.Hook.Now()))); name == "" {
-		t.performed.Store(0)
-	}
-	waited, count := d.stands.noteWorker(t, before)
+	waited, count := d.stands.noteWorker(t, before, instantOf(d.o.Hook.Now()))
 	d.mu.Unlock()
 	if count {
 		d.stands.metrics.TaskBegan(t.Task, t.Tenant, waited)

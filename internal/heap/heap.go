@@ -7,7 +7,7 @@ import "container/heap"
 
 // A Place says where an element is in a heap; an element has one for each heap that
 // it may be in. The zero value stands for outside. Only the heap may change it.
-type Place struct{ at int } // 1 is the first
+type Place struct{ at int32 } // 1 is the first
 
 // In says that the element is in the heap.
 func (p Place) In() bool { return p.at > 0 }
@@ -45,7 +45,7 @@ func (h *Heap[T]) First() T { return h.elements.of[0] }
 // Put adds t, or finds its place again when its order has changed.
 func (h *Heap[T]) Put(t T) {
 	if p := h.elements.place(t); p.In() {
-		heap.Fix(&h.elements, p.at-1)
+		heap.Fix(&h.elements, int(p.at)-1)
 		return
 	}
 	heap.Push(&h.elements, t)
@@ -54,7 +54,7 @@ func (h *Heap[T]) Put(t T) {
 // Remove takes t out if it is in. Others are not compared with it.
 func (h *Heap[T]) Remove(t T) {
 	if p := h.elements.place(t); p.In() {
-		heap.Remove(&h.elements, p.at-1)
+		heap.Remove(&h.elements, int(p.at)-1)
 	}
 }
 
@@ -77,14 +77,14 @@ func (e *elements[T]) Less(i, j int) bool { return e.before(e.of[i], e.of[j]) }
 // Swap implements heap.Interface.
 func (e *elements[T]) Swap(i, j int) {
 	e.of[i], e.of[j] = e.of[j], e.of[i]
-	e.place(e.of[i]).at, e.place(e.of[j]).at = i+1, j+1
+	e.place(e.of[i]).at, e.place(e.of[j]).at = int32(i+1), int32(j+1) //nolint:gosec // elements take memory
 }
 
 // Push implements heap.Interface.
 func (e *elements[T]) Push(x any) {
 	t := x.(T)
 	e.of = append(e.of, t)
-	e.place(t).at = len(e.of)
+	e.place(t).at = int32(len(e.of)) //nolint:gosec // likewise
 }
 
 // Pop implements heap.Interface.
