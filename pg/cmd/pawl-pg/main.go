@@ -15,35 +15,21 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 
-	"github.com/pawl-run/pawl"
-	"github.com/pawl-run/pawl/aesgcm"
-
+	"github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/internal/logtool"
 	"github.com/pawl-run/pawl/pg"
 )
 
-// Exit statuses. They are those of the command pawl as far as they mean the same; 3 is not used here.
-const (
-	exitDone = iota
-	exitNo
-	exitUnusable
-	_
-	exitLocked
-)
+func main() { program.Main() }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	status := runArguments(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(status)
+// program is what this program does.
+var program = logtool.Program{
+	Name: "pawl-pg", Usage: usage,
+	Commands: map[string]func(context.Context, []string, io.Writer, io.Writer) error{"doctor": checkServer, "migrate": makeTables, "recover": recoverLog},
 }
 
 // usage is what is printed where no command is named.
@@ -55,47 +41,6 @@ doctor tells how a PostgreSQL server keeps what it acknowledges. migrate makes t
 tables of pawl. recover begins the log of a cluster anew from the engine directory
 DIR. -help says which flags.
 `
-
-// They say only which status an error has.
-var (
-	errNo    = errors.New("there is something to be done")
-	errUsage = errors.New("the flags are wrong")
-)
-
-// runArguments does what a command line says, and returns the exit status.
-func runArguments(ctx context.Context, args []string, out, errs io.Writer) int {
-	if len(args) == 0 {
-		fmt.Fprint(errs, usage)
-		return exitUnusable
-	}
-	var err error
-	switch args[0] {
-	case "doctor":
-		err = checkServer(ctx, args[1:], out, errs)
-	case "migrate":
-		err = makeTables(ctx, args[1:], out, errs)
-	case "recover":
-		err = recoverLog(ctx, args[1:], out, errs)
-	case "-h", "-help", "--help", "help":
-		fmt.Fprint(out, usage)
-		return exitDone
-	default:
-		fmt.Fprint(errs, usage)
-		return exitUnusable
-	}
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return exitDone
-	case errors.Is(err, errNo):
-		return exitNo
-	case !errors.Is(err, errUsage): // package flag has told of that
-		fmt.Fprintf(errs, "pawl-pg: %v\n", err)
-	}
-	if errors.Is(err, pawl.ErrLocked) {
-		return exitLocked
-	}
-	return exitUnusable
-}
 
 // A place is where the tables are.
 type place struct {
@@ -109,18 +54,7 @@ func (p *place) parse(f *flag.FlagSet, args []string, errs io.Writer, operands i
 	f.StringVar(&p.url, "db", "", "the `address` of the database; by default that of the variables PGHOST, PGDATABASE and so on")
 	f.StringVar(&p.options.Schema, "schema", "", `the schema of the tables; "pawl" by default`)
 	f.StringVar(&p.options.Prefix, "prefix", "", "what the names of the tables begin with")
-	err := f.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return err
-	}
-	if err == nil && f.NArg() != operands {
-		f.Usage()
-		err = errUsage
-	}
-	if err != nil {
-		return errUsage
-	}
-	return nil
+	return logtool.ParseFlags(f, args, operands)
 }
 
 // checkServer is the command doctor.
@@ -147,7 +81,7 @@ func checkServer(ctx context.Context, args []string, out, errs io.Writer) error 
 		fmt.Fprintln(out, "note:", text)
 	}
 	if len(r.Unsafe) > 0 {
-		return errNo
+		return logtool.ErrNo
 	}
 	_, err = fmt.Fprintln(out, "the server keeps what it acknowledges, as long as its disk does")
 	return err
@@ -176,47 +110,23 @@ func makeTables(ctx context.Context, args []string, out, errs io.Writer) error {
 	return db.Migrate(ctx)
 }
 
-// recoverLog is the command recover. -give-up is the consent to lose the entries that the log has, or had, and the directory lacks.
+// recoverLog is the command recover.
 func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 	var at place
+	var r logtool.Recovery
 	f := flag.NewFlagSet("pawl-pg recover", flag.ContinueOnError)
-	name := f.String("name", "pawl", "the `NAME` of the cluster, as OpenBackend has it")
-	keyFile := f.String("key-file", "", "the keys of sealed values, a `FILE` with a line each: an id, and 32 bytes in base64")
-	giveUp := f.Int("give-up", -1, "begin the log anew, and give up at most `N` entries that the directory lacks; without it, only report")
+	r.AddFlags(f, "the `NAME` of the cluster, as OpenBackend has it")
 	if err := at.parse(f, args, errs, 1); err != nil {
 		return err
 	}
-	o := pawl.RecoverOptions{Begin: *giveUp >= 0, GiveUp: max(*giveUp, 0)}
-	if *keyFile != "" {
-		keys, err := aesgcm.ReadKeyFile(*keyFile)
+	return r.RecoverLog(ctx, f.Arg(0), out, func() (b cluster.Backend, closeBackend func(), err error) {
+		db, err := pg.Open(ctx, at.url, at.options)
 		if err != nil {
-			return err
+			return b, nil, err
 		}
-		o.Codec = keys
-	}
-	if _, err := os.Stat(f.Arg(0)); err != nil { // a wrong path makes no log
-		return err
-	}
-	db, err := pg.Open(ctx, at.url, at.options)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	b, err := db.OpenBackend(ctx, *name)
-	if err != nil {
-		return err
-	}
-	if o.Log, err = b.NewLog(ctx); err != nil {
-		return err
-	}
-	o.Bases = b.Bases
-	report, err := pawl.Recover(ctx, f.Arg(0), o)
-	if report.Directory.Seq != 0 { // it says what the directory has, also beside an error
-		_, wrong := fmt.Fprintln(out, strings.TrimSuffix(report.String(), "\n"))
-		err = errors.Join(err, wrong)
-	}
-	if err == nil && !report.Begun {
-		err = errNo
-	}
-	return err
+		if b, err = db.OpenBackend(ctx, r.Name); err != nil {
+			db.Close()
+		}
+		return b, db.Close, err
+	})
 }

@@ -16,6 +16,13 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// The exit statuses.
+const (
+	exitDone     = 0
+	exitNo       = 1
+	exitUnusable = 2
+)
+
 // waitTime is how long a server may take for its settings.
 const waitTime = time.Minute
 
@@ -29,7 +36,7 @@ func TestCommand(t *testing.T) {
 	play := func(status int, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		require.Equal(t, status, runArguments(t.Context(), args, &out, &out), "%v: %s", args, &out)
+		require.Equal(t, status, program.RunArguments(t.Context(), args, &out, &out), "%v: %s", args, &out)
 		return out.String()
 	}
 	require.Contains(t, play(exitDone, "doctor", "-db", url), "note: there are no tables of pawl: call Migrate\nthe server keeps what it acknowledges")
@@ -78,6 +85,6 @@ func TestCommand(t *testing.T) {
 	require.NoError(t, s.Reload(map[string]string{"fsync": "off"}))
 	require.Eventually(t, func() bool {
 		var text bytes.Buffer
-		return runArguments(t.Context(), []string{"doctor", "-db", url}, &text, &text) == exitNo
+		return program.RunArguments(t.Context(), []string{"doctor", "-db", url}, &text, &text) == exitNo
 	}, waitTime, waitTime/1000)
 }
