@@ -11,16 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/nodestrial"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/pg"
 )
 
 // TestMain runs the tests, and ends the server that they share, or is a process that a test needs.
 func TestMain(m *testing.M) {
-	if order := os.Getenv(nodeOf); order != "" {
-		fmt.Fprintln(os.Stderr, nodeAsProcess(order))
-		os.Exit(1)
-	}
+	nodestrial.ServeChild(connectNode)
 	code := m.Run()
 	if shared.server != nil {
 		if err := shared.server.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/nodestrial"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
@@ -80,9 +81,9 @@ func TestFailoverToAStandbyThatLacksTheEnd(t *testing.T) {
 		}
 		defer closeAll()
 		for _, id := range runs {
-			def, err := workflow.ParseYAML([]byte(fanOut))
+			def, err := workflow.ParseYAML([]byte(nodestrial.FanOut))
 			require.NoError(t, err)
-			_, err = e.Run(t.Context(), workflow.Run{ID: workflow.RunID(id), Definition: def}, items(tasksOfRun))
+			_, err = e.Run(t.Context(), workflow.Run{ID: workflow.RunID(id), Definition: def}, nodestrial.MakeInput(nodestrial.TasksOfRun))
 			require.NoError(t, err)
 		}
 		return nil
@@ -102,7 +103,7 @@ func TestFailoverToAStandbyThatLacksTheEnd(t *testing.T) {
 	e, closeAll, err := openRemote(t, standby.URL("postgres"), filepath.Join(dir, "b"))
 	require.NoError(t, err)
 	for _, id := range []workflow.RunID{"one", "two", "three"} {
-		requireOnce(t, e, id)
+		nodestrial.RequireOnce(t, e, id)
 	}
 	closeAll()
 
@@ -122,7 +123,7 @@ func openRemote(t *testing.T, url, dir string) (*pawl.Engine, func(), error) {
 	b, err := db.OpenBackend(t.Context(), "orders")
 	require.NoError(t, err)
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{
-		Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"work": number}, Blobs: b.Blobs,
+		Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"work": nodestrial.ReturnNumber}, Blobs: b.Blobs,
 		Remote: pawl.RemoteOptions{Log: openLog(t, db, "orders"), Bases: b.Bases},
 	})
 	return e, func() { require.NoError(t, errors.Join(e.Close(context.Background()))) }, err

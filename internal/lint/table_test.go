@@ -140,6 +140,7 @@ var layers = map[string][]string{
 	"internal/testing/ownertest":       {},
 	"internal/testing/planted":         {},
 	"internal/testing/reference":       {},
+	"internal/testing/nodestrial":      {"api", "cluster", "commitlog", "internal/testing/servers", "workflow", "."},
 	"internal/testing/servers":         {},
 	"internal/testing/spantest":        {},
 	"internal/testing/zerotest":        {},

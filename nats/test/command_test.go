@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/nodestrial"
 	"github.com/pawl-run/pawl/workflow"
 
 	"github.com/pawl-run/pawl/nats/natscluster"
@@ -62,7 +63,7 @@ func TestCommandRecovers(t *testing.T) {
 		_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: define(t, fanOut)}, items(3))
 		require.NoError(t, err)
 	}
-	want := sumOf(t, e)
+	want := nodestrial.SumJournals(t, e)
 	at := []string{"-s", s.ClientURL(), "-name", "orders"}
 	require.Contains(t, c.run(4, append([]string{"recover"}, append(at, dir)...)...), "in use by another engine")
 	require.NoError(t, e.Close(t.Context()))
@@ -80,7 +81,7 @@ func TestCommandRecovers(t *testing.T) {
 	require.Contains(t, recoverIt(0, "-replicas", "1", "-give-up", "0"), "the log is begun anew")
 	e, err = open()
 	require.NoError(t, err)
-	require.Equal(t, want, sumOf(t, e))
+	require.Equal(t, want, nodestrial.SumJournals(t, e))
 	require.NoError(t, e.Close(t.Context()))
 
 	require.Contains(t, c.run(2), "Usage: pawl-nats doctor")

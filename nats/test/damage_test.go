@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/workflow"
 
+	"github.com/pawl-run/pawl/internal/testing/nodestrial"
 	"github.com/pawl-run/pawl/nats/natslog"
 )
 
@@ -45,7 +46,7 @@ func TestFlippedBitsOfServers(t *testing.T) {
 				_, err := e.Run(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("run-", life, "-", i)), Definition: define(t, fanOut)}, items(3))
 				require.NoError(t, err)
 			}
-			want = sumOf(t, e)
+			want = nodestrial.SumJournals(t, e)
 			require.NoError(t, e.Close(t.Context()))
 		}
 		return nil
@@ -92,7 +93,7 @@ func (x *flips) play(r *rand.Rand) {
 				return err
 			}
 			defer func() { require.NoError(t, e.Close(t.Context())) }()
-			got := sumOf(t, e)
+			got := nodestrial.SumJournals(t, e)
 			if path == fresh && got != x.want { // nobody but the directory knows what a server has lost of the end
 				x.older.Add(1)
 				return nil

@@ -26,23 +26,15 @@ import (
 // child starts this program as another process, and waits until it is ready.
 func child(t testing.TB, environment ...string) *exec.Cmd {
 	t.Helper()
-	c, _ := childThatPrints(t, environment...)
-	return c
-}
-
-// childThatPrints is child that also returns what the process prints after it is ready.
-func childThatPrints(t testing.TB, environment ...string) (*exec.Cmd, *bufio.Reader) {
-	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env, c.Stderr = append(os.Environ(), environment...), os.Stderr
 	pipe, err := c.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, c.Start())
-	out := bufio.NewReader(pipe)
-	line, err := out.ReadString('\n')
+	line, err := bufio.NewReader(pipe).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "ready\n", line)
-	return c, out
+	return c
 }
 
 // kill ends a process with SIGKILL.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testing/nodestrial"
 	"github.com/pawl-run/pawl/nats/natspool"
 	"github.com/pawl-run/pawl/nats/test/server"
 	"github.com/pawl-run/pawl/workflow"
@@ -27,7 +28,6 @@ const (
 	serverSyncs = "PAWLNATS_SYNC"    // not empty: it syncs what it acknowledges
 	clusterOf   = "PAWLNATS_CLUSTER" // a server of a cluster: a server.Member
 	workerURL   = "PAWLNATS_WORKER"  // a worker at this server
-	nodeOf      = "PAWLNATS_NODE"    // a node of a cluster: a nodeOrder
 )
 
 // lease is that of the pools of the tests.
@@ -66,9 +66,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv(workerURL) != "":
 		os.Exit(workAsProcess(os.Getenv(workerURL)))
 	}
-	if order := os.Getenv(nodeOf); order != "" {
-		os.Exit(nodeAsProcess(order))
-	}
+	nodestrial.ServeChild(connectNode)
 	os.Exit(m.Run())
 }
 
@@ -148,17 +146,7 @@ func work(t testing.TB, w *natspool.Worker, h pawl.Handlers) (stop func()) {
 }
 
 // fanOut is a definition with a task of type work per element of the input.
-const fanOut = `
-name: fan
-start: each
-nodes:
-  - {id: each}
-  - {id: work, task: work, input: {n: item}, retry: {maxAttempts: 3}}
-  - {id: sum, output: {output.results: state.results}}
-transitions:
-  - {from: each, to: work, foreach: {collection: input.items}, siblingGroup: all}
-  - {from: work, to: sum, synchronization: {siblingGroup: all, merge: {target: state.results, strategy: collect}}}
-`
+const fanOut = nodestrial.FanOut
 
 func define(t testing.TB, yaml string) *workflow.Definition {
 	t.Helper()
@@ -167,13 +155,7 @@ func define(t testing.TB, yaml string) *workflow.Definition {
 	return def
 }
 
-func items(n int) map[string]any {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	return map[string]any{"items": list}
-}
+func items(n int) map[string]any { return nodestrial.MakeInput(n) }
 
 // requireResults requires every result in its place, and as many completions.
 func requireResults(t testing.TB, e *pawl.Engine, n int) {

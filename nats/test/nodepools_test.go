@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/internal/testing/nodestrial"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/nats/natscluster"
 	"github.com/pawl-run/pawl/nats/natspool"
@@ -59,7 +60,7 @@ func TestPoolsOfNodes(t *testing.T) {
 				}
 				id := workflow.RunID(fmt.Sprint("r", i))
 				x.ask(func(ctx context.Context, e *pawl.Engine) error {
-					return e.Start(ctx, workflow.Run{ID: id, Definition: def}, items(tasksOfRun))
+					return e.Start(ctx, workflow.Run{ID: id, Definition: def}, items(nodestrial.TasksOfRun))
 				})
 				started = append(started, id)
 			}
