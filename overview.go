@@ -462,7 +462,7 @@ func (e *Engine) Timings(ctx context.Context, f history.TimingFilter) (history.T
 	if err != nil {
 		return history.Timings{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	out := e.timings.Read(f, e.hook.Now())
+	out := e.timings.Read(ctx, f, e.hook.Now())
 	out.Load = e.dispatcher.Loads()
 	slices.SortFunc(out.Load, func(a, b history.TypeLoad) int { return strings.Compare(a.Task, b.Task) })
 	return out, nil

@@ -1,9 +1,12 @@
 package inspector
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/worker"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -56,6 +59,7 @@ type workersBody struct {
 	Types   []worker.TypeStatus
 	Tenants []worker.TenantStatus
 	Process []loadRow // what there is to do in this process, by type
+	Others  string    // how many types are not listed of it; "" if all are
 	Held    []heldRow
 	More    string // what is not listed
 }
@@ -75,15 +79,26 @@ func (s *server) showWorkers(p *page) error {
 	if ok {
 		b.fillFrom(p, &status)
 	}
-	t, err := s.engine.Timings(p.r.Context(), history.TimingFilter{By: "workflow"})
+	t, err := s.engine.Timings(timing.WithLoadOnly(p.r.Context()), history.TimingFilter{})
 	if err != nil {
 		return err
 	}
-	var now timesPanel
-	now.addLoad(p, t.Load)
-	b.Process = now.Load[:min(shownRows, len(now.Load))]
+	b.takeLoad(p, t.Load)
 	p.markLive(true, false, 0)
 	return p.showPage("workers.html", "Workers", "workers", b)
+}
+
+// takeLoad lists what there is to do in this process: the types first whose tasks have waited longest, then those that are performed for longest.
+func (b *workersBody) takeLoad(p *page, load []history.TypeLoad) {
+	slices.SortFunc(load, func(x, y history.TypeLoad) int {
+		return cmp.Or(cmp.Compare(y.Oldest, x.Oldest), cmp.Compare(y.Longest, x.Longest), cmp.Compare(x.Task, y.Task))
+	})
+	if more := len(load) - shownRows; more > 0 {
+		b.Others, load = groupDigits(more), load[:shownRows]
+	}
+	var now timesPanel
+	now.addLoad(p, load)
+	b.Process = now.Load
 }
 
 // fillFrom takes what the page shows of the status of a pool.

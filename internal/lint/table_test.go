@@ -110,7 +110,7 @@ var layers = map[string][]string{
 
 	"handler":          slices.Concat(vocabulary, []string{"internal/traceparent", "workflow", "."}),
 	"worker":           slices.Concat(vocabulary, []string{"workflow", "internal/crowd", "internal/heap", "internal/loopback", "internal/remote", "internal/serving", "internal/strict", "internal/taskqueue", "blob", "."}),
-	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "internal/refusal", "internal/retrace", "replay", "schedule", "worker", "."}),
+	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "internal/refusal", "internal/retrace", "internal/timing", "replay", "schedule", "worker", "."}),
 	"cluster":          slices.Concat(vocabulary, []string{"api", "blob", "commitlog", "."}),
 	"internal/logtool": {"aesgcm", "cluster", "."},
 	"store/folderlog":  slices.Concat(decided, []string{"store"}),

@@ -2,6 +2,7 @@ package timing
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"iter"
 	"maps"
@@ -78,9 +79,19 @@ type copied struct {
 	open closed // the minute that is not over
 }
 
+type loadKey struct{}
+
+// WithLoadOnly returns a context in which Engine.Timings tells only what there is to do now.
+func WithLoadOnly(ctx context.Context) context.Context {
+	return context.WithValue(ctx, loadKey{}, true)
+}
+
 // Read returns what was counted until an instant; the filter is one that CheckFilter has returned. It holds the lock only while it copies
-// the series of the filter, 2.5 KB each; what they have of the past is shared.
-func (c *Counters) Read(f history.TimingFilter, now time.Time) history.Timings {
+// the series of the filter, 2.5 KB each; what they have of the past is shared. It reads nothing for WithLoadOnly.
+func (c *Counters) Read(ctx context.Context, f history.TimingFilter, now time.Time) history.Timings {
+	if ctx.Value(loadKey{}) != nil {
+		return history.Timings{}
+	}
 	of, since := c.copySeries(f.Workflow)
 	r := reading{now: now, since: since}
 	r.stretches = [sumsOfRow]stretch{stretchOf(f.Within, now), stretchBefore(now, hours, 24, 0), stretchBefore(now, hours, 24, 24), stretchBefore(now, days, 7, 1)}

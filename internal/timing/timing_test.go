@@ -1,6 +1,7 @@
 package timing
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -24,7 +25,7 @@ var start = time.Date(2026, 11, 28, 3, 17, 20, 0, time.UTC)
 func read(t require.TestingT, c *Counters, f history.TimingFilter, now time.Time) history.Timings {
 	f, err := CheckFilter(f)
 	require.NoError(t, err)
-	return c.Read(f, now)
+	return c.Read(context.Background(), f, now)
 }
 
 // exact returns the time that a part of sorted times did not exceed.
@@ -305,4 +306,15 @@ func BenchmarkCount(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		c.Count(Attempt{Of: names[i%20], At: at, Queued: time.Duration(i%5000) * time.Microsecond, Worked: time.Duration(i%90_000) * time.Microsecond, Begun: true})
 	}
+}
+
+// A caller that asks for what there is to do alone has no series copied.
+func TestTheLoadAloneReadsNoSeries(t *testing.T) {
+	var c Counters
+	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	c.Count(Attempt{Of: Name{Workflow: "w", Node: "n", Type: "t"}, At: at, Begun: true})
+	f, err := CheckFilter(history.TimingFilter{})
+	require.NoError(t, err)
+	require.Len(t, c.Read(t.Context(), f, at).Rows, 1)
+	require.Zero(t, c.Read(WithLoadOnly(t.Context()), f, at))
 }
