@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/pg"
 )
@@ -60,7 +61,7 @@ func TestBlobsWhoseCommitIsInDoubt(t *testing.T) {
 	db := open(t, url, pg.Options{Configure: loseCancels})
 	b := openBlobs(t, db)
 	content := textOf(600 << 10)
-	hash := putBlob(t, b, content)
+	hash := blobtest.Put(t, b, content)
 	setStandby(t, s, "nobody")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -73,16 +74,16 @@ func TestBlobsWhoseCommitIsInDoubt(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 	const age = `UPDATE pawl.chunks SET put_at = put_at - interval '2 days'`
 	execute(t, url, `SET synchronous_commit = local; `+age)
-	require.Equal(t, []string{hash}, namesOf(t, b))
+	require.Equal(t, []string{hash}, blobtest.ListHashes(t, b))
 	setStandby(t, s, "")
 	awaitWaiting(t, url, "0")
-	got, err := readBlob(t, b, hash)
+	got, err := blobtest.Read(t, b, hash)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))
 	require.Equal(t, "6", queryText(t, url, `SELECT count(*)::text FROM pawl.chunks`), "the content that it had is there too")
-	require.Equal(t, []string{hash}, namesOf(t, b))
+	require.Equal(t, []string{hash}, blobtest.ListHashes(t, b))
 	require.Equal(t, "3", queryText(t, url, `SELECT count(*)::text FROM pawl.chunks`))
-	got, err = readBlob(t, b, hash)
+	got, err = blobtest.Read(t, b, hash)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))
 }

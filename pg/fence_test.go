@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
 )
@@ -376,8 +377,8 @@ func TestWordsOfSQLAreNames(t *testing.T) {
 			p := appendEntry(t, l, "2")
 			requireEntries(t, l, "1 1", "2 2")
 			require.NoError(t, l.Drop(t.Context(), p))
-			hash := putBlob(t, b, []byte("x"))
-			require.Equal(t, []string{hash}, namesOf(t, b))
+			hash := blobtest.Put(t, b, []byte("x"))
+			require.Equal(t, []string{hash}, blobtest.ListHashes(t, b))
 			_, err = b.Delete(t.Context(), hash, time.Now().Add(time.Hour))
 			require.NoError(t, err)
 			cell, err := db.OpenCell(t.Context(), "c")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
@@ -35,8 +36,8 @@ func TestLogBehindAPooler(t *testing.T) {
 			})
 			contendForLog(t, url, 4, 100, nil)
 			b := openBlobs(t, db)
-			hash := putBlob(t, b, textOf(600<<10))
-			got, err := readBlob(t, b, hash)
+			hash := blobtest.Put(t, b, textOf(600<<10))
+			got, err := blobtest.Read(t, b, hash)
 			require.NoError(t, err)
 			require.Equal(t, textOf(600<<10), got)
 		})

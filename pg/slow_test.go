@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
 )
@@ -23,7 +24,7 @@ func TestSlowDeletesComeToTheirEnd(t *testing.T) {
 		CREATE TRIGGER wait BEFORE DELETE ON pawl.chunks FOR EACH ROW EXECUTE FUNCTION wait(0.01)`)
 	db.SetAnswerTimeout(300 * time.Millisecond)
 	require.NoError(t, l.Drop(t.Context(), store.Position{Seq: 400}))
-	require.Empty(t, namesOf(t, b))
+	require.Empty(t, blobtest.ListHashes(t, b))
 	require.Equal(t, "400 0", queryText(t, url, `SELECT concat((SELECT string_agg(number::text, ',') FROM pawl.entries), ' ', (SELECT count(*) FROM pawl.chunks))`))
 }
 

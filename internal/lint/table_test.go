@@ -122,6 +122,7 @@ var layers = map[string][]string{
 	"bench":            {"*"},
 
 	"internal/testing/clienttest":      {},
+	"internal/testing/blobtest":        {"blob"},
 	"internal/testing/bombtest":        {},
 	"internal/testing/crashtest":       {},
 	"internal/testing/damagetest":      {},
