@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/diskuse"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/following"
@@ -195,6 +196,7 @@ type Engine struct {
 	metrics    *telemetry.Metrics // nil without Options.MeterProvider
 	tracer     *tracing.Tracer    // nil without Options.TracerProvider
 	timings    timing.Counters    // of tasks
+	disk       diskuse.Meter      // of the directory
 	path       string             // of the directory
 	keys       *taskkey.Signer
 	registry   *roster.Roster

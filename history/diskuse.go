@@ -4,8 +4,8 @@ import "github.com/pawl-run/pawl/workflow"
 
 // A DiskUse says how many bytes of an engine directory some of its runs, or another part of it, take.
 type DiskUse struct {
-	Part     string             `json:"part"`              // "runs": their files; "index": pawl.db with its logs, and what is not filed yet; "blobs", unless they are kept elsewhere
-	Workflow string             `json:"workflow,omitzero"` // name of the definition; "" of another part, and of rows of the index that are damaged
+	Part     string             `json:"part"`              // "runs": their files; "damaged": runs whose rows of the index are, of whose files nothing is known; "index": pawl.db with its logs, and what is not filed yet; "blobs", unless they are kept elsewhere
+	Workflow string             `json:"workflow,omitzero"` // name of the definition; "" of another part
 	Status   workflow.RunStatus `json:"status"`            // of the runs
 	Tenant   string             `json:"tenant,omitzero"`   // on whose behalf; "" without
 	Age      string             `json:"age,omitzero"`      // since the end of a run, else since its start: "hours" is less than a day, "days" less than 7, "weeks" less than 31, and "months"; "" of another part

@@ -121,7 +121,7 @@ func TestListsAreServedByIndexes(t *testing.T) {
 		inParent.up: {number, number, text}, inParent.down: {number, number, text},
 		nextPrefixed: {text, text, number}, nextEnded: {number, number, int64(math.MaxInt64), number},
 		endedUp: {number, number, number}, endedDown: {number, number, number}, getDue: {number, number, number, number}, getNextAlarm: {number, number},
-		getQuiet: {number, number, number, number}, maxNum: {}, maxSpill: {},
+		getQuiet: {number, number, number, number}, maxNum: {}, maxSpill: {}, index.SizeColumns: {number, number},
 	} {
 		require.NoError(t, d.readIndex(func(db *sqlite.Conn) error {
 			return db.Each("EXPLAIN QUERY PLAN "+query, func(r *sqlite.Row) error {

@@ -425,35 +425,37 @@ func (d *Dir) keepRuns() {
 // A RunSize says how many bytes the file of a run has. Its Head has no output, failure, artifacts or labels.
 type RunSize struct {
 	Head
-	Bytes   int64 // 0 before the run has a file
-	Damaged bool  // the row is not what was written, and its Head and Bytes may be wrong
+	Bytes   int64 // 0 before the run has a file, and of a damaged row
+	Damaged bool  // the row is not what was written, and its Head may be wrong
 	Ended   bool  // the run, and the first of its ancestors, so that Purge forgets it
 }
 
 // RunSizes yields how large the files of all runs are, in the order of their starts, in pages: commits go on in between. It opens
-// none of them. An error is the last one.
+// none of them, and reads no output of more than 4 KB: whether that, or the status beside it, is damaged, is not looked at. An error is
+// the last one.
 func (d *Dir) RunSizes(ctx context.Context) iter.Seq2[RunSize, error] {
 	return func(yield func(RunSize, error) bool) {
-		l := runList{d: d}
-		open := map[workflow.RunID]bool{} // roots that have not ended, and come before their descendants
-		for !l.done {
+		last, next, page := int64(math.MinInt64), int64(0), make([]RunSize, 0, listRows)
+		for full := true; full; full = len(page) == listRows {
 			err := ctx.Err()
+			if err == nil {
+				err = d.readRuns(ctx, func(db *sqlite.Conn) error {
+					page = page[:0]
+					return db.Each(index.SizeColumns, func(r *sqlite.Row) error {
+						row, sound, ended := index.ScanSize(r)
+						next = row.Num
+						page = append(page, RunSize{Head: row.Head, Bytes: row.FileSize, Damaged: !sound, Ended: ended})
+						return nil
+					}, last, int64(listRows))
+				})
+			}
 			if err != nil {
 				yield(RunSize{}, err)
 				return
 			}
-			rows, err := l.nextPage(ctx)
-			if err != nil {
-				yield(RunSize{}, err)
-				return
-			}
-			for i := range rows {
-				r := &rows[i]
-				if r.Root == "" && !r.Status.Final() {
-					open[r.Run] = true
-				}
-				size := RunSize{Head: r.Head, Bytes: r.FileSize, Damaged: r.IsDamaged(), Ended: r.Status.Final() && !open[r.Root]}
-				if !yield(size, nil) {
+			last = next
+			for i := range page {
+				if !yield(page[i], nil) {
 					return
 				}
 			}

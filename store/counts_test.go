@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
@@ -160,4 +162,41 @@ func TestAnOutcomeThatIsReplaced(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, refers)
 	}
+}
+
+// TestRunSizesReadNoOutputs: the row of each run is looked at without its output, and one that is damaged is not believed. A child that has
+// ended has not if its root goes on.
+func TestRunSizesReadNoOutputs(t *testing.T) {
+	d := open(t, t.TempDir())
+	for _, id := range []workflow.RunID{"small", "negative", "status"} {
+		finishRun(t, d, Head{Run: id, Tenant: "acme"}, "x")
+	}
+	finishRun(t, d, Head{Run: "large"}, strings.Repeat("x", 1<<16))
+	startOf(t, d, "above", graph(t)).do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	finishRun(t, d, Head{Run: "below", Parent: "above", Root: "above"}, "x")
+	startOf(t, d, "gone", graph(t)).do(state.Start{}, startRun(nil), createToken(1, "start"), dispatch(1))
+	finishRun(t, d, Head{Run: "orphan", Parent: "gone", Root: "gone"}, "x")
+	require.NoError(t, d.readRuns(t.Context(), func(db *sqlite.Conn) error {
+		return db.Script(`UPDATE runs SET file_size = -5 WHERE id = 'negative'; UPDATE runs SET status = 1 WHERE id = 'status'; DELETE FROM runs WHERE id = 'gone'`)
+	}))
+	ended, damaged := map[workflow.RunID]bool{}, map[workflow.RunID]bool{}
+	for s, err := range d.RunSizes(t.Context()) {
+		require.NoError(t, err)
+		ended[s.Run], damaged[s.Run] = s.Ended, s.Damaged
+		require.GreaterOrEqual(t, s.Bytes, int64(0))
+	}
+	require.Equal(t, map[workflow.RunID]bool{"small": false, "large": false, "above": false, "below": false, "orphan": false, "negative": true, "status": true}, damaged)
+	require.Equal(t, map[workflow.RunID]bool{"small": true, "large": true, "above": false, "below": false, "orphan": true, "negative": false, "status": false}, ended)
+	texts := 0
+	require.NoError(t, d.readRuns(t.Context(), func(db *sqlite.Conn) error {
+		return db.Each(index.SizeColumns, func(r *sqlite.Row) error {
+			for _, v := range r.Values() {
+				if s, ok := v.(string); ok {
+					texts += len(s)
+				}
+			}
+			return nil
+		}, int64(0), int64(listRows))
+	}))
+	require.Less(t, texts, 1<<13)
 }

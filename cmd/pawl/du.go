@@ -78,28 +78,33 @@ func sizeText(n int64) string {
 // printDiskUse writes the tables, that of tenants only if runs have some.
 func printDiskUse(con *console, uses []history.DiskUse) {
 	var all diskRow
-	var parts int64
+	var parts, damaged int64
 	text := ""
 	for i := range uses {
-		u := &uses[i]
-		if u.Part == "runs" {
+		switch u := &uses[i]; u.Part {
+		case "runs":
 			all.addUse(u)
-			continue
+		case "damaged":
+			damaged += u.Runs
+		default:
+			parts += u.Bytes
+			text += ", " + u.Part + " " + bytesText(u.Bytes)
 		}
-		parts += u.Bytes
-		text += ", " + u.Part + " " + bytesText(u.Bytes)
 	}
 	for _, by := range []struct {
 		head string
 		of   func(*history.DiskUse) string
 	}{
-		{"WORKFLOW", func(u *history.DiskUse) string { return cmp.Or(u.Workflow, "(damaged rows)") }},
+		{"WORKFLOW", func(u *history.DiskUse) string { return u.Workflow }},
 		{"STATUS", func(u *history.DiskUse) string { return u.Status.String() }},
 		{"TENANT", func(u *history.DiskUse) string { return u.Tenant }},
 	} {
 		printDiskRows(con, by.head, groupUses(uses, by.of), &all)
 	}
 	con.printLine("%s of files of runs%s: %s", bytesText(all.bytes), text, bytesText(all.bytes+parts))
+	if damaged > 0 {
+		con.printLine("%s more runs: the index is damaged, and does not tell how large they are.", countText(int(damaged)))
+	}
 	con.printLine("FREED is what pawl purge or archive of runs that have ended, or did so long ago,")
 	con.printLine("would free.")
 }

@@ -43,3 +43,12 @@ func makeTimings(ts *testscript.TestScript, _ bool, args []string) {
 	count(charge, 10*time.Minute, 20, 0, 12*time.Second, 900*time.Microsecond)
 	ts.Check(c.KeepFile(ts.MkAbs(args[0])))
 }
+
+// TestDamagedRowsAreToldApart: runs whose rows of the index are damaged are in no table and no sum, and a line counts them.
+func TestDamagedRowsAreToldApart(t *testing.T) {
+	var out strings.Builder
+	printDiskUse(&console{Out: &out}, []history.DiskUse{{Part: "runs", Workflow: "order", Age: "hours", Runs: 1, Bytes: 4096}, {Part: "damaged", Runs: 2}, {Part: "index", Bytes: 1024}})
+	require.Contains(t, out.String(), "2 more runs: the index is damaged, and does not tell how large they are.")
+	require.NotContains(t, out.String(), "damaged ")
+	require.Contains(t, out.String(), "order")
+}

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
@@ -21,6 +23,8 @@ const (
 	maxGroups = 10_000
 	// other stands for the names of further ones.
 	other = "_OTHER"
+	// keptFor is how long callers get what was measured before.
+	keptFor = 5 * time.Second
 )
 
 // A Directory is what is measured.
@@ -28,19 +32,75 @@ type Directory struct {
 	Store *store.Dir
 	Path  string
 	Blobs *blob.Files // nil if they are kept elsewhere
-	Now   time.Time
+	Now   func() time.Time
+}
+
+// A Meter measures a directory for many callers, one time at once: who asks meanwhile, or within 5 s, gets the same. Its zero value is ready.
+type Meter struct {
+	mu   sync.Mutex
+	busy chan struct{} // closed when the measurement ends that is under way; nil without
+	uses []history.DiskUse
+	at   time.Time // of uses
+}
+
+// MeasureDisk is that of the directory, which is the same in all calls. A caller waits for another one's measurement until ctx is done, and
+// measures itself if that fails.
+func (m *Meter) MeasureDisk(ctx context.Context, d Directory) ([]history.DiskUse, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		m.mu.Lock()
+		age, busy := d.Now().Sub(m.at), m.busy
+		switch {
+		case m.uses != nil && age >= 0 && age < keptFor:
+			uses := slices.Clone(m.uses)
+			m.mu.Unlock()
+			return uses, nil
+		case busy == nil:
+			m.busy = make(chan struct{})
+			m.mu.Unlock()
+			return m.measureAnew(ctx, d)
+		}
+		m.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// measureAnew measures, and keeps what that gives.
+func (m *Meter) measureAnew(ctx context.Context, d Directory) (uses []history.DiskUse, err error) {
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		close(m.busy)
+		m.busy, m.uses, m.at = nil, slices.Clone(uses), d.Now()
+	}()
+	return d.MeasureDisk(ctx)
 }
 
 // MeasureDisk returns how many bytes the runs of a directory take, by workflow, status, tenant and age, and its other parts. It reads the
 // row of each run, and the sizes of all blobs unless they are known.
 func (d Directory) MeasureDisk(ctx context.Context) ([]history.DiskUse, error) {
+	out, err := groupRuns(d.Store.RunSizes(ctx), d.Now())
+	if err != nil {
+		return nil, err
+	}
+	return d.addParts(ctx, out)
+}
+
+// groupRuns returns the groups of runs, sorted, those with damaged rows behind the others.
+func groupRuns(sizes iter.Seq2[store.RunSize, error], now time.Time) ([]history.DiskUse, error) {
 	groups := map[history.DiskUse]*history.DiskUse{}
-	for r, err := range d.Store.RunSizes(ctx) {
+	for r, err := range sizes {
 		if err != nil {
 			return nil, err
 		}
-		key := d.keyOf(&r)
-		if groups[key] == nil && len(groups) >= maxGroups {
+		key := keyOf(&r, now)
+		if groups[key] == nil && len(groups) >= maxGroups && !r.Damaged {
 			key.Workflow, key.Tenant = other, other
 		}
 		g := groups[key]
@@ -50,7 +110,7 @@ func (d Directory) MeasureDisk(ctx context.Context) ([]history.DiskUse, error) {
 		}
 		g.Runs++
 		g.Bytes += r.Bytes
-		if r.Ended && !r.Damaged {
+		if r.Ended {
 			g.Free += r.Bytes
 		}
 	}
@@ -59,21 +119,21 @@ func (d Directory) MeasureDisk(ctx context.Context) ([]history.DiskUse, error) {
 		out = append(out, *g)
 	}
 	slices.SortFunc(out, func(a, b history.DiskUse) int {
-		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Age, b.Age))
+		return cmp.Or(cmp.Compare(b.Part, a.Part), cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Age, b.Age))
 	})
-	return d.addParts(ctx, out)
+	return out, nil
 }
 
 // keyOf returns the group of a run, which counts nothing.
-func (d Directory) keyOf(r *store.RunSize) history.DiskUse {
+func keyOf(r *store.RunSize, now time.Time) history.DiskUse {
 	if r.Damaged {
-		return history.DiskUse{Part: "runs", Age: "hours"}
+		return history.DiskUse{Part: "damaged"}
 	}
 	at := r.EndedAt
 	if at.IsZero() {
 		at = r.StartedAt
 	}
-	return history.DiskUse{Part: "runs", Workflow: r.Workflow, Status: r.Status, Tenant: r.Tenant, Age: ageOf(d.Now.Sub(at))}
+	return history.DiskUse{Part: "runs", Workflow: r.Workflow, Status: r.Status, Tenant: r.Tenant, Age: ageOf(now.Sub(at))}
 }
 
 func ageOf(d time.Duration) string {

@@ -142,6 +142,35 @@ func ScanPurged(r *sqlite.Row) (out Row, sound bool) {
 	return out, sound && out.DecodeTexts() == nil
 }
 
+// SizeColumns selects the columns that ScanSize reads, from all runs, in the order of their numbers behind one: what tells how large
+// the files of runs are. A text that is large is not read: of many runs that would take most of the time.
+const SizeColumns = `SELECT num,
+		id, workflow, version, definition, input_hash, parent, root, tenant, labels, nonce, started_at, forked_from, forked_record, start_crc,
+		status, alarm, ended_at, iif(octet_length(output) > 4096, '', output), iif(octet_length(failure) > 4096, '', failure),
+		iif(octet_length(artifacts) > 4096, '', artifacts), state_crc,
+		slot, filed, filed_sum, file_hash, file_size, file_crc,
+		max(coalesce(octet_length(output), 0), coalesce(octet_length(failure), 0), coalesce(octet_length(artifacts), 0)) > 4096,
+		iif(root = '' OR status < 4, status, (SELECT status FROM runs AS above WHERE above.id = runs.root))
+	FROM runs WHERE num > ? ORDER BY num LIMIT ?`
+
+// ScanSize reads a row of SizeColumns, without labels, room, last record and texts. It reports whether it is what was
+// written, as far as that is known without a large text, and whether the run has ended, and the first of its ancestors, if that is there:
+// one that is not what was written has no size and no end.
+func ScanSize(r *sqlite.Row) (out Row, sound, ended bool) {
+	const state, stateCRC, file, fileCRC, large, top = 15, 21, 22, 27, 28, 29
+	out = scanStart(r)
+	out.scanState(r, state)
+	out.labels, out.texts = "", [3]string{}
+	out.Slot, out.Flushed, out.FileHash, out.FileSize = Slot(r.Int64(file)), r.Int64(file+1), r.Bytes(file+3), r.Int64(file+4)
+	start := rowParts[RowStart]
+	sound = out.Status <= workflow.RunCancelled && (r.Int64(large) != 0 || CRCMatches(r, state, stateCRC)) && CRCMatches(r, start.first, start.crc) &&
+		out.hasFile(r.Bytes(file+2)) && CRCMatches(r, file, fileCRC)
+	if !sound {
+		out.FileSize = 0
+	}
+	return out, sound, sound && out.Status.Final() && (r.Null(top) || r.Int64(top) >= int64(workflow.RunCompleted))
+}
+
 // StartColumns selects the columns that ScanDefinition reads, from all runs.
 const StartColumns = `SELECT num, id, workflow, version, definition, input_hash, parent, root, tenant, labels, nonce, started_at, forked_from, forked_record, start_crc FROM runs `
 
