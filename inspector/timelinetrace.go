@@ -12,6 +12,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
+// maxSpans is up to how many spans of a run and those below it are made for a viewer, some 1 KB each; pawl trace makes any number.
+const maxSpans = 100_000
+
 // serveTrace answers what happened in the run and in those below it as a file that ui.perfetto.dev opens, as pawl trace writes it.
 //
 // It has names, instants and codes, and no values: who may look may have it.
@@ -20,7 +23,7 @@ func (v *viewer) serveTrace() error {
 	if err != nil {
 		return err
 	}
-	t, err := retrace.Of(rec, func(child workflow.RunID) (*replay.Recording, error) { return v.recordingBelow(v.ctx, child) })
+	t, err := retrace.Of(rec, maxSpans, func(child workflow.RunID) (*replay.Recording, error) { return v.recordingBelow(v.ctx, child) })
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (c *traceCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	}
 	defer rec.Close()
-	t, err := retrace.Of(rec, func(child workflow.RunID) (*replay.Recording, error) { return c.openChild(ctx, con, child) })
+	t, err := retrace.Of(rec, 0, func(child workflow.RunID) (*replay.Recording, error) { return c.openChild(ctx, con, child) })
 	if err != nil {
 		return err
 	}

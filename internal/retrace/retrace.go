@@ -48,12 +48,13 @@ type Attribute struct {
 type Trace struct {
 	ID    [16]byte
 	Spans []Span // parents before children; runs as they were added
+	most  int
 }
 
 // Of returns the trace of a run. find returns the recording of a child run, nil if there is none any more; its error ends Of, as do those of
-// the recordings.
-func Of(rec *replay.Recording, find func(workflow.RunID) (*replay.Recording, error)) (*Trace, error) {
-	out := &Trace{}
+// the recordings. It ends with a *workflow.LimitError if there are more than most spans, which are counted while they are made; 0 is no bound.
+func Of(rec *replay.Recording, most int, find func(workflow.RunID) (*replay.Recording, error)) (*Trace, error) {
+	out := &Trace{most: most}
 	b := &builder{trace: out, run: rec.Run}
 	if err := b.addRun(rec); err != nil {
 		return nil, err
@@ -141,6 +142,9 @@ func (b *builder) addRun(rec *replay.Recording) error {
 		}
 		if err := b.addRecord(&r); err != nil {
 			return err
+		}
+		if most := b.trace.most; most > 0 && len(b.trace.Spans) > most {
+			return &workflow.LimitError{Limit: "spans of a trace", Max: int64(most)}
 		}
 		last = r.At
 	}

@@ -34,7 +34,7 @@ func traceOf(t testing.TB, dir, id string) *retrace.Trace {
 	rec, err := replay.Find(dir+":"+id, replay.Options{})
 	require.NoError(t, err)
 	defer rec.Close()
-	out, err := retrace.Of(rec, func(child workflow.RunID) (*replay.Recording, error) {
+	out, err := retrace.Of(rec, 0, func(child workflow.RunID) (*replay.Recording, error) {
 		return replay.Find(dir+":"+string(child), replay.Options{})
 	})
 	require.NoError(t, err)
@@ -221,4 +221,27 @@ transitions:
 	}
 	require.Equal(t, branches, tasks)
 	t.Logf("%d bytes, %d events, %d threads", text.Len(), len(body.TraceEvents), len(ends))
+}
+
+// A trace of more spans than may be is refused while they are made, those of runs below it counted with its own.
+func TestATraceIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+	require.NoError(t, err)
+	_, err = e.Publish(t.Context(), define(t, "name: below\nversion: 1\nstart: a\nnodes: [{id: a, task: work}]\n"))
+	require.NoError(t, err)
+	_, err = e.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, "name: above\nstart: a\nnodes: [{id: a, subworkflow: {name: below, version: 1}}]\n")}, nil)
+	require.NoError(t, err)
+	require.NoError(t, e.Close(context.Background()))
+	spans := len(traceOf(t, dir, "r").Spans)
+	for most, refused := range map[int]bool{1: true, spans - 1: true, spans: false} {
+		rec, err := replay.Find(dir+":r", replay.Options{})
+		require.NoError(t, err)
+		_, err = retrace.Of(rec, most, func(child workflow.RunID) (*replay.Recording, error) {
+			return replay.Find(dir+":"+string(child), replay.Options{})
+		})
+		rec.Close()
+		var limit *workflow.LimitError
+		require.Equal(t, refused, errors.As(err, &limit), most)
+	}
 }
