@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"mime"
 
 	"github.com/pawl-run/pawl"
@@ -24,6 +25,9 @@ func (v *viewer) serveTrace() error {
 		return err
 	}
 	t, err := retrace.Of(rec, maxSpans, func(child workflow.RunID) (*replay.Recording, error) { return v.recordingBelow(v.ctx, child) })
+	if limit := (*workflow.LimitError)(nil); errors.As(err, &limit) {
+		return fmt.Errorf("%w: pawl trace %s writes all of it", err, v.id)
+	}
 	if err != nil {
 		return err
 	}
