@@ -83,7 +83,7 @@ func TestLayersOfABandLieOnEachOther(t *testing.T) {
 			st.parts = append(st.parts, stayPart{status: workflow.Completed, from: at})
 			p.addStay(st)
 		}
-		peaks := p.peaksOn(timeAxis{begin, 13 * time.Millisecond})
+		peaks := p.peaksOn(timeAxis{begin, 14 * time.Millisecond}) // a millisecond more than any of them lives
 		for piece, most := range peaks.layers[lived] {
 			require.LessOrEqual(t, most, n)
 			for i := range lived {
