@@ -141,12 +141,10 @@ func (c *Cell) Write(ctx context.Context, value []byte, revision uint64) (change
 	} else {
 		changed, err = c.bucket.Update(ctx, c.key, value, revision)
 	}
-	var refused *jetstream.APIError
 	switch {
 	case err == nil:
 		return changed, nil
-	case errors.Is(err, jetstream.ErrKeyExists),
-		errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+	case jet.IsChanged(err):
 		return 0, cluster.ErrChanged
 	}
 	return 0, fmt.Errorf("write the key %s of the bucket %s: %w", c.key, c.bucket.Bucket(), err)

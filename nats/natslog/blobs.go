@@ -292,7 +292,7 @@ func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool
 		return false, blobError(hash, err)
 	}
 	ack, err := b.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last.Sequence), jetstream.WithRetryAttempts(0))
-	if errors.Is(err, jetstream.ErrKeyExists) { // another message came before it
+	if jet.IsChanged(err) { // another message came before it
 		return false, nil
 	}
 	if err == nil {
@@ -355,19 +355,28 @@ type blobReader struct {
 
 // beginChunks has all chunks sent, some ahead.
 //
-// The consumer says how many messages it will send: if these are not as many as the object has chunks,
-// the blob is damaged, which is told before anything is read. Where it fails, the consumer is deleted.
+// The consumer says how many messages it will send: if these are not as many as the object has chunks, and the leader of the stream says
+// the same, the blob is damaged, which is told before anything is read. The consumer may be on a server that is behind. Where it fails, the
+// consumer is deleted.
 func (r *blobReader) beginChunks() (err error) {
 	r.consumer, err = r.of.js.OrderedConsumer(r.ctx, r.of.streamName(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
 	if err != nil {
 		return err
 	}
 	there := r.consumer.CachedInfo().NumPending
-	if there == r.missing {
+	if there != r.missing {
+		var leader *jetstream.StreamInfo
+		if leader, err = r.of.stream.Info(r.ctx, jetstream.WithSubjectFilter(r.subject)); err == nil {
+			there = leader.State.Subjects[r.subject]
+		}
+	}
+	switch {
+	case err != nil:
+	case there == r.missing:
 		if r.chunks, err = r.consumer.Messages(append([]jetstream.PullMessagesOpt{jetstream.PullMaxMessages(chunksAhead)}, signsOfConsumer...)...); err == nil {
 			return nil
 		}
-	} else {
+	default:
 		err = fmt.Errorf("%w: it has %d of its %d chunks", blob.ErrDamaged, there, r.missing)
 	}
 	deleteConsumer(r.of.js, r.of.streamName(), r.consumer)
@@ -412,7 +421,7 @@ func (r *blobReader) Read(p []byte) (int, error) {
 		err := error(nil)
 		if r.chunks == nil {
 			err = r.getChunk()
-		} else if m, failed := nextMessage(r.ctx, r.chunks); failed != nil {
+		} else if m, failed := nextMessage(r.ctx, r.chunks, readTimeout); failed != nil {
 			err = failed
 		} else {
 			r.takeChunk(m.Data())
@@ -466,9 +475,8 @@ func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
 
 // list returns what the bucket has. The object store lists as well, but waits without an end for what is lost under way.
 //
-// It reads the last message of each object's subject until the server says that none is pending. An
-// object without pending messages at the beginning is an empty bucket, where to wait for a message
-// would wait in vain.
+// It reads the last message of each object's subject until the server says that none is pending. A bucket without pending messages at the
+// beginning is empty.
 func (b *Blobs) list(ctx context.Context) (objects []*jetstream.ObjectInfo, err error) {
 	consumer, err := b.js.OrderedConsumer(ctx, b.streamName(), jetstream.OrderedConsumerConfig{
 		FilterSubjects: []string{"$O." + b.bucket + ".M.>"}, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
@@ -485,24 +493,51 @@ func (b *Blobs) list(ctx context.Context) (objects []*jetstream.ObjectInfo, err 
 		return nil, err
 	}
 	defer messages.Stop()
+	var last jetstream.MsgMetadata
 	for {
-		m, err := nextMessage(ctx, messages)
-		if err != nil {
-			return nil, err
-		}
-		at, err := m.Metadata()
-		if err != nil {
-			return nil, err
+		m, err := nextPending(ctx, consumer, messages, &last)
+		if err != nil || m == nil {
+			return objects, err
 		}
 		info := &jetstream.ObjectInfo{}
 		if err := json.Unmarshal(m.Data(), info); err != nil {
 			return nil, fmt.Errorf("%w: %w", jetstream.ErrBadObjectMeta, err)
 		}
-		if info.ModTime = at.Timestamp; !info.Deleted {
+		if info.ModTime = last.Timestamp; !info.Deleted {
 			objects = append(objects, info)
 		}
-		if at.NumPending == 0 {
+		if last.NumPending == 0 {
 			return objects, nil
+		}
+	}
+}
+
+// nextPending returns the next message of a consumer and keeps in last what it says of itself; nil if none is left. Messages that the
+// consumer was made for may be deleted before it sends them: nobody tells who waits for them, so the server is asked where none comes.
+func nextPending(ctx context.Context, consumer jetstream.Consumer, messages jetstream.MessagesContext, last *jetstream.MsgMetadata) (jetstream.Msg, error) {
+	// After the first look it waits for longer than it takes to make a consumer anew that gives no sign.
+	for late, most := time.Now().Add(readTimeout), signOfConsumer/10; ; most = 3 * signOfConsumer {
+		m, err := nextMessage(ctx, messages, most)
+		if err == nil {
+			at, err := m.Metadata()
+			if err == nil {
+				*last = *at
+			}
+			return m, err
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || context.Cause(ctx) != nil || time.Now().After(late) {
+			return nil, err
+		}
+		info, failed := consumer.Info(ctx)
+		if failed != nil {
+			continue // the consumer may be gone with its server
+		}
+		came := uint64(0) // of the messages that this consumer has sent
+		if info.Name == last.Consumer {
+			came = last.Sequence.Consumer
+		}
+		if info.NumPending == 0 && info.Delivered.Consumer == came {
+			return nil, nil
 		}
 	}
 }

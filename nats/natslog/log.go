@@ -217,8 +217,7 @@ func (l *Log) publishPart(ctx context.Context, m *nats.Msg) error {
 		return l.corruptAt(l.end+1, fmt.Sprintf("the server has put it at %d", ack.Sequence))
 	case err == nil:
 		return nil
-	case errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+	case jet.IsChanged(err):
 		return l.settlePart(ctx, m)
 	case errors.As(err, &refused) && slices.Contains(codesOfNoSpace[:], refused.ErrorCode):
 		return fmt.Errorf("%w: the stream %s: %s", store.ErrNoSpace, l.streamName(), refused.Description)

@@ -194,7 +194,7 @@ func (l *Log) readEntries(ctx context.Context, after store.Position, do func(sto
 	defer messages.Stop()
 	var a assembler
 	for ; next <= end; next++ {
-		m, err := nextMessage(ctx, messages)
+		m, err := nextMessage(ctx, messages, readTimeout)
 		if err != nil {
 			return fmt.Errorf("read message %d of the stream %s: %w", next, l.streamName(), err)
 		}
@@ -230,9 +230,9 @@ func (l *Log) missingError(ctx context.Context, seq uint64) error {
 	return l.corruptAt(seq, "it is missing")
 }
 
-// nextMessage waits for the next message, for readTimeout at most: the caller knows that there is one.
-func nextMessage(ctx context.Context, messages jetstream.MessagesContext) (jetstream.Msg, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+// nextMessage waits for the next message, for so long at most.
+func nextMessage(ctx context.Context, messages jetstream.MessagesContext, most time.Duration) (jetstream.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	return messages.Next(jetstream.NextContext(ctx))
 }

@@ -40,6 +40,20 @@ func TestBlobsInABucket(t *testing.T) {
 	require.Empty(t, leftover)
 }
 
+// Blobs on three servers pass as well, where what answers may be behind the others.
+func TestBlobsOnThreeServers(t *testing.T) {
+	conn, buckets := connect(t, startCluster(t).url()), 0
+	blobtest.Run(t, func(t *testing.T) func() blob.Store {
+		buckets++
+		o := natslog.BlobsOptions{Bucket: fmt.Sprint("blobs", buckets), Replicas: 3}
+		return func() blob.Store {
+			b, err := natslog.OpenBlobs(t.Context(), conn, o)
+			require.NoError(t, err)
+			return b
+		}
+	})
+}
+
 // Nothing is left of a blob that is deleted.
 func TestBlobsAreDeleted(t *testing.T) {
 	conn := connect(t, startServer(t).ClientURL())

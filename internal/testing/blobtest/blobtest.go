@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/blob"
@@ -20,7 +21,7 @@ import (
 // Run tests a store. open opens the same store, empty in each test, as another process would.
 func Run(t *testing.T, newStore func(t *testing.T) (open func() blob.Store)) {
 	for name, test := range map[string]func(*testing.T, func() blob.Store){
-		"Contents": testContents, "Deletes": testDeletes, "DeletesAmongPuts": testDeletesAmongPuts, "Refusals": testRefusals,
+		"Contents": testContents, "Deletes": testDeletes, "DeletesAmongPuts": testDeletesAmongPuts, "ListsAmongDeletes": testListsAmongDeletes, "Refusals": testRefusals,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newStore(t)) })
 	}
@@ -137,6 +138,25 @@ func testDeletesAmongPuts(t *testing.T, open func() blob.Store) {
 	got, err := Read(t, b, hash)
 	require.NoError(t, err)
 	require.Equal(t, "y", string(got))
+}
+
+// A list that is made while a blob is deleted ends soon: it does not wait for what has gone.
+func testListsAmongDeletes(t *testing.T, open func() blob.Store) {
+	b := open()
+	for i := range 100 {
+		hash := Put(t, b, []byte{byte(i)})
+		var deleting sync.WaitGroup
+		deleting.Go(func() {
+			_, err := b.Delete(t.Context(), hash, time.Now().Add(time.Hour))
+			assert.NoError(t, err)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		for _, err := range b.All(ctx) {
+			require.NoError(t, err)
+		}
+		cancel()
+		deleting.Wait()
+	}
 }
 
 // Calls that cannot be are refused, and end with their context.

@@ -2,8 +2,11 @@
 package jet
 
 import (
+	"errors"
 	"regexp"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Timeout is how long a request to JetStream may last.
@@ -19,3 +22,11 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 
 // IsName reports whether a text may be in the names of streams, buckets and keys: 1 to 32 letters, digits, _ and -.
 func IsName(s string) bool { return goodName.MatchString(s) }
+
+// IsChanged reports whether an error says that a message came before the one that was to be the next. Streams on one server and those on several
+// have a code of their own for it.
+func IsChanged(err error) bool {
+	var refused *jetstream.APIError
+	return errors.Is(err, jetstream.ErrKeyExists) ||
+		errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+}
