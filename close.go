@@ -3,12 +3,12 @@ package pawl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/closing"
 	"github.com/pawl-run/pawl/internal/socket"
-	"github.com/pawl-run/pawl/workflow"
+	"github.com/pawl-run/pawl/internal/tasklog"
 )
 
 // Close lets no further task begin, gives running ones the grace of the
@@ -28,102 +28,21 @@ func (e *Engine) Close(ctx context.Context) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
 	}
-	patience := time.Duration(0)
-	e.closing.Do(func() {
-		patience = closePatience
-		go func() { // until the disk answers
-			defer close(e.ended)
-			e.closed = e.shutDown(ctx)
-		}()
-	})
-	if patience > 0 {
-		e.tellWaits(ctx)
-	}
-	select {
-	case <-e.ended:
-		return e.closed
-	case <-ctx.Done():
-	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-e.ended:
-		return e.closed
-	case <-timer.C:
-	}
-	return fmt.Errorf("%s, the engine is still closing: %w", e.waitsFor(), context.Cause(ctx))
+	return e.closer.Close(ctx, e.shutDown)
 }
 
-// tellWaits waits until the engine is closed or ctx is done, and tells of what it waits for.
-//
-// The first call tells, and not each: the log should have it once.
-func (e *Engine) tellWaits(ctx context.Context) {
-	for after := tellAfter; ; after *= 2 {
-		timer := time.NewTimer(after)
-		select {
-		case <-e.ended:
-		case <-ctx.Done():
-		case <-timer.C:
-			e.options.Logger.Warn("pawl: Close waits: " + e.waitsFor())
-			continue
-		}
-		timer.Stop()
-		return
-	}
+// newCloser returns what closes an engine.
+func newCloser(e *Engine) *closing.Closer {
+	return closing.New(closing.Options{Disk: e.dir, Roster: e.registry, Tasks: e.performedTasks, Logger: e.options.Logger})
 }
 
-// tellAfter is how long Close waits before it says what for.
-const tellAfter = 10 * time.Second
-
-// A closeStage is what Close has come to.
-type closeStage = int32
-
-const (
-	closesSocket closeStage = iota
-	closesTasks
-	closesRuns
-	closesMessages
-	closesFeed
-	closesDirectory
-)
-
-// waitsFor says what Close waits for now.
-//
-// The stage is what shutDown has come to; a commit that is under way explains any of the later
-// ones.
-func (e *Engine) waitsFor() string {
-	at, tasks := e.closes.Load(), e.taskIDs()
-	switch {
-	case at == closesSocket:
-		return "the function Options.Socket has not returned"
-	case at == closesTasks && len(tasks) > 0:
-		return fmt.Sprintf("%d handlers have not returned", len(tasks)) + tasksText(tasks)
-	case at == closesDirectory, e.dir.IsCommitting():
-		return "the disk does not answer"
-	case at == closesFeed:
-		return "Feed.Publish has not returned"
-	case at == closesRuns:
-		return runsText(e.registry.IDs())
+// performedTasks returns the attempts that handlers perform.
+func (e *Engine) performedTasks() (out []tasklog.Place) {
+	for _, t := range e.dispatcher.Running() {
+		out = append(out, t.Place())
 	}
-	return "messages to runs are on their way"
+	return out
 }
-
-// runsText says which runs have not come to the end of what they do, the first ten of them.
-//
-// Ids are sorted, so that the same runs are named each time.
-func runsText(ids []workflow.RunID) string {
-	text := fmt.Sprintf("%d runs compute or read", len(ids))
-	for i, id := range ids[:min(len(ids), maxTold)] {
-		text += fmt.Sprintf("%s%q", []string{": ", ", "}[min(i, 1)], string(id))
-	}
-	if more := len(ids) - maxTold; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// closePatience is how long Close waits for the disk and for runs when its context is done.
-const closePatience = 5 * time.Second
 
 // shutDown is Close without its patience: it stops tasks, actors and background work,
 // in this order, and closes the directory.
@@ -139,7 +58,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	if !e.socket.Stop(ctx, socketPatience) {
 		e.options.Logger.Warn("pawl: the function Options.Socket has not returned since its listener was closed: it gets ErrClosed from now on")
 	}
-	e.closes.Store(closesTasks)
+	e.closer.Enter(closing.Tasks)
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
 	// If the grace is over before the handlers have returned their contexts are cancelled, and
 	// they have until ctx is done.
@@ -150,23 +69,23 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	if late && e.dispatcher.StopAndWait(ctx) != nil {
 		left = e.leftBehind()
 	}
-	e.closes.Store(closesRuns)
+	e.closer.Enter(closing.Runs)
 	e.dir.EndLog()
 	e.registry.Refuse()
 	e.stop()
 	e.registry.Wait()
-	e.closes.Store(closesMessages)
+	e.closer.Enter(closing.Messages)
 	e.runs.Messenger.Close()
 	e.hook.Hit("close.actors")
 	e.background.Wait()
 	e.late.Close()
-	e.closes.Store(closesFeed)
+	e.closer.Enter(closing.Feed)
 	e.feeder.Stop(ctx)
 	e.waiters.Close()
 	e.watches.Close()
-	e.closes.Store(closesDirectory)
+	e.closer.Enter(closing.Directory)
 	e.tracer.Close(ctx)
-	e.keepTimings()
+	e.timings.Keep(e.path, e.dir.Failed(), e.options.Logger)
 	err := errors.Join(e.metrics.Close(), e.dir.Close())
 	if err = errors.Join(err, e.blobs.Close()); err == nil {
 		return left
@@ -177,23 +96,16 @@ func (e *Engine) shutDown(ctx context.Context) error {
 // leftBehind logs the handlers that go on although the engine closes, and returns them
 // as an error; nil if the last of them has just returned.
 func (e *Engine) leftBehind() error {
-	left := LeftBehindError{Tasks: e.taskIDs()}
+	var left LeftBehindError
 	for _, t := range e.dispatcher.Running() {
 		p := t.Place()
 		e.options.Logger.Error("pawl: Close leaves a handler behind that ignores its context: return when it is done", p.Args()...)
+		left.Tasks = append(left.Tasks, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Name())})
 	}
 	if left.Tasks == nil {
 		return nil
 	}
 	return &left
-}
-
-// taskIDs returns the attempts that handlers perform.
-func (e *Engine) taskIDs() (ids []TaskID) {
-	for _, t := range e.dispatcher.Running() {
-		ids = append(ids, TaskID{Run: t.Run, Node: t.Node.ID, Task: t.Task, Key: e.keyOf(t.Name())})
-	}
-	return ids
 }
 
 // callUntil is call, which commits by itself and not through an actor, until ctx is done: it returns the cause of that then, while

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/closing"
 	"github.com/pawl-run/pawl/internal/diskuse"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/faults"
@@ -219,10 +220,7 @@ type Engine struct {
 	stopTasks  context.CancelCauseFunc
 	background sync.WaitGroup
 	late       late.Calls
-	closing    sync.Once
-	closes     atomic.Int32  // the closeStage
-	ended      chan struct{} // closed when Close is done, and closed is set
-	closed     error
+	closer     *closing.Closer
 }
 
 // Open opens the engine directory at path, made if it does not exist, and goes
@@ -255,8 +253,8 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	hook.FenceWith(dir.Fence)
-	e := &Engine{options: o, hook: hook, dir: dir, metrics: metrics, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf), ended: make(chan struct{})}
-	e.openTimings(path)
+	e := &Engine{options: o, hook: hook, dir: dir, path: path, metrics: metrics, keys: taskkey.NewSigner(dir.Secret()), watches: watching.NewHub(changeOf)}
+	e.timings.Open(path, o.Logger)
 	e.tracer = tracing.New(tracing.Options{Provider: o.TracerProvider, LinkAfter: o.TraceLinkAfter, Now: hook.Now})
 	if err := e.openBlobs(path); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), dir.Close())
@@ -278,6 +276,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	e.scheduler = newScheduler(e)
 	e.runs = newRuns(e)
 	e.purger = newPurger(e)
+	e.closer = newCloser(e)
 	if err := e.finishParts(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), e.Close(ctx))
 	}
@@ -359,7 +358,7 @@ func (e *Engine) AwaitFailure(ctx context.Context) error {
 		return err
 	}
 	select {
-	case <-e.ended:
+	case <-e.closer.Ended():
 		return ErrClosed
 	case <-e.dir.Failed():
 		return e.dir.Err()

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/closing"
 	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store"
@@ -138,30 +140,13 @@ type TaskID struct {
 	Key  Key
 }
 
-// maxTold bounds how many tasks the text of a LeftBehindError names.
-const maxTold = 10
-
 // Error names the tasks, the first ten of them.
 func (e *LeftBehindError) Error() string {
-	if len(e.Tasks) == 1 {
-		return "closed, but a handler has not returned, although its context has ended" + tasksText(e.Tasks)
+	tasks := make([]tasklog.Place, len(e.Tasks))
+	for i, t := range e.Tasks {
+		tasks[i] = tasklog.Place{Run: string(t.Run), Node: string(t.Node), Task: t.Task}
 	}
-	return fmt.Sprintf("closed, but %d handlers have not returned, although their contexts have ended", len(e.Tasks)) + tasksText(e.Tasks)
-}
-
-// tasksText names tasks.
-func tasksText(tasks []TaskID) (text string) {
-	for i, t := range tasks[:min(len(tasks), maxTold)] {
-		sep := ", "
-		if i == 0 {
-			sep = ": "
-		}
-		text += fmt.Sprintf("%stask %q at node %q of run %q", sep, t.Task, string(t.Node), string(t.Run))
-	}
-	if more := len(tasks) - maxTold; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return closing.LeftBehindText(tasks)
 }
 
 // closedError returns err, or ErrClosed where it says that the engine stops.

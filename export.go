@@ -1,7 +1,6 @@
 package pawl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +10,10 @@ import (
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/exporting"
 	"github.com/pawl-run/pawl/internal/forking"
+	"github.com/pawl-run/pawl/internal/importing"
 	"github.com/pawl-run/pawl/internal/keeping"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/timeout"
@@ -63,9 +62,9 @@ func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow
 	if exists, err := forking.CheckForked(ctx, e.dir, &m); exists || err != nil {
 		return err
 	}
-	source, err := e.readImported(ctx, from)
+	source, err := importing.Read(ctx, from, importHost{e})
 	if err != nil {
-		return fmt.Errorf("import run %q: %w", string(from.Run), err)
+		return err
 	}
 	if err = e.commitImport(ctx, from, source, m); err == nil {
 		e.wakeFork(newID)
@@ -84,15 +83,9 @@ func (e *Engine) simulateImport(ctx context.Context, from *replay.Recording, new
 	if err != nil {
 		return nil, err
 	}
-	read := func() (*store.ForkSource, error) {
-		source, err := e.readImported(ctx, from)
-		if err != nil {
-			return nil, fmt.Errorf("import run %q: %w", string(from.Run), err)
-		}
-		return source, nil
-	}
+	read := func() (*store.ForkSource, error) { return importing.Read(ctx, from, importHost{e}) }
 	return e.simulateForkOf(ctx, m, read, func(sim *Simulation, source *store.ForkSource, records []decision.Record) error {
-		if err := e.checkImported(sim.copy.State); err != nil {
+		if err := importing.CheckState(sim.copy.State, e.options.Bounds, e.dir); err != nil {
 			return err
 		}
 		return e.blobs.TakeMissing(ctx, from.ReadBlobs, source.BlobRefs(records), keeping.CheckBlob)
@@ -134,50 +127,22 @@ type ImportError struct {
 }
 
 // Error names the record.
-func (e *ImportError) Error() string {
-	return fmt.Sprintf("run %q is not imported: record %d was not decided by this planner: was %.200q, is %.200q", string(e.Run), e.Record, e.Was, e.Is)
-}
+func (e *ImportError) Error() string { return (*importing.Error)(e).Error() }
 
 // Unwrap returns ErrInvalid.
 func (e *ImportError) Unwrap() error { return ErrInvalid }
 
-// readImported reads a recorded run, and plans it again.
-//
-// Playing it once more with this version's planner is the only proof that the records can be
-// trusted: a checksum would say that they were not changed by accident, and not that they were
-// decided by the rules.
-func (e *Engine) readImported(ctx context.Context, from *replay.Recording) (*store.ForkSource, error) {
-	seen, err := replay.Check(from)
-	if err != nil {
-		return nil, err
-	}
-	if d := seen.Difference; d != nil {
-		return nil, &ImportError{Run: from.Run, Record: d.Seq, Was: d.Was, Is: cmp.Or(d.Is, d.Refused)}
-	}
-	g, _, err := e.compileShared(from.Definition())
-	if err != nil {
-		return nil, err
-	}
-	var records []decision.Record
-	for r, err := range from.Records() {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, r)
-	}
-	start, ok := records[0].Message.(state.Start)
-	if !ok {
-		return nil, fmt.Errorf("%w: its first record starts nothing", ErrInvalid)
-	}
-	if err := errors.Join(texts.CheckRunID(from.Run), texts.CheckTenant(start.Tenant), checkLabels(start.Labels)); err != nil {
-		return nil, err
-	}
-	head := store.Head{Run: from.Run, Status: seen.Status, InputHash: value.Hash(start.Input), Tenant: start.Tenant, Labels: start.Labels}
-	return store.NewForkSource(head, g, records)
+// importHost is the engine as imports see it.
+type importHost struct{ engine *Engine }
+
+// CompileDefinition implements importing.Host.
+func (h importHost) CompileDefinition(d *workflow.Definition) (*compiled.Graph, error) {
+	g, _, err := h.engine.compileShared(d)
+	return g, err
 }
+
+// CheckLabels implements importing.Host.
+func (h importHost) CheckLabels(labels map[string]string) error { return checkLabels(labels) }
 
 // commitImport decides the record that makes the run, and commits all of it, if what it needs is here. As of a fork, nobody
 // reaches the run before it is told, and one that had its id is purged before it gets its keys.
@@ -192,7 +157,7 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 	if err != nil {
 		return err
 	}
-	if err := e.checkImported(f.State); err != nil {
+	if err := importing.CheckState(f.State, e.options.Bounds, e.dir); err != nil {
 		return err
 	}
 	hashes := source.BlobRefs(f.Records)
@@ -203,17 +168,4 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 	}
 	span.End()
 	return e.commitFork(ctx, f)
-}
-
-// checkImported says what an imported run lacks here: that the bounds allow its definition, and the definitions of its subworkflows.
-func (e *Engine) checkImported(s *state.State) error {
-	if _, err := compiled.Compile(e.options.Bounds, s.Graph.Definition); err != nil { // it may be patched
-		return err
-	}
-	for _, pin := range s.Pins {
-		if _, err := e.dir.Graph(pin.Hash); err != nil {
-			return fmt.Errorf("%w: the run needs the subworkflow %s@%d with the hash %.12s: publish it here", ErrInvalid, pin.Name, pin.Version, pin.Hash)
-		}
-	}
-	return nil
 }

@@ -478,23 +478,3 @@ func (e *Engine) DiskUse(ctx context.Context) ([]history.DiskUse, error) {
 	out, err := e.disk.MeasureDisk(ctx, diskuse.Directory{Store: e.dir, Path: e.path, Blobs: e.blobs.Own(), Now: e.hook.Now})
 	return out, closedError(err)
 }
-
-// openTimings takes the timings of lives before this one. If they cannot be read, the log says so, and they begin anew: no run needs them.
-func (e *Engine) openTimings(path string) {
-	e.path = path
-	if err := e.timings.OpenFile(path); err != nil {
-		e.options.Logger.Warn("pawl: timings of tasks begin anew", "error", err)
-	}
-}
-
-// keepTimings keeps the timings for the next life, unless another engine may have the directory.
-func (e *Engine) keepTimings() {
-	select {
-	case <-e.dir.Failed():
-		return
-	default:
-	}
-	if err := e.timings.KeepFile(e.path); err != nil {
-		e.options.Logger.Warn("pawl: timings of tasks are lost", "error", err)
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/filter"
+	"github.com/pawl-run/pawl/internal/importing"
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/store"
 )
@@ -20,6 +21,7 @@ func TestErrorsAreShown(t *testing.T) {
 	requireShown(t, &store.LockedError{Process: 7, Command: "pawl ls"}, func(e *store.LockedError) *pawl.LockedError { return (*pawl.LockedError)(e) })
 	requireShown(t, &store.EffortError{Most: time.Second, Run: "r", Token: 3}, func(e *store.EffortError) *pawl.EffortError { return (*pawl.EffortError)(e) })
 	requireShown(t, &seal.Error{KeyID: "k", Place: "p", Err: errCause}, func(e *seal.Error) *pawl.SealedError { return (*pawl.SealedError)(e) })
+	requireShown(t, &importing.Error{Run: "r", Record: 2, Was: "a", Is: "b"}, func(e *importing.Error) *pawl.ImportError { return (*pawl.ImportError)(e) })
 	requireShown(t, &filter.Error{Line: 1, Column: 2, Message: "m", Run: "r"}, func(e *filter.Error) *pawl.WhereError { return (*pawl.WhereError)(e) })
 }
 

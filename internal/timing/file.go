@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 )
@@ -14,6 +15,25 @@ const (
 	File    = "timings"     // what KeepFile has left
 	NewFile = "timings.new" // that it writes, or a crash has left
 )
+
+// Open takes the timings of lives before this one. If they cannot be read, the log says so, and they begin anew: no run needs them.
+func (c *Counters) Open(dir string, log *slog.Logger) {
+	if err := c.OpenFile(dir); err != nil {
+		log.Warn("pawl: timings of tasks begin anew", "error", err)
+	}
+}
+
+// Keep keeps the timings for the next life, unless the directory has failed, and another engine may have it.
+func (c *Counters) Keep(dir string, failed <-chan struct{}, log *slog.Logger) {
+	select {
+	case <-failed:
+		return
+	default:
+	}
+	if err := c.KeepFile(dir); err != nil {
+		log.Warn("pawl: timings of tasks are lost", "error", err)
+	}
+}
 
 // OpenFile takes what KeepFile has left in a directory. Without a file nothing is counted. An error says that nothing is counted
 // although there is a file; it keeps nobody from going on.

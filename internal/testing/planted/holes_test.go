@@ -224,8 +224,8 @@ var holes = []bug{
 		"./examples/fanout", "TestTheStateIsInAFolderOfItsOwn",
 	},
 	{
-		"Close says that the disk does not answer, whatever it waits for", "close.go",
-		"case at == closesDirectory, e.dir.IsCommitting():", "case true:",
+		"Close says that the disk does not answer, whatever it waits for", "internal/closing/closing.go",
+		"case at == Directory, c.o.Disk.IsCommitting():", "case true:",
 		".", "TestCloseSaysWhatItWaitsFor",
 	},
 	{
