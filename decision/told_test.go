@@ -2,6 +2,7 @@ package decision
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,5 +108,42 @@ func TestTextsOfLongRecordsAreKept(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(want.Decisions, all[i].Decisions), "the text is another one's")
 		require.Greater(t, len(all[i].Decisions), largeText)
+	}
+}
+
+// A large value stays in the memory in which it was encoded, which is no longer anybody's scratch; one that is there already, and one behind much
+// else, does not.
+func TestLargeValuesAreKept(t *testing.T) {
+	large := func(letter string, n int) map[string]any { return map[string]any{"text": strings.Repeat(letter, n)} }
+	var all []Encoded
+	var want []string
+	for _, n := range []int{70 << 10, 300 << 10, 65 << 10, 10 << 10, 80 << 10} {
+		for _, letter := range []string{"a", "\n", "ö"} {
+			// The large value is first in the decisions; the text of the other ones is before it in the second record.
+			for _, before := range []int{0, 2000} {
+				r := Record{Seq: 1, Message: state.TaskCompleted{Token: 1, Output: large(letter, n)}}
+				for i := range before {
+					r.Decisions = append(r.Decisions, DispatchTask{Token: workflow.TokenID(i + 1), Task: "some task", Attempt: 1})
+				}
+				r.Decisions = append(r.Decisions, CompleteToken{Token: 1, Output: large(letter, n)}, CompleteToken{Token: 2, Output: large(letter, n+1)})
+				scratch := make([]byte, 0, n*9/8)
+				e, used, err := r.EncodeWith(scratch)
+				require.NoError(t, err)
+				all, want = append(all, e), append(want, string(value.Encode(large(letter, n))), string(value.Encode(large(letter, n+1))))
+				clear(scratch[:cap(scratch)]) // the next record would lie there
+				clear(used[:cap(used)])
+			}
+		}
+	}
+	for i, e := range all {
+		require.Equal(t, 2, e.Values.Len())
+		for _, raw := range e.Values.All() {
+			require.True(t, want[0] == string(raw), "value of record %d", i)
+			require.Equal(t, len(raw), cap(raw))
+			want = want[1:]
+		}
+		got, err := e.Decode(e.Values.Lookup)
+		require.NoError(t, err)
+		require.Equal(t, i%2*2000+2, len(got.Decisions))
 	}
 }

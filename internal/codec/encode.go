@@ -62,7 +62,7 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 		}
 	}
 	dst = append(dst, f.inline...)
-	body := len(dst)
+	body, room := len(dst), cap(dst)
 	dst, err := e.appendShape(dst, f.shape, v)
 	switch {
 	case err != nil:
@@ -74,7 +74,10 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 	// The value was written inline first, since its size is known only then. It is cut off
 	// again, and its hash takes its place.
 	case f.shape.class.isValue() && len(dst)-body > InlineLimit && e.values != nil:
-		hash := e.values.addObject(v, dst[body:])
+		hash, kept := e.values.addObject(v, dst[body:], cap(dst) != room && isWorthKeeping(dst, body))
+		if kept {
+			dst = append(make([]byte, 0, mark+256), dst[:mark]...)
+		}
 		dst = append(dst[:mark], f.ref...)
 		dst = append(dst, hash...)
 		return append(dst, '"'), nil
@@ -82,6 +85,16 @@ func (e *encoder) appendField(dst []byte, f *field, v reflect.Value) ([]byte, *E
 		return dst, nil
 	}
 }
+
+// isWorthKeeping reports whether a value from body on is kept in the memory that was made for it, where it is most of what that has. To copy
+// it would cost more than to copy what comes before it.
+func isWorthKeeping(dst []byte, body int) bool {
+	size := len(dst) - body
+	return size >= largeValue && body < size/4 && cap(dst)-len(dst) <= size/4
+}
+
+// largeValue is how many bytes a value has at least that is worth it.
+const largeValue = 64 << 10
 
 // isZero reports whether a field is left out. A struct is known to be zero only
 // when none of its fields was written.

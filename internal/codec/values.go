@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/value"
@@ -59,16 +60,16 @@ func identityOf(v reflect.Value) (id identity, ok bool) {
 }
 
 // addObject is Add for the encoding of v, which is the same memory wherever a record has it: the result in a message
-// is that in a decision. hashOf finds it there.
-func (vs *Values) addObject(v reflect.Value, raw []byte) (hash string) {
-	hash = vs.Add(raw)
+// is that in a decision. hashOf finds it there. A value that is handed over is kept without a copy if it is new, which kept says.
+func (vs *Values) addObject(v reflect.Value, raw []byte, handedOver bool) (hash string, kept bool) {
+	hash, kept = vs.add(raw, handedOver)
 	if id, ok := identityOf(v); ok {
 		if vs.objects == nil {
 			vs.objects = map[identity]string{}
 		}
 		vs.objects[id] = hash
 	}
-	return hash
+	return hash, kept
 }
 
 // hashOf returns the hash of a value that was added as an object already, "" if none was.
@@ -86,7 +87,7 @@ func (vs *Values) hashOf(v reflect.Value) string {
 // Settle ends the encoding of a record: values that are added from now on may lie where others have been.
 func (vs *Values) Settle() { vs.objects = nil }
 
-// An entry is one value: the bytes are a copy that nobody else holds.
+// An entry is one value: its bytes are nobody else's.
 type entry struct {
 	hash string
 	raw  []byte
@@ -95,17 +96,25 @@ type entry struct {
 // Add keeps a copy of raw, the canonical JSON of a value, unless it is there
 // already, and returns its SHA-256 in lower-case hexadecimal digits.
 func (vs *Values) Add(raw []byte) (hash string) {
+	hash, _ = vs.add(raw, false)
+	return hash
+}
+
+func (vs *Values) add(raw []byte, handedOver bool) (hash string, kept bool) {
 	sum := pace.Sum256(raw)
 	hash = hex.EncodeToString(sum[:])
 	if _, known := vs.index[hash]; known {
-		return hash
+		return hash, false
 	}
 	if vs.index == nil {
 		vs.index = map[string]int{}
 	}
 	vs.index[hash] = len(vs.entries)
-	vs.entries = append(vs.entries, entry{hash, pace.Append([]byte(nil), raw...)})
-	return hash
+	if !handedOver {
+		raw = pace.Append([]byte(nil), raw...)
+	}
+	vs.entries = append(vs.entries, entry{hash, slices.Clip(raw)})
+	return hash, handedOver
 }
 
 // Len returns how many values there are.

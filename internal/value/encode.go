@@ -151,9 +151,9 @@ func appendFloat(dst []byte, f float64) []byte {
 const hexDigits = "0123456789abcdef"
 
 // appendString writes the parts between characters that need an escape as they are. It checks
-// for UTF-8 only if a byte above ASCII came, which nearly never happens in keys.
+// for UTF-8 only if a byte above ASCII came, which nearly never happens in keys. A text of many lines has an escape for each.
 func appendString(dst []byte, s string) []byte {
-	dst = append(withRoom(dst, len(s)+64), '"')
+	dst = append(withRoom(dst, len(s)+len(s)/16+64), '"')
 	allASCII := true
 	for rest := s; ; {
 		n, ascii := plainPrefix(rest)
