@@ -62,7 +62,7 @@ func identityOf(v reflect.Value) (id identity, ok bool) {
 // addObject is Add for the encoding of v, which is the same memory wherever a record has it: the result in a message
 // is that in a decision. hashOf finds it there. A value that is handed over is kept without a copy if it is new, which kept says.
 func (vs *Values) addObject(v reflect.Value, raw []byte, handedOver bool) (hash string, kept bool) {
-	hash, kept = vs.add(raw, handedOver)
+	hash, kept = vs.keepBytes(raw, handedOver)
 	if id, ok := identityOf(v); ok {
 		if vs.objects == nil {
 			vs.objects = map[identity]string{}
@@ -96,11 +96,11 @@ type entry struct {
 // Add keeps a copy of raw, the canonical JSON of a value, unless it is there
 // already, and returns its SHA-256 in lower-case hexadecimal digits.
 func (vs *Values) Add(raw []byte) (hash string) {
-	hash, _ = vs.add(raw, false)
+	hash, _ = vs.keepBytes(raw, false)
 	return hash
 }
 
-func (vs *Values) add(raw []byte, handedOver bool) (hash string, kept bool) {
+func (vs *Values) keepBytes(raw []byte, handedOver bool) (hash string, kept bool) {
 	sum := pace.Sum256(raw)
 	hash = hex.EncodeToString(sum[:])
 	if _, known := vs.index[hash]; known {
