@@ -15,14 +15,15 @@ type TimingFilter struct {
 
 // Timings say how long attempts of tasks have waited and worked. An engine counts them in memory, keeps them in its directory when it
 // is closed, and loses those of a life that ends by a crash. Attempts count when the run has taken their end: a result, a failure, a
-// timeout or a snooze, not those that were cancelled.
+// timeout or a snooze, not those that were cancelled. Whole runs count likewise.
 type Timings struct {
 	At     time.Time     `json:"at"`              // when they were read
 	Since  time.Time     `json:"since,omitzero"`  // when the first attempt was counted; zero if none was
 	By     string        `json:"by"`              // as in TimingFilter, never ""
-	Within string        `json:"within"`          // likewise
+	Within string        `json:"within"`          // likewise; "" of what pawl stats --archive reads, from Since until At
 	Rows   []Timing      `json:"rows,omitzero"`   // that have attempts within a month, sorted by their names
 	Total  Timing        `json:"total"`           // of all rows, without names
+	Runs   []Timing      `json:"runs,omitzero"`   // whole runs by workflow: Attempts counts those that ended, Work is from start to end
 	Points []TimingPoint `json:"points,omitzero"` // of all rows: a minute, an hour or a day each, oldest first, those without attempts too
 	Load   []TypeLoad    `json:"load,omitzero"`   // what this process has to do now, of all workflows, by task type
 }

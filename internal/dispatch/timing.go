@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -17,16 +18,20 @@ func (t *Task) noteTime(now time.Time) {
 	}
 }
 
-// CountEnds counts the attempts of a run whose ends a commit has told. An attempt that the dispatcher does not hold, such as one
-// whose result comes with Maintenance, is not counted.
-func (d *Dispatcher) CountEnds(run workflow.RunID, told []decision.Told) {
+// CountEnds counts the attempts of a run whose ends a commit has told, and the run if it has ended and was not cancelled. An attempt that
+// the dispatcher does not hold, such as one whose result comes with Maintenance, is not counted.
+func (d *Dispatcher) CountEnds(s *state.State, told []decision.Told) {
 	for i := range told {
 		switch e := told[i].Bare(); e.Type {
 		case workflow.EventTaskCompleted, workflow.EventTaskSnoozed:
-			d.countEnd(run, e.Token, false)
+			d.countEnd(s.Run, e.Token, false)
 		case workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskParked:
-			d.countEnd(run, e.Token, true)
-		default: // no attempt has ended
+			d.countEnd(s.Run, e.Token, true)
+		case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut:
+			d.o.Timings.Count(timing.Attempt{
+				Of: timing.Name{Workflow: s.Graph.Definition.Name}, At: s.EndedAt, Worked: s.EndedAt.Sub(s.StartedAt), Begun: true, Failed: e.Type != workflow.EventWorkflowCompleted,
+			})
+		default: // nothing has ended
 		}
 	}
 }

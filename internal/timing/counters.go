@@ -7,16 +7,33 @@ import (
 )
 
 const (
-	// MaxSeries is how many series there are at most, but for that of Other.
+	// MaxSeries is how many series there are at most, but for those of Other.
 	MaxSeries = 500
 	// Other stands for all names of further combinations.
 	Other = "_OTHER"
 )
 
-// A Name names a series.
+// A Name names a series: of a node, or with a workflow alone of its whole runs.
 type Name struct{ Workflow, Node, Type string }
 
-// An Attempt is one that has ended.
+// The names of the series of Other.
+var (
+	otherNodes = Name{Other, Other, Other}
+	otherRuns  = Name{Workflow: Other}
+)
+
+// ofRuns reports whether a name is that of whole runs.
+func (n Name) ofRuns() bool { return n.Node == "" }
+
+// orOther returns the name that stands for a name where there is no room for it.
+func (n Name) orOther() Name {
+	if n.ofRuns() {
+		return otherRuns
+	}
+	return otherNodes
+}
+
+// An Attempt is one that has ended, or a whole run: that was worked on from its start to its end.
 type Attempt struct {
 	Of     Name
 	At     time.Time     // when it ended
@@ -93,13 +110,7 @@ func (c *Counters) Count(a Attempt) {
 	if c.changed = true; c.since.IsZero() || a.At.Before(c.since) {
 		c.since = a.At.UTC()
 	}
-	if s.now.n++; a.Failed {
-		s.now.failed++
-	}
-	s.now.queue.addTime(a.Queued)
-	if a.Begun {
-		s.now.work.addTime(a.Worked)
-	}
+	s.now.addAttempt(&a)
 }
 
 // seriesOf returns the series of a name. The caller holds the lock.
@@ -120,7 +131,7 @@ func (c *Counters) addSeries(n Name, minute int64) *series {
 	if c.of == nil {
 		c.of = map[Name]*series{}
 	}
-	other := Name{Other, Other, Other}
+	other := n.orOther()
 	if c.countSeries() >= MaxSeries && n != other {
 		if hour := minute / 60; hour != c.swept {
 			c.swept = hour
@@ -137,11 +148,13 @@ func (c *Counters) addSeries(n Name, minute int64) *series {
 	return s
 }
 
-// countSeries returns how many series there are, but for that of Other.
+// countSeries returns how many series there are, but for those of Other.
 func (c *Counters) countSeries() int {
 	n := len(c.of)
-	if c.of[Name{Other, Other, Other}] != nil {
-		n--
+	for _, other := range []Name{otherNodes, otherRuns} {
+		if c.of[other] != nil {
+			n--
+		}
 	}
 	return n
 }
@@ -196,6 +209,17 @@ func (r ring) withSum(m *sum, at int64, of span) ring {
 // closeAt returns what a sum has.
 func (s *sum) closeAt(at int64) closed {
 	return closed{at: at, n: s.n, failed: s.failed, queue: cells(s.queue.appendCells(nil)), work: cells(s.work.appendCells(nil))}
+}
+
+// addAttempt adds an attempt.
+func (s *sum) addAttempt(a *Attempt) {
+	if s.n++; a.Failed {
+		s.failed++
+	}
+	s.queue.addTime(a.Queued)
+	if a.Begun {
+		s.work.addTime(a.Worked)
+	}
 }
 
 // addSum adds what another sum has.

@@ -98,19 +98,22 @@ func (c *Counters) Read(ctx context.Context, f history.TimingFilter, now time.Ti
 	window := r.stretches[asked]
 	r.points = make([]sum, window.until-window.from)
 	month := stretchBefore(now, days, spanOf[days].kept, 0)
-	rows := map[Name][]*copied{}
+	rows, runs := map[Name][]*copied{}, map[Name][]*copied{}
 	for i := range of {
 		s, n := &of[i], int64(0)
 		s.open = s.now.closeAt(s.minute)
 		for _, c := range s.allIn(month) {
 			n += c.n
 		}
-		if n > 0 {
-			row := rowName(s.name, f.By)
+		switch row := rowName(s.name, f.By); {
+		case n == 0:
+		case s.name.ofRuns():
+			runs[s.name] = append(runs[s.name], s)
+		default:
 			rows[row] = append(rows[row], s)
 		}
 	}
-	return r.makeTimings(f, rows)
+	return r.makeTimings(f, rows, runs)
 }
 
 // copySeries copies the series of a workflow, "" for all, and when counting began.
@@ -158,36 +161,50 @@ func rowName(n Name, by string) Name {
 	return n
 }
 
-// readRow makes a row of its series, and adds it to the total.
+// readRow makes a row of its series.
 func (r *reading) readRow(n Name, of []*copied) history.Timing {
 	r.row = [sumsOfRow]sum{}
-	window := r.stretches[asked]
 	for _, s := range of {
 		for i, w := range r.stretches {
 			for _, c := range s.allIn(w) {
 				r.row[i].addClosed(c)
 			}
 		}
+	}
+	return r.timingOf(n, &r.row)
+}
+
+// addRow adds the row that was read last, and its series, to the total and the points.
+func (r *reading) addRow(of []*copied) {
+	for i := range r.row {
+		r.total[i].addSum(&r.row[i])
+	}
+	window := r.stretches[asked]
+	for _, s := range of {
 		for at, c := range s.allIn(window) {
 			p := &r.points[at-window.from]
 			p.n, p.failed = p.n+c.n, p.failed+c.failed
 			p.work.addCells(c.work)
 		}
 	}
-	for i := range r.row {
-		r.total[i].addSum(&r.row[i])
-	}
-	return r.timingOf(n, &r.row)
+}
+
+// sortedNames returns the names of rows in their order.
+func sortedNames[T any](rows map[Name]T) []Name {
+	return slices.SortedFunc(maps.Keys(rows), func(a, b Name) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Type, b.Type))
+	})
 }
 
 // makeTimings returns what was read as callers see it.
-func (r *reading) makeTimings(f history.TimingFilter, rows map[Name][]*copied) history.Timings {
+func (r *reading) makeTimings(f history.TimingFilter, rows, runs map[Name][]*copied) history.Timings {
 	out := history.Timings{At: r.now, Since: r.since, By: f.By, Within: f.Within}
-	byName := func(a, b Name) int {
-		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Type, b.Type))
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(rows), byName) {
+	for _, name := range sortedNames(rows) {
 		out.Rows = append(out.Rows, r.readRow(name, rows[name]))
+		r.addRow(rows[name])
+	}
+	for _, name := range sortedNames(runs) {
+		out.Runs = append(out.Runs, r.readRow(name, runs[name]))
 	}
 	out.Total = r.timingOf(Name{}, &r.total)
 	if out.Since.IsZero() {
@@ -216,7 +233,6 @@ func (r *reading) timingOf(n Name, sums *[sumsOfRow]sum) history.Timing {
 
 // sumOf returns a sum of a stretch. Its rate is that of the part in which something was counted at all.
 func (r *reading) sumOf(s *sum, at stretch) history.TimingSum {
-	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: s.queue.readQuantiles(), Work: s.work.readQuantiles()}
 	from, until := time.Unix(at.from*spanOf[at.of].seconds, 0), time.Unix(at.until*spanOf[at.of].seconds, 0)
 	if from.Before(r.since) {
 		from = r.since
@@ -224,8 +240,14 @@ func (r *reading) sumOf(s *sum, at stretch) history.TimingSum {
 	if until.After(r.now) {
 		until = r.now
 	}
+	return s.makeSum(until.Sub(from))
+}
+
+// makeSum returns a sum of so long a time as callers see it.
+func (s *sum) makeSum(in time.Duration) history.TimingSum {
+	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: s.queue.readQuantiles(), Work: s.work.readQuantiles()}
 	if s.n > 0 {
-		out.Rate = float64(s.n) / max(until.Sub(from), time.Second).Seconds()
+		out.Rate = float64(s.n) / max(in, time.Second).Seconds()
 	}
 	return out
 }

@@ -72,7 +72,7 @@ func (c *Counters) Restore(saved []byte) error {
 	}
 	in.rest = in.rest[n:]
 	since, of := time.Unix(0, nanos).UTC(), map[Name]*series{}
-	for range in.readNumber(MaxSeries + 1) {
+	for range in.readNumber(MaxSeries + 2) {
 		s := in.readSeries()
 		if first := s.firstEnd(); first.Before(since) {
 			since = first

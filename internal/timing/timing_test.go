@@ -138,6 +138,12 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range 10_000 {
 		c.Count(Attempt{Of: Name{"w", fmt.Sprint("n", i), "t"}, At: start})
 	}
+	c.Count(Attempt{Of: Name{Workflow: "w"}, At: start})
+	runs := read(t, &c, history.TimingFilter{}, start).Runs
+	require.Len(t, runs, 1)
+	require.Equal(t, Other, runs[0].Workflow)
+	saved, _ := c.Save()
+	require.NoError(t, c.Restore(saved))
 	rows := read(t, &c, history.TimingFilter{}, start).Rows
 	require.Len(t, rows, MaxSeries+1)
 	require.Equal(t, Other, rows[0].Workflow)
