@@ -3,31 +3,52 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/columns"
+	"github.com/pawl-run/pawl/internal/retrace"
+	"github.com/pawl-run/pawl/internal/timing"
+	"github.com/pawl-run/pawl/replay"
 )
 
 var statsVerb = verb{
-	name:    "stats",
-	help:    "Say how long tasks wait and work, how many fail, and how that was before.",
-	example: []string{"pawl stats", "pawl stats order --since hour", "pawl stats --by task --since month"},
+	name: "stats",
+	help: "Say how long tasks wait and work and runs take, how many fail, and how that was before.",
+	example: []string{
+		"pawl stats", "pawl stats order --since hour", "pawl stats --by task --since month",
+		"pawl stats order --archive 2026-09.pawl --archive data --from 2026-09-01T00:00:00Z",
+	},
 	command: func() command { return new(statsCommand) },
 }
 
-// A statsCommand says how long attempts of tasks have waited and worked.
+// A statsCommand says how long attempts of tasks have waited and worked, and how long runs took.
 type statsCommand struct {
-	Workflow string `arg:"" optional:"" help:"The name of a definition; all of them if none is given."`
-	By       string `enum:"node,workflow,task" default:"node" placeholder:"WHAT" help:"What makes a row: node, workflow, or task, which is the type; node, if this is not given."`
-	Since    string `enum:"hour,day,month" default:"day" placeholder:"TIME" help:"The last hour, day or month; day, if this is not given."`
+	Workflow string    `arg:"" optional:"" help:"The name of a definition; all of them if none is given."`
+	By       string    `enum:"node,workflow,task" default:"node" placeholder:"WHAT" help:"What makes a row: node, workflow, or task, which is the type; node, if this is not given."`
+	Since    string    `enum:"hour,day,month," default:"" placeholder:"TIME" help:"The last hour, day or month; day, if this is not given."`
+	Archive  []string  `sep:"none" placeholder:"PATH" help:"Read journals in place of counters: of an archive, an export, an engine directory, or a folder of these; once for each."`
+	From     time.Time `placeholder:"INSTANT" help:"With --archive: only what ended from this instant on, as 2026-11-01T00:00:00Z."`
+	To       time.Time `placeholder:"INSTANT" help:"With --archive: only what ended before this instant."`
 	dirFlag
 }
 
-// runCommand writes three tables: of now, of the times, and beside the days before.
+// errStatsTimes says which flags choose a time.
+var errStatsTimes = errors.New("--since is of the last hour, day or month; --from and --to are with --archive, which reads of any time")
+
+// runCommand writes tables: of now, of the times, beside the days before, and of whole runs.
 func (c *statsCommand) runCommand(ctx context.Context, con *console) error {
+	journals, bounded := len(c.Archive) > 0, !c.From.IsZero() || !c.To.IsZero()
+	switch {
+	case journals && c.Since != "", bounded && !journals:
+		return errStatsTimes
+	case journals:
+		return c.readJournals(ctx, con)
+	}
 	return c.withEngine(ctx, con, func(e *reached) error {
 		t, err := e.Timings(ctx, history.TimingFilter{Workflow: c.Workflow, By: c.By, Within: c.Since})
 		if err != nil {
@@ -42,6 +63,34 @@ func (c *statsCommand) runCommand(ctx context.Context, con *console) error {
 		con.printSource(e.source)
 		return nil
 	})
+}
+
+// readJournals answers from what can be read of the journals. The error of what cannot makes the exit status.
+func (c *statsCommand) readJournals(ctx context.Context, con *console) error {
+	ledger := timing.Ledger{Workflow: c.Workflow, From: c.From, To: c.To}
+	var g gathered
+	var unread error
+	err := con.whileWorking("reading runs", func() error {
+		flags := recordedFlag{Dir: c.Dir, UTC: c.UTC, keyFlag: c.keyFlag, jsonFlag: c.jsonFlag}
+		g, unread = flags.eachRecording(ctx, con, c.Archive, func(rec *replay.Recording) error {
+			ends, err := retrace.Ends(rec)
+			for _, a := range ends {
+				ledger.Count(a)
+			}
+			return err
+		})
+		return context.Cause(ctx)
+	})
+	if err != nil || g.read == 0 {
+		return errors.Join(err, unread)
+	}
+	if t := ledger.MakeTimings(c.By); c.JSON {
+		con.writeLine(true, t)
+	} else {
+		c.printTimings(con, &t)
+	}
+	con.saySources(c.JSON, g.from)
+	return unread
 }
 
 // printLoad says what there is to do now, of all workflows also where one is asked for. A directory that nobody has open has nothing that
@@ -66,16 +115,28 @@ func (c *statsCommand) printLoad(con *console, t *history.Timings, live bool) {
 	con.printLine("")
 }
 
-// printTimings writes what was counted.
+// printTimings writes what was counted, or read of journals, which have no other days beside them.
 func (c *statsCommand) printTimings(con *console, t *history.Timings) {
 	span := map[string]string{"hour": "60 minutes", "day": "24 hours", "month": "31 days"}[t.Within]
-	if len(t.Rows) == 0 {
-		con.printLine("no attempt has ended in the last 31 days")
+	since := c.zoneOf(t.Since).Format(time.DateTime)
+	note := fmt.Sprintf("Read of journals: what ended from %s to %s.", since, c.zoneOf(t.At).Format(time.DateTime))
+	besides := []string{}
+	if span != "" {
+		note = fmt.Sprintf("ENDED, FAILED and RATE are of the last %s. P95 is of the work, of RUNS from start to end: today is the last 24 hours, yesterday the 24 before, "+
+			"last week the 7 days before today. Counted since %s.", span, since)
+		besides = []string{"P95 TODAY", "YESTERDAY", "LAST WEEK"}
+	}
+	if len(t.Rows)+len(t.Runs) == 0 {
+		none := "in the last 31 days"
+		if span == "" {
+			none = "there in that time"
+		}
+		con.printLine("no attempt has ended %s", none)
 		return
 	}
 	head := strings.ToUpper(t.By)
 	times := [][]string{{head, "QUEUE P50", "P95", "P99", "WORK P50", "P95", "P99"}}
-	before := [][]string{{head, "ENDED", "FAILED", "RATE", "P95 TODAY", "YESTERDAY", "LAST WEEK"}}
+	before := [][]string{append([]string{head, "ENDED", "FAILED", "RATE"}, besides...)}
 	named := countNames(t.Rows)
 	for i := range t.Rows {
 		r := &t.Rows[i]
@@ -83,25 +144,35 @@ func (c *statsCommand) printTimings(con *console, t *history.Timings) {
 		if r.Attempts > 0 {
 			times = append(times, append([]string{name}, append(quantileTexts(r.Queue), quantileTexts(r.Work)...)...))
 		}
-		before = append(before, append([]string{name}, sumTextsOf(r)...))
+		before = append(before, append([]string{name}, sumTextsOf(r, besides)...))
 	}
-	if len(times) > 1 {
-		con.printColumns(times)
-		con.printLine("")
+	if len(t.Rows) > 0 {
+		before = append(before, append([]string{"all"}, sumTextsOf(&t.Total, besides)...))
 	}
-	con.printColumns(append(before, append([]string{"all"}, sumTextsOf(&t.Total)...)))
-	note := fmt.Sprintf("ENDED, FAILED and RATE are of the last %s. P95 is of the work: today is the last 24 hours, yesterday the 24 before, "+
-		"last week the 7 days before today. Counted since %s.", span, c.zoneOf(t.Since).Format(time.DateTime))
+	runs := [][]string{append([]string{"RUNS", "ENDED", "FAILED", "TOOK P50", "P95", "P99"}, besides...)}
+	for i := range t.Runs {
+		r := &t.Runs[i]
+		cells := sumTextsOf(r, besides)
+		runs = append(runs, slices.Concat([]string{r.Workflow}, cells[:2], quantileTexts(r.Work), cells[3:]))
+	}
+	for _, table := range [][][]string{times, before, runs} {
+		if len(table) > 1 {
+			con.printColumns(table)
+			con.printLine("")
+		}
+	}
 	for _, line := range columns.WrapLine(note, con.Width) {
 		con.printLine("%s", line)
 	}
 }
 
-// sumTextsOf returns the cells that compare a row.
-func sumTextsOf(r *history.Timing) []string {
-	return []string{
-		countText(int(r.Attempts)), failedText(&r.TimingSum), rateText(r.Rate), timeText(r.Today.Work.P95), timeText(r.Yesterday.Work.P95), timeText(r.LastWeek.Work.P95),
+// sumTextsOf returns the cells that say how many ended, and compare that with the days before, if they are besides.
+func sumTextsOf(r *history.Timing, besides []string) []string {
+	cells := []string{countText(int(r.Attempts)), failedText(&r.TimingSum), rateText(r.Rate)}
+	if len(besides) > 0 {
+		cells = append(cells, timeText(r.Today.Work.P95), timeText(r.Yesterday.Work.P95), timeText(r.LastWeek.Work.P95))
 	}
+	return cells
 }
 
 // countNames counts the rows of each node, of which there are several where its type changes.

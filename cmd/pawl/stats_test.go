@@ -40,6 +40,9 @@ func makeTimings(ts *testscript.TestScript, _ bool, args []string) {
 		count(charge, day*24*time.Hour+time.Hour, 300, 24, 1300*time.Millisecond, 2*time.Second/(day+1))
 		count(timing.Name{Workflow: "nightly import of everything", Node: "load", Type: "load"}, day*24*time.Hour+90*time.Minute, 31, 0, 3*time.Hour, 75*time.Minute)
 	}
+	for _, day := range []time.Duration{6, 1, 0} {
+		count(timing.Name{Workflow: "order"}, day*24*time.Hour+time.Hour, 300, 12, 0, 40*time.Minute/(day+1))
+	}
 	count(charge, 10*time.Minute, 20, 0, 12*time.Second, 900*time.Microsecond)
 	ts.Check(c.KeepFile(ts.MkAbs(args[0])))
 }

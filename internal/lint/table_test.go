@@ -74,7 +74,7 @@ var layers = map[string][]string{
 	"internal/tasklog":           {"internal/traceparent"},
 	"internal/traceparent":       {},
 	"internal/tracing":           slices.Concat(decided, []string{"internal/traceparent"}),
-	"internal/retrace":           slices.Concat(decided, []string{"internal/runfile", "internal/traceparent", "replay"}),
+	"internal/retrace":           slices.Concat(decided, []string{"internal/runfile", "internal/timing", "internal/traceparent", "replay"}),
 	"soundness":                  slices.Concat(decided, []string{"planning"}),
 	"internal/dispatch":          slices.Concat(decided, []string{"internal/heap", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/timing", "internal/tracing", "actor", "planning", "replay", "store"}),
 	"internal/ranking":           slices.Concat(decided, []string{"store"}),

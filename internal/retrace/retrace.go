@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
@@ -47,7 +48,8 @@ type Attribute struct {
 // A Trace is that of a run, with all runs below it.
 type Trace struct {
 	ID    [16]byte
-	Spans []Span // parents before children; runs as they were added
+	Spans []Span           // parents before children; runs as they were added
+	Ends  []timing.Attempt // attempts and runs that have ended, as an engine counts them; of a fork, those since it was forked
 	most  int
 }
 
@@ -92,6 +94,15 @@ func Of(rec *replay.Recording, most int, find func(workflow.RunID) (*replay.Reco
 	return out, nil
 }
 
+// Ends returns what has ended in a run, as the trace of it alone has it.
+func Ends(rec *replay.Recording) ([]timing.Attempt, error) {
+	t, err := Of(rec, 0, func(workflow.RunID) (*replay.Recording, error) { return nil, nil })
+	if err != nil {
+		return nil, err
+	}
+	return t.Ends, nil
+}
+
 // childKey is the attribute of the span of a wait for a child run, with its id.
 const childKey = "pawl.child.run.id"
 
@@ -114,6 +125,7 @@ type builder struct {
 	state  *state.State
 
 	first  int                         // place of the span of the run
+	ends   int                         // place of its first end
 	tokens map[workflow.TokenID]int    // places of spans
 	groups map[workflow.GroupID]int    // likewise
 	open   map[workflow.TokenID]status // how tokens stand that live
@@ -124,13 +136,15 @@ type status struct {
 	status  workflow.TokenStatus
 	attempt int
 	span    int
+	since   time.Time
+	counted bool // among the ends
 }
 
 // addRun adds the spans of a recording.
 func (b *builder) addRun(rec *replay.Recording) error {
 	b.state = state.NewState(rec.Run, rec.Graph())
 	b.tokens, b.groups, b.open = map[workflow.TokenID]int{}, map[workflow.GroupID]int{}, map[workflow.TokenID]status{}
-	b.first = len(b.trace.Spans)
+	b.first, b.ends = len(b.trace.Spans), len(b.trace.Ends)
 	name := rec.Definition().Name
 	b.addSpan(Span{ID: b.idOf("run"), Parent: b.parent, Name: "run " + name, Attributes: []Attribute{
 		{"pawl.run.id", string(rec.Run)}, {"pawl.workflow.name", name}, {"pawl.workflow.version", int64(max(rec.Definition().Version, 1))},
@@ -175,13 +189,10 @@ func (b *builder) idOf(what string, numbers ...int64) (id SpanID) {
 
 // addRecord applies a record, and adds what has begun and ended with it.
 func (b *builder) addRecord(r *decision.Record) error {
-	if id := state.TokenOf(r.Message); id != 0 {
-		if st, open := b.open[id]; open && st.status == workflow.Dispatched {
-			if began := state.BeganOf(r.Message); !began.IsZero() {
-				s := &b.trace.Spans[st.span]
-				s.From = laterOf(s.From, began)
-			}
-		}
+	began := state.BeganOf(r.Message)
+	if st, open := b.open[state.TokenOf(r.Message)]; open && st.status == workflow.Dispatched && !began.IsZero() {
+		s := &b.trace.Spans[st.span]
+		s.From = laterOf(s.From, began)
 	}
 	var events []decision.Event
 	if err := runfile.ApplyRecord(b.state, r, func(told []decision.Event) { events = append(events, told...) }); err != nil {
@@ -192,6 +203,7 @@ func (b *builder) addRecord(r *decision.Record) error {
 		if code := codeOf(&events[i]); code != "" && events[i].Token != 0 {
 			codes[events[i].Token] = code
 		}
+		b.addEnd(r, &events[i], began)
 	}
 	changes := b.state.TakeChanges()
 	slices.SortFunc(changes.Groups, func(x, y *state.Group) int { return cmp.Compare(x.ID, y.ID) })
@@ -204,11 +216,48 @@ func (b *builder) addRecord(r *decision.Record) error {
 	}
 	if _, forked := r.Message.(state.RunForked); forked {
 		b.sendAgain(r.At)
+		b.trace.Ends = b.trace.Ends[:b.ends]
 	}
 	if s := &b.trace.Spans[b.first]; r.Seq == 1 {
 		s.From = r.At
 	}
 	return nil
+}
+
+// addEnd adds the end of an attempt or of the run that an event tells, unless it was cancelled. began is when somebody began to perform the
+// attempt; zero if nobody has.
+func (b *builder) addEnd(r *decision.Record, e *decision.Event, began time.Time) {
+	switch e.Type {
+	case workflow.EventTaskCompleted, workflow.EventTaskSnoozed, workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskParked:
+		st, open := b.open[e.Token]
+		if !open || st.status != workflow.Dispatched || st.counted {
+			return // nobody was to perform it any more, as where an operator has given up on it
+		}
+		st.counted = true
+		b.open[e.Token] = st
+		if state.TokenOf(r.Message) != e.Token {
+			began = st.since // its time was up: no result says when somebody began, and most of it was work
+		}
+		b.trace.Ends = append(b.trace.Ends, st.endedAt(r.At, began, timing.Attempt{
+			Of:     timing.Name{Workflow: b.state.Graph.Definition.Name, Node: string(e.Node), Type: strings.TrimPrefix(b.trace.Spans[st.span].Name, taskPrefix)},
+			Failed: e.Type != workflow.EventTaskCompleted && e.Type != workflow.EventTaskSnoozed,
+		}))
+	case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut:
+		b.trace.Ends = append(b.trace.Ends, timing.Attempt{
+			Of: timing.Name{Workflow: b.state.Graph.Definition.Name}, At: r.At, Worked: b.state.EndedAt.Sub(b.state.StartedAt), Begun: true, Failed: e.Type != workflow.EventWorkflowCompleted,
+		})
+	default: // nothing has ended
+	}
+}
+
+// endedAt returns an attempt with its times. It has waited until somebody began to perform it.
+func (st *status) endedAt(at, began time.Time, a timing.Attempt) timing.Attempt {
+	if a.Begun = !began.IsZero(); !a.Begun {
+		began = at
+	}
+	a.At, a.Queued = at, max(began.Sub(st.since), 0)
+	a.Worked = max(at.Sub(laterOf(st.since, began)), 0)
+	return a
 }
 
 // codeOf returns the code of the error that an event tells; "" if it tells none.
@@ -276,7 +325,7 @@ func (b *builder) moveToken(t *state.Token, at time.Time, code string) {
 		b.endSpan(i, at, code)
 		return
 	}
-	b.open[t.ID] = status{t.Status, t.Attempt, b.addStanding(t, at, b.trace.Spans[i].ID)}
+	b.open[t.ID] = status{t.Status, t.Attempt, b.addStanding(t, at, b.trace.Spans[i].ID), at, false}
 }
 
 // placeOf returns the attributes of a token.
@@ -288,6 +337,9 @@ func (b *builder) placeOf(t *state.Token) []Attribute {
 	return a
 }
 
+// taskPrefix begins the name of the span of an attempt, before its type.
+const taskPrefix = "task "
+
 // addStanding adds the span of how a token stands; -1 if that has none.
 func (b *builder) addStanding(t *state.Token, at time.Time, parent SpanID) int {
 	s := Span{Parent: parent, From: at, token: t.ID, Attributes: b.placeOf(t)}
@@ -295,7 +347,7 @@ func (b *builder) addStanding(t *state.Token, at time.Time, parent SpanID) int {
 	switch {
 	case t.Status == workflow.Dispatched && n != nil:
 		kind := t.TaskAt(n)
-		s.ID, s.Name, s.isTask = b.idOf("attempt", int64(t.ID), int64(t.Attempt)), "task "+kind, true
+		s.ID, s.Name, s.isTask = b.idOf("attempt", int64(t.ID), int64(t.Attempt)), taskPrefix+kind, true
 		s.Attributes = append(s.Attributes, Attribute{"pawl.attempt", int64(t.Attempt)}, Attribute{"pawl.task.type", kind})
 	case waits[t.Status] != "":
 		s.ID, s.Name = b.idOf(waits[t.Status], int64(t.ID), int64(t.Attempt), at.UnixMilli()), waits[t.Status]

@@ -14,8 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/retrace"
 	"github.com/pawl-run/pawl/internal/testing/spantest"
+	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -244,4 +246,96 @@ func TestATraceIsBounded(t *testing.T) {
 		var limit *workflow.LimitError
 		require.Equal(t, refused, errors.As(err, &limit), most)
 	}
+}
+
+// timed has a task that works for as long as its input says, fails without one, and is timed out after five seconds.
+const timed = `
+name: timed
+start: pay
+nodes:
+  - {id: pay, task: charge, timeout: 5s, retry: {maxAttempts: 2, initialInterval: 1ms}, input: {work: input.work}}
+`
+
+// TestEndsAreWhatTheEngineCounts: journals tell as many attempts and runs, as many failures and the same times as the engine has counted
+// while it worked, but for attempts that were timed out, whose begin no journal has.
+func TestEndsAreWhatTheEngineCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		e, err := pawl.Open(t.Context(), dir, pawl.Options{Concurrency: 1, Executor: pawl.Handlers{"charge": func(ctx context.Context, task pawl.Task) (any, error) {
+			work, err := time.ParseDuration(task.Input.(map[string]any)["work"].(string))
+			if err != nil {
+				return nil, err
+			}
+			select {
+			case <-time.After(work):
+			case <-ctx.Done():
+			}
+			return nil, nil
+		}}})
+		require.NoError(t, err)
+		ids := []workflow.RunID{"a", "b", "none", "slow"}
+		start := func(id workflow.RunID, work string) {
+			require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: define(t, timed)}, map[string]any{"work": work}))
+			synctest.Wait()
+		}
+		for id, work := range map[workflow.RunID]string{"a": "2s", "b": "1s", "none": "none"} {
+			start(id, work)
+		}
+		for _, id := range ids[:3] {
+			_, err := e.Wait(t.Context(), id)
+			require.NoError(t, err)
+		}
+		start("slow", "1h")
+		_, err = e.Wait(t.Context(), "slow")
+		require.NoError(t, err)
+		start("cancelled", "1h")
+		require.NoError(t, e.Cancel(t.Context(), "cancelled", "not wanted"))
+		live, err := e.Timings(t.Context(), history.TimingFilter{})
+		require.NoError(t, err)
+		require.NoError(t, e.Close(t.Context()))
+
+		var ledger timing.Ledger
+		for rec, err := range replay.All(replay.Options{}, dir) {
+			require.NoError(t, err)
+			ends, err := retrace.Ends(rec)
+			require.NoError(t, err)
+			for _, a := range ends {
+				ledger.Count(a)
+			}
+			rec.Close()
+		}
+		kept := ledger.MakeTimings("node")
+		require.Len(t, kept.Rows, 1)
+		require.Equal(t, int64(6), kept.Rows[0].Attempts)
+		live.Rows[0].Rate, live.Runs[0].Rate, kept.Rows[0].Rate, kept.Runs[0].Rate = 0, 0, 0, 0
+		require.Equal(t, live.Rows[0].TimingSum, kept.Rows[0].TimingSum)
+		require.Equal(t, live.Runs[0].TimingSum, kept.Runs[0].TimingSum)
+		require.Equal(t, int64(4), kept.Runs[0].Attempts)
+		require.Equal(t, int64(2), kept.Runs[0].Failed)
+	})
+}
+
+// TestAForkHasItsOwnEnds: attempts that the other run has made do not count again in its fork, and the fork has taken as long as it says.
+func TestAForkHasItsOwnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		e, err := pawl.Open(t.Context(), dir, pawl.Options{Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) {
+			<-time.After(time.Second)
+			return nil, nil
+		}}})
+		require.NoError(t, err)
+		d := define(t, "name: w\nstart: a\nnodes: [{id: a, task: first}, {id: b, task: second}]\ntransitions: [{from: a, to: b}]\n")
+		_, err = e.Run(t.Context(), workflow.Run{ID: "r", Definition: d}, nil)
+		require.NoError(t, err)
+		<-time.After(time.Hour)
+		require.NoError(t, e.Rerun(t.Context(), pawl.Target{Run: "r", Node: "b"}, "again", pawl.ForkOptions{}))
+		_, err = e.Wait(t.Context(), "again")
+		require.NoError(t, err)
+		require.NoError(t, e.Close(t.Context()))
+		ends := traceOf(t, dir, "again").Ends
+		require.Len(t, ends, 2)
+		require.Equal(t, timing.Name{Workflow: "w", Node: "b", Type: "second"}, ends[0].Of)
+		require.Equal(t, time.Second, ends[0].Worked)
+		require.Equal(t, 2*time.Second, ends[1].Worked)
+	})
 }
