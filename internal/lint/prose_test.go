@@ -14,7 +14,7 @@ import (
 )
 
 // plainModules are the modules in folders; all of their comments have been read.
-var plainModules = []string{"nats", "nats/test", "pg", "pawlsql", "pawlsql/test", "inspector/browsertest", "schedule/crontest", "examples/observe"}
+var plainModules = []string{"nats", "nats/test", "pg", "pg/bench", "pawlsql", "pawlsql/test", "inspector/browsertest", "schedule/crontest", "examples/observe"}
 
 // plainPages are the pages that have been read.
 var plainPages = []string{

@@ -218,6 +218,10 @@ const (
 var requiredInFolders = map[string][]string{
 	"nats": {module, "github.com/nats-io/nats.go"},
 	"pg":   {module, "github.com/jackc/pgx/v5", "github.com/stretchr/testify"},
+	"pg/bench": {
+		module, module + "/nats", module + "/nats/test", module + "/pg", "github.com/dbos-inc/dbos-transact-golang", "github.com/jackc/pgx/v5",
+		"github.com/nats-io/nats.go", "github.com/stretchr/testify",
+	},
 	"nats/test": {
 		module, module + "/nats", "github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/stretchr/testify",
 	},

@@ -20,15 +20,19 @@ const (
 // with the settings of the migration, with those of the server, and with a partition of its own for each part that is dropped.
 func (m *meter) measureBloat(ctx context.Context, long time.Duration) error {
 	const live = (bloatKept + bloatMore) * bloatEntry
+	db, err := m.openTables(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
 	table, partitions := schema+".entries", schema+".parts"
 	reset := `ALTER TABLE ` + table + ` RESET (autovacuum_vacuum_threshold, autovacuum_vacuum_scale_factor, autovacuum_vacuum_cost_delay,
 		toast.autovacuum_vacuum_threshold, toast.autovacuum_vacuum_scale_factor, toast.autovacuum_vacuum_cost_delay)`
-	for _, way := range []struct{ name, before string }{{"DELETE, settings of the migration", ""}, {"DELETE, settings of the server", `TRUNCATE ` + table + `; ` + reset}} {
+	for i, way := range []struct{ name, before string }{{"DELETE, settings of the migration", ""}, {"DELETE, settings of the server", `TRUNCATE ` + table + `; ` + reset}} {
 		if _, err := m.conn.PgConn().Exec(ctx, way.before).ReadAll(); err != nil {
 			return err
 		}
-		m.logs++
-		log, err := m.db.OpenLog(ctx, fmt.Sprint("bloat", m.logs))
+		log, err := db.OpenLog(ctx, fmt.Sprint("bloat", i))
 		if err != nil {
 			return err
 		}

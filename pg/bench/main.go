@@ -1,11 +1,23 @@
-// Command bench measures an engine whose log is in PostgreSQL beside one whose directory syncs, in turns: W1, W3, W4 and W10 of
-// docs/performance.md, and what each step costs the database.
+// Command bench measures what keeps the steps of workflows, side by side in one run: an engine whose directory syncs, one whose log is in
+// PostgreSQL, one whose log is a stream of three JetStream servers, and DBOS Go at the same PostgreSQL server. The workloads are W1, W3, W4 and W10
+// of docs/performance.md, and more callers until a server carries no more.
 //
-//	go run -C pg/bench .                         starts a server; with -standby a synchronous standby of it as well
-//	go run -C pg/bench . -db postgres://...      at a server that is there
+//	go run -C pg/bench .                         starts the servers; with -standby a synchronous standby of PostgreSQL as well
+//	go run -C pg/bench . -db postgres://...      at a PostgreSQL server that is there
+//	go run -C pg/bench . -dir /data/bench        with all files on that disk
 //	go run -C pg/bench . -bloat 60s              how much room entries take that come and go: by DELETE, and in partitions
 //
-// The servers that it starts are on this machine, and share its processors and its disk.
+// The servers that it starts are processes on this machine, and share its processors and its disk; all of them sync what they acknowledge.
+//
+// All sides do the same work: a chain of steps that do nothing and return nothing is kept step by step, each before the next one begins; a
+// run is done when its end is kept. Each sample begins with an empty directory, schema or stream, and with short runs that are not counted. Sides take
+// turns, in another order each round. Both sides at PostgreSQL have the same server, the same durability (synchronous_commit is on), the same
+// driver (pgx), and a schema of their own.
+//
+// They do it in different ways. DBOS keeps a row for each step and each workflow, which other processes can read at once, and looks a step up before
+// it executes it. pawl keeps one row for all that its runs have committed while the row before was under way; its state is in the directory as
+// well, which one process has at a time. DBOS has 20 connections, as it takes by itself, unless -dbos-connections says otherwise; pawl has
+// four, mostly one of them in use.
 package main
 
 import (
@@ -13,78 +25,134 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
-	"slices"
-	"sync/atomic"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-run/pawl/internal/testing/servers"
-	"github.com/pawl-run/pawl/pg"
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:]); err != nil {
+	serveMember()
+	if err := run(context.Background(), os.Args[1:], os.Stdout, workloads); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) (err error) {
+// choices are what the flags choose.
+type choices struct {
+	db          string
+	standby     bool
+	rounds      int
+	connections int
+	bloat       time.Duration
+	workloads   []workload
+}
+
+// run does what the arguments say. sizes returns the workloads, in small sizes if those are asked for.
+func run(ctx context.Context, args []string, to io.Writer, sizes func(quick bool) []workload) error {
+	var c choices
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	db := flags.String("db", "", "the `address` of a database, whose schema pawl_bench is dropped and made; a server is started without")
-	standby := flags.Bool("standby", false, "start a synchronous standby as well")
-	dir := flags.String("dir", "", "the `folder`, on the disk to be measured, for engine directories; a temporary one by default")
+	flags.StringVar(&c.db, "db", "", "the `address` of a database, whose schema pawl_bench is dropped and made; a server is started without")
+	flags.BoolVar(&c.standby, "standby", false, "start a synchronous standby as well")
+	dir := flags.String("dir", "", "the `folder`, on the disk to be measured, for directories and servers; a temporary one by default")
 	quick := flags.Bool("quick", false, "small sizes")
-	rounds := flags.Int("rounds", 3, "samples of each figure, of which the median counts")
-	bloat := flags.Duration("bloat", 0, "measure for so `long` how entries that come and go take room, and nothing else")
+	flags.IntVar(&c.rounds, "rounds", 5, "samples of each figure, of which the median counts")
+	flags.IntVar(&c.connections, "dbos-connections", 20, "how many connections to the database DBOS has at most")
+	flags.DurationVar(&c.bloat, "bloat", 0, "measure for so `long` how entries that come and go take room, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *rounds < 1 || flags.NArg() > 0 {
-		return errors.New("-rounds is at least 1, and there are no arguments")
+	if c.rounds < 1 || c.connections < 1 || flags.NArg() > 0 {
+		return errors.New("-rounds and -dbos-connections are at least 1, and there are no arguments")
 	}
-	if *db == "" {
-		settings := map[string]string{"max_wal_size": "4GB", "shared_buffers": "256MB"}
-		if *bloat > 0 {
-			settings["fsync"] = "off" // room is the same, and there are more entries
-		}
-		s, err := servers.StartPostgres(settings)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = s.Close() }() // it is thrown away
-		*db = s.URL("postgres")
-		if *standby {
-			if err := addStandby(ctx, s); err != nil {
-				return err
-			}
-		}
-	}
-	m, err := openMeter(ctx, *db)
-	if err != nil {
-		return err
-	}
-	defer m.close(ctx)
-	if *bloat > 0 {
-		return m.measureBloat(ctx, *bloat)
-	}
+	c.workloads = sizes(*quick)
 	temporary, err := os.MkdirTemp(*dir, "pawl-bench-")
+	if err == nil {
+		temporary, err = filepath.Abs(temporary)
+	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temporary) }()
-	return m.measureAll(ctx, temporary, *rounds, *quick)
-}
-
-// addStandby starts a synchronous standby. It ends with this process.
-func addStandby(ctx context.Context, s *servers.Postgres) error {
-	if _, err := s.StartStandby("standby", nil); err != nil {
+	if err := os.Chmod(temporary, 0o711); err != nil { //nolint:gosec // the user of the server has a way to its files, which are there too
 		return err
 	}
-	if err := s.Reload(map[string]string{"max_wal_size": "4GB", "shared_buffers": "256MB", "synchronous_standby_names": "standby"}); err != nil {
+	return measureIn(ctx, temporary, c, to)
+}
+
+// measureIn measures with all files in a folder.
+func measureIn(ctx context.Context, dir string, c choices, to io.Writer) error {
+	if c.db == "" {
+		s, err := startPostgres(ctx, dir, c)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = s.Close() }() // it is thrown away
+		c.db = s.URL("postgres")
+	}
+	m, err := openMeter(ctx, c.db)
+	if err != nil {
+		return err
+	}
+	m.unsafe = c.bloat > 0
+	defer m.close(ctx)
+	if c.bloat > 0 {
+		return m.measureBloat(ctx, c.bloat)
+	}
+	j, err := startJetStream(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	m.sides = []side{
+		{"pawl, synced files", m.openDirectory, false},
+		{"pawl, PostgreSQL", m.openAtPostgres, true},
+		{"pawl, JetStream R3", j.openEngine, false},
+		{peer, func(ctx context.Context, _ string) (engine, error) { return m.openDBOS(ctx, c.connections) }, true},
+	}
+	if err := m.measureAll(ctx, dir, c.workloads, c.rounds); err != nil {
+		return err
+	}
+	return m.figures.print(to)
+}
+
+// startPostgres starts a server whose files are in a folder, and a standby if there is to be one. Both end with this process.
+func startPostgres(ctx context.Context, dir string, c choices) (*servers.Postgres, error) {
+	settings := map[string]string{"max_wal_size": "4GB", "shared_buffers": "256MB"}
+	if c.bloat > 0 {
+		settings["fsync"] = "off" // room is the same, and there are more entries
+	}
+	if err := os.Setenv("TMPDIR", dir); err != nil { // where servers have their files
+		return nil, err
+	}
+	s, err := servers.StartPostgres(settings)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(s.Dir, dir) {
+		err = fmt.Errorf("the user of PostgreSQL has no way to %s: choose a -dir that all may go through", dir)
+	} else if c.standby {
+		err = addStandby(ctx, s, settings)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// addStandby starts a synchronous standby.
+func addStandby(ctx context.Context, s *servers.Postgres, settings map[string]string) error {
+	if _, err := s.StartStandby("standby", settings); err != nil {
+		return err
+	}
+	settings["synchronous_standby_names"] = "standby"
+	if err := s.Reload(settings); err != nil {
 		return err
 	}
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
@@ -99,86 +167,3 @@ func addStandby(ctx context.Context, s *servers.Postgres) error {
 	}
 	return nil
 }
-
-// A meter has the database, and counts what is asked of it.
-type meter struct {
-	db         *pg.Database
-	conn       *pgx.Conn // asks for figures
-	statements atomic.Int64
-	logs       int
-}
-
-const schema = "pawl_bench"
-
-func openMeter(ctx context.Context, url string) (*meter, error) {
-	m := &meter{}
-	var err error
-	if m.conn, err = pgx.Connect(ctx, url); err != nil {
-		return nil, err
-	}
-	if _, err := m.conn.Exec(ctx, `DROP SCHEMA IF EXISTS `+schema+` CASCADE`); err != nil {
-		return nil, err
-	}
-	m.db, err = pg.Open(ctx, url, pg.Options{Schema: schema, Unsafe: true, Configure: func(c *pgxpool.Config) { c.ConnConfig.Tracer = m }})
-	if err != nil {
-		return nil, err
-	}
-	return m, m.db.Migrate(ctx)
-}
-
-func (m *meter) close(ctx context.Context) {
-	m.db.Close()
-	_, _ = m.conn.Exec(ctx, `DROP SCHEMA IF EXISTS `+schema+` CASCADE`) // the server may be gone
-	_ = m.conn.Close(ctx)
-}
-
-// TraceQueryStart implements pgx.QueryTracer: a statement is one round trip, but for its first use on a connection.
-func (m *meter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	m.statements.Add(1)
-	return ctx
-}
-
-// TraceQueryEnd implements pgx.QueryTracer.
-func (m *meter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// A load is what the database has at a moment.
-type load struct{ statements, entries, bytes, wal int64 }
-
-// look returns what the database has: statements so far, the last number of a log, bytes of the table of entries with its index and its large
-// values, and bytes of WAL.
-func (m *meter) look(ctx context.Context, log string) (l load, err error) {
-	l.statements = m.statements.Load()
-	err = m.conn.QueryRow(ctx, `SELECT coalesce((SELECT max(number) FROM `+schema+`.entries WHERE log = $1), 0),
-		pg_total_relation_size('`+schema+`.entries'), pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint`, log).Scan(&l.entries, &l.bytes, &l.wal)
-	return l, err
-}
-
-// measureAll plays every workload at both kinds of directories, in turns, and prints the medians.
-func (m *meter) measureAll(ctx context.Context, dir string, rounds int, quick bool) error {
-	figures := map[string][]float64{}
-	var order []string
-	add := func(name string, v float64) {
-		if figures[name] == nil {
-			order = append(order, name)
-		}
-		figures[name] = append(figures[name], v)
-	}
-	for range rounds {
-		for _, w := range workloads(quick) {
-			for _, kind := range []string{"synced directory", "PostgreSQL"} {
-				if err := m.measure(ctx, w, dir, kind == "PostgreSQL", func(unit string, v float64) { add(w.name+"\t"+kind+"\t"+unit, v) }); err != nil {
-					return fmt.Errorf("%s, %s: %w", w.name, kind, err)
-				}
-			}
-		}
-	}
-	for _, name := range order {
-		all := figures[name]
-		slices.Sort(all)
-		fmt.Printf("%s\t%.2f\t(%.2f to %.2f)\n", name, all[len(all)/2], all[0], all[len(all)-1])
-	}
-	return nil
-}
-
-// milliseconds returns a time as a number of them.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
