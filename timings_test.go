@@ -46,7 +46,7 @@ func TestTimingsTellQueueAndWork(t *testing.T) {
 			case <-time.After(work):
 			case <-ctx.Done():
 			}
-			return nil, nil
+			return pawl.Result{Metadata: map[string]any{"cost": 0.1, "model": "small", string(task.Run): 1}}, nil
 		}}}
 		e := open(t, dir, o)
 		begin := time.Now()
@@ -65,6 +65,7 @@ func TestTimingsTellQueueAndWork(t *testing.T) {
 		require.Equal(t, int64(2), row.Failed)
 		require.InEpsilon(t, 3*time.Second, row.Queue.P95, 0.06) // r2 waited for both others
 		require.InEpsilon(t, 2*time.Second, row.Work.P95, 0.06)
+		require.Equal(t, map[string]float64{"cost": 0.2, "r0": 1, "r1": 1}, row.Meta)
 
 		_, err := e.Run(t.Context(), workflow.Run{ID: "slow", Definition: def}, map[string]any{"work": "1h"})
 		require.NoError(t, err)
@@ -86,6 +87,11 @@ func TestTimingsTellQueueAndWork(t *testing.T) {
 		all, err := e.Timings(t.Context(), history.TimingFilter{By: "task", Within: "month"})
 		require.NoError(t, err)
 		require.WithinDuration(t, begin.Add(3*time.Second), all.Since, 3*time.Second)
+		require.Equal(t, map[string]float64{"cost": 0.2, "r0": 1, "r1": 1}, after.Yesterday.Meta)
+		require.Len(t, all.Points, 31)
+		require.Nil(t, all.Points[30].Meta)
+		require.Equal(t, after.Yesterday.Meta, all.Points[29].Meta)
+		require.Equal(t, after.Yesterday.Meta, all.Total.Meta)
 	})
 }
 

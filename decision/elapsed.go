@@ -84,16 +84,7 @@ func gatheringBegan(s *state.State, e *Event) time.Time {
 // it. The metadata of a completed attempt is with task.completed. Here are the events of
 // failures, which have the data of the failure.
 func addMetadata(m state.Message, e *Event) {
-	var id workflow.TokenID
-	var metadata map[string]any
-	switch m := m.(type) {
-	case state.TaskFailed:
-		id, metadata = m.Token, m.Metadata
-	case state.TaskCompleted: // its result failed: of one that has not, task.completed has them
-		id, metadata = m.Token, m.Metadata
-	default:
-		return // nobody's attempt
-	}
+	id, metadata := state.MetadataOf(m) // also of a result that failed: of one that has not, task.completed has them
 	if e.Token != id || len(metadata) == 0 {
 		return
 	}

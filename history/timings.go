@@ -48,6 +48,8 @@ type TimingSum struct {
 	Rate     float64   `json:"rate"`     // attempts per second, since the first was counted if the time began before
 	Queue    Quantiles `json:"queue"`    // how long attempts waited for a slot, their limits and a worker
 	Work     Quantiles `json:"work"`     // how long somebody then worked on them; of none that nobody had begun
+	// Meta are the numbers in the metadata of their results, of failed ones too, summed by name; of the first 8 names of a row's series.
+	Meta map[string]float64 `json:"meta,omitzero"`
 }
 
 // Quantiles are the times that half, 95 and 99 of a hundred attempts did not exceed, within 6 %, or 10 µs; 0 without attempts.
@@ -63,6 +65,8 @@ type TimingPoint struct {
 	Attempts int64         `json:"attempts"`
 	Failed   int64         `json:"failed"`
 	Work     time.Duration `json:"workP95Ns"` // that 95 of a hundred did not exceed
+	// Meta is as in TimingSum.
+	Meta map[string]float64 `json:"meta,omitzero"`
 }
 
 // A TypeLoad says how many attempts of a type a process has.

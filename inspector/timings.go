@@ -209,6 +209,7 @@ type timesTable struct {
 	Rows    []timesRow
 	Windows []choiceRow // of time; the chosen one leads nowhere
 	More    int         // rows that are not listed
+	Sums    *sumsTable  // of what was reported; nil if nothing was
 	nodes   map[workflow.NodeID]string
 }
 
@@ -226,6 +227,7 @@ func (s *server) readNodeTimes(p *page, name string) (*timesTable, error) {
 	if err != nil {
 		return nil, err
 	}
+	table.Sums = sumsOf(&t)
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		if r.Attempts > 0 {

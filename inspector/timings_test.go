@@ -25,7 +25,7 @@ func TestTimesOfTasks(t *testing.T) {
 				if <-time.After(2 * time.Second); task.Run == "r1" {
 					return nil, errors.New("the box is torn")
 				}
-				return nil, nil
+				return pawl.Result{Metadata: map[string]any{"cost": 0.25, "tokens": 1200}}, nil
 			},
 		}})
 		require.NoError(t, err)
@@ -58,6 +58,8 @@ func TestTimesOfTasks(t *testing.T) {
 		require.Contains(t, textOf(t, page), "pack 2 1 (50 %)")
 		require.Equal(t, 1, strings.Count(page, `aria-current="true">Last hour`))
 		require.Contains(t, page, `aria-current="true">Last hour`)
+		require.Contains(t, textOf(t, page), "What its tasks reported Node Number Sum today yesterday last week all nodes cost 0.25 0.25 all nodes tokens 1200 1200 pack cost 0.25 0.25 pack tokens 1200 1200 Minute cost tokens 00:00 UTC 0.25 1200")
+		require.Contains(t, textOf(t, see("definitions?workflow=one&within=month")), "Day cost tokens 2000-01-01 0.25 1200")
 		require.Contains(t, see("definitions?workflow=one&within=year"), `aria-current="true">Last 24 hours`)
 	})
 }

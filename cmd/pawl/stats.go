@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -155,7 +156,7 @@ func (c *statsCommand) printTimings(con *console, t *history.Timings) {
 		cells := sumTextsOf(r, besides)
 		runs = append(runs, slices.Concat([]string{r.Workflow}, cells[:2], quantileTexts(r.Work), cells[3:]))
 	}
-	for _, table := range [][][]string{times, before, runs} {
+	for _, table := range [][][]string{times, before, runs, c.reportedTable(t, named, len(besides) > 0)} {
 		if len(table) > 1 {
 			con.printColumns(table)
 			con.printLine("")
@@ -164,6 +165,34 @@ func (c *statsCommand) printTimings(con *console, t *history.Timings) {
 	for _, line := range columns.WrapLine(note, con.Width) {
 		con.printLine("%s", line)
 	}
+}
+
+// reportedTable returns what the numbers that attempts have reported add up to, with the days before, if they are besides.
+func (c *statsCommand) reportedTable(t *history.Timings, named map[[2]string]int, besides bool) [][]string {
+	table := [][]string{{strings.ToUpper(t.By), "REPORTED", "SUM"}}
+	if besides {
+		table[0] = append(table[0], "TODAY", "YESTERDAY", "LAST WEEK")
+	}
+	addRows := func(row string, r *history.Timing) {
+		names := map[string]bool{}
+		for _, s := range []*history.TimingSum{&r.TimingSum, &r.Today, &r.Yesterday, &r.LastWeek} {
+			for name := range s.Meta {
+				names[name] = true
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			cells := []string{row, name, sumText(r.Meta, name)}
+			if besides {
+				cells = append(cells, sumText(r.Today.Meta, name), sumText(r.Yesterday.Meta, name), sumText(r.LastWeek.Meta, name))
+			}
+			table = append(table, cells)
+		}
+	}
+	for i := range t.Rows {
+		addRows(c.rowName(&t.Rows[i], named), &t.Rows[i])
+	}
+	addRows("all", &t.Total)
+	return table
 }
 
 // sumTextsOf returns the cells that say how many ended, and compare that with the days before, if they are besides.

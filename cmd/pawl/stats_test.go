@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/timing"
 )
 
@@ -25,12 +26,13 @@ func TestLoadIsOfAllWorkflows(t *testing.T) {
 // makeTimings gives a directory the timings of nodes of the workflow order, and of another one, until 11:40 on the first day of 2030.
 func makeTimings(ts *testscript.TestScript, _ bool, args []string) {
 	var c timing.Counters
+	reported := map[string]amount.Sums{"charge": amount.FromFloats(map[string]float64{"cost": 0.02}), "load": amount.FromFloats(map[string]float64{"gen_ai.usage.output_tokens": 1200, "cost": 1.5})}
 	count := func(of timing.Name, age time.Duration, attempts, failed int, queued, worked time.Duration) {
 		for i := range attempts {
 			part := time.Duration(i + 1)
 			c.Count(timing.Attempt{
 				Of: of, At: time.Date(2030, 1, 1, 11, 40, 0, 0, time.UTC).Add(-age), Begun: true, Failed: i < failed,
-				Queued: queued * part / time.Duration(attempts), Worked: worked * part / time.Duration(attempts),
+				Queued: queued * part / time.Duration(attempts), Worked: worked * part / time.Duration(attempts), Reported: reported[of.Node],
 			})
 		}
 	}

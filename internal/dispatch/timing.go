@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/workflow"
@@ -20,13 +21,13 @@ func (t *Task) noteTime(now time.Time) {
 
 // CountEnds counts the attempts of a run whose ends a commit has told, and the run if it has ended and was not cancelled. An attempt that
 // the dispatcher does not hold, such as one whose result comes with Maintenance, is not counted.
-func (d *Dispatcher) CountEnds(s *state.State, told []decision.Told) {
+func (d *Dispatcher) CountEnds(s *state.State, records []decision.Record, told []decision.Told) {
 	for i := range told {
 		switch e := told[i].Bare(); e.Type {
 		case workflow.EventTaskCompleted, workflow.EventTaskSnoozed:
-			d.countEnd(s.Run, e.Token, false)
+			d.countEnd(s, e.Token, reportOf(records, e), false)
 		case workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskParked:
-			d.countEnd(s.Run, e.Token, true)
+			d.countEnd(s, e.Token, reportOf(records, e), true)
 		case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut:
 			d.o.Timings.Count(timing.Attempt{
 				Of: timing.Name{Workflow: s.Graph.Definition.Name}, At: s.EndedAt, Worked: s.EndedAt.Sub(s.StartedAt), Begun: true, Failed: e.Type != workflow.EventWorkflowCompleted,
@@ -36,10 +37,22 @@ func (d *Dispatcher) CountEnds(s *state.State, told []decision.Told) {
 	}
 }
 
+// reportOf returns the metadata of the attempt whose end an event tells; nil if no result has ended it.
+func reportOf(records []decision.Record, e *decision.Event) map[string]any {
+	i := int(e.Record - records[0].Seq)
+	if i < 0 || i >= len(records) {
+		return nil
+	}
+	if token, metadata := state.MetadataOf(records[i].Message); token == e.Token {
+		return metadata
+	}
+	return nil
+}
+
 // countEnd counts the end of a token's attempt that is out, once.
-func (d *Dispatcher) countEnd(run workflow.RunID, token workflow.TokenID, failed bool) {
+func (d *Dispatcher) countEnd(s *state.State, token workflow.TokenID, metadata map[string]any, failed bool) {
 	d.mu.Lock()
-	t := d.newestAttempt(run, token)
+	t := d.newestAttempt(s.Run, token)
 	if t == nil || t.timed {
 		d.mu.Unlock()
 		return
@@ -47,7 +60,7 @@ func (d *Dispatcher) countEnd(run workflow.RunID, token workflow.TokenID, failed
 	t.timed = true
 	a := t.timesAt(d.o.Hook)
 	d.mu.Unlock()
-	a.Failed = failed
+	a.Failed, a.Reported = failed, amount.Of(metadata, s.MetaLimits()...)
 	d.o.Timings.Count(a)
 }
 

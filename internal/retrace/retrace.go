@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/timing"
@@ -235,12 +236,14 @@ func (b *builder) addEnd(r *decision.Record, e *decision.Event, began time.Time)
 		}
 		st.counted = true
 		b.open[e.Token] = st
+		_, metadata := state.MetadataOf(r.Message)
 		if state.TokenOf(r.Message) != e.Token {
-			began = st.since // its time was up: no result says when somebody began, and most of it was work
+			began, metadata = st.since, nil // its time was up: no result says when somebody began, and most of it was work
 		}
 		b.trace.Ends = append(b.trace.Ends, st.endedAt(r.At, began, timing.Attempt{
-			Of:     timing.Name{Workflow: b.state.Graph.Definition.Name, Node: string(e.Node), Type: strings.TrimPrefix(b.trace.Spans[st.span].Name, taskPrefix)},
-			Failed: e.Type != workflow.EventTaskCompleted && e.Type != workflow.EventTaskSnoozed,
+			Of:       timing.Name{Workflow: b.state.Graph.Definition.Name, Node: string(e.Node), Type: strings.TrimPrefix(b.trace.Spans[st.span].Name, taskPrefix)},
+			Failed:   e.Type != workflow.EventTaskCompleted && e.Type != workflow.EventTaskSnoozed,
+			Reported: amount.Of(metadata, b.state.MetaLimits()...),
 		}))
 	case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut:
 		b.trace.Ends = append(b.trace.Ends, timing.Attempt{

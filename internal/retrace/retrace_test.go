@@ -270,7 +270,7 @@ func TestEndsAreWhatTheEngineCounts(t *testing.T) {
 			case <-time.After(work):
 			case <-ctx.Done():
 			}
-			return nil, nil
+			return pawl.Result{Metadata: map[string]any{"cost": 0.1}}, nil
 		}}})
 		require.NoError(t, err)
 		ids := []workflow.RunID{"a", "b", "none", "slow"}
@@ -309,6 +309,7 @@ func TestEndsAreWhatTheEngineCounts(t *testing.T) {
 		require.Equal(t, int64(6), kept.Rows[0].Attempts)
 		live.Rows[0].Rate, live.Runs[0].Rate, kept.Rows[0].Rate, kept.Runs[0].Rate = 0, 0, 0, 0
 		require.Equal(t, live.Rows[0].TimingSum, kept.Rows[0].TimingSum)
+		require.Equal(t, map[string]float64{"cost": 0.2}, kept.Rows[0].Meta)
 		require.Equal(t, live.Runs[0].TimingSum, kept.Runs[0].TimingSum)
 		require.Equal(t, int64(4), kept.Runs[0].Attempts)
 		require.Equal(t, int64(2), kept.Runs[0].Failed)

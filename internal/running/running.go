@@ -32,7 +32,7 @@ import (
 type Tasks interface {
 	Dispatch(d actor.Dispatch)
 	Withdraw(run workflow.RunID, token workflow.TokenID)
-	CountEnds(s *state.State, told []decision.Told)
+	CountEnds(s *state.State, records []decision.Record, told []decision.Told)
 }
 
 // Blobs keep what joins have merged into blobs; *keeping.Keeper does.
@@ -357,7 +357,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		r.runs.o.Roster.NoteStatus(r.id, workflow.RunCreated)
 	} else {
 		r.runs.o.Metrics.Committed(s, records, told, began)
-		r.runs.o.Tasks.CountEnds(s, told)
+		r.runs.o.Tasks.CountEnds(s, records, told)
 		r.runs.o.Tracer.Committed(s, told)
 	}
 	if errors.Is(err, store.ErrRemote) {

@@ -42,24 +42,33 @@ func (r *Reported) findNode(id workflow.NodeID) (int, bool) {
 	return slices.BinarySearchFunc(r.Nodes, id, func(n NodeSums, id workflow.NodeID) int { return cmp.Compare(n.Node, id) })
 }
 
+// MetadataOf returns what the executor has told about an attempt with its result or its failure, and the token whose attempt it was; 0 of other messages.
+func MetadataOf(m Message) (workflow.TokenID, map[string]any) {
+	switch m := m.(type) {
+	case TaskCompleted:
+		return m.Token, m.Metadata
+	case TaskFailed:
+		return m.Token, m.Metadata
+	default:
+		return 0, nil
+	}
+}
+
 // CountReport adds what a message reports, which the run takes: the metadata of a result, or the sums of a child that
 // has ended. The planner counts it in its overlay, before it plans what follows, and decision.Apply in the state, once
 // for each record.
 func (s *State) CountReport(m Message) {
-	var of, below amount.Sums
 	limits := s.MetaLimits()
-	switch m := m.(type) {
-	case TaskCompleted:
-		of = amount.Of(m.Metadata, limits...)
-	case TaskFailed:
-		of = amount.Of(m.Metadata, limits...)
-	case ChildEnded:
-		below = m.Reported
-	default:
+	id, metadata := MetadataOf(m)
+	of, below := amount.Of(metadata, limits...), amount.Sums(nil)
+	if m, ok := m.(ChildEnded); ok {
+		id, below = m.Token, m.Reported
+	}
+	if len(of)+len(below) == 0 {
 		return
 	}
-	t := s.Token(TokenOf(m))
-	if t == nil || len(of)+len(below) == 0 {
+	t := s.Token(id)
+	if t == nil {
 		return
 	}
 	s.Reported.Own, s.Reported.Below = s.Reported.Own.Count(of, limits...), s.Reported.Below.Count(below, limits...)

@@ -346,14 +346,8 @@ func (m *Metrics) endAttempt(s *state.State, records []decision.Record, e *decis
 	if i < 0 || i >= len(records) || state.TokenOf(records[i].Message) != e.Token {
 		return
 	}
-	var metadata map[string]any
-	switch message := records[i].Message.(type) {
-	case state.TaskCompleted:
-		metadata = message.Metadata
-	case state.TaskFailed:
-		metadata = message.Metadata
-	case state.TaskSnoozed:
-	default:
+	id, metadata := state.MetadataOf(records[i].Message)
+	if _, snoozed := records[i].Message.(state.TaskSnoozed); id == 0 && !snoozed {
 		return
 	}
 	if !known {

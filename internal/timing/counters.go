@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/amount"
 )
 
 const (
@@ -41,6 +43,8 @@ type Attempt struct {
 	Worked time.Duration // how long somebody worked on it
 	Begun  bool          // somebody has
 	Failed bool
+
+	Reported amount.Sums // the numbers in its metadata
 }
 
 // Counters are those of an engine. Their methods may be called from any goroutine. The zero value is ready.
@@ -83,12 +87,14 @@ type closed struct {
 	at          int64 // the number of its minute, hour or day since 1970
 	n, failed   int64
 	queue, work cells
+	reported    amount.Sums
 }
 
 // A sum adds up. It is some 2.5 KB.
 type sum struct {
 	n, failed   int64
 	queue, work histogram
+	reported    amount.Sums
 }
 
 // mostAhead is how many minutes a series may be ahead of the clock, as one that was set back leaves it. Beyond, the clock was wrong before.
@@ -197,7 +203,7 @@ func (s *series) dropAhead(minute int64) {
 func (r ring) withSum(m *sum, at int64, of span) ring {
 	all := *m
 	if last := len(r) - 1; last >= 0 && r[last].at == at {
-		all.addClosed(&r[last])
+		all.addClosed(&r[last], keptNames)
 		r = r[:last]
 	}
 	for len(r) > 0 && r[0].at <= at-spanOf[of].kept {
@@ -208,7 +214,7 @@ func (r ring) withSum(m *sum, at int64, of span) ring {
 
 // closeAt returns what a sum has.
 func (s *sum) closeAt(at int64) closed {
-	return closed{at: at, n: s.n, failed: s.failed, queue: cells(s.queue.appendCells(nil)), work: cells(s.work.appendCells(nil))}
+	return closed{at: at, n: s.n, failed: s.failed, queue: cells(s.queue.appendCells(nil)), work: cells(s.work.appendCells(nil)), reported: s.reported}
 }
 
 // addAttempt adds an attempt.
@@ -220,6 +226,25 @@ func (s *sum) addAttempt(a *Attempt) {
 	if a.Begun {
 		s.work.addTime(a.Worked)
 	}
+	s.addReported(a.Reported, keptNames)
+}
+
+// keptNames is how many names of reported numbers a sum of a series has at most, those that came first.
+const keptNames = 8
+
+// addReported adds numbers that attempts have reported, until there are so many names.
+func (s *sum) addReported(more amount.Sums, most int) {
+	if len(more) == 0 {
+		return
+	}
+	names := len(s.reported)
+	s.reported = s.reported.Plus(slices.DeleteFunc(slices.Clone(more), func(x amount.Sum) bool {
+		if _, known := s.reported.Named(x.Name); known {
+			return false
+		}
+		names++
+		return names > most
+	}))
 }
 
 // addSum adds what another sum has.
@@ -228,12 +253,14 @@ func (s *sum) addSum(more *sum) {
 	s.failed += more.failed
 	s.queue.addHistogram(&more.queue)
 	s.work.addHistogram(&more.work)
+	s.addReported(more.reported, amount.MaxNames)
 }
 
-// addClosed adds what a closed one has.
-func (s *sum) addClosed(more *closed) {
+// addClosed adds what a closed one has; of reported numbers, until there are so many names.
+func (s *sum) addClosed(more *closed, names int) {
 	s.n += more.n
 	s.failed += more.failed
 	s.queue.addCells(more.queue)
 	s.work.addCells(more.work)
+	s.addReported(more.reported, names)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -70,7 +71,7 @@ type reading struct {
 	stretches [sumsOfRow]stretch
 	row       [sumsOfRow]sum // of the row that is made
 	total     [sumsOfRow]sum
-	points    []sum // their work, not their queue
+	points    []sum // without their queue
 }
 
 // A copied is a series as it was under the lock.
@@ -167,7 +168,7 @@ func (r *reading) readRow(n Name, of []*copied) history.Timing {
 	for _, s := range of {
 		for i, w := range r.stretches {
 			for _, c := range s.allIn(w) {
-				r.row[i].addClosed(c)
+				r.row[i].addClosed(c, amount.MaxNames)
 			}
 		}
 	}
@@ -185,6 +186,7 @@ func (r *reading) addRow(of []*copied) {
 			p := &r.points[at-window.from]
 			p.n, p.failed = p.n+c.n, p.failed+c.failed
 			p.work.addCells(c.work)
+			p.addReported(c.reported, amount.MaxNames)
 		}
 	}
 }
@@ -214,7 +216,7 @@ func (r *reading) makeTimings(f history.TimingFilter, rows, runs map[Name][]*cop
 	for i := range r.points {
 		p := &r.points[i]
 		at := time.Unix((window.from+int64(i))*spanOf[window.of].seconds, 0).UTC()
-		out.Points = append(out.Points, history.TimingPoint{At: at, Attempts: p.n, Failed: p.failed, Work: p.work.readQuantiles().P95})
+		out.Points = append(out.Points, history.TimingPoint{At: at, Attempts: p.n, Failed: p.failed, Work: p.work.readQuantiles().P95, Meta: p.reported.Floats()})
 	}
 	return out
 }
@@ -245,7 +247,7 @@ func (r *reading) sumOf(s *sum, at stretch) history.TimingSum {
 
 // makeSum returns a sum of so long a time as callers see it.
 func (s *sum) makeSum(in time.Duration) history.TimingSum {
-	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: s.queue.readQuantiles(), Work: s.work.readQuantiles()}
+	out := history.TimingSum{Attempts: s.n, Failed: s.failed, Queue: s.queue.readQuantiles(), Work: s.work.readQuantiles(), Meta: s.reported.Floats()}
 	if s.n > 0 {
 		out.Rate = float64(s.n) / max(in, time.Second).Seconds()
 	}

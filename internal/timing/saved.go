@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"math"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/amount"
 )
 
 // MaxSaved is how many bytes Restore reads at most.
@@ -12,9 +15,9 @@ const MaxSaved = 64 << 20
 
 // savedMark begins what Save writes. When counting began, in ns since 1970, the number of series and the series follow, and in the end the
 // CRC-32C of all that in four bytes, the lowest first. A series is its three names, its minute, and for each ring how many sums it has, and
-// the sums. A sum is its number, how many attempts ended and failed, and its cells twice. Numbers are varints; a length is before each name
-// and before cells.
-const savedMark = "pawltim1"
+// the sums. A sum is its number, how many attempts ended and failed, its cells twice, and what was reported: how many names, and for each the name,
+// the whole part and billionths. Numbers are varints; a length is before each name and before cells.
+const savedMark = "pawltim2"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -50,7 +53,13 @@ func (c *closed) appendSaved(to []byte) []byte {
 	for _, n := range []int64{c.at, c.n, c.failed} {
 		to = binary.AppendUvarint(to, uint64(n)) //nolint:gosec // none is negative
 	}
-	return appendText(appendText(to, string(c.queue)), string(c.work))
+	to = binary.AppendUvarint(appendText(appendText(to, string(c.queue)), string(c.work)), uint64(len(c.reported)))
+	for _, x := range c.reported {
+		to = appendText(to, x.Name)
+		to = binary.AppendUvarint(to, uint64(x.Whole)) //nolint:gosec // it is not negative
+		to = binary.AppendUvarint(to, uint64(x.Nano))  //nolint:gosec // likewise
+	}
+	return to
 }
 
 func appendText(to []byte, text string) []byte {
@@ -131,7 +140,7 @@ func (r *savedReader) readSeries() *series {
 	s := &series{name: Name{r.readText(), r.readText(), r.readText()}}
 	open := r.readClosed()
 	s.minute = open.at
-	s.now.addClosed(&open)
+	s.now.addClosed(&open, keptNames)
 	for of := range spans {
 		ring := make(ring, r.readNumber(spanOf[of].kept))
 		for i := range ring {
@@ -148,6 +157,11 @@ func (r *savedReader) readClosed() closed {
 	c := closed{at: r.readNumber(mostAt), n: r.readNumber(mostCounted)}
 	c.failed = r.readNumber(c.n)
 	c.queue, c.work = cells(r.readText()), cells(r.readText())
+	c.reported = make(amount.Sums, r.readNumber(keptNames))
+	for i := range c.reported {
+		c.reported[i] = amount.Sum{Name: r.readText(), Whole: r.readNumber(math.MaxInt64), Nano: r.readNumber(1e9 - 1)}
+		r.bad = r.bad || i > 0 && c.reported[i].Name <= c.reported[i-1].Name
+	}
 	r.bad = r.bad || !r.check.addCells(c.queue) || !r.check.addCells(c.work)
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/amount"
 )
 
 var start = time.Date(2026, 11, 28, 3, 17, 20, 0, time.UTC)
@@ -323,4 +324,59 @@ func TestTheLoadAloneReadsNoSeries(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, c.Read(t.Context(), f, at).Rows, 1)
 	require.Zero(t, c.Read(WithLoadOnly(t.Context()), f, at))
+}
+
+// TestReportedNumbersAreAddedUp: what attempts report is added up exactly by name, for each window, of rows and of minutes, hours and days, also
+// when it was saved; a series keeps the 8 names that came first.
+func TestReportedNumbersAreAddedUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Counters
+		now, want := start, map[string]int64{} // tenths, by name
+		days := map[int64]map[string]int64{}
+		for range rapid.IntRange(1, 60).Draw(t, "attempts") {
+			now = now.Add(rapid.SampledFrom([]time.Duration{0, time.Minute, 9 * time.Hour, 30 * time.Hour}).Draw(t, "pause"))
+			of := rapid.SampledFrom([]Name{{"w", "n", "t"}, {"w", "m", "t"}}).Draw(t, "of")
+			name, tenths := fmt.Sprint("cost", rapid.IntRange(0, 5).Draw(t, "name")), rapid.Int64Range(0, 30).Draw(t, "tenths")
+			c.Count(Attempt{Of: of, At: now, Reported: amount.FromFloats(map[string]float64{name: float64(tenths) / 10})})
+			if want[name] += tenths; days[now.Unix()/86400] == nil {
+				days[now.Unix()/86400] = map[string]int64{}
+			}
+			days[now.Unix()/86400][name] += tenths
+			if rapid.IntRange(0, 9).Draw(t, "restored") == 0 {
+				saved, _ := c.Save()
+				c = Counters{}
+				require.NoError(t, c.Restore(saved))
+			}
+		}
+		floats := func(tenths map[string]int64) map[string]float64 {
+			out := map[string]float64{}
+			for name, n := range tenths {
+				out[name] = float64(n) / 10
+			}
+			return out
+		}
+		out := read(t, &c, history.TimingFilter{By: "workflow", Within: "month"}, now)
+		month := map[string]int64{}
+		for i, p := range out.Points {
+			day := days[now.Unix()/86400-int64(len(out.Points)-1-i)]
+			for name, n := range day {
+				month[name] += n
+			}
+			if day == nil {
+				require.Nil(t, p.Meta)
+			} else {
+				require.Equal(t, floats(day), p.Meta)
+			}
+		}
+		require.Equal(t, floats(month), out.Total.Meta)
+		require.Equal(t, out.Total.Meta, out.Rows[0].Meta)
+	})
+	var c Counters
+	for i := range 20 {
+		c.Count(Attempt{Of: Name{"w", "n", "t"}, At: start.Add(time.Duration(i) * time.Second), Reported: amount.FromFloats(map[string]float64{fmt.Sprintf("user-%02d", i): 1, "user-00": 1})})
+	}
+	meta := read(t, &c, history.TimingFilter{}, start.Add(time.Minute)).Total.Meta
+	require.Len(t, meta, keptNames)
+	require.InDelta(t, 20, meta["user-00"], 0)
+	require.Contains(t, meta, "user-07")
 }
