@@ -146,6 +146,9 @@ func (d *Database) queryRow(ctx context.Context, sql string, args []any, into ..
 	return err
 }
 
+// severityError is that of an error that undoes a transaction, and nothing else.
+const severityError = "ERROR"
+
 // Codes of PostgreSQL.
 const (
 	codeNoSchema  = "3F000"
@@ -171,6 +174,9 @@ func (d *Database) explain(err error) error {
 	case codeForbidden:
 		return fmt.Errorf("the user of the connection needs USAGE of the schema %s, and SELECT, INSERT, UPDATE and DELETE on its tables: %w", d.options.Schema, err)
 	case codeDiskFull:
+		if said.SeverityUnlocalized != severityError { // the server ends, perhaps with the commit on its disk
+			return fmt.Errorf("the server has no room, perhaps for its WAL: make some, and start it again if it has ended: %w", err)
+		}
 		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
 	case codeCancelled:
 		return fmt.Errorf("statement_timeout of the user or the database ends statements too early, or somebody has cancelled it: %w", err)

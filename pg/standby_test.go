@@ -75,7 +75,7 @@ func TestFailoverToAStandbyThatLacksTheEnd(t *testing.T) {
 	standby := startStandby(t, primary, false)
 	dir := t.TempDir()
 	run := func(s *servers.Postgres, name string, runs ...string) error {
-		e, closeAll, err := openRemote(t, s.URL("postgres"), filepath.Join(dir, name))
+		e, closeAll, err := openRemote(t, s.URL("postgres"), filepath.Join(dir, name), nodestrial.ReturnNumber)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func TestFailoverToAStandbyThatLacksTheEnd(t *testing.T) {
 	before := queryText(t, standby.URL("postgres"), `SELECT max(number)::text FROM pawl.entries`)
 	require.NoError(t, run(standby, "a", "three"), "the directory appends the end again")
 	require.NotEqual(t, before, queryText(t, standby.URL("postgres"), `SELECT max(number)::text FROM pawl.entries`))
-	e, closeAll, err := openRemote(t, standby.URL("postgres"), filepath.Join(dir, "b"))
+	e, closeAll, err := openRemote(t, standby.URL("postgres"), filepath.Join(dir, "b"), nodestrial.ReturnNumber)
 	require.NoError(t, err)
 	for _, id := range []workflow.RunID{"one", "two", "three"} {
 		nodestrial.RequireOnce(t, e, id)
@@ -117,13 +117,13 @@ func TestFailoverToAStandbyThatLacksTheEnd(t *testing.T) {
 	require.NoError(t, run(standby, "b", "more"))
 }
 
-// openRemote opens an engine whose log is in a database.
-func openRemote(t *testing.T, url, dir string) (*pawl.Engine, func(), error) {
+// openRemote opens an engine whose log is in a database, with a handler for tasks of type work.
+func openRemote(t *testing.T, url, dir string, work func(context.Context, pawl.Task) (any, error)) (*pawl.Engine, func(), error) {
 	db := open(t, url, pg.Options{})
 	b, err := db.OpenBackend(t.Context(), "orders")
 	require.NoError(t, err)
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{
-		Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"work": nodestrial.ReturnNumber}, Blobs: b.Blobs,
+		Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"work": work}, Blobs: b.Blobs,
 		Remote: pawl.RemoteOptions{Log: openLog(t, db, "orders"), Bases: b.Bases},
 	})
 	return e, func() { require.NoError(t, errors.Join(e.Close(context.Background()))) }, err
