@@ -38,11 +38,19 @@ func loseCancels(c *pgxpool.Config) {
 	}
 }
 
-// setStandby names the standbys that commits wait for.
+// setStandby names the standbys that commits wait for from then on.
 func setStandby(t *testing.T, s *servers.Postgres, names string) {
 	t.Helper()
 	require.NoError(t, s.Reload(map[string]string{"synchronous_standby_names": names}))
 	require.Eventually(t, func() bool { return queryText(t, s.URL("postgres"), `SHOW synchronous_standby_names`) == names }, time.Minute, time.Millisecond)
+	awaitSettings(t, s.URL("postgres"))
+}
+
+// awaitSettings returns when all commits go by the settings that a new connection has: the checkpointer tells others whether to wait for standbys,
+// after it has read the settings itself.
+func awaitSettings(t *testing.T, url string) {
+	t.Helper()
+	execute(t, url, `CHECKPOINT`)
 }
 
 // awaitWaiting waits until so many commits wait for a standby.

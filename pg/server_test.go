@@ -52,8 +52,7 @@ func TestEntriesThatNoStandbyHas(t *testing.T) {
 	execute(t, url, `ALTER ROLE postgres SET synchronous_commit = off`)
 	l := openLog(t, open(t, url, pg.Options{}), "sync")
 	takeLog(t, l, "open")
-	require.NoError(t, s.Reload(map[string]string{"synchronous_standby_names": "nobody"}))
-	require.Eventually(t, func() bool { return queryText(t, url, `SHOW synchronous_standby_names`) == "nobody" }, time.Minute, time.Millisecond)
+	setStandby(t, s, "nobody")
 	appended := make(chan error)
 	go func() {
 		_, err := l.Append(t.Context(), []byte("1"))

@@ -29,6 +29,7 @@ func startStandby(t *testing.T, of *servers.Postgres, synchronous bool) *servers
 		require.Eventually(t, func() bool {
 			return queryText(t, of.URL("postgres"), `SELECT coalesce(min(sync_state), '') FROM pg_stat_replication`) == "sync"
 		}, time.Minute, 10*time.Millisecond)
+		awaitSettings(t, of.URL("postgres"))
 	}
 	return s
 }
