@@ -57,21 +57,36 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// Every scenario comes out as it says with a crash after any commit.
+// playSome plays one scenario in n of a folder, other ones each day.
+func playSome(t *testing.T, n int, folder string, o Options) {
+	scenarios, err := Load(folder)
+	require.NoError(t, err)
+	for _, s := range harness.SampleOfDay(t, n, scenarios) {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			r := Play(t, s, o)
+			require.True(t, r.Passed, "%s:%d: %v", s.File, s.Line, r)
+		})
+	}
+}
+
+// Every scenario comes out as it says with a crash after any commit; the gates of two days play them all.
 func TestScenariosWithCrashes(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it plays every scenario once for every commit")
 	for _, folder := range folders(t) {
-		t.Run(filepath.Base(folder), func(t *testing.T) { RunWith(t, folder, checked(Options{Crash: true})) })
+		t.Run(filepath.Base(folder), func(t *testing.T) { playSome(t, harness.Figure(1, 2, 1), folder, checked(Options{Crash: true})) })
 	}
 }
 
 // Every scenario comes out as it says in whichever order results come that are
-// due at one instant.
+// due at one instant; the gates of two days play them all.
 func TestScenariosShuffled(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it plays every scenario again")
 	for seed := range harness.Figure[int64](0, 2, 20) {
 		for _, folder := range folders(t) {
-			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) { RunWith(t, folder, checked(Options{Shuffle: &seed})) })
+			t.Run(fmt.Sprintf("%s/%d", filepath.Base(folder), seed), func(t *testing.T) {
+				playSome(t, harness.Figure(1, 2, 1), folder, checked(Options{Shuffle: &seed}))
+			})
 		}
 	}
 }
@@ -191,6 +206,7 @@ func TestPlaysAreEqual(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it plays every scenario twice again")
 	scenarios, err := Load(filepath.Join("..", "testdata", "scenarios"))
 	require.NoError(t, err)
+	scenarios = harness.SampleOfDay(t, harness.Figure(1, 3, 1), scenarios)
 	for i := 0; i < len(scenarios); i += sampled() {
 		s := scenarios[i]
 		s.document.Expect.Nodes = map[string]int{"nowhere": 1} // so that there is a trace

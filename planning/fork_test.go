@@ -34,7 +34,7 @@ func TestForkAtEveryRecordEndsTheSame(t *testing.T) {
 			told = append(told, toldNow(p, p.draw(t)))
 		}
 		later := time.Duration(rapid.IntRange(0, 100_000).Draw(t, "later")) * time.Millisecond
-		for at := 1; at < len(told); at += 1 + len(told)/harness.Figure(4, 16, 64) {
+		for at := 1; at < len(told); at += 1 + len(told)/harness.Figure(4, 8, 64) {
 			f := forkAt(t, p.graph, told, at, later)
 			if got, want := endOf(f), endOf(p); got != want {
 				t.Fatalf("forked as of record %d of %d, %v later:\n%s\nthe run:\n%s", at, len(told), later, got, want)

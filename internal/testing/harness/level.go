@@ -70,7 +70,13 @@ var today = sync.OnceValue(func() int {
 // The log of a test that fails says how its day is repeated.
 func Today[T any](t testing.TB, n int, cases []T) []T {
 	t.Helper()
-	if CurrentLevel() > Quick || n <= 1 {
+	return SampleOfDay(t, Figure(n, 1, 1), cases)
+}
+
+// SampleOfDay is Today at any level.
+func SampleOfDay[T any](t testing.TB, n int, cases []T) []T {
+	t.Helper()
+	if n <= 1 {
 		return cases
 	}
 	t.Logf("%d cases, one in %d of them: %s=%d repeats that", len(cases), n, dayVariable, today())
