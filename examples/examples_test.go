@@ -44,7 +44,7 @@ func runExample(t *testing.T, program string, args ...string) string {
 
 // Each example with a file in testdata prints what that file says. The others have a test of their
 // own beside them, or below. An example that is run again in its directory finds the outcomes there,
-// and prints the same; without an argument it works in a temporary directory. Quick runs of four days run them all.
+// and prints the same; without an argument it works in a temporary directory. Quick runs of eight days run them all.
 func TestExamples(t *testing.T) {
 	programs, err := filepath.Glob("*/main.go")
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
 	require.Len(t, files, len(wants), "each file belongs to an example")
-	names := harness.Today(t, 4, slices.Sorted(maps.Keys(wants)))
+	names := harness.Today(t, 8, slices.Sorted(maps.Keys(wants)))
 	built := buildExamples(t, names)
 	for _, name := range names {
 		want := wants[name]

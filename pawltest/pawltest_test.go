@@ -35,13 +35,13 @@ func sampled() int {
 }
 
 // Every scenario of the repository comes out as it says, and leaves sound directories;
-// quick runs of three days play them all, and look at the directories of every fourth that they play.
+// quick runs of six days play them all, and look at the directories of every fourth that they play.
 func TestScenarios(t *testing.T) {
 	step := sampled()
 	for _, folder := range folders(t) {
 		scenarios, err := Load(folder)
 		require.NoError(t, err)
-		scenarios = harness.Today(t, 3, scenarios)
+		scenarios = harness.Today(t, 6, scenarios)
 		for i := 0; i < len(scenarios); i += step {
 			s := scenarios[i]
 			t.Run(filepath.Base(folder)+"/"+s.Name, func(t *testing.T) {

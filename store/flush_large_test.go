@@ -33,6 +33,7 @@ func temporary(t testing.TB, d *Dir) (names []string) {
 // A large file is built on the disk, from nothing or from the one before, and is
 // read like any other.
 func TestLargeFiles(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
@@ -66,6 +67,7 @@ func TestLargeFiles(t *testing.T) {
 // Damage of a large file is refused before it is built upon, and what cannot be
 // built leaves nothing behind.
 func TestLargeFilesThatFail(t *testing.T) {
+	t.Parallel()
 	grown := func() (*Dir, *owner, string) {
 		d := open(t, t.TempDir())
 		o := start(t, d, "r1")

@@ -75,6 +75,7 @@ func check(err error) {
 
 // TestKill kills a process in the middle of its commits, again and again.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	for round := range harness.Figure(3, 12, 12) {
 		acked := kill(t, path, 20+9*round)

@@ -210,6 +210,7 @@ func TestAnOlderRegionBehindAFile(t *testing.T) {
 
 // TestARegionWithTheRow: a region whose records have moved, but not the row that it has, does not begin anew.
 func TestARegionWithTheRow(t *testing.T) {
+	t.Parallel()
 	d, o := ahead(t, Options{Durability: ProcessCrash})
 	switchRegion(d)
 	require.NoError(t, o.beats(3))
@@ -253,6 +254,7 @@ func countMoves(d *Dir) (moves *atomic.Int32, reset func()) {
 // TestManyRecordsMoveInPieces: before a commit that goes into pawl.db, what the redo log has of the run moves there, some
 // records at a time, also while a file of the run is written. A few move with the commit.
 func TestManyRecordsMoveInPieces(t *testing.T) {
+	t.Parallel()
 	d, o := ahead(t, Options{Durability: ProcessCrash})
 	require.NoError(t, o.beats(2*moveOnce))
 	moves, reset := countMoves(d)

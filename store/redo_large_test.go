@@ -18,6 +18,7 @@ import (
 
 // TestLargeValuesGoIntoTheRedoLog: pawl.db has nothing of them, a crash loses none, and the file takes them from memory.
 func TestLargeValuesGoIntoTheRedoLog(t *testing.T) {
+	t.Parallel()
 	for _, durability := range harness.Today(t, 2, []Durability{PowerLoss, ProcessCrash}) {
 		d, o := ahead(t, Options{Durability: durability})
 		stored, _ := inTables(t, d, "r1")
@@ -52,6 +53,7 @@ func TestLargeValuesGoIntoTheRedoLog(t *testing.T) {
 // TestLargeRecordsMoveOneByOne: a transaction that moves them holds no commit up for longer than others do; and for each that
 // had to move, further ones go into pawl.db at once.
 func TestLargeRecordsMoveOneByOne(t *testing.T) {
+	t.Parallel()
 	d, o := ahead(t, Options{Durability: ProcessCrash})
 	const n = 5
 	for range n {

@@ -180,6 +180,7 @@ func TestAListAfterNoRun(t *testing.T) {
 
 // A page is not larger in memory than a bound and the largest row.
 func TestLargeRowsMakeShortPages(t *testing.T) {
+	t.Parallel()
 	d := openWith(t, t.TempDir(), Options{Durability: ProcessCrash})
 	g := graph(t)
 	for i := range 8 {

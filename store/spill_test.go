@@ -49,6 +49,7 @@ func (o *owner) same(d *Dir) {
 }
 
 func TestLargeRecordsArePutAside(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	d := open(t, path)
 	o := start(t, d, "r1")
@@ -85,6 +86,7 @@ func TestLargeRecordsArePutAside(t *testing.T) {
 
 // A record that says much the same again and again takes a fraction of its text in the log, and is read as it was.
 func TestLargeRecordsAreCompressed(t *testing.T) {
+	t.Parallel()
 	if harness.Raced {
 		t.Skip("one goroutine compresses for a quarter of a minute")
 	}
@@ -150,6 +152,7 @@ func TestPartsOfNothing(t *testing.T) {
 
 // A disk on which there is no room for a large record is not filled up by trying.
 func TestPartsOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir())
 	o := start(t, d, "r1")
 	o.do(state.Start{}, startRun(nil))

@@ -27,6 +27,7 @@ func requireTenantBytes(t *testing.T, d *Dir) {
 // The bytes of a tenant are those of its runs, in the log and in files, at every moment: no run counts twice or stays when it
 // is purged.
 func TestTenantBytes(t *testing.T) {
+	t.Parallel()
 	path := t.TempDir()
 	d := openWith(t, path, Options{CountTenants: true})
 	a, b, nobody := startFor(t, d, "a", "a"), startFor(t, d, "b", "b"), startFor(t, d, "n", "")

@@ -206,6 +206,7 @@ func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) 
 // A crash in the middle of trimming leaves records that nobody reads, and that the
 // next Open drops.
 func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
+	t.Parallel()
 	for name, ds := range map[string][]decision.Decision{
 		"running": nil, "ended": {decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)}},
 	} {
@@ -247,6 +248,7 @@ func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
 // Records that cannot be dropped do not fail the flush. They harm nobody, and go with
 // the records that are flushed later.
 func TestRecordsThatStayInTheLog(t *testing.T) {
+	t.Parallel()
 	var log strings.Builder
 	path := t.TempDir()
 	d := openWith(t, path, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})

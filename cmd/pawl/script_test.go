@@ -95,7 +95,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the commands print into th
 // TestScripts plays the scripts in testdata. Besides those of testscript they
 // have the commands below, and status N ARGS... and process N ARGS..., which run pawl
 // and expect that exit status; process has input, and a process of its own. With the race detector they are those with an engine that is live.
-// Quick runs of three days play them all.
+// Quick runs of six days play them all.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestScripts(t *testing.T) {
 		})
 	}
 	if !*rewrite {
-		files = harness.Today(t, 3, files)
+		files = harness.Today(t, 6, files)
 	}
 	require.NotEmpty(t, files)
 	testscript.RunT(scripts{t}, testscript.Params{

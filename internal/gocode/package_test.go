@@ -149,7 +149,7 @@ func TestPackagesCompile(t *testing.T) {
 		"element": {"quantity: line.quantity", "number: line.quantity"},
 		"code":    {"no_address", "nowhere"},
 	}
-	tried := append(harness.Today(t, 4, slices.Sorted(maps.Keys(changes))), "same")
+	tried := append(harness.Today(t, 8, slices.Sorted(maps.Keys(changes))), "same")
 	changes["same"] = [2]string{"Is this order fine?", "Is it fine?"}
 	for _, name := range tried {
 		change := changes[name]

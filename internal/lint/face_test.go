@@ -44,7 +44,11 @@ type face struct {
 
 // readFace reads the face of packages of the module in a directory from what the compiler exports.
 func readFace(t *testing.T, dir, module string, packages []string) *face {
-	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./...")
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}"}
+	for _, p := range packages {
+		args = append(args, "./"+p)
+	}
+	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

@@ -14,12 +14,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var parsedModule = sync.OnceValues(func() (*tree, error) { return load(filepath.Join("..", "..")) })
+// parsedModules are the trees of modules, by folder.
+var parsedModules sync.Map
 
-// loadModule returns the tree of this module, which the tests parse once between them.
+// loadModule returns the tree of this module.
 func loadModule(t *testing.T) *tree {
 	t.Helper()
-	source, err := parsedModule()
+	return loadFolder(t, ".")
+}
+
+// loadFolder returns the tree of the module in a folder of this one, which the tests parse once between them.
+func loadFolder(t *testing.T, folder string) *tree {
+	t.Helper()
+	parse, _ := parsedModules.LoadOrStore(folder, sync.OnceValues(func() (*tree, error) { return load(filepath.Join("..", "..", filepath.FromSlash(folder))) }))
+	source, err := parse.(func() (*tree, error))()
 	require.NoError(t, err)
 	own := *source // its problems are the test's
 	return &own

@@ -45,8 +45,7 @@ func TestProse(t *testing.T) {
 		}
 	}
 	for _, folder := range plainModules {
-		module, err := load(filepath.Join(root, filepath.FromSlash(folder)))
-		require.NoError(t, err)
+		module := loadFolder(t, folder)
 		require.NotEmpty(t, module.packages, "%s is gone: take it off plainModules", folder)
 		for _, p := range module.packages {
 			for _, f := range append(p.files, p.tests...) {

@@ -16,7 +16,7 @@ import (
 )
 
 // define parses a definition.
-func define(t *testing.T, text string) *workflow.Definition {
+func define(t testing.TB, text string) *workflow.Definition {
 	t.Helper()
 	d, err := workflow.ParseYAML([]byte(text))
 	require.NoError(t, err)

@@ -40,7 +40,7 @@ type suite struct {
 
 // Processes are killed at every failpoint while they do every work, at its
 // first hit, one in the middle and its last, or at all of them; and again while
-// they recover. In quick runs of six days they are killed once at every failpoint. Nothing that
+// they recover. In quick runs of twelve days they are killed once at every failpoint. Nothing that
 // was acknowledged is lost, nothing is done twice that was known to be done, and every
 // run ends as it does without a crash.
 func TestKills(t *testing.T) {
@@ -50,7 +50,7 @@ func TestKills(t *testing.T) {
 		return
 	}
 	chains := slices.Concat(s.chainsOf(), s.woken(), s.backedUp(), s.openedAndClosed())
-	s.runAll(harness.Today(t, 6, slices.Concat(s.singles(chains), chains)))
+	s.runAll(harness.Today(t, 12, slices.Concat(s.singles(chains), chains)))
 	s.report()
 	require.Equal(t, before, descriptors(t), "open descriptors")
 }

@@ -1,4 +1,4 @@
-package tasklog_test
+package tracing_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package retrace_test
+package tracing_test
 
 import (
 	"bytes"
@@ -21,14 +21,6 @@ import (
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/workflow"
 )
-
-// define parses a definition.
-func define(t testing.TB, text string) *workflow.Definition {
-	t.Helper()
-	d, err := workflow.ParseYAML([]byte(text))
-	require.NoError(t, err)
-	return d
-}
 
 // traceOf makes the trace of a run in a directory that is closed.
 func traceOf(t testing.TB, dir, id string) *retrace.Trace {

@@ -1,4 +1,4 @@
-package logtool_test
+package cluster_test
 
 import (
 	"bytes"
