@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/retrace"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/spantest"
 	"github.com/pawl-run/pawl/internal/timing"
 	"github.com/pawl-run/pawl/replay"
@@ -172,6 +173,9 @@ func readOTLP(t *testing.T, text []byte, spans int) {
 // A fan-out of 10,000 branches has one process in Perfetto, and no more threads than tokens at once; those of a thread follow each
 // other, and what a token did lies in it.
 func TestPerfettoOpensTenThousandBranches(t *testing.T) {
+	if harness.Raced {
+		t.Skip("one goroutine makes the trace")
+	}
 	const branches = 10_000
 	dir := t.TempDir()
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{Durability: pawl.ProcessCrash, Executor: pawl.Handlers{"*": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
