@@ -25,6 +25,7 @@ type timesCard struct {
 	Ended  string
 	Failed string // "" if none did
 	Rate   string
+	Runs   string // how many runs of the workflow ended, and how long they took; "" without one workflow
 	Within string // how long 95 of a hundred took at most
 	Before string // likewise yesterday and last week
 	Chart  chart
@@ -72,7 +73,11 @@ func (s *server) readTimes(p *page, workflow string) (*timesPanel, error) {
 		}
 		panel.addLoad(p, t.Load)
 		any = any || len(t.Rows) > 0 || len(t.Load) > 0
-		panel.Cards = append(panel.Cards, cardOf(&t, w.title, w.from, w.each))
+		card := cardOf(&t, w.title, w.from, w.each)
+		if workflow != "" && len(t.Runs) > 0 && t.Runs[0].Attempts > 0 {
+			card.Runs = runsText(&t.Runs[0], w.within)
+		}
+		panel.Cards = append(panel.Cards, card)
 	}
 	if !any {
 		return nil, nil //nolint:nilnil // there is nothing to say
@@ -102,6 +107,18 @@ func (p *page) sinceOf(age time.Duration, n int) instant {
 		return instant{}
 	}
 	return p.instantOf(p.now.Add(-age).Round(time.Second))
+}
+
+// runsText says how many runs ended, and how long 95 of a hundred took at most, of a day also before.
+func runsText(r *history.Timing, within string) string {
+	text := groupDigits(int(r.Attempts)) + " runs ended, 95 % within " + timeText(r.Work.P95)
+	if r.Attempts == 1 {
+		text = "1 run ended, within " + timeText(r.Work.P95)
+	}
+	if within == "day" && r.Yesterday.Attempts > 0 {
+		text += ", yesterday " + timeText(r.Yesterday.Work.P95)
+	}
+	return text
 }
 
 // cardOf returns a window of time in numbers.
@@ -160,7 +177,11 @@ func failedText(s *history.TimingSum) string {
 	if s.Failed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s (%.2g %%)", groupDigits(int(s.Failed)), 100*float64(s.Failed)/float64(s.Attempts))
+	part, digits := 100*float64(s.Failed)/float64(s.Attempts), 2
+	if part >= 99.5 {
+		digits = 3
+	}
+	return fmt.Sprintf("%s (%.*g %%)", groupDigits(int(s.Failed)), digits, part)
 }
 
 // rateText returns a rate in the unit in which it is at least 1.
@@ -207,6 +228,7 @@ type timeCell struct {
 // A timesTable says how long the tasks of a workflow took, by node.
 type timesTable struct {
 	Rows    []timesRow
+	Runs    []timesRow  // of whole runs: one, or none
 	Windows []choiceRow // of time; the chosen one leads nowhere
 	More    int         // rows that are not listed
 	Sums    *sumsTable  // of what was reported; nil if nothing was
@@ -228,6 +250,9 @@ func (s *server) readNodeTimes(p *page, name string) (*timesTable, error) {
 		return nil, err
 	}
 	table.Sums = sumsOf(&t)
+	for i := range t.Runs {
+		table.Runs = append(table.Runs, timesRow{Ended: groupDigits(int(t.Runs[i].Attempts)), Failed: failedText(&t.Runs[i].TimingSum), Cells: timeCells(&t.Runs[i])})
+	}
 	for i := range t.Rows {
 		r := &t.Rows[i]
 		if r.Attempts > 0 {

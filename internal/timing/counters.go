@@ -217,12 +217,14 @@ func (s *sum) closeAt(at int64) closed {
 	return closed{at: at, n: s.n, failed: s.failed, queue: cells(s.queue.appendCells(nil)), work: cells(s.work.appendCells(nil)), reported: s.reported}
 }
 
-// addAttempt adds an attempt.
+// addAttempt adds an attempt, or a run, which waits in no queue.
 func (s *sum) addAttempt(a *Attempt) {
 	if s.n++; a.Failed {
 		s.failed++
 	}
-	s.queue.addTime(a.Queued)
+	if !a.Of.ofRuns() {
+		s.queue.addTime(a.Queued)
+	}
 	if a.Begun {
 		s.work.addTime(a.Worked)
 	}

@@ -60,6 +60,8 @@ func TestLedgerIsBounded(t *testing.T) {
 	require.Equal(t, int64(2), out.Total.Attempts)
 	require.InDelta(t, 0.2, out.Total.Rate, 1e-9)
 	require.Equal(t, int64(2), out.Runs[0].Attempts)
+	require.Zero(t, out.Runs[0].Queue)
+	require.InEpsilon(t, time.Minute, out.Runs[0].Work.P50, 0.06)
 
 	l = Ledger{}
 	for i := range 10_000 {
