@@ -33,6 +33,7 @@ type effect struct {
 	More    int
 	Nothing bool
 	Unseen  bool // it was not tried
+	New     bool // another run would be made
 	Before  workflow.RunStatus
 	After   workflow.RunStatus
 
@@ -212,7 +213,7 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 // page: there is nothing to be shown. If one of several is gone, the page only tells that.
 func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Target) error {
 	for i, t := range targets {
-		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t), Unseen: true}
+		e := effect{Run: t.Run, Token: t.Token, Href: p.targetLink(t), Target: targetText(t), Unseen: true, New: f.act.options == "fork"}
 		if i < triedTargets && f.isComplete() {
 			err := s.tryAct(p, f, t, &e)
 			// A reader who needs to act can: only what would come of it is not shown.

@@ -204,6 +204,7 @@ type engineBody struct {
 	Now       []fact // what it does
 	Facts     []fact
 	Workflows []workflowRow
+	Disk      diskTable
 }
 
 // began is about when the process began: this package is initialized then.
@@ -225,6 +226,10 @@ func (s *server) showEngine(p *page) error {
 	for _, row := range rows {
 		runs += row.Total
 	}
+	disk, err := s.readDisk(p)
+	if err != nil {
+		return err
+	}
 	return p.showPage("engine.html", "Engine", "engine", engineBody{[]fact{
 		{"runs in memory", groupDigits(stats.Active)},
 		{"tasks performed now", groupDigits(stats.Running)},
@@ -241,5 +246,5 @@ func (s *server) showEngine(p *page) error {
 		{"goroutines", groupDigits(runtime.NumGoroutine())},
 		{"memory in use", groupDigits(int(memory.HeapInuse>>20)) + " MiB"},
 		{"clock", p.now.UTC().Format("2006-01-02 15:04:05 UTC")},
-	}, rows})
+	}, rows, disk})
 }

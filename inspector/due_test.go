@@ -37,7 +37,7 @@ func TestWhatIsDueCanBeDoneThere(t *testing.T) {
 		"order-1": {"signal", "pause", "cancel", "retry", "skip"},
 		"ask":     {"signal", "pause", "cancel", "approve", "reject"},
 		"event":   {"signal", "pause", "cancel", "signal"},
-		"broken":  {"rerun", "fork", "rerun"},
+		"broken":  {"rerun", "fork", "rerun", "rerun"}, // of the run, of what has failed, of its node
 	} {
 		require.Equal(t, want, actsOf(ann.see("run/"+id)), id)
 		require.Empty(t, actsOf(s.see("run/"+id)), "of who may only look")

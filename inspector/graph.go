@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -30,7 +31,8 @@ type nodeRow struct {
 	Total  int
 	Chosen bool
 
-	Reported string // by the results of its tasks
+	Reported string    // by the results of its tasks
+	Acts     []actLink // what can be done from there on, once the run has ended
 }
 
 // A graphData is what the graph of a run shows, now or after a record. For the run as it is, Moment is nil and Slider is set; for the run
@@ -109,7 +111,10 @@ func (v *viewer) viewGraph() (any, error) {
 	}
 	v.addNodes(&data, g, known, link)
 	for i := range data.Nodes {
-		data.Nodes[i].Reported = run.Reported[data.Nodes[i].Node]
+		n := &data.Nodes[i]
+		if n.Reported = run.Reported[n.Node]; v.ov.Status.Final() && n.Total > 0 && (n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow) {
+			n.Acts = v.rerunLinks(n.Node)
+		}
 	}
 	data.Slider = &moment{Seq: v.ov.Seq, Of: v.ov.Seq, Steps: v.link("view", "steps"), Status: v.ov.Status, Hidden: hiddenID(v.id)}
 	if v.ov.Seq > 1 {
@@ -120,6 +125,14 @@ func (v *viewer) viewGraph() (any, error) {
 	data.More = v.ov.Gather - len(groups)
 	data.Groups, err = v.groupRows(groups)
 	return data, err
+}
+
+// rerunLinks returns the link to perform a run that has ended again from a node on.
+func (v *viewer) rerunLinks(id workflow.NodeID) (links []actLink) {
+	for _, l := range v.actLinks(pawl.Target{Run: v.id}, "rerun") {
+		links = append(links, actLink{Text: "Rerun from here…", Href: l.Href + "&node=" + url.QueryEscape(string(id))})
+	}
+	return links
 }
 
 // addNodes adds the table of nodes: those of the definition in its order, then those that a

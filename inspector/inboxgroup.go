@@ -29,7 +29,7 @@ type inboxKey struct{ workflow, node, code, shape string }
 // First and Newest are since when the oldest and the newest of them waits; of approvals, when the first and the last of them times out.
 type inboxGroup struct {
 	N       int
-	What    string // the code and the first message, or what is asked
+	What    string // the message, its numbers taken out if they differ, or what is asked
 	Code    string
 	Node    string
 	Of      string // the workflow
@@ -59,6 +59,9 @@ func (g *inboxGroups) addMember(key inboxKey, message string, at time.Time) {
 	if row == nil {
 		row = &inboxGroup{key: key, message: message, from: at, to: at}
 		g.byKey[key] = row
+	}
+	if row.message != message && key.shape != "" { // they differ by their numbers
+		row.message = key.shape
 	}
 	row.N++
 	g.n++

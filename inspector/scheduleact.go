@@ -25,8 +25,8 @@ type scheduleAct struct {
 
 // scheduleActs are all of them, in the order of their links.
 var scheduleActs = []scheduleAct{
-	{"trigger", "Start a run now", "the run begins", false}, {"pause", "Pause", "paused", false}, {"resume", "Resume", "resumed", false},
-	{"backfill", "Backfill", "the backfill begins", false}, {"delete", "Delete", "deleted", true},
+	{"trigger", "Start a run now", "the run begins", false}, {"pause", "Pause schedule", "paused", false}, {"resume", "Resume schedule", "resumed", false},
+	{"backfill", "Backfill runs", "the backfill begins", false}, {"delete", "Delete schedule", "deleted", true},
 }
 
 // A scheduleForm is what a reader has filled in. From and To are on the clock of the schedule.

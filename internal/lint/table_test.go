@@ -143,6 +143,7 @@ var layers = map[string][]string{
 	"internal/testing/ownertest":       {},
 	"internal/testing/planted":         {},
 	"internal/testing/reference":       {},
+	"internal/testing/nighttest":       {"internal/testhook", "workflow", "."},
 	"internal/testing/nodestrial":      {"api", "cluster", "commitlog", "internal/testing/servers", "workflow", "."},
 	"internal/testing/servers":         {},
 	"internal/testing/spantest":        {},
