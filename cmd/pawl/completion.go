@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -146,12 +148,20 @@ func completeWord(ctx context.Context, root *kong.Node, before []string, last st
 	return nil
 }
 
-// completeFlag returns the values of a flag. In a list of statuses it completes the last one, and keeps those before it.
+// completeFlag returns the values of a flag. In a list of statuses it completes the last one, and keeps those before it; in a condition,
+// the name of a field that ends it.
 func completeFlag(chosen *kong.Node, f *kong.Flag, last string) []string {
+	var out []string
+	if f.Name == "where" {
+		begun := strings.LastIndexFunc(last, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) }) + 1
+		for _, name := range acts.ConditionFields() {
+			out = append(out, last[:begun]+name)
+		}
+		return out
+	}
 	if f.Name != "status" {
 		return f.EnumSlice()
 	}
-	var out []string
 	given := last[:strings.LastIndexByte(last, ',')+1]
 	if chosen.Name == tokensVerb.name {
 		for s := range workflow.Cancelled + 1 {

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/testing/nighttest"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -42,6 +43,11 @@ func makeParked(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	ts.Check(engine.Close(ctx))
+}
+
+// makeNight makes an engine directory as nighttest has it, until 11:46 on the first day of 2030.
+func makeNight(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(nighttest.Fill(context.Background(), ts.MkAbs(args[0]), time.Date(2030, 1, 1, 11, 46, 0, 0, time.UTC)))
 }
 
 // finishWith opens a directory until the end of the script, performs every task, and serves the command.

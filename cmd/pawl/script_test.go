@@ -123,7 +123,7 @@ func TestScripts(t *testing.T) {
 		},
 		UpdateScripts: *rewrite,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"pawl": runPawl, "directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "process": expectProcess, "unlike": changeJournal, "orders": makeOrders, "costs": makeCosts, "timings": makeTimings, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile, "remote": makeRemote, "pool": openPool, "cmpsized": compareSized,
+			"pawl": runPawl, "directory": makeDirectory, "damage": damageDirectory, "open": openForGood, "live": openWithSocket, "parked": makeParked, "finishwith": finishWith, "finish": finishRuns, "hash": hashFiles, "status": expectStatus, "process": expectProcess, "unlike": changeJournal, "orders": makeOrders, "costs": makeCosts, "timings": makeTimings, "night": makeNight, "twins": makeTwins, "sealed": makeSealed, "cut": cutFile, "remote": makeRemote, "pool": openPool, "cmpsized": compareSized,
 		},
 	})
 }

@@ -237,7 +237,11 @@ func failedText(s *history.TimingSum) string {
 	if s.Failed == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%s %.2g%%", countText(int(s.Failed)), 100*float64(s.Failed)/float64(s.Attempts))
+	part, digits := 100*float64(s.Failed)/float64(s.Attempts), 2
+	if part >= 99.5 {
+		digits = 3
+	}
+	return fmt.Sprintf("%s %.*g%%", countText(int(s.Failed)), digits, part)
 }
 
 // rateText returns a rate in the unit in which it is at least 1.

@@ -11,7 +11,7 @@ var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 6_469},
 	"store":    {50, 17_438},
 	"api":      {16, 4_872},
-	"cmd/pawl": {30, 9_351},
+	"cmd/pawl": {30, 9_365},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.
