@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/logtest"
@@ -66,7 +68,23 @@ func requireEntries(t testing.TB, l store.Log, want ...string) {
 
 // A log in a database passes what every log must pass.
 func TestLogInADatabase(t *testing.T) {
-	db := open(t, newDatabase(t), pg.Options{})
+	checkLogs(t, open(t, newDatabase(t), pg.Options{}))
+}
+
+// A database without a pooler works with prepared statements too.
+func TestStatementsThatArePrepared(t *testing.T) {
+	db := open(t, newDatabase(t), pg.Options{Configure: func(c *pgxpool.Config) {
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	}})
+	checkLogs(t, db)
+	b := openBlobs(t, db)
+	got, err := blobtest.Read(t, b, blobtest.Put(t, b, textOf(600<<10)))
+	require.NoError(t, err)
+	require.Equal(t, textOf(600<<10), got)
+}
+
+// checkLogs has logs of a database pass what every log must pass.
+func checkLogs(t *testing.T, db *pg.Database) {
 	n := 0
 	logtest.Run(t, func(t *testing.T) func() store.Log {
 		n++

@@ -16,8 +16,8 @@
 //
 // They do it in different ways. DBOS keeps a row for each step and each workflow, which other processes can read at once, and looks a step up before
 // it executes it. pawl keeps one row for all that its runs have committed while the row before was under way; its state is in the directory as
-// well, which one process has at a time. DBOS has 20 connections, as it takes by itself, unless -dbos-connections says otherwise; pawl has
-// four, mostly one of them in use.
+// well, which one process has at a time. DBOS prepares its statements; pawl does with -prepared only, so that a pooler may stand between. DBOS
+// has 20 connections, as it takes by itself, unless -dbos-connections says otherwise; pawl has four, mostly one of them in use.
 package main
 
 import (
@@ -28,6 +28,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,7 @@ type choices struct {
 	standby     bool
 	rounds      int
 	connections int
+	prepared    bool
 	bloat       time.Duration
 	workloads   []workload
 }
@@ -62,8 +64,10 @@ func run(ctx context.Context, args []string, to io.Writer, sizes func(quick bool
 	flags.BoolVar(&c.standby, "standby", false, "start a synchronous standby as well")
 	dir := flags.String("dir", "", "the `folder`, on the disk to be measured, for directories and servers; a temporary one by default")
 	quick := flags.Bool("quick", false, "small sizes")
+	only := flags.String("only", "", "the `workloads` to play, such as W1,W10; all by default")
 	flags.IntVar(&c.rounds, "rounds", 5, "samples of each figure, of which the median counts")
 	flags.IntVar(&c.connections, "dbos-connections", 20, "how many connections to the database DBOS has at most")
+	flags.BoolVar(&c.prepared, "prepared", false, "have pawl prepare its statements, as DBOS does: for servers without a pooler")
 	flags.DurationVar(&c.bloat, "bloat", 0, "measure for so `long` how entries that come and go take room, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -71,7 +75,12 @@ func run(ctx context.Context, args []string, to io.Writer, sizes func(quick bool
 	if c.rounds < 1 || c.connections < 1 || flags.NArg() > 0 {
 		return errors.New("-rounds and -dbos-connections are at least 1, and there are no arguments")
 	}
-	c.workloads = sizes(*quick)
+	c.workloads = slices.DeleteFunc(sizes(*quick), func(w workload) bool {
+		return *only != "" && !slices.Contains(strings.Split(*only, ","), w.name)
+	})
+	if len(c.workloads) == 0 {
+		return fmt.Errorf("-only %s: there is no such workload", *only)
+	}
 	temporary, err := os.MkdirTemp(*dir, "pawl-bench-")
 	if err == nil {
 		temporary, err = filepath.Abs(temporary)
@@ -100,7 +109,7 @@ func measureIn(ctx context.Context, dir string, c choices, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m.unsafe = c.bloat > 0
+	m.unsafe, m.prepared = c.bloat > 0, c.prepared
 	defer m.close(ctx)
 	if c.bloat > 0 {
 		return m.measureBloat(ctx, c.bloat)

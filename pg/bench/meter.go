@@ -39,6 +39,7 @@ type meter struct {
 	url        string
 	conn       *pgx.Conn // asks for figures
 	unsafe     bool      // the server may lose what it has acknowledged
+	prepared   bool      // pawl prepares its statements
 	statements atomic.Int64
 	sides      []side
 	figures    figures
@@ -70,7 +71,11 @@ func (m *meter) openTables(ctx context.Context) (*pg.Database, error) {
 	if err := m.dropSchema(ctx); err != nil {
 		return nil, err
 	}
-	db, err := pg.Open(ctx, m.url, pg.Options{Schema: schema, Unsafe: m.unsafe, Configure: func(c *pgxpool.Config) { c.ConnConfig.Tracer = m }})
+	db, err := pg.Open(ctx, m.url, pg.Options{Schema: schema, Unsafe: m.unsafe, Configure: func(c *pgxpool.Config) {
+		if c.ConnConfig.Tracer = m; m.prepared {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+		}
+	}})
 	if err != nil {
 		return nil, err
 	}
