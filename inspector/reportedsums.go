@@ -12,7 +12,7 @@ import (
 type sumsTable struct {
 	Rows  []sumsRow // of all nodes together, then by node
 	More  int       // rows that are not listed
-	Unit  string    // of the parts: "Minute", "Hour", "Day"
+	Unit  string    // of the parts: "minute", "hour", "day"
 	Names []string  // of the numbers, at the head of Parts
 	Parts []sumsPart
 }
@@ -28,7 +28,7 @@ type sumsPart struct {
 
 // partForms says how a part of each window of time is called, and written.
 var partForms = map[string]struct{ unit, layout string }{
-	"hour": {"Minute", "15:04 MST"}, "day": {"Hour", "Jan 2 15:04 MST"}, "month": {"Day", time.DateOnly},
+	"hour": {"minute", "15:04 MST"}, "day": {"hour", "Jan 2 15:04 MST"}, "month": {"day", time.DateOnly},
 }
 
 // sumsOf returns the table of what was counted, the newest part first; nil if nothing was reported.

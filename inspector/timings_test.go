@@ -63,8 +63,8 @@ func TestTimesOfTasks(t *testing.T) {
 		require.Contains(t, textOf(t, page), "2 runs ended, 95 % within")
 		require.Equal(t, 1, strings.Count(page, `aria-current="true">Last hour`))
 		require.Contains(t, page, `aria-current="true">Last hour`)
-		require.Contains(t, textOf(t, page), "What its tasks reported Node Number Sum today yesterday last week all nodes cost 0.25 0.25 all nodes tokens 1200 1200 pack cost 0.25 0.25 pack tokens 1200 1200 Minute cost tokens 00:00 UTC 0.25 1200")
-		require.Contains(t, textOf(t, see("definitions?workflow=one&within=month")), "Day cost tokens 2000-01-01 0.25 1200")
+		require.Contains(t, textOf(t, page), "What its tasks reported Node Number Sum today yesterday last week all nodes cost 0.25 0.25 all nodes tokens 1200 1200 pack cost 0.25 0.25 pack tokens 1200 1200 By minute Time cost tokens 00:00 UTC 0.25 1200")
+		require.Contains(t, textOf(t, see("definitions?workflow=one&within=month")), "By day Time cost tokens 2000-01-01 0.25 1200")
 		require.Contains(t, see("definitions?workflow=one&within=year"), `aria-current="true">Last 24 hours`)
 	})
 }

@@ -276,7 +276,7 @@ func TestBusySeries(t *testing.T) {
 	c, now := busyCounters(MaxSeries)
 	least := func(call func()) time.Duration {
 		best := time.Hour
-		for range 2 {
+		for range 5 { // others want the processors too
 			begin := time.Now()
 			call()
 			best = min(best, time.Since(begin))
