@@ -63,7 +63,7 @@ func paths(t *testing.T, dir string) (out []string) {
 }
 
 // ours is the form of every path of an engine.
-var ours = regexp.MustCompile(`^(\.|data|data/(pawl\.db(-wal|-shm)?|LOCK|runs|tmp|tmp/reserve|blobs.*|runs/[0-9a-f]{2}|runs/[0-9a-f]{2}/[0-9a-f]{32}-[0-9a-f]{16}[ab]\.db))$`)
+var ours = regexp.MustCompile(`^(\.|data|data/(pawl\.db(-wal|-shm)?|LOCK|timings|runs|tmp|tmp/reserve|blobs.*|runs/[0-9a-f]{2}|runs/[0-9a-f]{2}/[0-9a-f]{32}-[0-9a-f]{16}[ab]\.db))$`)
 
 // TestHostileRunIDs: an id is a run of its own, under a file name made of its
 // hash, or is refused and leaves nothing.
