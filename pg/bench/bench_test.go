@@ -23,9 +23,9 @@ func TestSidesPlayWorkloads(t *testing.T) {
 	servers.RequirePostgres(t)
 	t.Setenv("TMPDIR", os.TempDir()) // it is changed for the servers
 	var table bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-rounds", "1"}, &table, func(quick bool) []workload {
+	require.NoError(t, runBench(t.Context(), []string{"-rounds", "1"}, &table, func(quick bool) []workload {
 		require.False(t, quick)
-		all := workloads(true)
+		all := listWorkloads(true)
 		return []workload{chains("W10", 2, 2, 3, true), {"W3", all[1].what, 2, 1, 2, unitRuns, false}, {"W4", all[2].what, 2, 1, 1, unitStarts, false}}
 	}))
 	seen := map[string]int{}

@@ -82,7 +82,7 @@ func (e *dbosEngine) timeStart(_ context.Context, id string) (time.Duration, err
 
 func (e *dbosEngine) countGroups(context.Context) (int64, error) { return 0, nil }
 
-func (e *dbosEngine) close(context.Context) error {
+func (e *dbosEngine) closeEngine(context.Context) error {
 	err := dbos.Shutdown(e.ctx, 10*time.Second)
 	e.pool.Close()
 	return err

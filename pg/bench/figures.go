@@ -27,9 +27,9 @@ var units = []string{
 	"steps, a group", "round trips, a group",
 }
 
-// print writes the table: medians, ranges, and how many times as good as the peer each is; then the most that each side carries. No line is longer
+// printTable writes the table: medians, ranges, and how many times as good as the peer each is; then the most that each side carries. No line is longer
 // than 100 characters.
-func (f figures) print(to io.Writer) error {
+func (f figures) printTable(to io.Writer) error {
 	var text strings.Builder
 	line := func(unit, side, value, rest, times string) {
 		fmt.Fprintf(&text, "%s\n", strings.TrimRight(fmt.Sprintf("  %-28s%-20s%10s  %-24s%10s", unit, side, value, rest, times), " "))
@@ -39,14 +39,14 @@ func (f figures) print(to io.Writer) error {
 		for _, unit := range units {
 			for i, s := range f.withSamples(w.name, unit) {
 				v := f.samples[figure{w.name, s, unit}]
-				line(onlyFirst(i, unit), s, formatFigure(medianOf(v)), fmt.Sprintf("%s to %s", formatFigure(slices.Min(v)), formatFigure(slices.Max(v))), f.times(w.name, unit, s))
+				line(onlyFirst(i, unit), s, formatFigure(medianOf(v)), fmt.Sprintf("%s to %s", formatFigure(slices.Min(v)), formatFigure(slices.Max(v))), f.timesText(w.name, unit, s))
 			}
 		}
 	}
 	fmt.Fprintln(&text, "What one carries: the most steps/s")
-	of, at := f.most(peer)
+	of, at := f.mostSteps(peer)
 	for i, s := range f.sides {
-		most, w := f.most(s.name)
+		most, w := f.mostSteps(s.name)
 		times := ""
 		if at.name != "" {
 			times = formatFigure(most/of) + "x"
@@ -68,8 +68,8 @@ func (f figures) withSamples(workload, unit string) (names []string) {
 	return names
 }
 
-// times returns how many times as good as the peer a side is: more of a rate, less of anything else. It is empty where the peer has no such figure.
-func (f figures) times(workload, unit, side string) string {
+// timesText returns how many times as good as the peer a side is: more of a rate, less of anything else. It is empty where the peer has no such figure.
+func (f figures) timesText(workload, unit, side string) string {
 	theirs, ours := f.samples[figure{workload, peer, unit}], f.samples[figure{workload, side, unit}]
 	if len(theirs) == 0 || medianOf(ours) == 0 || medianOf(theirs) == 0 {
 		return ""
@@ -81,8 +81,8 @@ func (f figures) times(workload, unit, side string) string {
 	return formatFigure(ratio) + "x"
 }
 
-// most returns the largest median of steps in a second, and the workload that has it.
-func (f figures) most(side string) (most float64, at workload) {
+// mostSteps returns the largest median of steps in a second, and the workload that has it.
+func (f figures) mostSteps(side string) (most float64, at workload) {
 	for _, w := range f.workloads {
 		if v := f.samples[figure{w.name, side, unitSteps}]; len(v) > 0 && medianOf(v) > most {
 			most, at = medianOf(v), w

@@ -67,7 +67,7 @@ func startJetStream(ctx context.Context, dir string) (j *jetStream, err error) {
 	j = &jetStream{}
 	defer func() {
 		if err != nil {
-			j.close()
+			j.stopServers()
 		}
 	}()
 	var urls []string
@@ -149,7 +149,7 @@ func (j *jetStream) awaitLeader(ctx context.Context) error {
 	}
 }
 
-func (j *jetStream) close() {
+func (j *jetStream) stopServers() {
 	if j.conn != nil {
 		j.conn.Close()
 	}

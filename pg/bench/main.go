@@ -39,7 +39,7 @@ import (
 
 func main() {
 	serveMember()
-	if err := run(context.Background(), os.Args[1:], os.Stdout, workloads); err != nil {
+	if err := runBench(context.Background(), os.Args[1:], os.Stdout, listWorkloads); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -56,8 +56,8 @@ type choices struct {
 	workloads   []workload
 }
 
-// run does what the arguments say. sizes returns the workloads, in small sizes if those are asked for.
-func run(ctx context.Context, args []string, to io.Writer, sizes func(quick bool) []workload) error {
+// runBench does what the arguments say. sizes returns the workloads, in small sizes if those are asked for.
+func runBench(ctx context.Context, args []string, to io.Writer, sizes func(quick bool) []workload) error {
 	var c choices
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&c.db, "db", "", "the `address` of a database, whose schema pawl_bench is dropped and made; a server is started without")
@@ -110,7 +110,7 @@ func measureIn(ctx context.Context, dir string, c choices, to io.Writer) error {
 		return err
 	}
 	m.unsafe, m.prepared = c.bloat > 0, c.prepared
-	defer m.close(ctx)
+	defer m.closeConnection(ctx)
 	if c.bloat > 0 {
 		return m.measureBloat(ctx, c.bloat)
 	}
@@ -118,7 +118,7 @@ func measureIn(ctx context.Context, dir string, c choices, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer j.close()
+	defer j.stopServers()
 	m.sides = []side{
 		{"pawl, synced files", m.openDirectory, false},
 		{"pawl, PostgreSQL", m.openAtPostgres, true},
@@ -128,7 +128,7 @@ func measureIn(ctx context.Context, dir string, c choices, to io.Writer) error {
 	if err := m.measureAll(ctx, dir, c.workloads, c.rounds); err != nil {
 		return err
 	}
-	return m.figures.print(to)
+	return m.figures.printTable(to)
 }
 
 // startPostgres starts a server whose files are in a folder, and a standby if there is to be one. Both end with this process.

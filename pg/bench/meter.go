@@ -31,7 +31,7 @@ type engine interface {
 	timeStart(ctx context.Context, id string) (time.Duration, error)
 	// countGroups returns how many entries its log has had: one for all that was committed together. It is 0 without such a log.
 	countGroups(ctx context.Context) (int64, error)
-	close(ctx context.Context) error
+	closeEngine(ctx context.Context) error
 }
 
 // A meter plays workloads on sides, and counts what they ask of the database.
@@ -56,7 +56,7 @@ func openMeter(ctx context.Context, url string) (*meter, error) {
 	return &meter{url: url, conn: conn}, nil
 }
 
-func (m *meter) close(ctx context.Context) {
+func (m *meter) closeConnection(ctx context.Context) {
 	_ = m.dropSchema(ctx) // the server may be gone
 	_ = m.conn.Close(ctx)
 }
@@ -98,8 +98,8 @@ func (m *meter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)
 // A load is what the database has had until a moment.
 type load struct{ statements, bytes, wal, groups int64 }
 
-// look returns statements so far, bytes of all tables with their indexes and large values, bytes of WAL, and entries of the engine's log.
-func (m *meter) look(ctx context.Context, e engine) (l load, err error) {
+// readLoad returns statements so far, bytes of all tables with their indexes and large values, bytes of WAL, and entries of the engine's log.
+func (m *meter) readLoad(ctx context.Context, e engine) (l load, err error) {
 	if l.groups, err = e.countGroups(ctx); err != nil {
 		return l, err
 	}
@@ -117,7 +117,7 @@ func (m *meter) measureAll(ctx context.Context, dir string, all []workload, roun
 		for _, w := range all {
 			for i := range m.sides {
 				s := m.sides[(i+round)%len(m.sides)]
-				if err := m.measure(ctx, w, s, filepath.Join(dir, "sample")); err != nil {
+				if err := m.measureSide(ctx, w, s, filepath.Join(dir, "sample")); err != nil {
 					return fmt.Errorf("%s, %s: %w", w.name, s.name, err)
 				}
 			}
@@ -126,15 +126,15 @@ func (m *meter) measureAll(ctx context.Context, dir string, all []workload, roun
 	return nil
 }
 
-// measure takes a sample: it plays a workload on a side that has kept nothing yet.
-func (m *meter) measure(ctx context.Context, w workload, s side, dir string) (err error) {
+// measureSide takes a sample: it plays a workload on a side that has kept nothing yet.
+func (m *meter) measureSide(ctx context.Context, w workload, s side, dir string) (err error) {
 	runtime.GC() // what others have left
 	e, err := s.open(ctx, dir)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if closed := e.close(ctx); err == nil {
+		if closed := e.closeEngine(ctx); err == nil {
 			err = closed
 		}
 		if removed := os.RemoveAll(dir); err == nil {
@@ -151,7 +151,7 @@ func (m *meter) measure(ctx context.Context, w workload, s side, dir string) (er
 	if w.unit == unitStarts {
 		return measureStarts(ctx, e, w, tell)
 	}
-	before, err := m.look(ctx, e)
+	before, err := m.readLoad(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (m *meter) measure(ctx context.Context, w workload, s side, dir string) (er
 	} else {
 		tell(w.unit, steps/took)
 	}
-	now, err := m.look(ctx, e)
+	now, err := m.readLoad(ctx, e)
 	if err == nil && w.costs {
 		tellCosts(before, now, steps, s.atPostgres, tell)
 	}

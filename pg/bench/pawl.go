@@ -98,7 +98,7 @@ func (e *pawlEngine) timeStart(ctx context.Context, id string) (time.Duration, e
 
 func (e *pawlEngine) countGroups(ctx context.Context) (int64, error) { return e.groups(ctx) }
 
-func (e *pawlEngine) close(ctx context.Context) error {
+func (e *pawlEngine) closeEngine(ctx context.Context) error {
 	err := e.engine.Close(ctx)
 	return errors.Join(err, e.after(ctx))
 }

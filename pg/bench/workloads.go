@@ -24,7 +24,7 @@ const (
 	unitStarts = "ms"
 )
 
-func workloads(quick bool) []workload {
+func listWorkloads(quick bool) []workload {
 	sizes := func(normal, small int) int {
 		if quick {
 			return small
@@ -83,10 +83,10 @@ func measureStarts(ctx context.Context, e engine, w workload, tell func(string, 
 		took = append(took, d)
 	}
 	slices.Sort(took)
-	tell("ms, median", milliseconds(took[len(took)/2]))
-	tell("ms, 99th percentile", milliseconds(took[len(took)*99/100]))
+	tell("ms, median", inMilliseconds(took[len(took)/2]))
+	tell("ms, 99th percentile", inMilliseconds(took[len(took)*99/100]))
 	return nil
 }
 
-// milliseconds returns a time as a number of them.
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+// inMilliseconds returns a time in milliseconds.
+func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

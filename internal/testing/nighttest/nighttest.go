@@ -88,12 +88,12 @@ func Fill(ctx context.Context, dir string, until time.Time) (err error) {
 	hook := &testhook.Hook{}
 	hook.OnNow(func() time.Time { return time.Unix(0, n.now.Load()).UTC() })
 	ctx = testhook.With(ctx, hook)
-	n.engine, err = pawl.Open(ctx, dir, pawl.Options{Durability: pawl.ProcessCrash, Concurrency: 1, Executor: n.handlers()})
+	n.engine, err = pawl.Open(ctx, dir, pawl.Options{Durability: pawl.ProcessCrash, Concurrency: 1, Executor: n.makeHandlers()})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.engine.Close(ctx)) }()
-	if err := n.publish(ctx, 1, "quote", "park"); err != nil {
+	if err := n.publishVersion(ctx, 1, "quote", "park"); err != nil {
 		return err
 	}
 	n.charge = 200 * time.Millisecond
@@ -105,7 +105,7 @@ func Fill(ctx context.Context, dir string, until time.Time) (err error) {
 	if err := n.startKind(ctx, kind{"today", Completed, workflow.EventWorkflowCompleted}); err != nil {
 		return err
 	}
-	return n.fail(ctx)
+	return n.startStuck(ctx)
 }
 
 // A kind of orders that do not move, or fail.
@@ -115,8 +115,8 @@ type kind struct {
 	last workflow.EventType // after which nothing moves
 }
 
-// fail begins the orders that do not move, and those that fail.
-func (n *night) fail(ctx context.Context) error {
+// startStuck begins the orders that do not move, and those that fail.
+func (n *night) startStuck(ctx context.Context) error {
 	for _, k := range []kind{
 		{"paydown", PayDown, workflow.EventTaskParked}, {"carrier", CarrierDown, workflow.EventTaskParked}, {"large", Large, workflow.EventApprovalRequested},
 		{"unpaid", Unpaid, workflow.EventTokenWaiting}, {"unmet", Unmet, workflow.EventTaskCompleted}, {"again", Again, workflow.EventTaskRetrying}, {"held", Held, workflow.EventTokenWaiting},
@@ -125,14 +125,14 @@ func (n *night) fail(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := n.publish(ctx, 2, "quote-2", "fail"); err != nil {
+	if err := n.publishVersion(ctx, 2, "quote-2", "fail"); err != nil {
 		return err
 	}
 	return n.startKind(ctx, kind{"bad", Failed, workflow.EventWorkflowFailed})
 }
 
-// publish publishes a version of the workflow.
-func (n *night) publish(ctx context.Context, version int, quote, exhausted string) error {
+// publishVersion publishes a version of the workflow.
+func (n *night) publishVersion(ctx context.Context, version int, quote, exhausted string) error {
 	d, err := workflow.ParseYAML(fmt.Appendf(nil, order, version, quote, exhausted))
 	if err != nil {
 		return err
@@ -166,8 +166,8 @@ func (n *night) await(ctx context.Context, id workflow.RunID, last workflow.Even
 	return fmt.Errorf("%s has ended without %s", id, last)
 }
 
-// handlers returns what performs the tasks. Time passes only in them.
-func (n *night) handlers() pawl.Handlers {
+// makeHandlers returns what performs the tasks. Time passes only in them.
+func (n *night) makeHandlers() pawl.Handlers {
 	return pawl.Handlers{"*": func(_ context.Context, t pawl.Task) (any, error) {
 		switch t.Type {
 		case "quote":
