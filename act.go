@@ -491,7 +491,11 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	m, err := taskCompleted(a.Output)
+	output, err := readOutput(a.Output)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	m, err := taskCompleted(output)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

@@ -2,6 +2,7 @@ package pawl_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/store/folderlog"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -37,8 +39,10 @@ func largeText(bytes int) string {
 func BenchmarkLargeValues(b *testing.B) {
 	const steps = 20
 	text := largeText(900 << 10)
+	raw := value.Encode(map[string]any{"text": text})[1:]
 	for name, node := range map[string]string{
 		"lies":     "input: {n: state.n}, output: {state.n: result.n}",
+		"raw":      "input: {n: state.n}, output: {state.n: result.n}", // the run takes a number from a large result
 		"is given": "input: {text: state.text, n: state.n}, output: {state.n: result.n}",
 		"returned": "input: {n: state.n}, output: {state.n: result.n, state.text: result.text}",
 	} {
@@ -54,7 +58,10 @@ transitions: [{from: a, to: b}, {from: b, to: b, condition: "state.n < %d", loop
 			b.Run(fmt.Sprintf("%s/%v", name, durability), func(b *testing.B) {
 				e, err := pawl.Open(b.Context(), b.TempDir(), pawl.Options{Durability: durability, Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
 					n := task.Input.(map[string]any)["n"].(int64) + 1
-					if returns {
+					switch {
+					case name == "raw":
+						return json.RawMessage(fmt.Sprintf(`{"n":%d,%s`, n, raw)), nil
+					case returns:
 						return map[string]any{"n": n, "text": fmt.Sprint(n) + text}, nil
 					}
 					return map[string]any{"n": n}, nil

@@ -110,7 +110,28 @@ func newDispatcher(ctx context.Context, e *Engine) *dispatch.Dispatcher {
 
 // Execute implements dispatch.Host.
 func (h taskHost) Execute(ctx context.Context, t *dispatch.Task) (any, error) {
-	return h.engine.options.Executor.Execute(ctx, h.engine.executorTask(t))
+	output, err := h.engine.options.Executor.Execute(ctx, h.engine.executorTask(t))
+	if err != nil {
+		return output, err
+	}
+	return readOutput(output)
+}
+
+// readOutput returns an output, which may be a Result, with what a reader reads in its place.
+func readOutput(output any) (any, error) {
+	r, wrapped := output.(Result)
+	if wrapped {
+		output = r.Output
+	}
+	read, err := value.ReadAll(output, limits.MaxMergedBytes)
+	if errors.As(err, new(*value.Error)) {
+		err = TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the result is not JSON: %v", err)}
+	}
+	if !wrapped || err != nil {
+		return read, err
+	}
+	r.Output = read
+	return r, nil
 }
 
 // executorTask returns an attempt as the executor sees it.
@@ -194,10 +215,11 @@ func taskCompleted(output any) (state.TaskCompleted, error) {
 		}
 		output = r.Output
 	}
-	var err error
-	if m.Output, m.Measure, err = value.NormalizeMeasured(output, resultLimits); err != nil {
+	taken, err := value.Take(output, resultLimits)
+	if err != nil {
 		return m, fmt.Errorf("the result is not JSON: %w", err)
 	}
+	m.Output, m.Measure, m.Text = taken.Value, taken.Measure, taken.Text
 	return m, nil
 }
 

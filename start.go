@@ -11,7 +11,6 @@ import (
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/texts"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -20,7 +19,7 @@ import (
 // input is nil as well, so that it may be repeated; anything else under that id
 // is ErrRunExists. A run that names no version executes the newest, and keeps it: a
 // Start that is repeated accepts whichever published version the run has. input is
-// an object, or nil for {}: anything that JSON can say. The warnings of a definition
+// an object, or nil for {}: anything that JSON can say, json.RawMessage and an io.Reader of JSON among it. The warnings of a definition
 // are logged, once. Errors: *workflow.DefinitionError, *workflow.InputError,
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
 // ErrNotPublished, ErrInvalid (a bad id or tenant; a *LabelError), ErrBusy (also as a *TenantBusyError or a *TenantFullError), ErrUnknown, ErrClosed.
@@ -66,7 +65,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	if err != nil {
 		return m, nil, nil, err
 	}
-	if m.Input, err = running.NormalInput(g, run.ID, input); err != nil {
+	if m.Input, m.Text, err = running.NormalInput(g, run.ID, input); err != nil {
 		return m, nil, nil, err
 	}
 	if m.Pins, err = running.ResolvePins(ctx, e.dir, g); err != nil {
@@ -77,7 +76,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	}
 	// Labels are copied, since the caller may change its map.
 	m.Tenant, m.Labels = run.Tenant, texts.KeptLabels(run.Labels)
-	b = &running.Birth{Graph: g, InputHash: value.Hash(m.Input), Tenant: m.Tenant, Labels: m.Labels}
+	b = &running.Birth{Graph: g, InputHash: m.Text.Hash, Tenant: m.Tenant, Labels: m.Labels}
 	release, err = e.blobs.PinReferences(ctx, m.Input)
 	return m, b, release, err
 }

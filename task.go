@@ -28,7 +28,8 @@ import (
 
 // An Executor performs tasks. Execute may be called again with the same Key
 // after a crash: delivery is at least once. Its output is anything that JSON
-// can say; its error fails the attempt, with the code of a TaskError if it is
+// can say, json.RawMessage and an io.Reader of JSON among it: the engine reads the reader within
+// the attempt, and closes an io.Closer. Its error fails the attempt, with the code of a TaskError if it is
 // one. ErrPending says that the result comes later through Engine.Complete.
 // ctx is cancelled when the attempt is over, also after ErrPending, and, with the cause ErrClosed, when the
 // engine is closed. The goroutine may go on with the next task: Execute must undo any change to it, such as

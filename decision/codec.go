@@ -68,6 +68,7 @@ func (r Record) Encode() (Encoded, error) {
 // a quarter more room; the capacity of each ends where it does, so that nobody who appends to it writes over anything.
 func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {
 	values := &codec.Values{}
+	values.Know(state.KnownText(r.Message))
 	text, err := state.Messages.Append(scratch[:0], r.Message, values)
 	if err != nil {
 		return Encoded{}, text, fmt.Errorf("encode message of record %d: %w", r.Seq, err)
@@ -94,8 +95,8 @@ const largeText = 64 << 10
 
 // Decode returns the record that e encodes. lookup finds the values that stand apart. The
 // record is what was encoded, but for what a journal does not hold: the graph of a PatchRun,
-// which is compiled when it is applied, and the measure of a result, which the planner then
-// takes anew.
+// which is compiled when it is applied, the measure of a result, which the planner then
+// takes anew, and texts beside values.
 //
 // It fails if the instant is outside of the years 1 to 9999: no engine writes one, and neither RFC 3339 nor JSON has a form for it.
 // An instant earlier than that of the previous record is no such failure, since wall clocks are set back.

@@ -147,3 +147,21 @@ func TestLargeValuesAreKept(t *testing.T) {
 		require.Equal(t, i%2*2000+2, len(got.Decisions))
 	}
 }
+
+// The text that a message brings along is what the record keeps of its value, in the message and in what was decided of it.
+func TestTextOfAMessageIsKept(t *testing.T) {
+	v := map[string]any{"text": strings.Repeat("x", 2<<10)}
+	text := value.TextOf(v, value.Text{})
+	for _, m := range []state.Message{state.Start{Input: v, Text: text}, state.TaskCompleted{Token: 1, Attempt: 1, Output: v, Text: text}} {
+		r := Record{Seq: 1, Message: m, Decisions: []Decision{CompleteToken{Token: 1, Output: v}}}
+		e, err := r.Encode()
+		require.NoError(t, err)
+		require.Equal(t, 1, e.Values.Len())
+		for hash, raw := range e.Values.All() {
+			require.Equal(t, text.Hash, hash)
+			require.Same(t, &text.JSON[0], &raw[0])
+		}
+		require.Contains(t, string(e.Message), text.Hash)
+		require.Contains(t, string(e.Decisions), text.Hash)
+	}
+}

@@ -141,6 +141,9 @@ func startOf(run workflow.Run, input any) (*call, error) {
 		}
 	}
 	var err error
+	if input, err = value.ReadAll(input, maxValueBytes); err != nil {
+		return nil, err
+	}
 	if c.Input, err = encodeValue("input", input); err != nil {
 		return nil, err
 	}
@@ -155,14 +158,14 @@ const maxValueBytes = 16 << 20
 
 // encodeValue returns the JSON of something that JSON can say; nil of nil.
 func encodeValue(what string, v any) (json.RawMessage, error) {
-	v, err := value.Normalize(v, value.Limits{Bytes: maxValueBytes})
+	taken, err := value.Take(v, value.Limits{Bytes: maxValueBytes})
 	switch {
 	case err != nil:
 		return nil, refusal.InvalidValue("pawlsql: "+what, err)
 	case v == nil:
 		return nil, nil
 	}
-	return value.Encode(v), nil
+	return taken.Canonical(), nil
 }
 
 // writeRow inserts the row of a call.

@@ -38,6 +38,8 @@ type Values struct {
 	entries []entry
 	index   map[string]int      // by hash
 	objects map[identity]string // hashes of those that are in memory as the record is encoded
+	known   identity            // of the one whose text is known
+	text    value.Text
 }
 
 // An identity tells maps and lists in memory from each other.
@@ -62,30 +64,50 @@ func identityOf(v reflect.Value) (id identity, ok bool) {
 // addObject is Add for the encoding of v, which is the same memory wherever a record has it: the result in a message
 // is that in a decision. hashOf finds it there. A value that is handed over is kept without a copy if it is new, which kept says.
 func (vs *Values) addObject(v reflect.Value, raw []byte, handedOver bool) (hash string, kept bool) {
-	hash, kept = vs.keepBytes(raw, handedOver)
+	hash, kept = vs.keepBytes(raw, "", handedOver)
 	if id, ok := identityOf(v); ok {
-		if vs.objects == nil {
-			vs.objects = map[identity]string{}
-		}
-		vs.objects[id] = hash
+		vs.rememberObject(id, hash)
 	}
 	return hash, kept
 }
 
-// hashOf returns the hash of a value that was added as an object already, "" if none was.
+func (vs *Values) rememberObject(id identity, hash string) {
+	if vs.objects == nil {
+		vs.objects = map[identity]string{}
+	}
+	vs.objects[id] = hash
+}
+
+// Know tells the text of a map or a list which the record has, so that it is not encoded again. Where that is so short that the value stands
+// inline, nothing is known: the text would be copied all the same.
+func (vs *Values) Know(v any, text value.Text) {
+	if len(text.JSON) <= InlineLimit {
+		return
+	}
+	if id, ok := identityOf(reflect.ValueOf(v)); ok {
+		vs.known, vs.text = id, text
+	}
+}
+
+// hashOf returns the hash of a value that was added as an object already, or whose text is known, which is added now. It is "" for any other.
 func (vs *Values) hashOf(v reflect.Value) string {
-	if len(vs.objects) == 0 {
+	if len(vs.objects) == 0 && vs.text.JSON == nil {
 		return ""
 	}
 	id, ok := identityOf(v)
 	if !ok {
 		return ""
 	}
-	return vs.objects[id]
+	hash := vs.objects[id]
+	if hash == "" && vs.text.JSON != nil && id == vs.known {
+		hash, _ = vs.keepBytes(vs.text.JSON, vs.text.Hash, true)
+		vs.rememberObject(id, hash)
+	}
+	return hash
 }
 
 // Settle ends the encoding of a record: values that are added from now on may lie where others have been.
-func (vs *Values) Settle() { vs.objects = nil }
+func (vs *Values) Settle() { vs.objects, vs.text = nil, value.Text{} }
 
 // An entry is one value: its bytes are nobody else's.
 type entry struct {
@@ -96,13 +118,16 @@ type entry struct {
 // Add keeps a copy of raw, the canonical JSON of a value, unless it is there
 // already, and returns its SHA-256 in lower-case hexadecimal digits.
 func (vs *Values) Add(raw []byte) (hash string) {
-	hash, _ = vs.keepBytes(raw, false)
+	hash, _ = vs.keepBytes(raw, "", false)
 	return hash
 }
 
-func (vs *Values) keepBytes(raw []byte, handedOver bool) (hash string, kept bool) {
-	sum := pace.Sum256(raw)
-	hash = hex.EncodeToString(sum[:])
+// keepBytes keeps raw, whose hash may be known.
+func (vs *Values) keepBytes(raw []byte, known string, handedOver bool) (hash string, kept bool) {
+	if hash = known; hash == "" {
+		sum := pace.Sum256(raw)
+		hash = hex.EncodeToString(sum[:])
+	}
 	if _, known := vs.index[hash]; known {
 		return hash, false
 	}

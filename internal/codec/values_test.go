@@ -2,6 +2,7 @@ package codec
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -65,4 +66,51 @@ func TestObjectsAreEncodedOnce(t *testing.T) {
 	vs.Settle()
 	require.Empty(t, vs.hashOf(reflect.ValueOf(m)))
 	require.Equal(t, 2, vs.Len())
+}
+
+// A text that is known stands for its value wherever the record has it, and no other text is made; a short one, and that of a value that
+// the record has not, leave no trace.
+func TestKnownTextIsNotEncodedAgain(t *testing.T) {
+	list := []any{strings.Repeat("x", InlineLimit)}
+	text := value.TextOf(list, value.Text{})
+	plain, err := changes.Append(nil, Data{List: list}, new(Values))
+	require.NoError(t, err)
+	for _, given := range []value.Text{text, {JSON: text.JSON}} {
+		var vs Values
+		vs.Know(list, given)
+		require.Zero(t, vs.Len())
+		for range 2 {
+			got, err := changes.Append(nil, Data{List: list}, &vs)
+			require.NoError(t, err)
+			require.Equal(t, string(plain), string(got))
+		}
+		require.Equal(t, 1, vs.Len())
+		for hash, raw := range vs.All() {
+			require.Equal(t, text.Hash, hash)
+			require.Same(t, &text.JSON[0], &raw[0])
+		}
+	}
+	for name, of := range map[string]struct {
+		v    any
+		text value.Text
+	}{
+		"short":   {list, value.Text{JSON: []byte(`["x"]`)}},
+		"another": {[]any{"y"}, text},
+		"scalar":  {list[0], text},
+		"none":    {list, value.Text{}},
+	} {
+		var vs Values
+		vs.Know(of.v, of.text)
+		got, err := changes.Append(nil, Data{List: list}, &vs)
+		require.NoError(t, err)
+		require.Equal(t, string(plain), string(got), name)
+		require.Equal(t, 1, vs.Len(), name)
+		for _, raw := range vs.All() {
+			require.NotSame(t, &text.JSON[0], &raw[0], name)
+		}
+	}
+	var vs Values
+	vs.Know(list, text)
+	vs.Settle()
+	require.Empty(t, vs.hashOf(reflect.ValueOf(list)))
 }

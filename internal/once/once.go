@@ -98,18 +98,21 @@ func (t *Outcomes) onceAlone(ctx context.Context, key string, turn chan struct{}
 	if err != nil {
 		return nil, err
 	}
+	if out, err = value.ReadAll(out, t.o.Limits.Bytes); err != nil {
+		return nil, err
+	}
 	limit := workflow.DefaultLimits().PayloadBytes
-	v, measure, err := value.NormalizeMeasured(out, t.o.Limits)
+	taken, err := value.Take(out, t.o.Limits)
 	if err != nil {
 		return nil, refusal.InvalidValue(fmt.Sprintf("the outcome under the key %q", key), err)
 	}
-	if size := measure.Size; size > limit {
+	if size := taken.Measure.Size; size > limit {
 		return nil, &workflow.LimitError{Limit: "payloadBytes", Max: int64(limit), Got: int64(size)}
 	}
-	if inHand, err = t.keepOutcome(ctx, key, v, leave); err != nil {
+	if inHand, err = t.keepOutcome(ctx, key, taken.Value, leave); err != nil {
 		return nil, fmt.Errorf("keep the outcome under the key %q: %w", key, refusal.Closed(err))
 	}
-	return v, nil
+	return taken.Value, nil
 }
 
 // keepOutcome keeps the outcome of an effect. If that has to wait, it is tried again until the engine closes, and ctx only bounds

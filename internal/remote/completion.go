@@ -97,11 +97,11 @@ func (m *Completion) setOutput(output any) error {
 			m.Artifacts = append(m.Artifacts, ArtifactMessage{a.Name, a.Blob})
 		}
 	}
-	v, err := value.Normalize(output, value.Limits{Bytes: limits.MaxMergedBytes})
+	taken, err := value.Take(output, value.Limits{Bytes: limits.MaxMergedBytes})
 	if err != nil {
 		return fmt.Errorf("the result is not JSON: %w", err)
 	}
-	m.Result = value.Encode(v)
+	m.Result = taken.Canonical()
 	if metadata == nil {
 		return nil
 	}

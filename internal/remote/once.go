@@ -112,11 +112,14 @@ func (call OnceCaller) makeEffect(ctx context.Context, q OnceMessage, f func(con
 	if err != nil {
 		return nil, err
 	}
-	v, err := value.Normalize(out, value.Limits{Bytes: limits.MaxMergedBytes})
+	if out, err = value.ReadAll(out, limits.MaxMergedBytes); err != nil {
+		return nil, err
+	}
+	taken, err := value.Take(out, value.Limits{Bytes: limits.MaxMergedBytes})
 	if err != nil {
 		return nil, fmt.Errorf("%w: the outcome under the key %q is not JSON: %w", pawl.ErrInvalid, q.Once, err)
 	}
-	q.Outcome = value.Encode(v)
+	q.Outcome = taken.Canonical()
 	a, err := call(ctx, q)
 	if err != nil {
 		return nil, err

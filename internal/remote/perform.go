@@ -78,18 +78,26 @@ func plainResult(output any, cause error) (any, error) {
 	if !ok {
 		result.Output = output
 	}
-	plain, err := value.Normalize(result.Output, value.Limits{Bytes: limits.MaxMergedBytes})
+	read, err := value.ReadAll(result.Output, limits.MaxMergedBytes)
+	var wrong *value.Error
+	if err != nil && !errors.As(err, &wrong) {
+		return nil, plainError(err)
+	}
+	var plain value.Taken
+	if err == nil {
+		plain, err = value.Take(read, value.Limits{Bytes: limits.MaxMergedBytes})
+	}
 	if err != nil {
 		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the result is not JSON: %v", err)}
 	}
 	if !ok {
-		return plain, nil
+		return plain.Plain(), nil
 	}
 	metadata, err := value.Normalize(result.Metadata, value.Limits{})
 	if err != nil {
 		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: fmt.Sprintf("the metadata are not JSON: %v", err)}
 	}
-	result.Output = plain
+	result.Output = plain.Plain()
 	result.Metadata, _ = metadata.(map[string]any)
 	return result, nil
 }

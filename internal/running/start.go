@@ -79,25 +79,26 @@ func FindDefinition(ctx context.Context, dir *store.Dir, run workflow.Run) (stri
 	return dir.Published(ctx, run.Workflow, run.Version)
 }
 
-// NormalInput returns the input of a run as an object of the JSON model.
+// NormalInput returns the input of a run as an object of the JSON model, and its text with the hash.
 //
 // JSON has no difference between an input that is left out, null and {}: all are {}.
-func NormalInput(g *compiled.Graph, id workflow.RunID, input any) (map[string]any, error) {
-	if input == nil {
-		return map[string]any{}, nil
-	}
-	v, err := value.Normalize(input, value.Limits{Depth: g.Limits.JSONDepth, Bytes: g.Limits.PayloadBytes})
+func NormalInput(g *compiled.Graph, id workflow.RunID, input any) (map[string]any, value.Text, error) {
+	read, err := value.ReadAll(input, g.Limits.PayloadBytes)
 	if err != nil {
-		return nil, inputError(id, input, err)
+		return nil, value.Text{}, inputError(id, input, err)
 	}
-	m, ok := v.(map[string]any)
+	taken, err := value.Take(read, value.Limits{Depth: g.Limits.JSONDepth, Bytes: g.Limits.PayloadBytes})
+	if err != nil {
+		return nil, value.Text{}, inputError(id, read, err)
+	}
+	m, ok := taken.Value.(map[string]any)
 	switch {
-	case v == nil:
-		return map[string]any{}, nil
+	case taken.Value == nil:
+		m, taken.Text = map[string]any{}, value.Text{}
 	case !ok:
-		return nil, &workflow.InputError{Message: "the input of a run is an object, not " + kindOf(v)}
+		return nil, value.Text{}, &workflow.InputError{Message: "the input of a run is an object, not " + kindOf(taken.Value)}
 	}
-	return m, nil
+	return m, value.TextOf(m, taken.Text), nil
 }
 
 // kindOf names what a value of the JSON model is, with its article.
@@ -124,8 +125,8 @@ func inputError(id workflow.RunID, input any, err error) error {
 	}
 	e := refusal.Limit(ve)
 	e.What = fmt.Sprintf("the input of run %q", string(id))
-	if _, m, err := value.NormalizeMeasured(input, value.Limits{}); err == nil && ve.Limit == value.LimitBytes {
-		e.Got = int64(m.Size)
+	if t, err := value.Take(input, value.Limits{}); err == nil && ve.Limit == value.LimitBytes {
+		e.Got = int64(t.Measure.Size)
 	}
 	return e
 }

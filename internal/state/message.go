@@ -30,6 +30,7 @@ type (
 		Limits amount.Sums       `json:"limits,omitzero"` // of what it may report
 		Trace  *Trace            `json:"trace,omitzero"`  // nil without
 		Act    Act               `json:"act,omitzero"`
+		Text   value.Text        `json:"-"` // of the input, if it is known; none in a message from a journal
 
 		ScheduledAt time.Time `json:"scheduledAt,omitzero"` // the instant of the schedule that starts it; zero of any other run
 	}
@@ -45,6 +46,7 @@ type (
 		Artifacts []workflow.Artifact `json:"artifacts,omitzero"` // names and blobs
 		Began     int64               `json:"began,omitzero"`     // when somebody began to perform it, in milliseconds since the Unix epoch; 0 if nobody knows
 		Measure   value.Measure       `json:"-"`                  // of the output; zero in a message from a journal
+		Text      value.Text          `json:"-"`                  // of the output, if it is known
 		Act       Act                 `json:"act,omitzero"`
 	}
 	// TaskFailed reports that an attempt failed. Whether the task is tried again, parked, or fails its token is
@@ -290,6 +292,15 @@ func BeganOf(m Message) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(began).UTC()
+}
+
+// KnownText returns the value of a message whose canonical JSON the host has given, with that; no text if there is none.
+func KnownText(m Message) (any, value.Text) {
+	if m, ok := m.(Start); ok {
+		return m.Input, m.Text
+	}
+	done, _ := m.(TaskCompleted)
+	return done.Output, done.Text
 }
 
 // A Trace names the span from which all spans of a run descend: the one of its start, or that of an ancestor. It is part of the

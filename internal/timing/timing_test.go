@@ -271,7 +271,7 @@ func busyCounters(n int) (c *Counters, now time.Time) {
 }
 
 // TestBusySeries: with as many busy series as there may be, the lock is held for a small part of a reading, a workflow without attempts
-// is answered at once, whatever is busy, and the file has the size that the documents say. What a reading takes is measured against
+// is answered at once, whatever is busy, and the file has the size that the documents say. A reading is measured against
 // another one beside it, since a machine under load is slower than any bound in milliseconds.
 func TestBusySeries(t *testing.T) {
 	c, now := busyCounters(MaxSeries)

@@ -115,6 +115,7 @@ func (s *Scanner) scanContainer(depth int, parse func(depth int) (any, *Error)) 
 		return nil, err
 	}
 	s.pos++
+	s.deepest = max(s.deepest, depth+1)
 	return parse(depth + 1)
 }
 
@@ -137,7 +138,7 @@ func (s *Scanner) scanList(depth int) (any, *Error) {
 // scanObject parses the entries and the closing brace. As m has each key that came, it also
 // tells whether one comes twice.
 func (s *Scanner) scanObject(depth int) (any, *Error) {
-	m := map[string]any{}
+	m, last := map[string]any{}, ""
 	for {
 		if more, err := s.NextElement('}', len(m) == 0); err != nil || !more {
 			return m, err
@@ -153,7 +154,8 @@ func (s *Scanner) scanObject(depth int) (any, *Error) {
 		if err != nil {
 			return nil, err.inKey(key)
 		}
-		m[key] = v
+		s.free = s.free || key < last
+		m[key], last = v, key
 	}
 }
 
@@ -174,6 +176,7 @@ func (s *Scanner) scanKey() (string, *Error) {
 		if key, err = s.unquoteText(raw, plain); err != nil {
 			return "", err
 		}
+		s.refs = s.refs || key == RefKey
 		s.rememberKey(raw, key)
 	}
 	if err := s.Expect(':'); err != nil {

@@ -194,6 +194,7 @@ func FuzzDecode(f *testing.F) {
 		require.NoError(t, err)
 		require.True(t, value.Equal(v, again))
 		require.True(t, bytes.Equal(text, value.Encode(again)))
+		requireText(t, data)
 
 		var std any
 		require.NoError(t, json.Unmarshal(data, &std))

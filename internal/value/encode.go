@@ -2,7 +2,6 @@ package value
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -64,10 +63,7 @@ func Encode(v any) []byte {
 // Hash returns the SHA-256 of the canonical JSON of a model value, in hex.
 //
 // The hash of an input is kept with a run: by it a repeated Start is told from another one.
-func Hash(v any) string {
-	sum := pace.Sum256(Encode(v))
-	return hex.EncodeToString(sum[:])
-}
+func Hash(v any) string { return TextOf(v, Text{}).Hash }
 
 // appendList steps back for others now and then: a list may have a million elements.
 func appendList(dst []byte, list []any) []byte {

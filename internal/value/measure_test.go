@@ -14,10 +14,10 @@ import (
 func TestMeasure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := model().Draw(t, "value")
-		copied, measured, err := value.NormalizeMeasured(v, value.Limits{})
+		taken, err := value.Take(v, value.Limits{})
 		require.NoError(t, err)
-		require.Equal(t, value.MeasureOf(copied), measured)
-		require.Len(t, value.Encode(copied), measured.Size)
+		require.Equal(t, value.MeasureOf(taken.Value), taken.Measure)
+		require.Len(t, value.Encode(taken.Value), taken.Measure.Size)
 	})
 	type part struct {
 		A []any          `json:"a"`
@@ -36,9 +36,9 @@ func TestMeasure(t *testing.T) {
 		{json.RawMessage(`[[{"$blob": 1}]]`), value.Measure{Size: 15, Depth: 3, Refs: true}},
 		{[]any{part{B: map[string]any{"$blob": nil}}}, value.Measure{Size: 31, Depth: 3, Refs: true}},
 	} {
-		copied, measured, err := value.NormalizeMeasured(tt.v, value.Limits{})
+		taken, err := value.Take(tt.v, value.Limits{})
 		require.NoError(t, err)
-		require.Equal(t, tt.want, measured, "%v", tt.v)
-		require.Equal(t, tt.want, value.MeasureOf(copied), "%v", tt.v)
+		require.Equal(t, tt.want, taken.Measure, "%v", tt.v)
+		require.Equal(t, tt.want, value.MeasureOf(taken.Value), "%v", tt.v)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // encoding/json. Objects and Lists are copied too.
 //
 // It refuses strings that are not UTF-8, numbers which the model cannot hold
-// exactly, values without a JSON form, and whatever exceeds lim; a cycle
+// exactly, values without a JSON form, readers, which [ReadAll] reads, and whatever exceeds lim; a cycle
 // exceeds the depth. Errors are of type *Error and say the place.
 //
 // Inside a struct a float64 from 2^53 on may be refused: encoding/json writes
@@ -29,26 +29,26 @@ import (
 // from then on nobody needs to ask whether a value is within the model, and nobody outside can
 // change it while a run holds it.
 func Normalize(v any, lim Limits) (any, error) {
-	out, _, err := NormalizeMeasured(v, lim)
-	return out, err
+	t, err := normalize(v, lim)
+	return t.Value, err
 }
 
-// NormalizeMeasured is Normalize, which measures the copy while it makes it.
+// normalize copies a value and measures the copy while it makes it.
 // Most values are good, and are copied in one pass, with the keys of maps in any order. If that
 // fails the error depends on the order, as a map may have several faults; a second pass in key
 // order finds the one that is told, and runs only then.
-func NormalizeMeasured(v any, lim Limits) (any, Measure, error) {
+func normalize(v any, lim Limits) (Taken, error) {
 	n := normalizer{depth: lim.maxDepth(), bytes: lim.maxBytes()}
 	out, err := n.copyValue(v, 0)
 	if err == nil {
-		return out, Measure{n.used, n.deepest, n.refs}, nil
+		return Taken{out, Measure{n.used, n.deepest, n.refs}, n.text}, nil
 	}
 	pace.Pause()
 	n.used, n.sorted = 0, true // once more in key order: the same value, the same error
 	if _, first := n.copyValue(v, 0); first != nil {
 		err = first
 	}
-	return nil, Measure{}, err
+	return Taken{}, err
 }
 
 // A normalizer copies one value and counts the bytes of its encoding.
@@ -61,6 +61,7 @@ type normalizer struct {
 	used    int
 	deepest int  // containers inside each other so far
 	refs    bool // an object has had the key of references
+	text    Text // of the whole, if it came as canonical JSON
 	sorted  bool // visit the keys of maps in order
 	pacer   pace.Pacer
 }
@@ -161,9 +162,20 @@ func (n *normalizer) decodeRaw(text []byte, depth int, marshaled bool) (any, *Er
 	if err != nil {
 		return nil, err
 	}
-	m := MeasureOf(v)
-	n.deepest, n.refs = max(n.deepest, depth+m.Depth), n.refs || m.Refs
-	return v, n.countBytes(m.Size)
+	n.deepest, n.refs = max(n.deepest, scan.deepest), n.refs || scan.refs
+	if scan.free {
+		return v, n.countBytes(Size(v))
+	}
+	if err := n.countBytes(len(text)); err != nil {
+		return nil, err
+	}
+	if depth == 0 && len(text) >= keptText {
+		n.text.JSON = text
+		if !marshaled { // the host may change what is its own
+			n.text.JSON = pace.Append([]byte(nil), text...)
+		}
+	}
+	return v, nil
 }
 
 // openContainer counts the brackets and commas of a container with size elements.

@@ -20,13 +20,17 @@ func (s *Scanner) scanNumber() (any, *Error) {
 	}
 	if integer && len(literal) <= fastDigits {
 		n, _ := strconv.ParseInt(string(literal), 10, 64)
+		s.free = s.free || n == 0 && len(literal) > 1
 		return n, nil
 	}
 	v, err := parseNumber(string(literal), integer)
 	if err != nil {
 		err.Offset = start
+		return nil, err
 	}
-	return v, err
+	var buf [32]byte
+	s.free = s.free || string(Append(buf[:0], v)) != string(literal)
+	return v, nil
 }
 
 // scanDigits steps over digits, and there may be none.

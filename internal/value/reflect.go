@@ -3,6 +3,7 @@ package value
 import (
 	"encoding"
 	"encoding/json"
+	"io"
 	"math"
 	"reflect"
 )
@@ -21,6 +22,9 @@ var (
 func (n *normalizer) copyReflected(v reflect.Value, depth int) (any, *Error) {
 	if t := v.Type(); t.Implements(marshaler) || t.Implements(textMarshaler) {
 		return n.copyMarshaled(v, depth)
+	}
+	if _, reads := v.Interface().(io.Reader); reads && !isNilPointer(v) {
+		return nil, newError(CodeUnsupported, "%s is a reader: give what it reads", v.Type()) // encoding/json would write {}
 	}
 	switch v.Kind() {
 	case reflect.Bool:

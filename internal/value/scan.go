@@ -23,6 +23,9 @@ type Scanner struct {
 	limit     int               // of the depth
 	marshaled bool              // the text is by encoding/json, where \ufffd stands for bytes that are not UTF-8
 	keys      map[string]string // keys seen, so that they are allocated once
+	deepest   int               // containers inside each other so far
+	refs      bool              // an object has had the key of references
+	free      bool              // something was not written as Append writes it
 	pacer     pace.Pacer
 }
 
@@ -57,6 +60,7 @@ func (s *Scanner) SkipSpace() {
 		switch s.data[s.pos] {
 		case ' ', '\t', '\n', '\r':
 			s.pos++
+			s.free = true
 		default:
 			return
 		}
@@ -234,6 +238,7 @@ func (s *Scanner) unquoteText(raw []byte, plain bool) (string, *Error) {
 		if problem != "" {
 			return "", s.textError(raw, i, problem)
 		}
+		s.free = s.free || !isNeeded(r, raw[i:i+n])
 		if r < utf8.RuneSelf {
 			b.WriteByte(byte(r))
 		} else {
@@ -242,6 +247,15 @@ func (s *Scanner) unquoteText(raw []byte, plain bool) (string, *Error) {
 		i += n
 	}
 	return b.String(), nil
+}
+
+// isNeeded reports whether an escape of r is the one that Append writes.
+func isNeeded(r rune, escape []byte) bool {
+	if r >= ' ' && r != '"' && r != '\\' {
+		return false
+	}
+	var buf [6]byte
+	return bytes.Equal(appendEscape(buf[:0], byte(r)), escape)
 }
 
 // textError has the place of byte i of raw. The position is behind the closing quote already,

@@ -18,7 +18,7 @@ func BenchmarkLargeRaw(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
-				_, _, err := NormalizeMeasured(raw, Limits{Bytes: -1})
+				_, err := Take(raw, Limits{Bytes: -1})
 				require.NoError(b, err)
 			}
 		})
@@ -103,11 +103,12 @@ func FuzzText(f *testing.F) {
 		require.NoError(t, json.Unmarshal(whole, &theirs))
 		require.Equal(t, theirs, got)
 
-		v, m, failed := NormalizeMeasured(json.RawMessage(whole), Limits{Bytes: -1})
+		taken, failed := Take(json.RawMessage(whole), Limits{Bytes: -1})
 		require.NoError(t, failed)
-		require.Equal(t, got, v)
-		canonical := Encode(v)
-		require.Equal(t, len(canonical), m.Size)
+		require.Equal(t, got, taken.Value)
+		canonical := Encode(taken.Value)
+		require.Equal(t, len(canonical), taken.Measure.Size)
+		require.Equal(t, string(canonical) == string(whole), !s.free)
 		require.NoError(t, json.Unmarshal(canonical, &theirs))
 		require.Equal(t, got, theirs)
 	})
