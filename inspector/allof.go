@@ -61,7 +61,7 @@ func (a *allTargets) listAddress(more ...string) string {
 
 // Noun returns what they are called, if there are so many.
 func (a *allTargets) Noun(n int) string {
-	words := map[string][2]string{allOfRuns: {"run", "runs"}, allOfLetters: {"parked task", "parked tasks"}, allOfApprovals: {"approval", "approvals"}}[a.Kind]
+	words := map[string][2]string{allOfRuns: {"run", "runs"}, allOfLetters: {"parked task", "parked tasks"}, allOfApprovals: {"request", "requests"}}[a.Kind]
 	if n == 1 {
 		return words[0]
 	}
@@ -84,7 +84,7 @@ func (a *allTargets) noneChosen() string {
 	return "there are no " + a.Noun(0) + " like that"
 }
 
-// describeWaiting says which parked tasks or approvals those are.
+// describeWaiting says which parked tasks or requests for approval those are.
 func (a *allTargets) describeWaiting() string {
 	var parts []string
 	for _, name := range []string{"run", "workflow", "node", "code"} {

@@ -128,6 +128,14 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 // Asks reports whether the form has to say more before anything can be tried: then its filled button shows what would happen, and does nothing.
 func (b *actBody) Asks() bool { return b.Options != "" && b.Tried == 0 && !b.Busy }
 
+// Of returns how many the act would be done to.
+func (b *actBody) Of() int {
+	if b.All != nil {
+		return b.All.Count
+	}
+	return len(b.Effects)
+}
+
 // Look returns what the button says that shows what would happen.
 func (b *actBody) Look() string {
 	if b.Options == "patch" {

@@ -203,7 +203,7 @@ type fact struct{ Name, Text string }
 type engineBody struct {
 	Now       []fact // what it does
 	Facts     []fact
-	Workflows []workflowRow
+	Workflows workflowList
 	Disk      diskTable
 }
 
@@ -242,9 +242,10 @@ func (s *server) showEngine(p *page) error {
 		{"workflows", groupDigits(len(rows))},
 		{"pawl", s.build},
 		{"Go", runtime.Version()},
-		{"process", "pid " + strconv.Itoa(os.Getpid()) + ", up for " + spanText(p.now.Sub(began))},
+		{"process", "pid " + strconv.Itoa(os.Getpid())},
+		{"up for", spanText(p.now.Sub(began))},
 		{"goroutines", groupDigits(runtime.NumGoroutine())},
 		{"memory in use", groupDigits(int(memory.HeapInuse>>20)) + " MiB"},
 		{"clock", p.now.UTC().Format("2006-01-02 15:04:05 UTC")},
-	}, rows, disk})
+	}, p.firstWorkflows(rows), disk})
 }

@@ -97,7 +97,7 @@ type statusCount struct {
 type homeBody struct {
 	Needs     []need
 	Quiet     bool // nothing needs anybody
-	Workflows []workflowRow
+	Workflows workflowList
 	Recent    []runRow
 	Failed    []runRow
 	Suspended []runRow
@@ -116,6 +116,7 @@ const (
 	countedNeeds = 1000 // of each kind; more are 1,000+
 	shownNeeds   = 5
 	shownRecent  = 12
+	shownFlows   = 12
 )
 
 // showHome answers the first page. Failures of children are those of their roots again, so only roots are counted.
@@ -154,9 +155,11 @@ func (s *server) showHome(p *page) error {
 		newNeed(counts[1], "failed run", "failed", p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"),
 	}
 	b.Quiet = needs[0]+needs[1]+counts[0]+counts[1]+counts[2] == 0
-	if b.Workflows, err = s.listWorkflows(p); err != nil {
+	workflows, err := s.listWorkflows(p)
+	if err != nil {
 		return err
 	}
+	b.Workflows = p.firstWorkflows(workflows)
 	if b.Times, err = s.readTimes(p, ""); err != nil {
 		return err
 	}
@@ -223,6 +226,34 @@ func (s *server) listWorkflows(p *page) (rows []workflowRow, err error) {
 		slices.SortStableFunc(rows[i].Parts, func(a, b statusCount) int { return statusOrder(a.Status) - statusOrder(b.Status) })
 	}
 	return rows, nil
+}
+
+// A workflowList are the first workflows of all, which another page lists.
+type workflowList struct {
+	Rows []workflowRow
+	Of   int
+	All  string // where they are listed
+}
+
+// firstWorkflows returns the first shownFlows workflows; of more, those of which the most runs have not ended.
+func (p *page) firstWorkflows(rows []workflowRow) workflowList {
+	list := workflowList{rows, len(rows), p.pageLink("definitions")}
+	if list.Of > shownFlows {
+		list.Rows = slices.Clone(rows)
+		slices.SortStableFunc(list.Rows, func(a, b workflowRow) int { return b.live() - a.live() })
+		list.Rows = list.Rows[:shownFlows]
+	}
+	return list
+}
+
+// live returns how many runs of a workflow have not ended.
+func (r *workflowRow) live() (n int) {
+	for _, part := range r.Parts {
+		if !part.Status.Final() {
+			n += int(part.N)
+		}
+	}
+	return n
 }
 
 // runStanding returns what people want to know of a run, as of a token.

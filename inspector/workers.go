@@ -61,11 +61,17 @@ type workersBody struct {
 	Process []loadRow // what there is to do in this process, by type
 	Others  string    // how many types are not listed of it; "" if all are
 	Held    []heldRow
-	More    string // what is not listed
+
+	// How many of each list are left out.
+	MoreWorkers, MoreMissing, MoreTypes, MoreTenants, MoreHeld int
 }
 
-// shownRows bounds each list of the page of the workers.
-const shownRows = 200
+// shownRows bounds each list of the page of the workers. The first shownMissing types that no worker takes have a line of their own; the
+// others have no worker in the list of types.
+const (
+	shownRows    = 200
+	shownMissing = 5
+)
 
 // showWorkers says who performs the tasks now.
 //
@@ -103,7 +109,7 @@ func (b *workersBody) takeLoad(p *page, load []history.TypeLoad) {
 
 // fillFrom takes what the page shows of the status of a pool.
 //
-// Each list is cut to shownRows; More says so.
+// Each list is cut to shownRows, and the page says how many more there are. The types come first whose tasks have waited longest.
 func (b *workersBody) fillFrom(p *page, s *worker.Status) {
 	b.Facts = []fact{
 		{"workers", groupDigits(len(s.Workers))},
@@ -119,26 +125,40 @@ func (b *workersBody) fillFrom(p *page, s *worker.Status) {
 	if s.Draining {
 		b.Facts = append(b.Facts, fact{"draining", "nothing is handed out any more"})
 	}
-	for _, w := range s.Workers[:min(shownRows, len(s.Workers))] {
+	workers, more := firstRows(s.Workers)
+	b.MoreWorkers = more
+	for _, w := range workers {
 		b.Workers = append(b.Workers, p.workerRowOf(&w))
 	}
-	for _, t := range s.Types {
+	types := slices.SortedFunc(slices.Values(s.Types), func(x, y worker.TypeStatus) int {
+		return cmp.Or(cmp.Compare(y.OldestQueued, x.OldestQueued), cmp.Compare(y.Active, x.Active), cmp.Compare(x.Type, y.Type))
+	})
+	for _, t := range types {
 		// Tasks of this type wait, and no worker takes them.
-		if t.Queued > 0 && t.Workers == 0 && len(b.Missing) < shownRows {
+		if t.Queued > 0 && t.Workers == 0 {
 			b.Missing = append(b.Missing, missingRow{t.Type, t.Queued, p.instantOf(p.now.Add(-t.OldestQueued))})
 		}
 	}
-	b.Types, b.Tenants = s.Types[:min(shownRows, len(s.Types))], s.Tenants[:min(shownRows, len(s.Tenants))]
-	for _, a := range s.Active[:min(shownRows, len(s.Active))] {
+	if b.MoreMissing = max(0, len(b.Missing)-shownMissing); b.MoreMissing > 0 {
+		b.Missing = b.Missing[:shownMissing]
+	}
+	b.Types, b.MoreTypes = firstRows(types)
+	b.Tenants, b.MoreTenants = firstRows(s.Tenants)
+	held, more := firstRows(s.Active)
+	b.MoreHeld = more
+	for _, a := range held {
 		row := heldRow{Run: a.Run, Href: p.runLink(a.Run), Node: a.Node, Type: a.Type, Worker: a.Worker, Since: p.instantOf(p.now.Add(-a.Age))}
 		if a.Lease > 0 {
 			row.Until = p.instantOf(p.now.Add(a.Lease))
 		}
 		b.Held = append(b.Held, row)
 	}
-	if len(s.Workers) > shownRows || len(s.Active) > shownRows || len(s.Types) > shownRows || len(s.Tenants) > shownRows {
-		b.More = "Each list has the first " + groupDigits(shownRows) + " only."
-	}
+}
+
+// firstRows returns what a list of the page has of rows, and how many it leaves out.
+func firstRows[T any](rows []T) ([]T, int) {
+	n := min(shownRows, len(rows))
+	return rows[:n], len(rows) - n
 }
 
 // workerRowOf describes a worker. Ages are durations, which become instants by the instant of the page.

@@ -38,6 +38,48 @@ func (p *tab) overlaps() []string {
 	})()`)
 }
 
+// uneven returns what does not stand where its neighbours stand: blocks of a page that begin elsewhere than its title, lines of a row that
+// begin elsewhere than its first line, and figures of cards in a row that stand higher than others. Beside each other there are columns:
+// only in a narrow window do all blocks begin at one edge.
+func (p *tab) uneven() []string {
+	p.t.Helper()
+	return evaluate[[]string](p, `(() => {
+		const out = [], edge = document.querySelector("h1").getBoundingClientRect().left, narrow = innerWidth < 700;
+		const name = e => e.tagName + " " + e.className + " " + e.textContent.trim().slice(0, 30);
+		const blocks = narrow ? ":scope > *, :scope > section > *, :scope > .columns > section > *, :scope > .split > section > *, :scope > form:not(.filters, .ask, .slider) > *" : ":scope > *, :scope > section > *";
+		for (const e of document.getElementById("main").querySelectorAll(blocks)) {
+			const r = e.getBoundingClientRect();
+			if (r.width > 0 && e.checkVisibility() && !e.matches(".made, input, .why > *, .moment > *") && Math.abs(r.left - edge) > 0.6) out.push(name(e) + " begins at " + r.left + ", the page at " + edge);
+		}
+		for (const row of narrow ? [...document.querySelectorAll("main .rows:not(.node-times) tbody tr")].slice(0, 20) : []) {
+			if (row.querySelector(".pickbox input")) continue;
+			const box = row.getBoundingClientRect(), range = document.createRange();
+			let bottom = -Infinity;
+			for (const cell of row.cells) {
+				range.selectNodeContents(cell);
+				const r = [...range.getClientRects()].find(r => r.width > 0 && r.height > 0);
+				if (!r || cell.getBoundingClientRect().top < bottom - 8) continue; // it stands beside the one before
+				bottom = cell.getBoundingClientRect().bottom;
+				if (cell.dataset.label) continue; // which stands before the text
+				if (Math.abs(r.left - box.left - parseFloat(getComputedStyle(row).paddingLeft)) > 1) out.push(name(cell) + " is indented by " + (r.left - box.left));
+			}
+		}
+		for (const [cards, figure] of [[".need a", "b"], [".facts > div", "dd"]]) {
+			const rows = new Map();
+			for (const card of document.querySelectorAll(cards)) {
+				const top = Math.round(card.getBoundingClientRect().top), at = card.querySelector(figure).getBoundingClientRect().top;
+				if (rows.has(top) && Math.abs(rows.get(top) - at) > 0.6) out.push(name(card) + " has its figure at " + at + ", others at " + rows.get(top));
+				rows.set(top, at);
+			}
+		}
+		for (const here of document.querySelectorAll(".top nav [aria-current], .tabs [aria-current]")) {
+			const r = here.getBoundingClientRect(), row = here.parentElement.getBoundingClientRect();
+			if (r.left < row.left - 1 || r.right > row.right + 1) out.push(name(here) + " is out of sight");
+		}
+		return out.slice(0, 10);
+	})()`)
+}
+
 // Times along a timeline can be told apart on a telephone, also the longest.
 func TestTicksHaveRoom(t *testing.T) {
 	s := openShop(t, forAnn())

@@ -55,9 +55,11 @@ func (p *tab) inspect(root, page string) {
 	for i, v := range views {
 		if i > 0 {
 			p.changeView(v)
+			evaluate[bool](p, `new Promise(done => requestAnimationFrame(() => done(true)))`) // the page hears of its size before a frame
 		}
 		assert.Empty(p.t, p.cutOff(), "%s %s", v, page)
 		assert.Empty(p.t, p.overlaps(), "%s %s", v, page)
+		assert.Empty(p.t, p.uneven(), "%s %s", v, page)
 		assert.LessOrEqual(p.t, evaluate[int](p, `new Set([...document.querySelectorAll(".top nav a")].map(a => a.offsetTop)).size`), 2, "rows of links: %s %s", v, page)
 		if v.dark == (v.width == 360) {
 			assert.Empty(p.t, p.violations(), "%s %s", v, page)

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,6 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // trackWidth is how many times as wide as its place a lane is drawn.
@@ -112,7 +115,10 @@ func TestAConditionIsCompleted(t *testing.T) {
 // A table that goes on at the right says so: its box has a shadow there until it is scrolled to its end.
 func TestATableSaysThatItScrolls(t *testing.T) {
 	s := openShop(t, forAnn())
+	for i := range 20 {
+		s.start(t, workflow.RunID(fmt.Sprint("more-", i)), "order", map[string]any{"amount": 9000})
+	}
 	p := openTab(t, openBrowser(t), view{width: 390})
-	p.open(s.url + "run/parked?view=events")
-	require.True(t, evaluate[bool](p, `(() => { const e = document.querySelector(".scroll:has(> table)"); return e.scrollWidth > e.clientWidth && /local/.test(getComputedStyle(e).backgroundAttachment) && getComputedStyle(e.querySelector("table")).backgroundColor === "rgba(0, 0, 0, 0)"; })()`))
+	p.open(s.url + "definitions?workflow=order")
+	require.True(t, evaluate[bool](p, `(() => { const e = document.querySelector(".scroll:has(> .grid)"); return e.scrollWidth > e.clientWidth && /local/.test(getComputedStyle(e).backgroundAttachment) && getComputedStyle(e.querySelector("table")).backgroundColor === "rgba(0, 0, 0, 0)"; })()`))
 }

@@ -92,3 +92,14 @@ addEventListener("pageshow", open);
 open();
 tell();
 setInterval(() => { if (!document.hidden) tell(); }, 1000);
+
+/** Moves the chosen entry of the menu and of the tabs, which scroll on a telephone, to the middle. */
+function centre() {
+  for (const entry of document.querySelectorAll(".top nav [aria-current], .tabs [aria-current]")) {
+    const row = /** @type {HTMLElement} */ (entry.parentElement), at = row.getBoundingClientRect(), box = entry.getBoundingClientRect();
+    row.scrollLeft += box.left + box.width / 2 - at.left - at.width / 2;
+  }
+}
+
+addEventListener("resize", centre);
+centre();
