@@ -491,7 +491,7 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 	if err != nil {
 		return err
 	}
-	output, err := readOutput(a.Output)
+	output, err := readOutput(a.Output, nil)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

@@ -85,6 +85,34 @@ transitions: [{from: first, to: second}]
 	}
 }
 
+// A simulation takes from executors and acts what the run takes.
+func TestGivenReaderInASimulation(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }}})
+	d := define(t, "name: s\nstart: a\nnodes: [{id: a, task: work, output: {output.a: result.a}}]\n")
+	sim, err := e.Simulate(t.Context(), pawl.OfStart{Run: workflow.Run{ID: "s", Definition: d}, Input: strings.NewReader(`{"a":0}`)})
+	require.NoError(t, err)
+	require.NoError(t, sim.Play(t.Context(), pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+		return pawl.Result{Output: strings.NewReader(`{"a":1}`)}, nil
+	}}))
+	require.Equal(t, map[string]any{"a": int64(1)}, sim.Snapshot().Output)
+}
+
+// The limit is of the JSON, and not of the white space around it, in which form ever it is given.
+func TestGivenWhiteSpaceIsNotCounted(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}})
+	d := define(t, "name: l\nlimits: {payloadBytes: 64}\nstart: a\nnodes: [{id: a, task: work}]\n")
+	full := `{"a":"` + strings.Repeat("x", 56) + `"}`
+	for id, input := range map[workflow.RunID]string{"line": full + "\n", "spaces": strings.Repeat(" ", 200) + full} {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, strings.NewReader(input)))
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, json.RawMessage(input)))
+	}
+	for _, input := range []string{`{"a":"` + strings.Repeat("x", 57) + `"}`, strings.Repeat(" ", limits.MaxMergedBytes+1)} {
+		var large *workflow.LimitError
+		require.ErrorAs(t, e.Start(t.Context(), workflow.Run{ID: "large", Definition: d}, strings.NewReader(input)), &large)
+		require.Equal(t, int64(64), large.Max)
+	}
+}
+
 // A reader that fails is a failure of the attempt, which is tried again; one that has no JSON, or too much of it, is a bad result. As an input
 // both are refused, and nothing has begun.
 func TestGivenReaderFails(t *testing.T) {
@@ -131,7 +159,7 @@ func TestGivenReaderFails(t *testing.T) {
 	require.ErrorAs(t, e.Start(t.Context(), run, strings.NewReader(`{"a":`)), &wrong)
 	require.ErrorAs(t, e.Start(t.Context(), run, strings.NewReader(`[1]`)), &wrong)
 	var large *workflow.LimitError
-	require.ErrorAs(t, e.Start(t.Context(), run, strings.NewReader(endless)), &large)
+	require.ErrorAs(t, e.Start(t.Context(), run, strings.NewReader(`"`+endless)), &large)
 	_, err = e.Summary(t.Context(), "refused")
 	require.ErrorIs(t, err, pawl.ErrRunNotFound)
 }

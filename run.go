@@ -110,15 +110,14 @@ func newDispatcher(ctx context.Context, e *Engine) *dispatch.Dispatcher {
 
 // Execute implements dispatch.Host.
 func (h taskHost) Execute(ctx context.Context, t *dispatch.Task) (any, error) {
-	output, err := h.engine.options.Executor.Execute(ctx, h.engine.executorTask(t))
+	return readOutput(h.engine.options.Executor.Execute(ctx, h.engine.executorTask(t)))
+}
+
+// readOutput returns what an executor has returned. If that is an output, which may be a Result, it has what a reader reads in its place.
+func readOutput(output any, err error) (any, error) {
 	if err != nil {
 		return output, err
 	}
-	return readOutput(output)
-}
-
-// readOutput returns an output, which may be a Result, with what a reader reads in its place.
-func readOutput(output any) (any, error) {
 	r, wrapped := output.(Result)
 	if wrapped {
 		output = r.Output

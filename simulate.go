@@ -198,7 +198,7 @@ func (s *Simulation) performTask(ctx context.Context, x Executor, t *dispatch.Ta
 		}
 	}()
 	task := s.engine.executorTask(t).WithServices(simulatedServices{s.engine})
-	output, err := x.Execute(context.WithValue(ctx, playedKey{}, true), task)
+	output, err := readOutput(x.Execute(context.WithValue(ctx, playedKey{}, true), task))
 	if errors.Is(err, ErrPending) {
 		return nil
 	}

@@ -65,7 +65,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	if err != nil {
 		return m, nil, nil, err
 	}
-	if m.Input, m.Text, err = running.NormalInput(g, run.ID, input); err != nil {
+	if err := running.TakeInput(&m, g, run.ID, input); err != nil {
 		return m, nil, nil, err
 	}
 	if m.Pins, err = running.ResolvePins(ctx, e.dir, g); err != nil {
@@ -77,7 +77,7 @@ func (e *Engine) prepareStart(ctx context.Context, run workflow.Run, input any) 
 	// Labels are copied, since the caller may change its map.
 	m.Tenant, m.Labels = run.Tenant, texts.KeptLabels(run.Labels)
 	b = &running.Birth{Graph: g, InputHash: m.Text.Hash, Tenant: m.Tenant, Labels: m.Labels}
-	release, err = e.blobs.PinReferences(ctx, m.Input)
+	release, err = e.blobs.PinInput(ctx, m)
 	return m, b, release, err
 }
 

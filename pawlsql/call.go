@@ -142,7 +142,7 @@ func startOf(run workflow.Run, input any) (*call, error) {
 	}
 	var err error
 	if input, err = value.ReadAll(input, maxValueBytes); err != nil {
-		return nil, err
+		return nil, refusal.InvalidValue("pawlsql: input", err)
 	}
 	if c.Input, err = encodeValue("input", input); err != nil {
 		return nil, err

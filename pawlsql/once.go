@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // Once calls f, which changes the database in the transaction, and keeps its outcome there under the key of the task. If the
@@ -23,7 +24,7 @@ import (
 //		return amount, err
 //	})
 //
-// An outcome is anything that encoding/json writes, at most 16 MiB of it. Once returns what JSON makes of it the first time as well. If f
+// An outcome is anything that encoding/json writes, no io.Reader, and at most 16 MiB of it. Once returns what JSON makes of it the first time as well. If f
 // fails, Once undoes in the transaction what f has done, and nothing is kept. After an error roll the transaction back and return it: the
 // engine tries the task again as its retry says. Two attempts at the same time wait for each other. A task has one Once; its key is
 // Task.EffectKey, which has the id of the run. It is kept until [Outbox.Forget].
@@ -126,6 +127,9 @@ func (e *effect) performEffect(ctx context.Context, f func(context.Context) (any
 	}
 	hook := testhook.From(ctx)
 	hook.Hit("effect.done")
+	if value.IsReader(v) {
+		return nil, &ArgumentError{What: "f", Fault: fmt.Sprintf("its outcome is a %T, which is a reader: let it return what that reads", v)}
+	}
 	if kept, err = json.Marshal(v); err != nil {
 		return nil, &ArgumentError{What: "f", Fault: fmt.Sprintf("its outcome is no JSON: %v", err)}
 	}

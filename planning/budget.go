@@ -52,8 +52,11 @@ func limitFailure(limit string, most int, what string) workflow.Failure {
 // refuseValue returns why a value that a caller gives is refused, nil if it is not: it is
 // deeper or larger than the definition takes. The run does not change, since the caller can
 // mend what it sends.
-func (p *planner) refuseValue(v any) error {
-	l, m := p.s.Graph.Limits, value.MeasureOf(v)
+func (p *planner) refuseValue(v any) error { return p.refuseMeasure(value.MeasureOf(v)) }
+
+// refuseMeasure is refuseValue of a value that was measured.
+func (p *planner) refuseMeasure(m value.Measure) error {
+	l := p.s.Graph.Limits
 	if m.Depth > l.JSONDepth {
 		return &workflow.LimitError{Limit: value.LimitDepth, Max: int64(l.JSONDepth)}
 	}

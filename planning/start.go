@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -16,7 +17,11 @@ import (
 // run.
 func (p *planner) startRun(m state.Start) error {
 	g := p.s.Graph
-	if err := p.refuseValue(inputOf(m)); err != nil {
+	measure := m.Measure
+	if measure == (value.Measure{}) {
+		measure = value.MeasureOf(inputOf(m))
+	}
+	if err := p.refuseMeasure(measure); err != nil {
 		return err
 	}
 	if err := p.checkSchema(g.InputSchema, inputOf(m)); err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // A Verb is a kind of [pawl.Act]: how surfaces call it, and what they have to know of it.
@@ -205,20 +207,24 @@ func ReadField(name string, raw json.RawMessage, into any) error {
 // durations are written as texts, such as 1h30m.
 var durations = reflect.TypeFor[time.Duration]()
 
-// Encode returns the fields of an act as Decode reads them.
+// Encode returns the fields of an act as Decode reads them. It reads the output of a Complete, which may be a reader as in the engine.
 func (v Verb) Encode(a pawl.Act) (map[string]json.RawMessage, error) {
 	out := map[string]json.RawMessage{}
+	if c, ok := a.(pawl.Complete); ok {
+		read, err := value.ReadAll(c.Output, limits.MaxMergedBytes)
+		if err != nil {
+			return nil, fmt.Errorf("output: %w", err)
+		}
+		c.Output = read
+		a = c
+	}
 	of := reflect.ValueOf(a)
 	for name, f := range v.eachField {
 		x := of.FieldByIndex(f.Index)
 		if x.IsZero() && strings.HasSuffix(f.Tag.Get("json"), ",omitzero") {
 			continue
 		}
-		value := x.Interface()
-		if d, ok := value.(time.Duration); ok {
-			value = d.String()
-		}
-		raw, err := json.Marshal(value)
+		raw, err := encodeField(x)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -227,6 +233,19 @@ func (v Verb) Encode(a pawl.Act) (map[string]json.RawMessage, error) {
 		}
 	}
 	return out, nil
+}
+
+// encodeField encodes a field of an act: values of the host as the engine takes them, and JSON as it stands.
+func encodeField(x reflect.Value) ([]byte, error) {
+	v := x.Interface()
+	if d, ok := v.(time.Duration); ok {
+		v = d.String()
+	}
+	if _, raw := v.(json.RawMessage); raw || x.Kind() != reflect.Interface && x.Type() != reflect.TypeFor[[]any]() {
+		return json.Marshal(v)
+	}
+	taken, err := value.Take(v, value.Limits{Bytes: limits.MaxMergedBytes})
+	return taken.Canonical(), err
 }
 
 // Once returns the act under an id, if it is one that counts once under an id and has none.

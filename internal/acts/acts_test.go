@@ -3,10 +3,12 @@ package acts_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -75,6 +77,24 @@ func TestActsInJSON(t *testing.T) {
 		got, err := v.Decode(fields)
 		require.NoError(t, err)
 		require.Equal(t, a, got)
+	}
+}
+
+// A reader is read where the engine reads it, and refused where the engine refuses it, though encoding/json would write {}.
+func TestReadersInActs(t *testing.T) {
+	complete := pawl.Complete{Target: pawl.Target{Token: 3}, Output: strings.NewReader(`{"a": 1}`)}
+	fields, err := acts.Of(complete).Encode(complete)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"a":1}`, string(fields["output"]))
+	complete.Output = iotest.ErrReader(errors.New("line cut"))
+	_, err = acts.Of(complete).Encode(complete)
+	require.ErrorContains(t, err, "line cut")
+	for _, a := range []pawl.Act{
+		pawl.Vote{Target: pawl.Target{Token: 3}, Data: strings.NewReader("1")}, pawl.Signal{Name: "go", Payload: map[string]any{"of": strings.NewReader("1")}},
+		pawl.Skip{Target: pawl.Target{Token: 3}, Output: strings.NewReader("1")}, pawl.Patch{Base: 1, Ops: []any{strings.NewReader("1")}},
+	} {
+		_, err = acts.Of(a).Encode(a)
+		require.ErrorContains(t, err, "is a reader: give what it reads")
 	}
 }
 

@@ -42,13 +42,13 @@ type Values struct {
 	text    value.Text
 }
 
-// An identity tells maps and lists in memory from each other.
+// An identity tells maps, lists and large texts in memory from each other.
 type identity struct {
 	at     uintptr
 	length int
 }
 
-// identityOf returns the identity of a map or a list; ok is false for anything else.
+// identityOf returns the identity of a map, a list, or a text that does not stand inline; ok is false for anything else.
 func identityOf(v reflect.Value) (id identity, ok bool) {
 	if v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -56,6 +56,8 @@ func identityOf(v reflect.Value) (id identity, ok bool) {
 	switch v.Kind() {
 	case reflect.Map, reflect.Slice:
 		return identity{v.Pointer(), v.Len()}, true
+	case reflect.String:
+		return identity{v.Pointer(), v.Len()}, v.Len() > InlineLimit
 	default:
 		return identity{}, false
 	}
@@ -78,7 +80,7 @@ func (vs *Values) rememberObject(id identity, hash string) {
 	vs.objects[id] = hash
 }
 
-// Know tells the text of a map or a list which the record has, so that it is not encoded again. Where that is so short that the value stands
+// Know tells the text of a value which the record has, so that it is not encoded again. Where that is so short that the value stands
 // inline, nothing is known: the text would be copied all the same.
 func (vs *Values) Know(v any, text value.Text) {
 	if len(text.JSON) <= InlineLimit {

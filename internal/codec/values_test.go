@@ -68,6 +68,18 @@ func TestObjectsAreEncodedOnce(t *testing.T) {
 	require.Equal(t, 2, vs.Len())
 }
 
+// A large text is encoded once as well, wherever the record has it.
+func TestTextsAreEncodedOnce(t *testing.T) {
+	long := strings.Repeat("<", InlineLimit+1)
+	var vs Values
+	var want any = long
+	hash, _ := vs.addObject(reflect.ValueOf(&want).Elem(), []byte(`"`+long+`"`), false)
+	require.Equal(t, hash, vs.hashOf(reflect.ValueOf(&want).Elem()))
+	for _, other := range []any{strings.Repeat("<", InlineLimit+1), long[1:], long[:InlineLimit]} {
+		require.Empty(t, vs.hashOf(reflect.ValueOf(&other).Elem()))
+	}
+}
+
 // A text that is known stands for its value wherever the record has it, and no other text is made; a short one, and that of a value that
 // the record has not, leave no trace.
 func TestKnownTextIsNotEncodedAgain(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strconv"
@@ -22,6 +23,7 @@ var (
 	unmarshaler     = reflect.TypeFor[json.Unmarshaler]()
 	textMarshaler   = reflect.TypeFor[encoding.TextMarshaler]()
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+	reader          = reflect.TypeFor[io.Reader]()
 )
 
 // Of returns the schema of a type. Its error is an [UnsupportedError].

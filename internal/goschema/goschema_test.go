@@ -2,7 +2,9 @@ package goschema_test
 
 import (
 	"encoding/json"
+	"io"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,6 +112,18 @@ func TestPlaces(t *testing.T) {
 		}
 		require.NotNil(t, problem, text)
 		require.Equal(t, want, problem.Error(), text)
+	}
+}
+
+// A reader may read anything.
+func TestOutputOfAReader(t *testing.T) {
+	for _, typ := range []reflect.Type{reflect.TypeFor[io.ReadCloser](), reflect.TypeFor[*strings.Reader]()} {
+		s, err := goschema.OfOutput(typ)
+		require.NoError(t, err)
+		require.Nil(t, s.Check(map[string]any{"a": int64(1)}))
+		p, _ := s.Property("a")
+		require.Nil(t, p)
+		require.True(t, s.IsOpen())
 	}
 }
 

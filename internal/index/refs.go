@@ -37,12 +37,18 @@ func appendMessageRefs(out []BlobRef, m state.Message) []BlobRef {
 		for _, a := range done.Artifacts {
 			out = append(out, BlobRef{a.Hash, true})
 		}
-		if done.Measure != (value.Measure{}) && !done.Measure.Refs {
-			return out // it was measured, and has none
+		if hasNoRefs(done.Measure) {
+			return out
 		}
+	}
+	if begun, ok := m.(state.Start); ok && hasNoRefs(begun.Measure) {
+		return out
 	}
 	return appendRefsOf(out, messagePayload(m))
 }
+
+// hasNoRefs reports whether a value was measured, and has no references.
+func hasNoRefs(m value.Measure) bool { return m != (value.Measure{}) && !m.Refs }
 
 // appendRefsOf appends the references in a value. A value that only looks like one,
 // as an expression may make it, is passed over: its reader will say so.

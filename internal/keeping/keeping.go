@@ -130,6 +130,14 @@ func (k *Keeper) PutMerged(ctx context.Context, blobs []decision.Blob) (release 
 	return release, nil
 }
 
+// PinInput pins the blobs that an input, which was measured, refers to; see PinReferences.
+func (k *Keeper) PinInput(ctx context.Context, m state.Start) (release func(), err error) {
+	if !m.Measure.Refs {
+		return func() {}, nil
+	}
+	return k.PinReferences(ctx, m.Input)
+}
+
 // PinResult pins the blobs that a result refers to; see PinReferences.
 func (k *Keeper) PinResult(ctx context.Context, m state.TaskCompleted) (release func(), err error) {
 	if !m.Measure.Refs {

@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
@@ -79,26 +80,32 @@ func FindDefinition(ctx context.Context, dir *store.Dir, run workflow.Run) (stri
 	return dir.Published(ctx, run.Workflow, run.Version)
 }
 
-// NormalInput returns the input of a run as an object of the JSON model, and its text with the hash.
+// TakeInput puts the input of a run into the message that begins it: as an object of the JSON model, with its measure, and its text with the hash.
 //
-// JSON has no difference between an input that is left out, null and {}: all are {}.
-func NormalInput(g *compiled.Graph, id workflow.RunID, input any) (map[string]any, value.Text, error) {
-	read, err := value.ReadAll(input, g.Limits.PayloadBytes)
+// JSON has no difference between an input that is left out, null and {}: all are {}. A reader may have white space beyond the limit, as
+// a json.RawMessage may.
+func TakeInput(m *state.Start, g *compiled.Graph, id workflow.RunID, input any) error {
+	read, err := value.ReadAll(input, max(g.Limits.PayloadBytes, limits.MaxMergedBytes))
+	if large := (*value.Error)(nil); errors.As(err, &large) {
+		large.Max = g.Limits.PayloadBytes
+	}
 	if err != nil {
-		return nil, value.Text{}, inputError(id, input, err)
+		return inputError(id, input, err)
 	}
 	taken, err := value.Take(read, value.Limits{Depth: g.Limits.JSONDepth, Bytes: g.Limits.PayloadBytes})
 	if err != nil {
-		return nil, value.Text{}, inputError(id, read, err)
+		return inputError(id, read, err)
 	}
-	m, ok := taken.Value.(map[string]any)
-	switch {
-	case taken.Value == nil:
-		m, taken.Text = map[string]any{}, value.Text{}
-	case !ok:
-		return nil, value.Text{}, &workflow.InputError{Message: "the input of a run is an object, not " + kindOf(taken.Value)}
+	var ok bool
+	if m.Input, ok = taken.Value.(map[string]any); !ok && taken.Value != nil {
+		return &workflow.InputError{Message: "the input of a run is an object, not " + kindOf(taken.Value)}
 	}
-	return m, value.TextOf(m, taken.Text), nil
+	if !ok {
+		m.Input = map[string]any{}
+		taken = value.Taken{Measure: value.MeasureOf(m.Input)}
+	}
+	m.Measure, m.Text = taken.Measure, value.TextOf(m.Input, taken.Text)
+	return nil
 }
 
 // kindOf names what a value of the JSON model is, with its article.

@@ -30,7 +30,9 @@ type (
 		Limits amount.Sums       `json:"limits,omitzero"` // of what it may report
 		Trace  *Trace            `json:"trace,omitzero"`  // nil without
 		Act    Act               `json:"act,omitzero"`
-		Text   value.Text        `json:"-"` // of the input, if it is known; none in a message from a journal
+
+		Measure value.Measure `json:"-"` // of the input; zero in a message from a journal
+		Text    value.Text    `json:"-"` // of the input, if it is known
 
 		ScheduledAt time.Time `json:"scheduledAt,omitzero"` // the instant of the schedule that starts it; zero of any other run
 	}

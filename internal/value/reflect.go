@@ -12,7 +12,21 @@ import (
 var (
 	marshaler     = reflect.TypeFor[json.Marshaler]()
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+	reader        = reflect.TypeFor[io.Reader]()
 )
+
+// saysItsJSON reports whether encoding/json asks values of a type for their form.
+func saysItsJSON(t reflect.Type) bool { return t.Implements(marshaler) || t.Implements(textMarshaler) }
+
+// isReader reports whether v reads something, by itself or where it lies, and does not say its own JSON. A pointer to nothing is null, whatever
+// methods it has.
+func isReader(v reflect.Value) bool {
+	t := v.Type()
+	if saysItsJSON(t) || v.Kind() == reflect.Pointer && v.IsNil() {
+		return false
+	}
+	return t.Implements(reader) || v.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(reader)
+}
 
 // copyReflected copies a value whose type is not one of the common ones.
 //
@@ -20,10 +34,10 @@ var (
 // time.Time. Scalars of named types, such as type Status string, follow the rule of their kind.
 // Structs go through encoding/json, which knows about tags.
 func (n *normalizer) copyReflected(v reflect.Value, depth int) (any, *Error) {
-	if t := v.Type(); t.Implements(marshaler) || t.Implements(textMarshaler) {
+	if saysItsJSON(v.Type()) {
 		return n.copyMarshaled(v, depth)
 	}
-	if _, reads := v.Interface().(io.Reader); reads && !isNilPointer(v) {
+	if isReader(v) {
 		return nil, newError(CodeUnsupported, "%s is a reader: give what it reads", v.Type()) // encoding/json would write {}
 	}
 	switch v.Kind() {

@@ -63,10 +63,11 @@ func TextOf(v any, have Text) Text {
 // ReadAll returns the JSON that v reads, as json.RawMessage, if v is an io.Reader; any other value as it is. It reads to the end, at most so
 // many bytes, and closes what is an io.Closer. The error is that of the reader, or a *Error of what it has read too much.
 //
-// It is called where a value is handed over once: the input of a run, the result of a task. A json.Marshaler is no reader here.
+// It is called where a value is handed over once: the input of a run, the result of a task. A json.Marshaler is no reader here, nor is an
+// encoding.TextMarshaler.
 func ReadAll(v any, most int) (any, error) {
 	r, reads := v.(io.Reader)
-	if _, says := v.(json.Marshaler); !reads || says || isNilPointer(reflect.ValueOf(v)) {
+	if !reads || !IsReader(v) {
 		return v, nil
 	}
 	if c, closes := r.(io.Closer); closes {
@@ -85,5 +86,5 @@ func ReadAll(v any, most int) (any, error) {
 	return json.RawMessage(text), nil
 }
 
-// isNilPointer reports whether v is a pointer to nothing, which is null, whatever methods it has.
-func isNilPointer(v reflect.Value) bool { return v.Kind() == reflect.Pointer && v.IsNil() }
+// IsReader reports whether v reads something, by itself or where it lies, and has no JSON of its own: encoding/json would make {} of it.
+func IsReader(v any) bool { return v != nil && isReader(reflect.ValueOf(v)) }

@@ -183,6 +183,11 @@ func (r *onlyReader) Close() error {
 	return errors.New("closed badly")
 }
 
+// A sayingReader is a reader that has a text of its own.
+type sayingReader struct{ io.Reader }
+
+func (sayingReader) MarshalText() ([]byte, error) { return []byte("said"), nil }
+
 func TestReadAll(t *testing.T) {
 	r := &onlyReader{Reader: strings.NewReader(" {\"b\": 1}\n\n")}
 	read, err := value.ReadAll(r, 100)
@@ -190,7 +195,7 @@ func TestReadAll(t *testing.T) {
 	require.Equal(t, json.RawMessage(` {"b": 1}`), read)
 	require.Equal(t, 1, r.closed)
 
-	for _, v := range []any{nil, 7, "text", json.RawMessage("1"), (*bytes.Buffer)(nil), map[string]any{}} {
+	for _, v := range []any{nil, 7, "text", json.RawMessage("1"), (*bytes.Buffer)(nil), map[string]any{}, sayingReader{strings.NewReader("1")}} {
 		read, err := value.ReadAll(v, 100)
 		require.NoError(t, err)
 		require.Equal(t, v, read)
@@ -218,4 +223,9 @@ func TestReadAll(t *testing.T) {
 
 	_, err = value.Normalize(map[string]any{"a": strings.NewReader("1")}, value.Limits{})
 	require.EqualError(t, err, "$.a: *strings.Reader is a reader: give what it reads")
+	_, err = value.Normalize([]bytes.Buffer{*bytes.NewBufferString("1")}, value.Limits{})
+	require.EqualError(t, err, "$[0]: bytes.Buffer is a reader: give what it reads")
+	text, err := value.Normalize(sayingReader{strings.NewReader("1")}, value.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, "said", text)
 }

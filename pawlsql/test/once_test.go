@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -96,6 +97,7 @@ func TestOnceFails(t *testing.T) {
 			"error":   func(*sql.Tx) (any, error) { return nil, broken },
 			"panic":   func(*sql.Tx) (any, error) { panic(broken) },
 			"outcome": func(*sql.Tx) (any, error) { return func() {}, nil },
+			"reader":  func(*sql.Tx) (any, error) { return strings.NewReader("{}"), nil },
 			"sql": func(tx *sql.Tx) (any, error) {
 				_, err := tx.ExecContext(ctx, d.text("INSERT INTO {}_effect (n) VALUES (NULL)"))
 				return nil, err
