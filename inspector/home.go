@@ -183,7 +183,7 @@ func (s *server) listNeeds(p *page, b *homeBody) (n [2]int, err error) {
 	}
 	approvals, err := s.groupApprovals(p, "")
 	b.Letters, b.Approvals = p.rowsOf(allOfLetters, "", &letters, shownNeeds), p.rowsOf(allOfApprovals, "", &approvals, shownNeeds)
-	return [2]int{letters.n, approvals.n}, err
+	return [2]int{letters.N, approvals.N}, err
 }
 
 // countText says at countedNeeds that there may be more, as counting ends there.

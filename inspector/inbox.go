@@ -121,13 +121,13 @@ func (s *server) showInbox(p *page) error {
 	if err != nil {
 		return err
 	}
-	if b.Of == "" && letters.areAlike() && afterLetter.Run == "" {
+	if b.Of == "" && letters.AreAlike() && afterLetter.Run == "" {
 		b.LetterGroups = p.rowsOf(allOfLetters, where, &letters, groupRows)
-		b.LetterPages = p.inboxPagesOf(allOfLetters, where, letters.n, pawl.Target{})
+		b.LetterPages = p.inboxPagesOf(allOfLetters, where, letters.N, pawl.Target{})
 	}
-	if b.Of == "" && approvals.areAlike() && afterApproval.Run == "" {
+	if b.Of == "" && approvals.AreAlike() && afterApproval.Run == "" {
 		b.ApprovalGroups = p.rowsOf(allOfApprovals, where, &approvals, groupRows)
-		b.ApprovalPages = p.inboxPagesOf(allOfApprovals, where, approvals.n, pawl.Target{})
+		b.ApprovalPages = p.inboxPagesOf(allOfApprovals, where, approvals.N, pawl.Target{})
 	}
 	err = s.addMembers(p, &b, afterLetter, afterApproval)
 	if errors.Is(err, pawl.ErrRunNotFound) { // the run that a page began after was purged: nobody knows where that was
@@ -239,7 +239,7 @@ func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter, like st
 		if err != nil {
 			return nil, next, err
 		}
-		if like != "" && p.keyOfLetter(&l).shape != like {
+		if like != "" && p.keyOfLetter(&l).Shape != like {
 			continue
 		}
 		if len(rows) == most {
@@ -274,7 +274,7 @@ func (s *server) listApprovals(p *page, most int, f pawl.ApprovalFilter, like st
 		if err != nil {
 			return nil, next, err
 		}
-		if like != "" && p.keyOfApproval(&a).shape != like {
+		if like != "" && p.keyOfApproval(&a).Shape != like {
 			continue
 		}
 		if len(rows) == most {

@@ -6,79 +6,37 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"regexp"
-	"slices"
-	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/alike"
 )
-
-// numbers are what a message has that tells apart what is alike otherwise: digits, and words of hexadecimal digits.
-var numbers = regexp.MustCompile(`\b[0-9a-fA-F]*[0-9][0-9a-fA-F]*\b|[0-9]+`)
-
-// messageShape returns a message with its numbers taken out, in short: "line # has # fields".
-func messageShape(text string) string { return shortText(numbers.ReplaceAllString(text, "#"), 200) }
-
-// An inboxKey is what parked tasks or approvals of a group have in common. Code is "" of approvals; shape is "" for readers who do not see
-// messages.
-type inboxKey struct{ workflow, node, code, shape string }
 
 // An inboxGroup are the parked tasks or approvals that are alike, as one row.
 //
 // First and Newest are since when the oldest and the newest of them waits; of approvals, when the first and the last of them times out.
 type inboxGroup struct {
-	N       int
-	What    string // the message, its numbers taken out if they differ, or what is asked
-	Code    string
-	Node    string
-	Of      string // the workflow
-	First   instant
-	Newest  instant
-	Href    string // its members
-	Acts    []actLink
-	key     inboxKey
-	from    time.Time
-	to      time.Time
-	message string
+	N      int
+	What   string // the message, its numbers taken out if they differ, or what is asked
+	Code   string
+	Node   string
+	Of     string // the workflow
+	First  instant
+	Newest instant
+	Href   string // its members
+	Acts   []actLink
 }
 
-// inboxGroups gathers what waits for people into groups.
+// inboxGroups are the groups of what waits for people.
 type inboxGroups struct {
-	byKey map[inboxKey]*inboxGroup
-	n     int
-	more  bool // there are more than were looked at
-}
+	alike.Groups
 
-// addMember counts one that waits since an instant, or, of approvals, until one.
-func (g *inboxGroups) addMember(key inboxKey, message string, at time.Time) {
-	if g.byKey == nil {
-		g.byKey = map[inboxKey]*inboxGroup{}
-	}
-	row := g.byKey[key]
-	if row == nil {
-		row = &inboxGroup{key: key, message: message, from: at, to: at}
-		g.byKey[key] = row
-	}
-	if row.message != message && key.shape != "" { // they differ by their numbers
-		row.message = key.shape
-	}
-	row.N++
-	g.n++
-	if row.from.IsZero() || !at.IsZero() && at.Before(row.from) {
-		row.from = at
-	}
-	if at.After(row.to) {
-		row.to = at
-	}
+	more bool // there are more than were looked at
 }
-
-// areAlike reports whether grouping says less than a list: something is there more than once.
-func (g *inboxGroups) areAlike() bool { return g.n > len(g.byKey) }
 
 // countText says how many there are.
 func (g *inboxGroups) countText() string {
-	return countText(g.n) + textIf(g.more && g.n < countedNeeds, "+")
+	return countText(g.N) + textIf(g.more && g.N < countedNeeds, "+")
 }
 
 // groupRows bounds the rows of groups.
@@ -86,24 +44,19 @@ const groupRows = 50
 
 // rowsOf returns the groups as the page shows them, the largest first.
 func (p *page) rowsOf(kind, where string, g *inboxGroups, most int) (rows []inboxGroup) {
-	for _, row := range g.byKey {
-		rows = append(rows, *row)
-	}
-	slices.SortFunc(rows, func(a, b inboxGroup) int {
-		return cmp.Or(b.N-a.N, a.from.Compare(b.from), cmp.Compare(fmt.Sprint(a.key), fmt.Sprint(b.key)))
-	})
-	rows = rows[:min(len(rows), most)]
-	for i := range rows {
-		r := &rows[i]
-		r.Code, r.Node, r.Of, r.What = r.key.code, r.key.node, r.key.workflow, p.textAt(r.message, 160)
-		r.First, r.Newest = p.instantOf(r.from), p.instantOf(r.to)
-		choose := []string{"where", where, "workflow", r.Of, "node", r.Node, "code", r.Code, "like", r.key.shape}
+	groups := g.Rows()
+	for _, of := range groups[:min(len(groups), most)] {
+		r := inboxGroup{
+			N: of.N, Code: of.Code, Node: of.Node, Of: of.Workflow, What: p.textAt(of.Message, 160), First: p.instantOf(of.From), Newest: p.instantOf(of.To),
+		}
+		choose := []string{"where", where, "workflow", r.Of, "node", r.Node, "code", r.Code, "like", of.Shape}
 		r.Href = p.pageLink("inbox", append([]string{"of", kind}, choose...)...) + "#" + kind
 		text := ""
 		if r.N > 1 {
 			text = fmt.Sprintf(" all %s", groupDigits(r.N))
 		}
 		r.Acts = p.allWaitingLinks(kind, text, choose...)
+		rows = append(rows, r)
 	}
 	return rows
 }
@@ -118,16 +71,18 @@ func (s *server) groupLetters(p *page, where string) (g inboxGroups, err error) 
 		if err != nil {
 			return g, err
 		}
-		g.addMember(p.keyOfLetter(&l), l.Failure.Message, l.At)
+		g.Add(p.keyOfLetter(&l), l.Failure.Message, l.At)
 	}
 	return g, nil
 }
 
-// keyOfLetter returns what a parked task has in common with those of its group.
-func (p *page) keyOfLetter(l *pawl.DeadLetter) inboxKey {
-	key := inboxKey{l.Workflow, string(l.Node), l.Failure.Code, ""}
-	if p.seesTexts() {
-		key.shape = messageShape(l.Failure.Message)
+// keyOfLetter returns what a parked task has in common with those of its group, as far as the reader may see it.
+func (p *page) keyOfLetter(l *pawl.DeadLetter) alike.Key { return p.seenKey(alike.KeyOfLetter(l)) }
+
+// seenKey returns a key without what comes from a message, for readers who do not see messages.
+func (p *page) seenKey(key alike.Key) alike.Key {
+	if !p.seesTexts() {
+		key.Shape = ""
 	}
 	return key
 }
@@ -142,18 +97,12 @@ func (s *server) groupApprovals(p *page, where string) (g inboxGroups, err error
 		if err != nil {
 			return g, err
 		}
-		g.addMember(p.keyOfApproval(&a), a.Message, a.Due)
+		g.Add(p.keyOfApproval(&a), a.Message, a.Due)
 	}
 	return g, nil
 }
 
-func (p *page) keyOfApproval(a *pawl.Approval) inboxKey {
-	key := inboxKey{workflow: a.Workflow, node: string(a.Node)}
-	if p.seesTexts() {
-		key.shape = messageShape(a.Message)
-	}
-	return key
-}
+func (p *page) keyOfApproval(a *pawl.Approval) alike.Key { return p.seenKey(alike.KeyOfApproval(a)) }
 
 // doAll does an act to all targets, or counts them. The engine chooses by all but the message: where that counts, the members are chosen
 // here, and each is left alone that does not wait any more.
@@ -206,7 +155,7 @@ func (s *server) membersOf(ctx context.Context, p *page, a *allTargets, chosen *
 		if f := chosen.DeadLetters; f != nil {
 			f.After, f.AfterToken = chosen.After.Run, chosen.After.Token
 			for l, err := range s.engine.DeadLetters(ctx, *f) {
-				if err == nil && p.keyOfLetter(&l).shape != a.like(p) {
+				if err == nil && p.keyOfLetter(&l).Shape != a.like(p) {
 					continue
 				}
 				if !yield(pawl.Target{Run: l.Run, Token: l.Token, Parked: true}, err) {
@@ -218,7 +167,7 @@ func (s *server) membersOf(ctx context.Context, p *page, a *allTargets, chosen *
 		f := chosen.Approvals
 		f.After, f.AfterToken = chosen.After.Run, chosen.After.Token
 		for l, err := range s.engine.Approvals(ctx, *f) {
-			if err == nil && p.keyOfApproval(&l).shape != a.like(p) {
+			if err == nil && p.keyOfApproval(&l).Shape != a.like(p) {
 				continue
 			}
 			if !yield(pawl.Target{Run: l.Run, Token: l.Token}, err) {

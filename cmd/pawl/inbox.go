@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/alike"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 var inboxVerb = verb{
 	name:    "inbox",
 	help:    "List what waits for people in all runs: approvals, and tasks that have used up their attempts.",
-	example: []string{"pawl inbox", "pawl inbox --workflow order --node approve"},
+	example: []string{"pawl inbox", "pawl inbox --node charge --code http_503 --all   # each of a group"},
 	command: func() command { return new(inboxCommand) },
 }
 
@@ -21,82 +24,82 @@ var inboxVerb = verb{
 type inboxCommand struct {
 	Workflow string `placeholder:"NAME" help:"What is in runs of definitions of this name."`
 	Node     string `placeholder:"NODE" help:"What waits at this node."`
+	Code     string `placeholder:"CODE" help:"What has failed with this code."`
 	Where    string `placeholder:"CONDITION" help:"What is in runs of which this is true, in CEL."`
+	All      bool   `help:"List each thing, also what differs by numbers alone."`
 	dirFlag
 }
 
-// An inboxItem is one thing that waits, as the command writes it for programs. One of its fields is
-// set: a program reads the lines without knowing their order.
+// An inboxItem is one thing that waits, as the command writes it for programs. One of its fields is set: a program reads the lines without
+// knowing their order.
 type inboxItem struct {
 	Approval   *pawl.Approval   `json:"approval,omitempty"`
 	DeadLetter *pawl.DeadLetter `json:"deadLetter,omitempty"`
 	Incident   *pawl.RunSummary `json:"incident,omitempty"` // its failure says at which node a join can no longer be met
 }
 
-// runCommand lists approvals, then dead letters, then joins that can no longer be met. Each kind
-// asks something else of a person, which the column WAITS FOR names: a vote, a retry or a skip, a
-// patch or a fork.
+// rowOf returns the row of one thing that waits. Each kind asks something else of a person, which the column WAITS FOR names.
+func (c *inboxCommand) rowOf(m *alike.Member, now time.Time) []string {
+	if a, due := m.Approval, c.instantText(m.At, now); a != nil {
+		return []string{string(a.Run), fmt.Sprintf("t%d", a.Token), string(a.Node), fmt.Sprintf("vote (%d yes, %d no)", a.Approved, a.Rejected), due, a.Message}
+	}
+	if l := m.DeadLetter; l != nil {
+		return []string{string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), "retry or skip", "", failureText(&l.Failure)}
+	}
+	return []string{string(m.Run), "", m.Key.Node, "patch or fork", "", failureText(m.Incident.Failure)}
+}
+
+// runCommand lists groups if something is there more than once, and each thing otherwise; each also for programs.
 func (c *inboxCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
 		rows, now, wrong := [][]string{{"RUN", "THREAD", "NODE", "WAITS FOR", "DUE", "WHAT"}}, con.Now(), troubled{}
-		noteTrouble := func(run workflow.RunID, trouble string) error {
-			if trouble == "" {
-				return nil
+		groups, asks := alike.Groups{}, map[alike.Key]string{}
+		for m, err := range alike.Members(ctx, e, pawl.DeadLetterFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Code: c.Code, Where: c.Where}) {
+			if err == nil && m.Trouble != "" {
+				err = wrong.note(ctx, con, m.Run, fmt.Errorf("%w: %s", pawl.ErrCorrupt, m.Trouble))
 			}
-			return wrong.note(ctx, con, run, fmt.Errorf("%w: %s", pawl.ErrCorrupt, trouble))
-		}
-		add := func(item inboxItem, row ...string) {
-			if c.JSON {
+			switch item := (inboxItem{m.Approval, m.DeadLetter, m.Incident}); {
+			case err != nil:
+				return err
+			case item == inboxItem{}:
+			case c.JSON:
 				con.writeLine(true, item)
-			} else {
-				rows = append(rows, row)
+			default:
+				rows = append(rows, c.rowOf(&m, now))
+				groups.Add(m.Key, m.Message, m.At)
+				asks[m.Key], _, _ = strings.Cut(rows[groups.N][3], " (")
 			}
 		}
-		for a, err := range e.Approvals(ctx, pawl.ApprovalFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Where: c.Where}) {
-			if err == nil {
-				err = noteTrouble(a.Run, a.Trouble)
-			}
-			if err != nil {
-				return err
-			}
-			due := ""
-			if !a.Due.IsZero() {
-				due = c.instantText(a.Due, now)
-			}
-			votes := fmt.Sprintf("vote (%d yes, %d no)", a.Approved, a.Rejected)
-			add(inboxItem{Approval: &a}, string(a.Run), fmt.Sprintf("t%d", a.Token), string(a.Node), votes, due, a.Message)
-		}
-		for l, err := range e.DeadLetters(ctx, pawl.DeadLetterFilter{Workflow: c.Workflow, Node: workflow.NodeID(c.Node), Where: c.Where}) {
-			if err == nil {
-				err = noteTrouble(l.Run, l.Trouble)
-			}
-			if err != nil {
-				return err
-			}
-			add(inboxItem{DeadLetter: &l}, string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), "retry or skip", "", failureText(&l.Failure))
-		}
-		for run, err := range e.Runs(ctx, acts.IncidentFilter(pawl.RunFilter{Workflow: c.Workflow, Where: c.Where})) {
-			if err == nil {
-				err = noteTrouble(run.Run, run.Trouble)
-			}
-			if err != nil {
-				return err
-			}
-			// The filter of incidents has no node, so the node of its failure is compared here.
-			if f := run.Failure; f != nil && (c.Node == "" || string(f.Node) == c.Node) {
-				add(inboxItem{Incident: &run}, string(run.Run), "", string(f.Node), "patch or fork", "", failureText(f))
-			}
-		}
-		if c.JSON {
+		switch {
+		case c.JSON:
 			return wrong.saysNo()
+		case groups.AreAlike() && !c.All:
+			c.printGroups(con, &groups, asks, now)
+		default:
+			if groups.N > 0 {
+				con.printTable(rows)
+			}
+			con.printLine("%s for people", pluralText(groups.N, "thing"))
 		}
-		if len(rows) > 1 {
-			con.printTable(rows)
-		}
-		con.printLine("%s for people", pluralText(len(rows)-1, "thing"))
 		con.printSource(e.source)
 		return wrong.saysNo()
 	})
+}
+
+// printGroups prints a row for each group. asks has what each waits for.
+func (c *inboxCommand) printGroups(con *console, groups *alike.Groups, asks map[alike.Key]string, now time.Time) {
+	rows := [][]string{{"COUNT", "WORKFLOW", "NODE", "WAITS FOR", "OLDEST", "NEWEST", "DUE", "WHAT"}}
+	for _, g := range groups.Rows() {
+		row := []string{countText(g.N), g.Workflow, g.Node, asks[g.Key], "", "", "", strings.Trim(g.Code+", "+g.Message, ", ")}
+		if g.Code == "" {
+			row[6] = c.instantText(g.From, now)
+		} else if !g.From.IsZero() {
+			row[4], row[5] = spanText(now.Sub(g.From))+" ago", spanText(now.Sub(g.To))+" ago"
+		}
+		rows = append(rows, row)
+	}
+	con.printTable(rows)
+	con.printLine("%s for people in %s; --all lists each", pluralText(groups.N, "thing"), pluralText(len(rows)-1, "group"))
 }
 
 var retryVerb = verb{
@@ -125,10 +128,9 @@ type lettersFlag struct {
 	bulkFlag
 }
 
-// chooseTasks returns what is done to the task that is named, or to those that are chosen. Tasks
-// that are chosen are acted on by their tokens, not by their nodes: several may be parked at one
-// node, and one that is parked later, after the question was answered, is not touched. Without any
-// choice it refuses, as the inbox of all runs is too much to mean by saying nothing.
+// chooseTasks returns what is done to the task that is named, or to those that are chosen. Tasks that are chosen are acted on by their
+// tokens, not by their nodes: several may be parked at one node, and one that is parked later, after the question was answered, is not
+// touched. Without any choice it refuses, as the inbox of all runs is too much to mean by saying nothing.
 func (f *lettersFlag) chooseTasks(ctx context.Context, e *reached, act pawl.Act, said string) (deeds []deed, err error) {
 	if f.Target != "" {
 		if f.Workflow != "" || f.Node != "" || f.Task != "" || f.Code != "" || f.Where != "" {
@@ -174,9 +176,8 @@ type retryCommand struct {
 	actFlag
 }
 
-// runCommand retries the task that is named or, after a question, those that are chosen. "patched"
-// is what an empty Input of the act stands for:
-// the input is evaluated anew if the definition was patched since, else it is as it was.
+// runCommand retries the task that is named or, after a question, those that are chosen. "patched" is what an empty Input of the act stands
+// for: the input is evaluated anew if the definition was patched since, else it is as it was.
 func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
 	var act pawl.Retry
 	if c.Input != "patched" {
@@ -201,8 +202,7 @@ type skipCommand struct {
 	actFlag
 }
 
-// runCommand completes the task that is named or, after a question, each of those that are chosen,
-// all with the same output.
+// runCommand completes the task that is named or, after a question, each of those that are chosen, all with the same output.
 func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
 	output, err := jsonText("--output", c.Output)
 	if err != nil {
@@ -265,8 +265,7 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 // errNoAnswer asks for the answer.
 var errNoAnswer = errors.New("say yes or no; with --dry-run and neither, both are tried")
 
-// tryBoth says what each answer would do. Each answer is tried on a copy of its own, so the second
-// does not come on top of the first.
+// tryBoth says what each answer would do. Each answer is tried on a copy of its own, so the second does not come on top of the first.
 func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, vote pawl.Vote) error {
 	for _, answer := range []string{"yes", "no"} {
 		vote.Approved = answer == "yes"

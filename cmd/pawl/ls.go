@@ -497,9 +497,7 @@ func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 	if t.Attempt > 0 {
 		row[4] = fmt.Sprint(t.Attempt)
 	}
-	if !t.Due.IsZero() {
-		row[5] = f.instantText(t.Due, now)
-	}
+	row[5] = f.instantText(t.Due, now)
 	if t.Failure != nil {
 		row[6] = t.Failure.Code
 	}

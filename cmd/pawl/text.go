@@ -21,8 +21,11 @@ func (f dirFlag) zoneOf(at time.Time) time.Time {
 	return at.Local()
 }
 
-// instantText returns an instant for people: without the day if that is today's.
+// instantText returns an instant for people: without the day if that is today's; "" of none.
 func (f dirFlag) instantText(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
 	at, now = f.zoneOf(at), f.zoneOf(now)
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return at.Format(time.TimeOnly)

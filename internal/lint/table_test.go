@@ -108,11 +108,12 @@ var layers = map[string][]string{
 	".":               slices.Concat(decided, []string{"internal/diskuse", "internal/closing", "internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/importing", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/simulating", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/timing", "internal/tracing", "internal/typecheck", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
 	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "internal/traceparent", "blob", "replay", "schedule", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
+	"internal/alike":  slices.Concat(decided, []string{".", "internal/acts"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"internal/tasklog", "internal/traceparent", "workflow", "blob", "."}),
 
 	"handler":          slices.Concat(vocabulary, []string{"internal/traceparent", "workflow", "."}),
 	"worker":           slices.Concat(vocabulary, []string{"workflow", "internal/crowd", "internal/heap", "internal/loopback", "internal/remote", "internal/serving", "internal/strict", "internal/taskqueue", "blob", "."}),
-	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "internal/refusal", "internal/retrace", "internal/timing", "replay", "schedule", "worker", "."}),
+	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/alike", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "internal/refusal", "internal/retrace", "internal/timing", "replay", "schedule", "worker", "."}),
 	"cluster":          slices.Concat(vocabulary, []string{"api", "blob", "commitlog", "."}),
 	"internal/logtool": {"aesgcm", "cluster", "."},
 	"store/folderlog":  slices.Concat(decided, []string{"store"}),
