@@ -93,13 +93,21 @@ open();
 tell();
 setInterval(() => { if (!document.hidden) tell(); }, 1000);
 
-/** Moves the chosen entry of the menu and of the tabs, which scroll on a telephone, to the middle. */
-function centre() {
-  for (const entry of document.querySelectorAll(".top nav [aria-current], .tabs [aria-current]")) {
-    const row = /** @type {HTMLElement} */ (entry.parentElement), at = row.getBoundingClientRect(), box = entry.getBoundingClientRect();
-    row.scrollLeft += box.left + box.width / 2 - at.left - at.width / 2;
-  }
+/** Scrolls a row or a picture so that a part of it is in the middle. @param {Element} part @param {Element | null} within */
+function centre(part, within) {
+  if (!within) return;
+  const at = within.getBoundingClientRect(), box = part.getBoundingClientRect();
+  within.scrollLeft += box.left + box.width / 2 - at.left - at.width / 2;
 }
 
-addEventListener("resize", centre);
-centre();
+/** Shows the chosen entry of the menu and of the tabs, which scroll on a telephone. */
+function showEntries() {
+  for (const entry of document.querySelectorAll(".top nav [aria-current], .tabs [aria-current]")) centre(entry, entry.parentElement);
+}
+
+addEventListener("resize", showEntries);
+showEntries();
+for (const graph of document.querySelectorAll(".picture .graph")) { // a wide one begins where the run stands, or where it starts
+  const node = ["chosen", "changed", "added", "failed", "parked", "waiting", "retrying", "running", "start"].map((kind) => graph.querySelector(".node." + kind)).find(Boolean);
+  if (node) centre(node, graph.closest(".picture"));
+}
