@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/aesgcm"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
@@ -147,6 +148,7 @@ func readAll(t *testing.T, e *pawl.Engine, id workflow.RunID) string {
 // With a codec no value is on the disk in plain text: while the engine runs, after it was
 // killed, once it is closed, in a backup, and after a purge; and all of it can be read.
 func TestCodecHidesValues(t *testing.T) {
+	harness.InTurn(t, 4)
 	if runtime.GOOS == "windows" {
 		t.Skip("cp copies the directory behind the back of the engine")
 	}
@@ -224,6 +226,7 @@ func verifiedSound(t *testing.T, dir string, c pawl.Codec) {
 // Without the right key nothing opens and nothing changes; with a new key before the old
 // one both are read, and a repair puts everything under the new one.
 func TestCodecKeys(t *testing.T) {
+	harness.InTurn(t, 4)
 	root := t.TempDir()
 	dir, repaired := filepath.Join(root, "data"), filepath.Join(root, "repaired")
 	first := pawl.Options{Codec: testCodec(t, "k1"), Executor: keptHandlers}

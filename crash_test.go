@@ -69,6 +69,7 @@ func copiesDuring(t *testing.T, hook *testhook.Hook, dir string, do func()) (poi
 // A crash while a fork is made leaves all of it, or nothing; made again it is the same, and
 // it ends as it does without a crash.
 func TestCrashesWhileAForkIsMade(t *testing.T) {
+	harness.InTurn(t, 4)
 	o := pawl.ForkOptions{At: 2, Results: []workflow.ForkResult{{Token: 2, Output: "given"}}}
 	points, copies := crashes(t, o)
 	for _, p := range []string{"fork.ask", "commit.part", "commit.begin", "commit.row", "commit.inside", "commit.done", "fork.answer"} {

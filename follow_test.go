@@ -173,6 +173,7 @@ transitions: [{from: a, to: b}, {from: b, to: c}, {from: c, to: a, condition: st
 // The log may do anything meanwhile, and a follower may end and another one begin at any time: the restored
 // directory is as the original was after some commit, and after a clean end as it was in the end.
 func TestFollowThroughFaults(t *testing.T) {
+	harness.InTurn(t, 4)
 	for seed := range harness.Figure[uint64](3, 40, 600) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { followThroughFaults(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -507,6 +508,7 @@ func idsOf(t *testing.T, e *pawl.Engine) (out []workflow.RunID) {
 // One can go back to any moment of the time that is kept, and to none before; entries
 // and bases that only served to go back further are gone.
 func TestRestoreAsOf(t *testing.T) {
+	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		memory := &logtest.Memory{}
 		bases, err := blob.OpenFiles(filepath.Join(t.TempDir(), "bases"), blob.Options{})

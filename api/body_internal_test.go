@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -35,6 +36,7 @@ func (b *slowBody) Close() error { return nil }
 // Each body is bounded by what is expected in it. All of them have a bound together, and each caller has a part of that. A request gives
 // its bytes back when it is answered.
 func TestBodiesAreBounded(t *testing.T) {
+	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{})
 		require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -77,6 +78,7 @@ func (w heldWriter) Write(text []byte) (int, error) {
 // A caller who may look does not have more runs in memory at once than is good for the engine, and keeps nobody
 // else from looking, nor itself from what costs little.
 func TestReadersOfWholeRunsAreBounded(t *testing.T) {
+	harness.InTurn(t, 4)
 	const get, post = http.MethodGet, http.MethodPost
 	for _, c := range []struct{ method, path, body string }{
 		{get, "/v1/runs/a/why", ""}, {get, "/v1/runs/a/data", ""}, {get, "/v1/runs/a/export", ""}, {get, "/v1/runs/a/graph.svg", ""},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // A caller who asks too fast is told when to ask again, which then works, and keeps neither another out nor the health of the
@@ -48,6 +49,7 @@ func TestRequestsOfACallerAreSpaced(t *testing.T) {
 
 // Without a word of the host there is a rate, and a negative rate does not limit.
 func TestRatesOfHostsThatSayNothing(t *testing.T) {
+	harness.InTurn(t, 4)
 	for _, c := range []struct {
 		rate api.Rate
 		last int

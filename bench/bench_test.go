@@ -49,6 +49,7 @@ func tinyRunner(t *testing.T, s settings) *runner {
 // Every workload runs, its results are as they should be, and every figure has its
 // rows, with the keys that programs read.
 func TestEveryWorkload(t *testing.T) {
+	harness.InTurn(t, 4)
 	r := tinyRunner(t, settings{cpuProfile: t.TempDir(), memProfile: t.TempDir()})
 	require.NoError(t, r.takeSamples(t.Context()))
 	seen := map[string]int{}
@@ -83,6 +84,7 @@ func TestEveryWorkload(t *testing.T) {
 
 // A directory of ended runs is built once, and not again by the next command.
 func TestEndedRuns(t *testing.T) {
+	harness.InTurn(t, 4)
 	r := tinyRunner(t, settings{runs: tinySizes.Ended})
 	require.NoError(t, r.takeSamples(t.Context()))
 	require.Len(t, r.rows(), 10)

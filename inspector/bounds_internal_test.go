@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -66,6 +67,7 @@ func dense(n, reach int) *workflow.Definition {
 // Forty at once look at the picture of a definition with 280 nodes and 19,740 transitions. It is drawn once, in part, and each page is as
 // large as its bounds; nobody asks for the memory of a drawing of all of it.
 func TestPicturesAreBounded(t *testing.T) {
+	harness.InTurn(t, 4)
 	s, engine := openBounded(t)
 	d := dense(280, 73)
 	require.Len(t, d.Transitions, 17739)

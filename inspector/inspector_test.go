@@ -261,6 +261,7 @@ func (s *shop) journals() map[string]int64 {
 
 // A fan-out of ten thousand fits into small pages.
 func TestWideFanOut(t *testing.T) {
+	harness.InTurn(t, 4)
 	s := openShop(t)
 	branches := 10_000
 	if harness.Raced {

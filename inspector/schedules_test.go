@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/schedule"
 )
@@ -87,6 +88,7 @@ func (s *scheduleShop) see(address string) string {
 
 // The pages of schedules say when each fires, what has come of its firings and why one was skipped, and have a month of them.
 func TestSchedulePages(t *testing.T) {
+	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		s := openScheduleShop(t)
 		list := s.see("schedules")
@@ -128,6 +130,7 @@ func TestSchedulePages(t *testing.T) {
 
 // A page shows what would come of an act on a schedule, and changes nothing; the form of it does the act, in a name and for a reason.
 func TestScheduleActs(t *testing.T) {
+	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		s := openScheduleShop(t)
 		preview := func(do, id string, more ...string) string {

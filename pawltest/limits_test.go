@@ -59,6 +59,7 @@ expect: {}
 
 // A play that takes too long is an error, also where one message leads to very much.
 func TestALimitOfTime(t *testing.T) {
+	harness.InTurn(t, 4)
 	for _, text := range []string{forEver, fmt.Sprintf(manyBranches, harness.Figure(20_000, 90_000, 90_000))} {
 		r := Play(t, load(t, text), Options{Limit: 50 * time.Millisecond, Crash: true})
 		require.False(t, r.Passed)

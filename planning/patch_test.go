@@ -29,6 +29,7 @@ func operation(op, path string, v ...any) any {
 // A patch at any moment leaves a run that goes on to its end, or changes
 // nothing: what player.check checks holds after it, and the journal replays.
 func TestPatchesAtAnyMoment(t *testing.T) {
+	harness.InTurn(t, 4)
 	taken, refused := 0, 0
 	harness.CheckProperty(t, func(t *rapid.T) {
 		p := newPlayer(t, drawNet(t))

@@ -76,6 +76,7 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 // After any damage, the restored directory is sound: every run in it has the
 // first records that it had, and perhaps its suspension.
 func TestRepairRestoresPrefixes(t *testing.T) {
+	harness.InTurn(t, 4)
 	for i, tt := range harms() {
 		if harness.CurrentLevel() == harness.Quick && i%6 > 0 {
 			continue
@@ -125,6 +126,7 @@ func (r *Report) files() (out []Finding) {
 }
 
 func TestRepairSays(t *testing.T) {
+	harness.InTurn(t, 4)
 	all := []workflow.RunID{"ended", "fresh", "leftover", "parts"}
 	tests := []struct {
 		harm      string

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the tables of testdata anew")
@@ -150,6 +152,7 @@ func TestNightsOfAllZones(t *testing.T) {
 // On every night of five years, in one of each of the zones that are alike, a job of a fixed time fires once a day, and one of each hour fires at every
 // full hour of the clock, once.
 func TestNoNightLosesOrDoubles(t *testing.T) {
+	harness.InTurn(t, 4)
 	const margin = 50 * time.Hour
 	lines, err := os.ReadFile(filepath.Join("testdata", "zones.txt"))
 	require.NoError(t, err)

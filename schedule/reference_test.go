@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // A drawn is an expression that was drawn together with what it means: the reference does not read texts.
@@ -183,6 +185,7 @@ func drawTransition(t *rapid.T) (*time.Location, time.Time) {
 // Around each change of clocks the timetable has the instants that a walk over all minutes finds, whatever the fields of
 // the expressions are.
 func TestTimetableAgainstTheWalk(t *testing.T) {
+	harness.InTurn(t, 4)
 	rapid.Check(t, func(t *rapid.T) {
 		zone, at := drawTransition(t)
 		crons := []drawn{drawCron(t)}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/soundness"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -210,6 +211,7 @@ func TestScenariosHaveABound(t *testing.T) {
 
 // TestManyFields asks for a field more than values are made of: each of the values would have all fields.
 func TestManyFields(t *testing.T) {
+	harness.InTurn(t, 4)
 	text := "name: fields\nstart: a\nnodes: [{id: a, task: t}, {id: b, task: t}]\ntransitions:\n"
 	for i := range 700 {
 		text += fmt.Sprintf("  - {from: a, to: b, id: t%d, priority: %d, condition: has(result.f%d) && result.f%d == 1}\n", i, i, i, i)

@@ -125,6 +125,7 @@ func TestEveryValueIsDrawn(t *testing.T) {
 // TestFindingsArePlayed: every finding of a run comes with a scenario, and the engine plays it to the outcome that the finding tells of,
 // whatever the definition.
 func TestFindingsArePlayed(t *testing.T) {
+	harness.InTurn(t, 4)
 	var found []soundness.Finding
 	defs := definitionsDrawn(harness.Figure(150, 400, 3000))
 	for _, d := range defs {

@@ -37,6 +37,7 @@ func manyRuns(t *testing.T, n int) *Dir {
 
 // A list of few runs looks at few rows, however many there are; one of many gathers none.
 func TestAListLooksAtWhatAnIndexLeadsTo(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	if harness.Raced {
 		t.Skip("it counts rows that one goroutine reads, which takes a minute with the race detector")

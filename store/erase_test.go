@@ -266,6 +266,7 @@ func makeOldIndex(t *testing.T, path string) {
 // Close gives back the pages of many runs that were purged: a pawl.db without a map of its pages, whoever made it, is rebuilt, and has
 // one from then on, by which the next Close does it.
 func TestCloseMakesTheIndexSmall(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for _, old := range []bool{false, true} {
 		t.Run(fmt.Sprintf("old %v", old), func(t *testing.T) {

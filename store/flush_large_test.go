@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -33,6 +34,7 @@ func temporary(t testing.TB, d *Dir) (names []string) {
 // A large file is built on the disk, from nothing or from the one before, and is
 // read like any other.
 func TestLargeFiles(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	path := t.TempDir()
 	d := open(t, path)
@@ -67,6 +69,7 @@ func TestLargeFiles(t *testing.T) {
 // Damage of a large file is refused before it is built upon, and what cannot be
 // built leaves nothing behind.
 func TestLargeFilesThatFail(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	grown := func() (*Dir, *owner, string) {
 		d := open(t, t.TempDir())

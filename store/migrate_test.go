@@ -199,6 +199,7 @@ func migrateInChild(path string) {
 
 // Killed anywhere, a directory is of the one format or of the other, and the next Open goes on.
 func TestKillAMigration(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for _, closed := range []bool{true, false} {
 		for _, place := range []string{"mark.torn1", "before", "after", "mark.torn2", "open.epoch", "mark.torn3"} {

@@ -254,6 +254,7 @@ func countMoves(d *Dir) (moves *atomic.Int32, reset func()) {
 // TestManyRecordsMoveInPieces: before a commit that goes into pawl.db, what the redo log has of the run moves there, some
 // records at a time, also while a file of the run is written. A few move with the commit.
 func TestManyRecordsMoveInPieces(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	d, o := ahead(t, Options{Durability: ProcessCrash})
 	require.NoError(t, o.beats(2*moveOnce))

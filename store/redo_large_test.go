@@ -18,6 +18,7 @@ import (
 
 // TestLargeValuesGoIntoTheRedoLog: pawl.db has nothing of them, a crash loses none, and the file takes them from memory.
 func TestLargeValuesGoIntoTheRedoLog(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for _, durability := range harness.Today(t, 2, []Durability{PowerLoss, ProcessCrash}) {
 		d, o := ahead(t, Options{Durability: durability})
@@ -53,6 +54,7 @@ func TestLargeValuesGoIntoTheRedoLog(t *testing.T) {
 // TestLargeRecordsMoveOneByOne: a transaction that moves them holds no commit up for longer than others do; and for each that
 // had to move, further ones go into pawl.db at once.
 func TestLargeRecordsMoveOneByOne(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	d, o := ahead(t, Options{Durability: ProcessCrash})
 	const n = 5

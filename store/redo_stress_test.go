@@ -18,6 +18,7 @@ import (
 // TestFilesBesideTheRedoLog: whatever runs commit, and is moved, while their files are written, and whichever region of the redo
 // log has it, all that reads sees the same, also after a crash; after a loss of power each run is what it once was.
 func TestFilesBesideTheRedoLog(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	steps := harness.Figure(16, 40, 40)
 	if harness.Raced {

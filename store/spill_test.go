@@ -49,6 +49,7 @@ func (o *owner) same(d *Dir) {
 }
 
 func TestLargeRecordsArePutAside(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	path := t.TempDir()
 	d := open(t, path)
@@ -86,6 +87,7 @@ func TestLargeRecordsArePutAside(t *testing.T) {
 
 // A record that says much the same again and again takes a fraction of its text in the log, and is read as it was.
 func TestLargeRecordsAreCompressed(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	if harness.Raced {
 		t.Skip("one goroutine compresses for a quarter of a minute")

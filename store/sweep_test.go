@@ -82,6 +82,7 @@ func backupOnce(d *Dir, into string) error {
 // Files that were purged while a backup was under way are gone once the directory was open again, although the process
 // has died in between, and all else is there.
 func TestPurgedFilesAfterAKill(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	path := filepath.Join(harness.Workspace(t), "engine")
 	cmd := exec.Command(os.Args[0])

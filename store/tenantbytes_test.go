@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -27,6 +28,7 @@ func requireTenantBytes(t *testing.T, d *Dir) {
 // The bytes of a tenant are those of its runs, in the log and in files, at every moment: no run counts twice or stays when it
 // is purged.
 func TestTenantBytes(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	path := t.TempDir()
 	d := openWith(t, path, Options{CountTenants: true})

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/tables"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -206,6 +207,7 @@ func halfTrimmed(t *testing.T, ds ...decision.Decision) (path string, o *owner) 
 // A crash in the middle of trimming leaves records that nobody reads, and that the
 // next Open drops.
 func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for name, ds := range map[string][]decision.Decision{
 		"running": nil, "ended": {decision.CompleteToken{Token: 1}, decision.CompleteRun{At: at(9)}},
@@ -248,6 +250,7 @@ func TestACrashWhileTheLogIsTrimmed(t *testing.T) {
 // Records that cannot be dropped do not fail the flush. They harm nobody, and go with
 // the records that are flushed later.
 func TestRecordsThatStayInTheLog(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	var log strings.Builder
 	path := t.TempDir()

@@ -118,6 +118,7 @@ func BenchmarkPool(b *testing.B) {
 // The cost of leases is flat in tasks that wait, in workers and in tenants. It is
 // counted in comparisons, which no machine disturbs.
 func TestTheCostOfAnAssignmentIsFlat(t *testing.T) {
+	harness.InTurn(t, 4)
 	compared := func(tasks, workers int, tenants int64) float64 {
 		l := load(tasks, workers, tenants)
 		n := 0

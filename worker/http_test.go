@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/remote"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 const secret = "correct horse"
@@ -42,6 +43,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 
 // All bodies that are held have a bound together, and those of one caller: who comes beyond is asked to come back, and others are served.
 func TestBodiesAreBoundedTogether(t *testing.T) {
+	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := newPool(t, Options{Identify: func(r *http.Request) (Caller, error) {
 			return Caller{Worker: cmp.Or(r.Header.Get("User"), every), Types: []string{every}}, nil
@@ -283,6 +285,7 @@ func TestCompletionsTakeDifferentTasks(t *testing.T) {
 // An answer has at most 8 MiB of inputs, or one task; the next poll brings the
 // rest, which is held until then.
 func TestLargeInputsComeInSeveralAnswers(t *testing.T) {
+	harness.InTurn(t, 4)
 	p, f := newPool(t, Options{})
 	ann := joined(t, p, "ann", 20, "a")
 	sizes := []int{9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}

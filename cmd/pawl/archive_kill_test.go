@@ -81,6 +81,7 @@ func recordsInFile(t *testing.T, path string) map[workflow.RunID]int64 {
 // Wherever the process that archives is killed, each run is whole in the directory or in the file, runs that go on are untouched,
 // and archived again into another file all are in the files.
 func TestKilledWhileArchiving(t *testing.T) {
+	harness.InTurn(t, 4)
 	program, err := exec.LookPath("pawl") // that of this binary, which the variable reaches
 	require.NoError(t, err)
 	whole := harness.Workspace(t)

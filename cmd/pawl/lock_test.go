@@ -66,6 +66,7 @@ func startService(t *testing.T, dir string) *service {
 // A program starts beside people who look at its directory all the time, also right after it was killed. They see runs,
 // or are told who has the directory.
 func TestServiceStartsWhilePeopleLook(t *testing.T) {
+	harness.InTurn(t, 4)
 	e, dir := startWaiting(t, pawl.Options{})
 	require.NoError(t, e.Close(t.Context()))
 	program := program(t)

@@ -51,6 +51,7 @@ func runWithLog(t *testing.T, folder string, ids ...workflow.RunID) map[workflow
 
 // Wherever the process that begins a log anew is killed, the same command once more, or the next opening, has everything.
 func TestKilledWhileRecovering(t *testing.T) {
+	harness.InTurn(t, 4)
 	program, err := exec.LookPath("pawl") // that of this binary, which the variable reaches
 	require.NoError(t, err)
 	whole := harness.Workspace(t)

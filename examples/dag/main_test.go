@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
 // The totals and the critical path are those that one loop over the packages,
 // which are listed after their imports, comes to.
 func TestStandardLibrary(t *testing.T) {
+	harness.InTurn(t, 4)
 	var stdout bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{t.TempDir()}, &stdout, t.Output()))
 	t.Log(stdout.String())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/shown"
 )
 
@@ -21,6 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestWorkers(t *testing.T) {
+	harness.InTurn(t, 4)
 	begin := time.Now()
 	var stdout bytes.Buffer
 	dir := t.TempDir()

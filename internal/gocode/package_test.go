@@ -104,6 +104,7 @@ transitions:
 
 // The packages of all patterns and examples have the types that they say.
 func TestPackagesOfPatterns(t *testing.T) {
+	harness.InTurn(t, 4)
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{if .Export}}{{.ImportPath}} {{.Export}}{{end}}", "github.com/pawl-run/pawl")
 	out, err := list.Output()
 	require.NoError(t, err)

@@ -6,11 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // A program with pawl links no driver of a database server, and neither does one with pawl over NATS; pawlsql has those that its
 // host chooses.
 func TestNoDriversOfDatabases(t *testing.T) {
+	harness.InTurn(t, 4)
 	drivers := []string{"github.com/jackc/", "github.com/go-sql-driver/", module + "/pawlsql", module + "/pg"}
 	for folder, packages := range map[string][]string{
 		".":       {"./..."},

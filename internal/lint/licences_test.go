@@ -108,6 +108,7 @@ func licencesOf(dir string) ([]string, error) {
 // Every program may link the modules that pawl links, its tests left out. A quick run looks at
 // those of this system.
 func TestLicencesArePermissive(t *testing.T) {
+	harness.InTurn(t, 4)
 	systems := []string{"linux", "darwin", "windows"}
 	for _, system := range harness.Figure([]string{runtime.GOOS}, systems, systems) {
 		modules, err := linkedModules(filepath.Join("..", ".."), system)

@@ -35,6 +35,7 @@ func TestOtherSystems(t *testing.T) {
 
 // A file of one system that does not fit there is found, and so is a test.
 func TestOtherSystemsAreChecked(t *testing.T) {
+	harness.InTurn(t, 4)
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":           "module example.org/m\n\ngo 1.26\n",

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -263,6 +264,7 @@ func TestBackfillsOfTheSameInstants(t *testing.T) {
 
 // Ends of many runs of a schedule whose step takes long keep no other schedule waiting.
 func TestLongStep(t *testing.T) {
+	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		o := open(t, t.TempDir(), func(_ context.Context, task pawl.Task) (any, error) {

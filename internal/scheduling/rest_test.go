@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -44,6 +45,7 @@ func spread(n int, from time.Duration, perSecond int) (out []time.Duration) {
 // Ten thousand schedules at rest do no more than one: a goroutine looks at the clock as often, and no other is there. Each of those
 // that come fires at its instant.
 func TestSchedulesAtRest(t *testing.T) {
+	harness.InTurn(t, 4)
 	looks, threads := map[int]int64{}, map[int]int{}
 	for _, n := range []int{1, 10_000} {
 		synctest.Test(t, func(t *testing.T) {

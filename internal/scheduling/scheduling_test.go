@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -187,6 +188,7 @@ func slow(d time.Duration) func(context.Context, pawl.Task) (any, error) {
 
 // Each overlap does as it says while a run is not over; runs take 25 minutes, and instants come each 10. A paused run is not over.
 func TestOverlap(t *testing.T) {
+	harness.InTurn(t, 4)
 	for policy, want := range map[string][]string{
 		"skip":   {"started 01T00:10:00 completed", "skipped 01T00:20:00 overlap", "skipped 01T00:30:00 overlap", "started 01T00:40:00"},
 		"buffer": {"started 01T00:10:00 completed", "waiting 01T00:20:00", "skipped 01T00:30:00 overlap", "started 01T00:20:00", "waiting 01T00:40:00"},

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/serving"
 	"github.com/pawl-run/pawl/internal/telemetry"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/metertest"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/logtest"
@@ -188,6 +189,7 @@ transitions: [{from: a, to: b}, {from: b, to: c}]`))
 
 // A label takes so many names, and the others count together; tenants are labels only where they are asked for.
 func TestLabelsAreBounded(t *testing.T) {
+	harness.InTurn(t, 4)
 	for _, tenants := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var p metertest.Provider

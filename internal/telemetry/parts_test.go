@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/metertest"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/logtest"
@@ -250,6 +251,7 @@ func TestOnlyKnownFiguresAreObserved(t *testing.T) {
 
 // The sizes that metrics tell are those of the files, however they came there, and in the next life as well.
 func TestSizesAreThoseOfTheFiles(t *testing.T) {
+	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		sizeOf := func(pattern string) (bytes float64) {

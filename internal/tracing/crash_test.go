@@ -103,6 +103,7 @@ func live(dir string) error {
 // A process that is killed at any point leaves no span without its parent, and the lives of a directory make none twice, however
 // often it is killed: but for the start, which the caller asks for in each life, and which is there once if its run is.
 func TestKillsMakeNothingTwice(t *testing.T) {
+	harness.InTurn(t, 4)
 	if harness.Raced {
 		t.Skip("a process that is killed does not tell what the race detector has found")
 	}

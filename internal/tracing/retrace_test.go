@@ -173,6 +173,7 @@ func readOTLP(t *testing.T, text []byte, spans int) {
 // A fan-out of 10,000 branches has one process in Perfetto, and no more threads than tokens at once; those of a thread follow each
 // other, and what a token did lies in it.
 func TestPerfettoOpensTenThousandBranches(t *testing.T) {
+	harness.InTurn(t, 4)
 	if harness.Raced {
 		t.Skip("one goroutine makes the trace")
 	}

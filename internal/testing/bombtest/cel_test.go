@@ -87,6 +87,7 @@ func withExpression(place, source string) *workflow.Definition {
 // budget is spent, fails the node, wherever it stands, in bounded time; nothing
 // takes it for false.
 func TestExpressionsAreNeverFalse(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c, slowest := open(t), tally{}, time.Duration(0)
 	cheap, level := expressions(), harness.CurrentLevel()
 	for i, source := range append(cheap, costly()...) {

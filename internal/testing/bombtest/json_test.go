@@ -68,6 +68,7 @@ func stacks() uint64 {
 // TestJSONBombs: a text is a value that is kept exactly, or is refused, as an
 // input and in a definition, and no stack grows by it.
 func TestJSONBombs(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c, before := open(t), tally{}, stacks()
 	d := define(t, "{name: x, start: a, nodes: [{id: a, output: {output.v: input.v}}]}")
 	cases := texts()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/rescue"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -119,6 +120,7 @@ func TestHostileRunIDs(t *testing.T) {
 // TestHostileNames: names of nodes, groups, tasks, events, locks, fields and keys
 // are stored and returned unchanged, or the definition is refused.
 func TestHostileNames(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c := open(t), tally{}
 	for _, name := range hostile() {
 		c.tried++

@@ -119,6 +119,7 @@ func (w *world) patched(c *tally, id workflow.RunID, ops []any) bool {
 // TestPatchTable: what a patch may do to a run that stands everywhere, and what
 // it may not.
 func TestPatchTable(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c := open(t), tally{}
 	add := func(n int) (ops []any) {
 		for i := range n {

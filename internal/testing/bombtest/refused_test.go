@@ -206,6 +206,7 @@ func TestIDsBeyondALimit(t *testing.T) {
 // TestDefinitionsBeyondALimit: nodes, transitions, bytes and the source of an
 // expression, one less than the limit, at it and beyond.
 func TestDefinitionsBeyondALimit(t *testing.T) {
+	harness.InTurn(t, 4)
 	w, c := open(t), tally{}
 	for name, s := range map[string]struct {
 		most int

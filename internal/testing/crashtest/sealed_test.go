@@ -43,6 +43,7 @@ func (w work) codec() pawl.Codec {
 // commits, files, trims, Open and Close: nothing is lost, all of it can be read with the key, and
 // no file has any of the secret, after a kill or later. At the level release every failpoint is tried.
 func TestSealedKills(t *testing.T) {
+	harness.InTurn(t, 4)
 	before := descriptors(t)
 	unsealed := sealed
 	unsealed.sealed = false

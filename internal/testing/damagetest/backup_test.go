@@ -24,6 +24,7 @@ import (
 // what it holds must be the state between two commits; a run is never further
 // than one that was to wait for it.
 func TestBackupsEqualOneCommit(t *testing.T) {
+	harness.InTurn(t, 4)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	base := harness.Workspace(t)
@@ -113,6 +114,7 @@ func (y *tally) oneCommit(t *testing.T, into string, ids []workflow.RunID) (n in
 // TestOlderCopies puts older copies of single files in the place of what is there
 // now. Each must be noticed, and nobody else's run be touched.
 func TestOlderCopies(t *testing.T) {
+	harness.InTurn(t, 4)
 	s := newScene(t, harness.Workspace(t))
 	cold := tell(t, s.cold)
 	later := filepath.Join(harness.Workspace(t), "later") // a third engine, which has closed

@@ -85,6 +85,7 @@ func (y *tally) slowest(d time.Duration) {
 // TestDamagedRunFile changes the file of one run, or puts another in its place.
 // That run must be refused, and stay as it is, and all others be what they were.
 func TestDamagedRunFile(t *testing.T) {
+	harness.InTurn(t, 4)
 	s := newScene(t, harness.Workspace(t))
 	older := fileOf(t, s.cold, "wait-1")
 	ids := []workflow.RunID{"done-1", "done-2", "wait-1", "wait-2", "wait-3", "ask-1", "dead-1"}
@@ -161,6 +162,7 @@ func (s *scene) judgeFile(t *testing.T, y *tally, round int, name string, id wor
 // TestDamagedIndex changes pawl.db, of an engine that has closed and of ones that
 // have not; one of these has commits in the redo log. A read afterwards must give an error or what was there.
 func TestDamagedIndex(t *testing.T) {
+	harness.InTurn(t, 4)
 	s := newScene(t, harness.Workspace(t))
 	cold, ahead := tell(t, s.cold), newSceneOf(t, harness.Workspace(t), redoFile)
 	n := harness.Figure(len(mutations)*3, 450, 15_000)

@@ -149,6 +149,7 @@ func TestLossOfPower(t *testing.T) {
 // TestLossOfPowerWithoutSync is the same with commits that are not synced:
 // records may be lost, the last ones, and nothing else.
 func TestLossOfPowerWithoutSync(t *testing.T) {
+	harness.InTurn(t, 4)
 	p := record(t, childLax+"=1")
 	var y tally
 	lose(t, &y, p, harness.Figure(20, 500, 10000), false)

@@ -175,6 +175,7 @@ func (s *redoScene) judgeRedo(t *testing.T, y *tally, l *redoLayout, i int, name
 // TestTornRedoLog cuts a redo log at every byte of its last frames and at drawn places. All frames before the cut are
 // there then, and nothing of others. A log that lacks what was synced before others is refused.
 func TestTornRedoLog(t *testing.T) {
+	harness.InTurn(t, 4)
 	s := newRedoScene(t)
 	var list []func(*rand.Rand) (redoLayout, cut)
 	every := harness.Figure(422, 67, 1)
@@ -294,6 +295,7 @@ func redoHarms(other []byte) []redoHarm {
 // TestDamagedRedoLog changes, deletes and replaces the redo log. Nothing acknowledged may be gone without a word, but
 // where all frames are damaged from one on. Bytes that say nothing may be anything.
 func TestDamagedRedoLog(t *testing.T) {
+	harness.InTurn(t, 4)
 	s := newRedoScene(t)
 	other := newSceneOf(t, harness.Workspace(t), redoFile)
 	harms := redoHarms(readFile(t, other.plus, redoFile))

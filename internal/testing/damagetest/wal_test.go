@@ -109,6 +109,7 @@ func drop(data []byte, first, sector int, rng *rand.Rand) {
 // between two acknowledgements; only a log that lacks something synced may be
 // refused.
 func TestTornLog(t *testing.T) {
+	harness.InTurn(t, 4)
 	s := newScene(t, harness.Workspace(t))
 	log := readFile(t, s.plus, indexWAL)
 	acked := s.acks[len(s.acks)-2].length // the last transaction is not

@@ -23,6 +23,7 @@ func faulty() []work {
 // every run ends as it does on a disk in order: at once, or when the engine that
 // says that it cannot go on was opened again.
 func TestErrors(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for _, w := range faulty() {
 		s := newSweep(t, w)
@@ -39,6 +40,7 @@ func TestErrors(t *testing.T) {
 // The disk answers EIO when a directory is opened whose engine was killed: at every
 // call, and to every look at a name.
 func TestErrorsAfterAKill(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	s := newSweep(t, workNamed("small"))
 	s.kill(s.count(writes) * 2 / 3)
@@ -65,6 +67,7 @@ func sticky(c class) int {
 // several times in a row. Callers get ErrNoSpace, and runs go on by themselves when
 // there is space again.
 func TestNoSpace(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for _, w := range faulty() {
 		s := newSweep(t, w)
@@ -80,6 +83,7 @@ func TestNoSpace(t *testing.T) {
 // The process is killed instead of the n-th call that changes anything on disk, for
 // every n; every second time after half of a write.
 func TestKills(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for _, w := range harness.Figure(works[:1], works[:1], works) {
 		s := newSweep(t, w)
@@ -104,6 +108,7 @@ func TestKills(t *testing.T) {
 // work, and again when it is at Close. A full disk stops nobody then, and a host that
 // is killed then finds everything again.
 func TestCheckpoints(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	s := heavySweep(t)
 	var faults []fault

@@ -173,6 +173,7 @@ func (o order) close(ctx context.Context) (any, error) {
 // The disk does not answer at all while an engine closes: Close returns when its
 // context is done, a little later, and says so. Everything acknowledged is there.
 func TestStalledClose(t *testing.T) {
+	harness.InTurn(t, 4)
 	t.Parallel()
 	for range harness.Figure(1, 1, 10) {
 		trial, err := newTrial(filepath.Join(harness.Workspace(t), "trial"), work{}, nil)

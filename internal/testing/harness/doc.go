@@ -5,8 +5,8 @@
 //
 //   - Where tests work: [Workspace] is a directory in memory, [CopyLive] is one as the death of
 //     its process leaves it, [Contents] is all that is in one, to compare what was there with what is.
-//   - How much they try: [CurrentLevel], which PAWL_TEST sets, [Figure], [RequireLevel],
-//     [MeasuresTime], [MeasuresMemory], [CheckProperty] and [Raced].
+//   - How much they try: [CurrentLevel], which PAWL_TEST sets, [Figure], [Today], [InTurn],
+//     [RequireLevel], [MeasuresTime], [MeasuresMemory], [CheckProperty] and [Raced].
 //   - Processes that are harmed: [Main] makes the test binary a child,
 //     [Environment] is what a child is told, [Killed] how it came to its end.
 //

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -108,6 +109,42 @@ func TestToday(t *testing.T) {
 	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, seen)
 	t.Setenv(levelVariable, "release")
 	require.Equal(t, cases, Today(t, 3, cases))
+}
+
+// A skipped test knows whether it was skipped.
+type skipped struct {
+	testing.TB
+	name string
+	is   bool
+}
+
+func (s *skipped) Name() string         { return s.name }
+func (s *skipped) Skipf(string, ...any) { s.is = true }
+
+// A test has one day in n in quick runs, which is not that of every other test, and every day at the other levels.
+func TestInTurn(t *testing.T) {
+	defer func(was func() int) { today = was }(today)
+	turns := func(name string) (days []int) {
+		for day := range 9 {
+			today = func() int { return 20_000 + day }
+			test := &skipped{TB: t, name: name}
+			if InTurn(test, 3); !test.is {
+				days = append(days, day)
+			}
+		}
+		return days
+	}
+	t.Setenv(levelVariable, "quick")
+	first := map[int]bool{}
+	for i := range 20 {
+		days := turns("Test" + strconv.Itoa(i))
+		require.Len(t, days, 3)
+		require.Equal(t, []int{days[0], days[0] + 3, days[0] + 6}, days)
+		first[days[0]] = true
+	}
+	require.Len(t, first, 3)
+	t.Setenv(levelVariable, "release")
+	require.Len(t, turns("TestA"), 9)
 }
 
 // A test that needs a level is skipped below it.

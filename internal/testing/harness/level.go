@@ -2,6 +2,8 @@ package harness
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -85,6 +87,17 @@ func SampleOfDay[T any](t testing.TB, n int, cases []T) []T {
 		out = append(out, cases[i])
 	}
 	return out
+}
+
+// InTurn skips a test at the level Quick but for one day in n, which its name decides, so that n days run all such tests. The other
+// levels run it every day.
+func InTurn(t testing.TB, n int) {
+	t.Helper()
+	name := fnv.New32a()
+	_, _ = io.WriteString(name, t.Name())
+	if wait := (int(name.Sum32()%uint32(n)) + n - today()%n) % n; CurrentLevel() == Quick && wait > 0 {
+		t.Skipf("one day in %d has it: %s=%d, or %s=%v", n, dayVariable, today()+wait, levelVariable, Gate)
+	}
 }
 
 // Stride returns how far apart the places are that a test tries one after the other: n, and ten times that with the race detector, which

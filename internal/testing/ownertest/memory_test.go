@@ -156,6 +156,7 @@ func addressSpace() (uint64, error) {
 // one after another, end as they should, and what is beyond a limit is refused by
 // that limit. The process is not killed for want of memory.
 func TestLittleMemory(t *testing.T) {
+	harness.InTurn(t, 4)
 	if harness.Raced {
 		t.Skip("the race detector maps far more memory than the limit of this test")
 	}

@@ -27,6 +27,7 @@ var held = []struct {
 // differs after they have tried. In a third of the races they try until it is
 // their turn instead. Everything that one of them was told is there in the end.
 func TestRacesOfProcesses(t *testing.T) {
+	harness.InTurn(t, 4)
 	const perDir = 20
 	r := rand.New(rand.NewPCG(*seed, 14))
 	var ps []*process

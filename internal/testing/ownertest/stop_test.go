@@ -75,6 +75,7 @@ var takeOvers = []takeOver{
 // commits after that does not appear, and nothing that the other one is told is
 // harmed.
 func TestStoppedOwners(t *testing.T) {
+	harness.InTurn(t, 4)
 	r := rand.New(rand.NewPCG(*seed, 140))
 	n := harness.Figure(len(takeOvers), 20, 200)
 	died, acks := 0, 0

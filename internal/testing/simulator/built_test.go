@@ -20,6 +20,7 @@ import (
 // Drawn definitions can all be said with package build: a program that makes them by the calls that internal/gocode writes
 // prints the text of each, which has the hash of the definition.
 func TestDrawnDefinitionsAreBuilt(t *testing.T) {
+	harness.InTurn(t, 4)
 	var names, hashes []string
 	var definitions []*workflow.Definition
 	var seeds []uint64
