@@ -125,7 +125,7 @@ var layers = map[string][]string{
 	"bench":            {"*"},
 
 	"internal/testing/clienttest":      {},
-	"internal/testing/blobtest":        {"blob"},
+	"internal/testing/blobtest":        {"blob", "internal/testing/harness"},
 	"internal/testing/bombtest":        {},
 	"internal/testing/crashtest":       {},
 	"internal/testing/damagetest":      {},

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
 // Run tests a store. open opens the same store, empty in each test, as another process would.
@@ -60,7 +61,7 @@ func ListHashes(t testing.TB, b blob.Store) (hashes []string) {
 // Blobs of any size are kept once, under the hashes that a folder gives them.
 func testContents(t *testing.T, open func() blob.Store) {
 	b := open()
-	files, err := blob.OpenFiles(t.TempDir(), blob.Options{})
+	files, err := blob.OpenFiles(harness.Workspace(t), blob.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, files.Close()) }()
 	require.Empty(t, ListHashes(t, b))
@@ -81,10 +82,12 @@ func testContents(t *testing.T, open func() blob.Store) {
 		require.EqualValues(t, len(content), info.Size)
 		require.Equal(t, hash, info.Hash)
 		require.WithinDuration(t, time.Now(), info.Time, time.Minute)
-		r, err := b.Open(t.Context(), hash)
-		require.NoError(t, err)
-		require.NoError(t, iotest.TestReader(r, content))
-		require.NoError(t, r.Close())
+		if len(content) <= harness.Figure(256<<10+1, 5<<20, 5<<20) { // TestReader reads each byte alone, again and again
+			r, err := b.Open(t.Context(), hash)
+			require.NoError(t, err)
+			require.NoError(t, iotest.TestReader(r, content))
+			require.NoError(t, r.Close())
+		}
 
 		require.Equal(t, hash, Put(t, b, content))
 		again, err := other.Stat(t.Context(), hash)
