@@ -42,6 +42,21 @@ func TestPostgres(t *testing.T) {
 	}
 	psql, err := PostgresProgram("psql")
 	check(t, err)
+	s, err := p.StartStandby("second", map[string]string{"max_connections": "7"})
+	check(t, err)
+	s.CloseAfter(t)
+	check(t, p.Kill())
+	check(t, s.Promote())
+	check(t, p.account.prepare(s.Dir, psql, "-c", "create table t (n int)", s.URL("postgres")))
+}
+
+func TestPgBouncer(t *testing.T) {
+	RequirePgBouncer(t)
+	p, err := StartPostgres(map[string]string{"max_connections": "7"})
+	check(t, err)
+	p.CloseAfter(t)
+	psql, err := PostgresProgram("psql")
+	check(t, err)
 	b, err := StartPgBouncer(p, "transaction")
 	check(t, err)
 	b.CloseAfter(t)
@@ -49,12 +64,6 @@ func TestPostgres(t *testing.T) {
 	if err != nil || string(out) != "7\n" {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s, err := p.StartStandby("second", map[string]string{"max_connections": "7"})
-	check(t, err)
-	s.CloseAfter(t)
-	check(t, p.Kill())
-	check(t, s.Promote())
-	check(t, p.account.prepare(s.Dir, psql, "-c", "create table t (n int)", s.URL("postgres")))
 }
 
 func TestMariaDB(t *testing.T) {
