@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -170,7 +170,7 @@ func testBadInput(t *testing.T) {
 	// The process makes some things only once: here, before the count.
 	requireTyped(t, e.Start(t.Context(), workflow.Run{ID: "x", Definition: def}, 7), new(*workflow.InputError), "first")
 	synctest.Wait()
-	before, goroutines := files(t, dir), runtime.NumGoroutine()
+	before, goroutines := files(t, dir), harness.CountBubbled()
 
 	for name, c := range badInputs {
 		requireTyped(t, e.Start(t.Context(), workflow.Run{ID: "x", Definition: def}, c.input), c.want, name)
@@ -209,7 +209,7 @@ func testBadInput(t *testing.T) {
 
 	synctest.Wait()
 	require.Equal(t, before, files(t, dir))
-	require.LessOrEqual(t, runtime.NumGoroutine(), goroutines)
+	require.LessOrEqual(t, harness.CountBubbled(), goroutines)
 	for run, err := range e.Runs(t.Context(), pawl.RunFilter{}) {
 		t.Fatal(run, err)
 	}

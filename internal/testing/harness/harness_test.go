@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -189,4 +190,22 @@ func TestKilled(t *testing.T) {
 	require.False(t, Killed(exec.Command("sh", "-c", "kill -15 $$").Run()))
 	require.False(t, Killed(exec.Command("sh", "-c", "exit 9").Run()))
 	require.False(t, Killed(nil))
+}
+
+// Goroutines outside of the bubble do not count.
+func TestCountBubbled(t *testing.T) {
+	ends := make(chan bool)
+	defer close(ends)
+	go func() { <-ends }()
+	require.Zero(t, CountBubbled())
+	synctest.Test(t, func(t *testing.T) {
+		before := CountBubbled()
+		ends := make(chan bool)
+		go func() { <-ends }()
+		synctest.Wait()
+		require.Equal(t, before+1, CountBubbled())
+		close(ends)
+		synctest.Wait()
+		require.Equal(t, before, CountBubbled())
+	})
 }

@@ -122,3 +122,10 @@ func CountTurns(f func()) int64 {
 	<-stopped
 	return got
 }
+
+// CountBubbled returns how many goroutines are in bubbles of synctest. Others come and go without the test, also ones that an earlier
+// test has left to end.
+func CountBubbled() int {
+	stacks := make([]byte, 4<<20)
+	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), ", synctest bubble ")
+}
