@@ -240,14 +240,14 @@ func (p *page) firstWorkflows(rows []workflowRow) workflowList {
 	list := workflowList{rows, len(rows), p.pageLink("definitions")}
 	if list.Of > shownFlows {
 		list.Rows = slices.Clone(rows)
-		slices.SortStableFunc(list.Rows, func(a, b workflowRow) int { return b.live() - a.live() })
+		slices.SortStableFunc(list.Rows, func(a, b workflowRow) int { return b.countLive() - a.countLive() })
 		list.Rows = list.Rows[:shownFlows]
 	}
 	return list
 }
 
-// live returns how many runs of a workflow have not ended.
-func (r *workflowRow) live() (n int) {
+// countLive returns how many runs of a workflow have not ended.
+func (r *workflowRow) countLive() (n int) {
 	for _, part := range r.Parts {
 		if !part.Status.Final() {
 			n += int(part.N)

@@ -29,15 +29,17 @@ import (
 // from then on nobody needs to ask whether a value is within the model, and nobody outside can
 // change it while a run holds it.
 func Normalize(v any, lim Limits) (any, error) {
-	t, err := normalize(v, lim)
+	t, err := Take(v, lim)
 	return t.Value, err
 }
 
-// normalize copies a value and measures the copy while it makes it.
+// Take is [Normalize], which measures the copy while it makes it, and keeps the JSON in which the value came as json.RawMessage, if that
+// is canonical.
+//
 // Most values are good, and are copied in one pass, with the keys of maps in any order. If that
 // fails the error depends on the order, as a map may have several faults; a second pass in key
 // order finds the one that is told, and runs only then.
-func normalize(v any, lim Limits) (Taken, error) {
+func Take(v any, lim Limits) (Taken, error) {
 	n := normalizer{depth: lim.maxDepth(), bytes: lim.maxBytes()}
 	out, err := n.copyValue(v, 0)
 	if err == nil {

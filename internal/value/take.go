@@ -28,10 +28,6 @@ type Text struct {
 // keptText is how many bytes a text has at least that is kept: to encode a shorter value costs less than to look its text up.
 const keptText = 1 << 10
 
-// Take is [Normalize], which measures the copy while it makes it, and keeps the JSON in which the value came as json.RawMessage, if that
-// is canonical.
-func Take(v any, lim Limits) (Taken, error) { return normalize(v, lim) }
-
 // Canonical returns the canonical JSON of the value; see [Append].
 func (t Taken) Canonical() []byte {
 	if t.Text.JSON != nil {
