@@ -18,8 +18,8 @@ var sources embed.FS
 
 // buildOther builds this program with the packages of another checkout, which stays
 // as it is: its folder bench is replaced for the compiler only, see go help build,
-// -overlay. It returns the binary, in folder.
-func buildOther(ctx context.Context, checkout, folder string) (string, error) {
+// -overlay. With is a file that takes the place of version.go there, or "". It returns the binary, in folder.
+func buildOther(ctx context.Context, checkout, with, folder string) (string, error) {
 	checkout, err := filepath.Abs(checkout)
 	if err != nil {
 		return "", err
@@ -27,7 +27,7 @@ func buildOther(ctx context.Context, checkout, folder string) (string, error) {
 	if folder, err = filepath.Abs(folder); err != nil {
 		return "", err
 	}
-	overlay, err := writeOverlay(checkout, filepath.Join(folder, "other-source"))
+	overlay, err := writeOverlay(checkout, with, filepath.Join(folder, "other-source"))
 	if err != nil {
 		return "", err
 	}
@@ -41,8 +41,8 @@ func buildOther(ctx context.Context, checkout, folder string) (string, error) {
 }
 
 // writeOverlay writes the sources into a folder, and a file that has them in place of
-// the files that the checkout has in its folder bench.
-func writeOverlay(checkout, folder string) (string, error) {
+// the files that the checkout has in its folder bench; with, if it is not "", is written as version.go.
+func writeOverlay(checkout, with, folder string) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
@@ -66,6 +66,11 @@ func writeOverlay(checkout, folder string) (string, error) {
 		}
 		if strings.HasSuffix(e.Name(), "_test.go") {
 			continue
+		}
+		if with != "" && e.Name() == "version.go" {
+			if text, err = os.ReadFile(with); err != nil {
+				return "", err
+			}
 		}
 		path := filepath.Join(folder, e.Name())
 		if err := os.WriteFile(path, text, 0o644); err != nil {

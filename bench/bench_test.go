@@ -151,7 +151,7 @@ func TestOverlay(t *testing.T) {
 	old := filepath.Join(checkout, "bench", "old.go")
 	require.NoError(t, os.Mkdir(filepath.Dir(old), 0o755))
 	require.NoError(t, os.WriteFile(old, []byte("package bench"), 0o644))
-	path, err := writeOverlay(checkout, t.TempDir())
+	path, err := writeOverlay(checkout, "testdata/2ef9e513.go", t.TempDir())
 	require.NoError(t, err)
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -163,6 +163,11 @@ func TestOverlay(t *testing.T) {
 	source, err := os.ReadFile(overlay.Replace[filepath.Join(checkout, "bench", "main.go")])
 	require.NoError(t, err)
 	own, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	require.Equal(t, own, source)
+	source, err = os.ReadFile(overlay.Replace[filepath.Join(checkout, "bench", "version.go")])
+	require.NoError(t, err)
+	own, err = os.ReadFile("testdata/2ef9e513.go")
 	require.NoError(t, err)
 	require.Equal(t, own, source)
 }
@@ -201,7 +206,7 @@ func TestGoals(t *testing.T) {
 }
 
 func TestArguments(t *testing.T) {
-	for _, args := range [][]string{{"-only", "W13"}, {"-rounds", "0"}, {"quick"}, {"-runs", "-1"}} {
+	for _, args := range [][]string{{"-only", "W13"}, {"-rounds", "0"}, {"quick"}, {"-runs", "-1"}, {"-with", "testdata/2ef9e513.go"}} {
 		_, err := parseSettings(args)
 		require.Error(t, err, args)
 	}

@@ -27,7 +27,7 @@ import (
 type settings struct {
 	quick, json            bool
 	only                   string
-	against                string
+	against, with          string
 	dir                    string
 	rounds, runs, sleepers int
 	cpuProfile, memProfile string
@@ -40,6 +40,7 @@ func parseSettings(args []string) (settings, error) {
 	flags.BoolVar(&s.json, "json", false, "print the rows, one JSON object a line, in place of the table")
 	flags.StringVar(&s.only, "only", "", "measure these `workloads` only, such as W1,W10")
 	flags.StringVar(&s.against, "against", "", "measure the program built from this `checkout` as well, in turns")
+	flags.StringVar(&s.with, "with", "", "with -against: the `file` that takes the place of version.go in the other checkout")
 	flags.StringVar(&s.dir, "dir", "", "the `folder`, on the disk to be measured, for engine directories; a temporary one by default")
 	flags.IntVar(&s.rounds, "rounds", 5, "samples of each figure, of which the median counts")
 	flags.IntVar(&s.runs, "runs", 0, "measure a directory of so many ended runs and nothing else; with -dir it is kept, and built once")
@@ -52,6 +53,8 @@ func parseSettings(args []string) (settings, error) {
 	switch {
 	case flags.NArg() > 0:
 		return s, fmt.Errorf("unknown argument %q", flags.Arg(0))
+	case s.with != "" && s.against == "":
+		return s, errors.New("-with goes with -against")
 	case s.rounds < 1 || s.runs < 0 || s.sleepers < 0:
 		return s, errors.New("-rounds, -runs and -sleepers are numbers of at least 1")
 	}

@@ -8,21 +8,20 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// pawlSystem is pawl. This file has all that the workloads use of it, and with -against
-// it is compiled in another checkout too: it keeps to what both have.
+// pawlSystem is pawl. This file and version.go have all that the workloads use of it, and with -against
+// they are compiled in another checkout too: this one keeps to what both have.
 func pawlSystem() System { return System{Open: openPawl, CountFiled: countRunFiles} }
 
 type pawlEngine struct {
 	engine *pawl.Engine
 
 	mu     sync.Mutex
-	graphs map[Shape]*workflow.Graph
+	shapes shapes
 }
 
 func openPawl(ctx context.Context, c Config) (Engine, error) {
@@ -41,7 +40,7 @@ func openPawl(ctx context.Context, c Config) (Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pawlEngine{engine: e, graphs: map[Shape]*workflow.Graph{}}, nil
+	return &pawlEngine{engine: e, shapes: shapes{}}, nil
 }
 
 func (e *pawlEngine) Start(ctx context.Context, id string, s Shape) error {
@@ -49,26 +48,11 @@ func (e *pawlEngine) Start(ctx context.Context, id string, s Shape) error {
 	if s.Kind == Fanout {
 		input = map[string]any{"items": make([]int, s.Tasks)}
 	}
-	g, err := e.graphOf(s)
+	run, err := e.runOf(id, s)
 	if err != nil {
 		return err
 	}
-	return e.engine.Start(ctx, workflow.Run{ID: workflow.RunID(id), Graph: g}, input)
-}
-
-// graphOf returns the definition of a shape, which is compiled once, as in a program that has a few.
-func (e *pawlEngine) graphOf(s Shape) (*workflow.Graph, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	g := e.graphs[s]
-	if g == nil {
-		var err error
-		if g, err = workflow.Compile(defineShape(s)); err != nil {
-			return nil, err
-		}
-		e.graphs[s] = g
-	}
-	return g, nil
+	return e.engine.Start(ctx, run, input)
 }
 
 func defineShape(s Shape) *workflow.Definition {
@@ -142,10 +126,6 @@ func (e *pawlEngine) ListFailed(ctx context.Context) ([]string, error) {
 		ids = append(ids, string(s.Run))
 	}
 	return ids, nil
-}
-
-func (e *pawlEngine) Purge(ctx context.Context, before time.Time) (int, error) {
-	return e.engine.PurgeEnded(ctx, pawl.Retention{Before: before})
 }
 
 func (e *pawlEngine) Close(ctx context.Context) error { return e.engine.Close(ctx) }

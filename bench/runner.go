@@ -66,7 +66,7 @@ func newRunner(ctx context.Context, s settings, begin time.Time) (*runner, error
 		}
 	}
 	if s.against != "" {
-		r.otherOne, err = buildOther(ctx, s.against, r.folder)
+		r.otherOne, err = buildOther(ctx, s.against, s.with, r.folder)
 	}
 	if err != nil {
 		r.removeFolder()
