@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	if name, mode, ok := strings.Cut(os.Getenv(asLoad), " "); ok {
-		if err := runWork(name, mode); err != nil {
+	if load := strings.Fields(os.Getenv(asLoad)); len(load) == 3 {
+		if err := runWork(load[0], load[1], load[2] == "true"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
