@@ -162,7 +162,7 @@ func (h taskHost) Result(ctx context.Context, t *dispatch.Task, output any, err 
 		h.engine.options.Logger.Warn("pawl: a task met too many open files: it is called again", append(p.Args(), "error", err)...)
 	}
 	m = taskResult(t, output, err)
-	if done, ok := m.(state.TaskCompleted); ok {
+	if done, ok := m.(state.TaskCompleted); ok && (done.Measure.Refs || len(done.Artifacts) > 0) {
 		if unpin, err = h.engine.blobs.PinResult(ctx, done); err != nil {
 			return unpinnedResult(t, err), nil
 		}

@@ -108,7 +108,7 @@ var attemptEnds = []workflow.EventType{
 // It was dispatched at the instant of its event task.dispatched.
 func addBegan(m state.Message, t *Told) {
 	began := state.BeganOf(m)
-	if began.IsZero() || t.event.Token != state.TokenOf(m) || !slices.Contains(attemptEnds, t.event.Type) {
+	if began.IsZero() || !slices.Contains(attemptEnds, t.event.Type) || t.event.Token != state.TokenOf(m) {
 		return
 	}
 	if t.later != nil {

@@ -184,22 +184,22 @@ func (d *Dir) buildInMemory(b *runfile.Builder, j *flushJob) error {
 	return d.writeFile(j.tmp, data, false)
 }
 
-// estimateSize returns about how large the file is after some requests.
-//
-// It decides whether the file is built in memory, and need not be exact.
+// estimateSize returns about how large the file is after some requests, which decides whether it is built in memory.
 func estimateSize(requests []*flushRequest) int64 {
-	const row = 64
 	n := requests[0].size.Load()
 	for _, f := range requests {
-		n += int64(len(f.changes.Tokens)+len(f.changes.Branches)) * row
-		for _, told := range f.told {
-			n += int64(len(told)) * row
-		}
-		for _, e := range f.entries {
-			n += e.ByteSize()
-		}
+		n += f.added
 	}
 	return n
+}
+
+// estimateAdded sets about how many bytes a request adds to the file, with those of its entries: once, since each batch looks at all requests.
+func (f *flushRequest) estimateAdded(entries int64) {
+	const row = 64
+	f.added = entries + row*int64(len(f.changes.Tokens)+len(f.changes.Branches))
+	for _, told := range f.told {
+		f.added += row * int64(len(told))
+	}
 }
 
 // bytesUpTo returns about how many bytes the records take in the log that the file is to hold, up to one.

@@ -51,6 +51,7 @@ type flushRequest struct {
 	status  workflow.RunStatus // of the run then
 	done    func(error)
 	size    *atomic.Int64 // of the file, for the handle
+	added   int64         // about how many bytes the file grows by
 }
 
 // A runFlushes holds the requests to flush one run, in order. While a worker

@@ -303,6 +303,7 @@ func (r *Run) queueFlush(f *flushRequest) error {
 	case r.fresh:
 		return fmt.Errorf("%w: %q", ErrRunNotFound, string(r.row.Run))
 	}
+	f.estimateAdded(r.bytes)
 	r.unflushed = nil
 	r.addUnflushed(-r.bytes)
 	return r.dir.flusher.addRequest(&r.row, f)

@@ -46,6 +46,9 @@ type Sums []Sum
 // A negative number would give back what others have spent, and is passed over as a text is. Limits say which names are
 // bounded.
 func Of(metadata map[string]any, limits ...Sum) (out Sums) {
+	if len(metadata) == 0 {
+		return nil
+	}
 	others := 0
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		s, ok := sumOf(name, metadata[name])
@@ -62,6 +65,9 @@ func Of(metadata map[string]any, limits ...Sum) (out Sums) {
 
 // FromFloats returns numbers by name as sums. All of them are from 0 to 2^53.
 func FromFloats(of map[string]float64) (out Sums) {
+	if len(of) == 0 {
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if s, ok := sumOf(name, of[name]); ok {
 			out = append(out, s)

@@ -104,6 +104,8 @@ type Dispatcher struct {
 
 	stands  stands
 	results answeredResults // has a lock of its own
+
+	heldMu sync.Mutex // taken beside mu to change held: CountEnds, in the way of every commit, reads it with this one alone
 }
 
 // An outKey names a token. One attempt of it at a time is wanted.
@@ -126,30 +128,32 @@ type Task struct {
 	delivers  bool            // it has a result, which waits to be delivered
 	refused   bool            // the run did not take it
 	pooled    bool            // it is given to workers, who say when one has it
-	timed     bool            // its end has been counted
+	timed     bool            // its end has been counted; under heldMu
 	spanned   bool            // its end has made a span, or will
 	counted   stand           // how it stands, as it is counted
-	place     heap.Place      // among those that wait, or those that are performed
+	place     heap.Place      // in its line, if it came there late
 	ctx       context.Context // of the handler, until cancel
 	cancel    context.CancelCauseFunc
 	seldom    *seldom          // what few attempts have; nil without
 	pulse     *pulse           // nil before its first heartbeat
-	worker    string           // who performs it, if somebody has said so
 	begun     instant          // when the executor, or a worker, got it
 	queued    instant          // when it came
-	returned  instant          // when its handler did, with a result
+	returned  atomic.Int64     // the instant at which its handler did, with a result
 	performed atomic.Int64     // the instant at which somebody began to perform it; 0 if nobody has. A task that runs may ask without the lock
 	waited    instant          // since when it waits, or did when it last waited
 	countedIn *typeStands      // with those of its type; nil if it stands nowhere
+	before    *Task            // in the list of its line
+	after     *Task            // likewise
 	meter     *attemptMeter    // nil without metrics
 	span      *tracing.Attempt // nil without traces, and before its handler begins
 }
 
 // A seldom is what few attempts have.
 type seldom struct {
-	pins  []string        // blobs that it has put
-	unpin func()          // lets the blobs of its result go; nil if there are none
-	again *actor.Dispatch // the same attempt, sent again meanwhile
+	pins   []string        // blobs that it has put
+	unpin  func()          // lets the blobs of its result go; nil if there are none
+	again  *actor.Dispatch // the same attempt, sent again meanwhile
+	worker string          // of a pool that performs it, if somebody has said so
 }
 
 // keepSeldom returns what few attempts have, to be changed. The caller holds the lock.
@@ -158,6 +162,14 @@ func (t *Task) keepSeldom() *seldom {
 		t.seldom = new(seldom)
 	}
 	return t.seldom
+}
+
+// worker returns who performs the attempt, if somebody has said so. The caller holds the lock.
+func (t *Task) worker() string {
+	if t.seldom == nil {
+		return ""
+	}
+	return t.seldom.worker
 }
 
 // An instant is a time of a task, in microseconds since the Unix epoch; 0 stands for no time. It has no pointer, as a time.Time has.
@@ -217,7 +229,7 @@ func (d *Dispatcher) heldAttempt(a taskkey.Attempt) *Task {
 	return t
 }
 
-// newestAttempt returns the newest attempt of a token, if it is held; nil if not. The caller holds the lock.
+// newestAttempt returns the newest attempt of a token, if it is held; nil if not. The caller holds the lock, or heldMu.
 func (d *Dispatcher) newestAttempt(run workflow.RunID, token workflow.TokenID) *Task {
 	if t := d.held[outKey{run, token}]; t != nil && !t.outdated {
 		return t
@@ -301,6 +313,8 @@ func (d *Dispatcher) queueTask(a actor.Dispatch) {
 // holdTask holds an attempt, the newest of its token. The caller holds the lock.
 func (d *Dispatcher) holdTask(t *Task) {
 	at := outKey{t.Run, t.Token}
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
 	t.held, t.older = true, d.held[at]
 	for older := t.older; older != nil && !older.outdated; older = older.older {
 		older.outdated = true
@@ -407,6 +421,8 @@ func (d *Dispatcher) forgetTask(t *Task) {
 		d.o.Host.UnpinBlobs(t.seldom.pins...)
 	}
 	at := outKey{t.Run, t.Token}
+	d.heldMu.Lock()
+	defer d.heldMu.Unlock()
 	switch first := d.held[at]; {
 	case first != t:
 		for first.older != t {

@@ -36,8 +36,67 @@ type stands struct {
 // typeStands count the attempts of one type.
 type typeStands struct {
 	count   [standEnd]int
-	waiting heap.Heap[*Task] // the one first that has waited longest
-	running heap.Heap[*Task] // that are performed, the one first that is so for longest
+	waiting standLine // by when they began to wait
+	running standLine // that are performed, by when somebody began to
+}
+
+// A standLine has attempts by an instant of each, and knows the one with the earliest. Nearly all come in that order, so they are in a list:
+// to come and to go costs nothing that grows with the line. A heap has the few that come behind others whose instant is later.
+type standLine struct {
+	first, last *Task // of the list; nil if it is empty
+	late        heap.Heap[*Task]
+	since       func(*Task) instant
+}
+
+func newStandLine(since func(*Task) instant) standLine {
+	return standLine{
+		since: since,
+		late:  heap.New(func(a, b *Task) bool { return since(a) < since(b) }, func(t *Task) *heap.Place { return &t.place }),
+	}
+}
+
+// addTask adds an attempt that is in no line.
+func (l *standLine) addTask(t *Task) {
+	switch {
+	case l.last == nil:
+		l.first = t
+	case l.since(l.last) > l.since(t):
+		l.late.Put(t)
+		return
+	default:
+		l.last.after = t
+	}
+	t.before, l.last = l.last, t
+}
+
+// removeTask takes an attempt out, which is in the line.
+func (l *standLine) removeTask(t *Task) {
+	if t.place.In() {
+		l.late.Remove(t)
+		return
+	}
+	if t.before == nil {
+		l.first = t.after
+	} else {
+		t.before.after = t.after
+	}
+	if t.after == nil {
+		l.last = t.before
+	} else {
+		t.after.before = t.before
+	}
+	t.before, t.after = nil, nil
+}
+
+// firstInstant returns the instant of the attempt with the earliest. There must be one.
+func (l *standLine) firstInstant() instant {
+	switch {
+	case l.late.Len() == 0:
+		return l.since(l.first)
+	case l.first == nil:
+		return l.since(l.late.First())
+	}
+	return min(l.since(l.first), l.since(l.late.First()))
 }
 
 // keptTypes is up to how many types are kept that have no attempt.
@@ -70,42 +129,42 @@ func (s *stands) countStand(t *Task) {
 		t.countedIn = of
 	} else {
 		of.count[t.counted]--
-		of.leaveHeap(t)
+		of.leaveLine(t)
 	}
 	t.counted = now
 	if now != nowhere {
 		of.count[now]++
-		of.enterHeap(t)
+		of.enterLine(t)
 	} else if t.countedIn = nil; of.count == [standEnd]int{} {
 		s.emptyType(t.Task, of)
 	}
 }
 
-// leaveHeap takes an attempt out of the heap of its stand, if that has one.
-func (of *typeStands) leaveHeap(t *Task) {
+// leaveLine takes an attempt out of the line of its stand, if that has one.
+func (of *typeStands) leaveLine(t *Task) {
 	switch t.counted {
 	case waits:
-		of.waiting.Remove(t)
+		of.waiting.removeTask(t)
 	case performed:
-		of.running.Remove(t)
+		of.running.removeTask(t)
 	case nowhere, elsewhere, standEnd:
 	}
 }
 
-// enterHeap puts an attempt into the heap of its stand, or finds its place there again.
-func (of *typeStands) enterHeap(t *Task) {
+// enterLine puts an attempt into the line of its stand, if that has one.
+func (of *typeStands) enterLine(t *Task) {
 	switch t.counted {
 	case waits:
-		of.waiting.Put(t)
+		of.waiting.addTask(t)
 	case performed:
-		of.running.Put(t)
+		of.running.addTask(t)
 	case nowhere, elsewhere, standEnd:
 	}
 }
 
 // emptyType gives back what a type takes that has no attempt.
 func (s *stands) emptyType(kind string, of *typeStands) {
-	of.waiting, of.running = of.waiting.Reuse(), of.running.Reuse()
+	of.waiting.late, of.running.late = of.waiting.late.Reuse(), of.running.late.Reuse()
 	if len(s.types) > keptTypes {
 		delete(s.types, kind)
 	}
@@ -115,10 +174,9 @@ func (s *stands) emptyType(kind string, of *typeStands) {
 func (s *stands) typeOf(kind string) *typeStands {
 	of := s.types[kind]
 	if of == nil {
-		place := func(t *Task) *heap.Place { return &t.place }
 		of = &typeStands{
-			waiting: heap.New(func(a, b *Task) bool { return a.waited < b.waited }, place),
-			running: heap.New(func(a, b *Task) bool { return a.performed.Load() < b.performed.Load() }, place),
+			waiting: newStandLine(func(t *Task) instant { return t.waited }),
+			running: newStandLine(func(t *Task) instant { return instant(t.performed.Load()) }),
 		}
 		if s.types == nil {
 			s.types = map[string]*typeStands{}
@@ -134,10 +192,10 @@ func (s *stands) loads(now instant) []history.TypeLoad {
 	for kind, of := range s.types {
 		l := history.TypeLoad{Task: kind, Waiting: of.count[waits], Running: of.count[performed], Pending: of.count[elsewhere]}
 		if l.Waiting > 0 {
-			l.Oldest = of.waiting.First().waited.until(now)
+			l.Oldest = of.waiting.firstInstant().until(now)
 		}
 		if l.Running > 0 {
-			l.Longest = instant(of.running.First().performed.Load()).until(now)
+			l.Longest = of.running.firstInstant().until(now)
 		}
 		out = append(out, l)
 	}
@@ -167,8 +225,11 @@ func (s *stands) noteReturned(t *Task) (waited time.Duration, count bool) {
 // noteWorker notes that a worker has an attempt from now on, or has it no more, and returns how long the attempt had waited
 // for it; false if nobody has it, or nobody asks. The caller holds the lock.
 func (s *stands) noteWorker(t *Task, before string, now instant) (waited time.Duration, count bool) {
+	if t.countedIn != nil {
+		t.countedIn.leaveLine(t) // while its instants are those by which it came there
+	}
 	switch {
-	case t.worker != "":
+	case t.worker() != "":
 		t.performed.Store(int64(now))
 	case before != "":
 		t.performed.Store(0)
@@ -179,10 +240,11 @@ func (s *stands) noteWorker(t *Task, before string, now instant) (waited time.Du
 	default:
 		t.performed.Store(0)
 	}
-	if s.countStand(t); t.countedIn != nil {
-		t.countedIn.enterHeap(t) // another worker has begun anew
+	if t.countedIn != nil {
+		t.countedIn.enterLine(t)
 	}
-	return t.timeWaited(), s.metrics != nil && before == "" && t.worker != ""
+	s.countStand(t)
+	return t.timeWaited(), s.metrics != nil && before == "" && t.worker() != ""
 }
 
 // Stands returns how the attempts of each type stand, of those that had some as well.

@@ -15,25 +15,57 @@ import (
 // noteTime notes when the handler of an attempt has returned, unless the result comes later. The caller holds the lock.
 func (t *Task) noteTime(now time.Time) {
 	if !t.pending && !t.pooled {
-		t.returned = instantOf(now)
+		t.returned.Store(int64(instantOf(now)))
 	}
 }
 
 // CountEnds counts the attempts of a run whose ends a commit has told, and the run if it has ended and was not cancelled. An attempt that
 // the dispatcher does not hold, such as one whose result comes with Maintenance, is not counted.
 func (d *Dispatcher) CountEnds(s *state.State, records []decision.Record, told []decision.Told) {
+	var room [4]attemptEnd
+	ends := room[:0]
 	for i := range told {
-		switch e := told[i].Bare(); e.Type {
+		e, failed := told[i].Bare(), true
+		switch e.Type {
 		case workflow.EventTaskCompleted, workflow.EventTaskSnoozed:
-			d.countEnd(s, e.Token, reportOf(records, e), false)
+			failed = false
+			fallthrough
 		case workflow.EventTaskFailed, workflow.EventTaskRetrying, workflow.EventTaskParked:
-			d.countEnd(s, e.Token, reportOf(records, e), true)
+			ends = append(ends, attemptEnd{token: e.Token, times: timing.Attempt{Failed: failed, Reported: amount.Of(reportOf(records, e), s.MetaLimits()...)}})
 		case workflow.EventWorkflowCompleted, workflow.EventWorkflowFailed, workflow.EventWorkflowTimedOut:
 			d.o.Timings.Count(timing.Attempt{
 				Of: timing.Name{Workflow: s.Graph.Definition.Name}, At: s.EndedAt, Worked: s.EndedAt.Sub(s.StartedAt), Begun: true, Failed: e.Type != workflow.EventWorkflowCompleted,
 			})
 		default: // nothing has ended
 		}
+	}
+	if len(ends) == 0 {
+		return
+	}
+	d.heldMu.Lock()
+	for i := range ends {
+		d.timeEnd(s.Run, &ends[i])
+	}
+	d.heldMu.Unlock()
+	for i := range ends {
+		if ends[i].counts {
+			d.o.Timings.Count(ends[i].times)
+		}
+	}
+}
+
+// An attemptEnd is the end of a token's attempt, which counts once.
+type attemptEnd struct {
+	token  workflow.TokenID
+	times  timing.Attempt
+	counts bool
+}
+
+// timeEnd sets the times of an attempt that has just ended, if it is held and has not counted. The caller holds heldMu.
+func (d *Dispatcher) timeEnd(run workflow.RunID, end *attemptEnd) {
+	if t := d.newestAttempt(run, end.token); t != nil && !t.timed {
+		t.timed, end.counts = true, true
+		t.setTimes(&end.times, d.o.Hook)
 	}
 }
 
@@ -49,38 +81,22 @@ func reportOf(records []decision.Record, e *decision.Event) map[string]any {
 	return nil
 }
 
-// countEnd counts the end of a token's attempt that is out, once.
-func (d *Dispatcher) countEnd(s *state.State, token workflow.TokenID, metadata map[string]any, failed bool) {
-	d.mu.Lock()
-	t := d.newestAttempt(s.Run, token)
-	if t == nil || t.timed {
-		d.mu.Unlock()
-		return
-	}
-	t.timed = true
-	a := t.timesAt(d.o.Hook)
-	d.mu.Unlock()
-	a.Failed, a.Reported = failed, amount.Of(metadata, s.MetaLimits()...)
-	d.o.Timings.Count(a)
-}
-
 // A clock tells the time; *testhook.Hook does.
 type clock interface{ Now() time.Time }
 
-// timesAt returns how long an attempt that has just ended has waited and was worked on. The caller holds the lock.
-func (t *Task) timesAt(now clock) timing.Attempt {
-	ended := t.returned
+// setTimes sets how long an attempt that has just ended has waited and was worked on.
+func (t *Task) setTimes(of *timing.Attempt, now clock) {
+	ended := instant(t.returned.Load())
 	if ended == 0 {
 		ended = instantOf(now.Now())
 	}
-	a := timing.Attempt{Of: timing.Name{Workflow: t.Workflow.Name, Node: string(t.Node.ID), Type: t.Task}, At: ended.asTime()}
+	of.Of, of.At = timing.Name{Workflow: t.Workflow.Name, Node: string(t.Node.ID), Type: t.Task}, ended.asTime()
 	began := instant(t.performed.Load())
-	if a.Begun = began != 0; !a.Begun {
+	if of.Begun = began != 0; !of.Begun {
 		began = ended // nobody has begun
 	}
-	a.Queued = time.Duration(began-t.queued) * time.Microsecond
-	a.Worked = time.Duration(ended-began) * time.Microsecond
-	return a
+	of.Queued = time.Duration(began-t.queued) * time.Microsecond
+	of.Worked = time.Duration(ended-began) * time.Microsecond
 }
 
 // Loads returns what there is to do, by task type, in no order.

@@ -159,6 +159,9 @@ func (s *State) DueBy(t time.Time) []Item {
 func (s *State) NextDue() time.Time {
 	var at time.Time
 	for l := s; l != nil; l = l.base {
+		if len(l.agenda.heap) == 0 {
+			continue // as in most turns
+		}
 		if it, ok := l.agenda.firstFresh(s.isFresh); ok && (at.IsZero() || it.At.Before(at)) {
 			at = it.At
 		}

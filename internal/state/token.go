@@ -342,6 +342,9 @@ func (s *State) markListingDirty(old, t *Token) {
 // TakeListings returns the tokens that since the last call have begun or ceased
 // to wait for people or for an operator, or that changed meanwhile, sorted.
 func (s *State) TakeListings() []workflow.TokenID {
+	if len(s.listings) == 0 {
+		return nil // as in most turns
+	}
 	out := slices.Sorted(maps.Keys(s.listings))
 	s.listings = nil
 	return out
