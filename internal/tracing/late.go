@@ -3,6 +3,8 @@ package tracing
 import (
 	"sync"
 	"time"
+
+	"github.com/pawl-run/pawl/internal/pace"
 )
 
 // Spans that nobody can have seen yet, since they are made when they are over, are told to the provider many at a time: the processor that
@@ -67,7 +69,8 @@ func (l *lateList) tellKept() {
 		l.timer.Stop()
 	}
 	l.mu.Unlock()
-	for _, tell := range list {
+	for i, tell := range list {
+		pace.Few(i) // the run that has come to the last of them, and whoever commits, would wait for all
 		tell()
 	}
 }
