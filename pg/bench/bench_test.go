@@ -26,13 +26,18 @@ func TestSidesPlayWorkloads(t *testing.T) {
 	require.NoError(t, runBench(t.Context(), []string{"-rounds", "1"}, &table, func(quick bool) []workload {
 		require.False(t, quick)
 		all := listWorkloads(true)
-		return []workload{chains("W10", 2, 2, 3, true), {"W3", all[1].what, 2, 1, 2, unitRuns, false}, {"W4", all[2].what, 2, 1, 1, unitStarts, false}}
+		large := all[len(all)-1]
+		large.steps = 2
+		return []workload{
+			chains("W10", 2, 2, 3, true), {name: "W3", what: all[1].what, runs: 2, atOnce: 1, steps: 2, unit: unitRuns},
+			{name: "W4", what: all[2].what, runs: 2, atOnce: 1, steps: 1, unit: unitStarts}, large,
+		}
 	}))
 	seen := map[string]int{}
 	for line := range strings.Lines(table.String()) {
 		require.LessOrEqual(t, utf8.RuneCountInString(line), 101, line)
 		require.NotContains(t, line, "NaN")
-		for _, name := range []string{"pawl, synced files", "pawl, PostgreSQL", "pawl, JetStream R3", "DBOS, PostgreSQL"} {
+		for _, name := range []string{"pawl, synced files", "pawl, PostgreSQL", "pawl, JetStream R3", "DBOS, synced SQLite", "DBOS, PostgreSQL"} {
 			if strings.Contains(line, " "+name+" ") {
 				seen[name]++
 			}
@@ -42,8 +47,8 @@ func TestSidesPlayWorkloads(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"pawl, synced files": 5, "pawl, PostgreSQL": 10, "pawl, JetStream R3": 6, "DBOS, PostgreSQL": 8,
-		unitSteps: 2, unitRuns: 1, "ms, median": 1, "ms, 99th percentile": 1, "bytes in the tables, a step": 1, "bytes of WAL, a step": 1,
+		"pawl, synced files": 6, "pawl, PostgreSQL": 11, "pawl, JetStream R3": 7, "DBOS, synced SQLite": 6, "DBOS, PostgreSQL": 9,
+		unitSteps: 3, unitRuns: 1, "ms, median": 1, "ms, 99th percentile": 1, "bytes in the tables, a step": 1, "bytes of WAL, a step": 1,
 		"round trips, a step": 1, "steps, a group": 1, "round trips, a group": 1,
 	}, seen, "%s", &table)
 }

@@ -2,18 +2,24 @@ package main
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/dbos-inc/dbos-transact-golang/dbos"
+	_ "github.com/dbos-inc/dbos-transact-golang/dbos/driver/sqlite" // for openDBOSInFile
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A dbosEngine is DBOS, whose tables are in the schema of the sample.
+// A dbosEngine is DBOS, whose tables are in the schema of the sample, or in a file.
 type dbosEngine struct {
-	ctx   dbos.Context
-	pool  *pgxpool.Pool
-	begun chan time.Time
+	ctx       dbos.Context
+	closePool func()
+	begun     chan time.Time
 }
 
 // openDBOS starts DBOS with empty tables. Its pool is as it makes one itself, but counts statements.
@@ -31,18 +37,38 @@ func (m *meter) openDBOS(ctx context.Context, connections int) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &dbosEngine{pool: pool, begun: make(chan time.Time, 1)}
-	e.ctx, err = dbos.NewContext(ctx, dbos.Config{
-		AppName: "bench", SystemDBPool: pool, DatabaseSchema: schema, ApplicationVersion: "1", Logger: slog.New(slog.DiscardHandler),
-	})
+	return launchDBOS(ctx, dbos.Config{SystemDBPool: pool, DatabaseSchema: schema}, pool.Close)
+}
+
+// openDBOSInFile starts DBOS with a new file of SQLite, whose connections are as it makes them itself, but that commits survive a loss of power.
+func openDBOSInFile(ctx context.Context, dir string) (engine, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "foreign_keys(ON)", "journal_mode(WAL)", "synchronous(FULL)"}}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "dbos.db")+"?"+pragmas.Encode())
 	if err != nil {
-		pool.Close()
+		return nil, err
+	}
+	db.SetMaxOpenConns(8)
+	db.SetMaxIdleConns(4)
+	return launchDBOS(ctx, dbos.Config{SQLiteSystemDB: db}, func() { _ = db.Close() })
+}
+
+// launchDBOS starts DBOS. closePool ends the connections that it is given.
+func launchDBOS(ctx context.Context, c dbos.Config, closePool func()) (engine, error) {
+	e := &dbosEngine{closePool: closePool, begun: make(chan time.Time, 1)}
+	c.AppName, c.ApplicationVersion, c.Logger = "bench", "1", slog.New(slog.DiscardHandler)
+	var err error
+	if e.ctx, err = dbos.NewContext(ctx, c); err != nil {
+		closePool()
 		return nil, err
 	}
 	dbos.RegisterWorkflow(e.ctx, executeChain, dbos.WithWorkflowName("chain"))
+	dbos.RegisterWorkflow(e.ctx, returnLarge, dbos.WithWorkflowName("large"))
 	dbos.RegisterWorkflow(e.ctx, e.tellBegin, dbos.WithWorkflowName("tell"))
 	if err := dbos.Launch(e.ctx); err != nil {
-		pool.Close()
+		closePool()
 		return nil, err
 	}
 	return e, nil
@@ -58,17 +84,41 @@ func executeChain(ctx dbos.Context, steps int) (int, error) {
 	return 0, nil
 }
 
+// A largeChain is so many steps that return so many bytes each.
+type largeChain struct{ Steps, Bytes int }
+
+// returnLarge is a workflow of steps that return texts, and returns the length of the last one.
+func returnLarge(ctx dbos.Context, c largeChain) (n int, err error) {
+	for range c.Steps {
+		text, err := dbos.RunAsStep(ctx, func(context.Context) (string, error) { return largeText(c.Bytes), nil })
+		if err != nil {
+			return 0, err
+		}
+		n = len(text)
+	}
+	return n, nil
+}
+
 // tellBegin is a workflow of one step, which tells when it began.
 func (e *dbosEngine) tellBegin(ctx dbos.Context, _ int) (int, error) {
 	return dbos.RunAsStep(ctx, func(context.Context) (int, error) { e.begun <- time.Now(); return 0, nil })
 }
 
-func (e *dbosEngine) runChain(_ context.Context, id string, steps int) error {
-	handle, err := dbos.RunWorkflow(e.ctx, executeChain, steps, dbos.WithWorkflowID(id))
+func (e *dbosEngine) runChain(_ context.Context, id string, w workload) error {
+	var handle dbos.WorkflowHandle[int]
+	var err error
+	if w.bytes > 0 {
+		handle, err = dbos.RunWorkflow(e.ctx, returnLarge, largeChain{w.steps, w.bytes}, dbos.WithWorkflowID(id))
+	} else {
+		handle, err = dbos.RunWorkflow(e.ctx, executeChain, w.steps, dbos.WithWorkflowID(id))
+	}
 	if err != nil {
 		return err
 	}
-	_, err = handle.GetResult()
+	n, err := handle.GetResult()
+	if err == nil && n != w.bytes {
+		err = fmt.Errorf("the last step returned %d bytes, not %d", n, w.bytes)
+	}
 	return err
 }
 
@@ -84,6 +134,6 @@ func (e *dbosEngine) countGroups(context.Context) (int64, error) { return 0, nil
 
 func (e *dbosEngine) closeEngine(context.Context) error {
 	err := dbos.Shutdown(e.ctx, 10*time.Second)
-	e.pool.Close()
+	e.closePool()
 	return err
 }

@@ -1,6 +1,6 @@
 // Command bench measures what keeps the steps of workflows, side by side in one run: an engine whose directory syncs, one whose log is in
-// PostgreSQL, one whose log is a stream of three JetStream servers, and DBOS Go at the same PostgreSQL server. The workloads are W1, W3, W4 and W10
-// of docs/performance.md, and more callers until a server carries no more.
+// PostgreSQL, one whose log is a stream of three JetStream servers, and DBOS Go at the same PostgreSQL server and with a file of SQLite. The
+// workloads are W1, W3, W4 and W10 of docs/performance.md, more callers until a server carries no more, and steps that return 900 KB.
 //
 //	go run -C pg/bench .                         starts the servers; with -standby a synchronous standby of PostgreSQL as well
 //	go run -C pg/bench . -db postgres://...      at a PostgreSQL server that is there
@@ -123,6 +123,7 @@ func measureIn(ctx context.Context, dir string, c choices, to io.Writer) error {
 		{"pawl, synced files", m.openDirectory, false},
 		{"pawl, PostgreSQL", m.openAtPostgres, true},
 		{"pawl, JetStream R3", j.openEngine, false},
+		{"DBOS, synced SQLite", openDBOSInFile, false},
 		{peer, func(ctx context.Context, _ string) (engine, error) { return m.openDBOS(ctx, c.connections) }, true},
 	}
 	if err := m.measureAll(ctx, dir, c.workloads, c.rounds); err != nil {

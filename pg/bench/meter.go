@@ -26,7 +26,7 @@ type side struct {
 // An engine executes chains of steps that do nothing. Any number of goroutines may use it.
 type engine interface {
 	// runChain executes a run, and returns when its end is kept.
-	runChain(ctx context.Context, id string, steps int) error
+	runChain(ctx context.Context, id string, w workload) error
 	// timeStart starts a run of one step, and returns how long it took until the step began. One goroutine at a time calls it.
 	timeStart(ctx context.Context, id string) (time.Duration, error)
 	// countGroups returns how many entries its log has had: one for all that was committed together. It is 0 without such a log.

@@ -32,6 +32,11 @@ func openPawl(ctx context.Context, dir string, backend *cluster.Backend) (*pawlE
 	}
 	o := pawl.Options{Durability: pawl.PowerLoss, Executor: pawl.Handlers{
 		"work": func(context.Context, pawl.Task) (any, error) { return nil, nil },
+		"large": func(_ context.Context, t pawl.Task) (any, error) {
+			var of struct{ Bytes int }
+			err := t.Bind(&of)
+			return largeText(of.Bytes), err
+		},
 		"tell": func(context.Context, pawl.Task) (any, error) { e.begun <- time.Now(); return nil, nil },
 	}}
 	var err error
@@ -72,14 +77,21 @@ func (m *meter) openAtPostgres(ctx context.Context, dir string) (engine, error) 
 	return e, nil
 }
 
-func (e *pawlEngine) runChain(ctx context.Context, id string, steps int) error {
-	d, err := e.chainOf("work", steps)
+func (e *pawlEngine) runChain(ctx context.Context, id string, w workload) error {
+	task, input := "work", any(nil)
+	if w.bytes > 0 {
+		task, input = "large", map[string]any{"bytes": w.bytes}
+	}
+	d, err := e.chainOf(task, w.steps)
 	if err != nil {
 		return err
 	}
-	out, err := e.engine.Run(ctx, workflow.Run{ID: workflow.RunID(id), Definition: d}, nil)
+	out, err := e.engine.Run(ctx, workflow.Run{ID: workflow.RunID(id), Definition: d}, input)
 	if err != nil {
 		return err
+	}
+	if n := out.Output["bytes"]; w.bytes > 0 && fmt.Sprint(n) != fmt.Sprint(w.bytes) {
+		return fmt.Errorf("the last step returned %v bytes, not %d", n, w.bytes)
 	}
 	return out.Err()
 }
@@ -103,7 +115,7 @@ func (e *pawlEngine) closeEngine(ctx context.Context) error {
 	return errors.Join(err, e.after(ctx))
 }
 
-// chainOf returns a definition with n tasks of a type, one after the other.
+// chainOf returns a definition with n tasks of a type, one after the other; the state keeps what one of type large returns.
 func (e *pawlEngine) chainOf(task string, n int) (*workflow.Definition, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,14 +123,18 @@ func (e *pawlEngine) chainOf(task string, n int) (*workflow.Definition, error) {
 	if d := e.chains[key]; d != nil {
 		return d, nil
 	}
+	more, output := "", ""
+	if task == "large" {
+		more, output = `, "input": {"bytes": "input.bytes"}, "output": {"state.text": "result"}`, `, "output": {"mapping": {"bytes": "size(state.text)"}}`
+	}
 	var nodes, transitions []string
 	for i := range n {
-		nodes = append(nodes, fmt.Sprintf(`{"id": "n%d", "task": %q}`, i, task))
+		nodes = append(nodes, fmt.Sprintf(`{"id": "n%d", "task": %q%s}`, i, task, more))
 		if i > 0 {
 			transitions = append(transitions, fmt.Sprintf(`{"from": "n%d", "to": "n%d"}`, i-1, i))
 		}
 	}
-	d, err := workflow.Parse(fmt.Appendf(nil, `{"name": "chain", "start": "n0", "nodes": [%s], "transitions": [%s]}`, strings.Join(nodes, ","), strings.Join(transitions, ",")))
+	d, err := workflow.Parse(fmt.Appendf(nil, `{"name": "chain", "start": "n0", "nodes": [%s], "transitions": [%s]%s}`, strings.Join(nodes, ","), strings.Join(transitions, ","), output))
 	e.chains[key] = d
 	return d, err
 }

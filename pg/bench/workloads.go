@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +17,7 @@ type workload struct {
 	runs, atOnce, steps int
 	unit                string
 	costs               bool // tell what a step costs
+	bytes               int  // that each step returns, others each time, and its run keeps until the next one; 0 if it returns none
 }
 
 // Units of a workload are told first.
@@ -33,17 +36,18 @@ func listWorkloads(quick bool) []workload {
 	}
 	return []workload{
 		chains("W1", sizes(4, 2), 1, sizes(1000, 200), true),
-		{"W3", "%[1]d runs of %[3]d steps, %[2]d at a time", sizes(1000, 200), 64, 5, unitRuns, false},
-		{"W4", "from the start of a run to its first step, %[1]d times", sizes(1000, 100), 1, 1, unitStarts, false},
+		{name: "W3", what: "%[1]d runs of %[3]d steps, %[2]d at a time", runs: sizes(1000, 200), atOnce: 64, steps: 5, unit: unitRuns},
+		{name: "W4", what: "from the start of a run to its first step, %[1]d times", runs: sizes(1000, 100), atOnce: 1, steps: 1, unit: unitStarts},
 		chains("W10", 64, 64, sizes(200, 20), true),
 		chains("256 callers", 256, 256, sizes(50, 10), false),
 		chains("1,024 callers", 1024, 1024, sizes(20, 5), false),
+		{name: "900 KB", what: "%d chain, %d at a time, of %d steps that return 900 KB each", runs: 1, atOnce: 1, steps: sizes(100, 10), unit: unitSteps, bytes: 900_000},
 	}
 }
 
 // chains are runs of which only the steps count.
 func chains(name string, runs, atOnce, steps int, costs bool) workload {
-	return workload{name, "%d chains, %d at a time, of %d steps", runs, atOnce, steps, unitSteps, costs}
+	return workload{name: name, what: "%d chains, %d at a time, of %d steps", runs: runs, atOnce: atOnce, steps: steps, unit: unitSteps, costs: costs}
 }
 
 func (w workload) String() string { return fmt.Sprintf(w.what, w.runs, w.atOnce, w.steps) }
@@ -61,7 +65,7 @@ func playRuns(ctx context.Context, e engine, w workload) error {
 	for range w.atOnce {
 		group.Go(func() {
 			for i := range next {
-				if err := e.runChain(ctx, fmt.Sprint(w.name, "-", i), w.steps); err != nil {
+				if err := e.runChain(ctx, fmt.Sprint(w.name, "-", i), w); err != nil {
 					cancel(err)
 					return
 				}
@@ -87,6 +91,15 @@ func measureStarts(ctx context.Context, e engine, w workload, tell func(string, 
 	tell("ms, 99th percentile", inMilliseconds(took[len(took)*99/100]))
 	return nil
 }
+
+// largeText returns a text of so many bytes, another one each time.
+func largeText(bytes int) string {
+	text := fmt.Sprintf("%020d", texts.Add(1))
+	return text + strings.Repeat("The quick brown fox. ", bytes/21+1)[:max(0, bytes-len(text))]
+}
+
+// texts counts those of largeText.
+var texts atomic.Int64
 
 // inMilliseconds returns a time in milliseconds.
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
