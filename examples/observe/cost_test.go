@@ -135,7 +135,8 @@ func runWork(name, mode string, synced bool) (err error) {
 	for range l.atOnce {
 		group.Go(func() {
 			for id := range ids {
-				if _, err := e.Run(ctx, workflow.Run{ID: id, Definition: d}, nil); err != nil {
+				out, err := e.Run(ctx, workflow.Run{ID: id, Definition: d}, nil)
+				if err = errors.Join(err, out.Err()); err != nil {
 					failed <- err
 					return
 				}
@@ -151,7 +152,13 @@ func runWork(name, mode string, synced bool) (err error) {
 	}
 	close(ids)
 	group.Wait()
-	fmt.Println(time.Since(began))
+	took := time.Since(began)
+	select {
+	case err := <-failed: // of one of the last runs
+		return err
+	default:
+	}
+	fmt.Println(took)
 	return e.Close(ctx)
 }
 

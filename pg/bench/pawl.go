@@ -90,10 +90,13 @@ func (e *pawlEngine) runChain(ctx context.Context, id string, w workload) error 
 	if err != nil {
 		return err
 	}
+	if err := out.Err(); err != nil {
+		return err
+	}
 	if n := out.Output["bytes"]; w.bytes > 0 && fmt.Sprint(n) != fmt.Sprint(w.bytes) {
 		return fmt.Errorf("the last step returned %v bytes, not %d", n, w.bytes)
 	}
-	return out.Err()
+	return nil
 }
 
 func (e *pawlEngine) timeStart(ctx context.Context, id string) (time.Duration, error) {

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,14 +93,22 @@ func measureStarts(ctx context.Context, e engine, w workload, tell func(string, 
 	return nil
 }
 
-// largeText returns a text of so many bytes, another one each time.
+// largeText returns a text of so many bytes, at most 1,000,000, another one each time. It hardly shrinks, so that a database which compresses
+// large values writes as much as others do.
 func largeText(bytes int) string {
-	text := fmt.Sprintf("%020d", texts.Add(1))
-	return text + strings.Repeat("The quick brown fox. ", bytes/21+1)[:max(0, bytes-len(text))]
+	at := texts.Add(1) * 7919 % int64(len(letters)-bytes)
+	return letters[at:][:bytes]
 }
 
-// texts counts those of largeText.
-var texts atomic.Int64
+// texts counts those of largeText, which are parts of letters.
+var (
+	texts   atomic.Int64
+	letters = func() string {
+		random := make([]byte, 1_500_000)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(random) // it never fails
+		return base64.StdEncoding.EncodeToString(random)
+	}()
+)
 
 // inMilliseconds returns a time in milliseconds.
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
