@@ -164,8 +164,8 @@ func (t *Task) keepSeldom() *seldom {
 	return t.seldom
 }
 
-// worker returns who performs the attempt, if somebody has said so. The caller holds the lock.
-func (t *Task) worker() string {
+// workerName returns who performs the attempt, if somebody has said so. The caller holds the lock.
+func (t *Task) workerName() string {
 	if t.seldom == nil {
 		return ""
 	}

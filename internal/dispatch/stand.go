@@ -229,7 +229,7 @@ func (s *stands) noteWorker(t *Task, before string, now instant) (waited time.Du
 		t.countedIn.leaveLine(t) // while its instants are those by which it came there
 	}
 	switch {
-	case t.worker() != "":
+	case t.workerName() != "":
 		t.performed.Store(int64(now))
 	case before != "":
 		t.performed.Store(0)
@@ -244,7 +244,7 @@ func (s *stands) noteWorker(t *Task, before string, now instant) (waited time.Du
 		t.countedIn.enterLine(t)
 	}
 	s.countStand(t)
-	return t.timeWaited(), s.metrics != nil && before == "" && t.worker() != ""
+	return t.timeWaited(), s.metrics != nil && before == "" && t.workerName() != ""
 }
 
 // Stands returns how the attempts of each type stand, of those that had some as well.

@@ -82,7 +82,7 @@ func (d *Dispatcher) queuedAs(t *Task, known **line) *workflow.Queued {
 }
 
 // awaitsWorker reports whether an attempt is in a pool, and no worker has it.
-func (t *Task) awaitsWorker() bool { return t.pooled && t.worker() == "" }
+func (t *Task) awaitsWorker() bool { return t.pooled && t.workerName() == "" }
 
 // A sameTasks names the tasks of a run that Why tells of together.
 type sameTasks struct {
@@ -114,7 +114,7 @@ func (d *Dispatcher) MarkWaits(run workflow.RunID, waits []replay.Wait) {
 		w := of[same(t)]
 		if t.isExecuted() {
 			if w.Running++; w.Since.IsZero() || t.begun.asTime().Before(w.Since) {
-				w.Since, w.Worker = t.begun.asTime(), t.worker()
+				w.Since, w.Worker = t.begun.asTime(), t.workerName()
 			}
 		} else if q := d.queuedAs(t, &known); q != nil {
 			if w.Waiting++; w.Queued == nil || cmp.Or(cmp.Compare(q.Place, w.Queued.Place), q.Since.Compare(w.Queued.Since)) < 0 {
@@ -159,7 +159,7 @@ func (d *Dispatcher) NoteWorker(key, name string) {
 		d.mu.Unlock()
 		return
 	}
-	before := t.worker()
+	before := t.workerName()
 	d.outside.Store(true)
 	t.keepSeldom().worker, t.begun, t.pooled = name, instantOf(time.Now()), true
 	waited, count := d.stands.noteWorker(t, before, instantOf(d.o.Hook.Now()))
@@ -192,7 +192,7 @@ func (d *Dispatcher) Standings(keys []string) []Standing {
 		case t.entry.Waits():
 			s.Limited = d.queue.BoundOn(&t.entry) != taskqueue.NoBound
 		case t.isExecuted():
-			s.Executing, s.Since, s.Worker = true, t.begun.asTime(), t.worker()
+			s.Executing, s.Since, s.Worker = true, t.begun.asTime(), t.workerName()
 		}
 		s.Queued = d.queuedAs(t, &known)
 	}
@@ -215,5 +215,5 @@ func (d *Dispatcher) Counts() Counts {
 
 // isExecuted reports whether a handler has the attempt, or a worker that has said so.
 func (t *Task) isExecuted() bool {
-	return t.worker() != "" || t.cancel != nil && !t.delivers && !t.pooled
+	return t.workerName() != "" || t.cancel != nil && !t.delivers && !t.pooled
 }
