@@ -185,3 +185,15 @@ func TestALargeFileThatCannotBeRead(t *testing.T) {
 	require.NotErrorIs(t, err, ErrCorrupt)
 	o.same(d)
 }
+
+// A file is taken to grow by the bytes of the records that go into it, and by a row for each token, branch and event.
+func TestSizeIsEstimatedOfAllThatIsAdded(t *testing.T) {
+	size := &atomic.Int64{}
+	size.Store(1000)
+	first := &flushRequest{size: size, told: [][]decision.Told{make([]decision.Told, 4), make([]decision.Told, 1)}}
+	first.changes = state.Changes{Tokens: make([]*state.Token, 2), Branches: make([]state.BranchChange, 3)}
+	second := &flushRequest{size: size}
+	first.estimateAdded(500)
+	second.estimateAdded(7)
+	require.EqualValues(t, 1000+500+7+64*(2+3+4+1), estimateSize([]*flushRequest{first, second}))
+}

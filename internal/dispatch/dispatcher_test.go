@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/workflow"
@@ -74,6 +76,20 @@ func TestAttemptsAreFoundWhileTheyAreHeld(t *testing.T) {
 	})
 }
 
+// An attempt counts once, though its end is told twice: one that parks after it has failed.
+func TestAnEndCountsOnce(t *testing.T) {
+	d := New(context.Background(), Options{Host: &pins{}, Most: 1, Hook: &testhook.Hook{}})
+	task := waitingTask("a")
+	task.Token, task.Node.ID, task.Workflow = 1, "a", &workflow.Definition{}
+	d.holdTask(task)
+	for _, end := range []workflow.EventType{workflow.EventTaskFailed, workflow.EventTaskParked} {
+		d.CountEnds(state.NewState("a", &compiled.Graph{Graph: &workflow.Graph{}}), []decision.Record{{}}, decision.TellEvents([]decision.Event{{Type: end, Token: 1}}))
+	}
+	read := d.o.Timings.Read(t.Context(), history.TimingFilter{}, time.Now())
+	require.Len(t, read.Rows, 1)
+	require.EqualValues(t, 1, read.Rows[0].Attempts)
+}
+
 // waitingTask returns an attempt of a run.
 func waitingTask(run workflow.RunID) *Task {
 	t := &Task{}
@@ -86,13 +102,14 @@ func TestLoadsAreThoseOfWhatIsHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := New(context.Background(), Options{Host: &later{}, Most: rapid.IntRange(1, 4).Draw(t, "most"), TenantLimit: func(string) TenantLimit { return TenantLimit{} }, Hook: &testhook.Hook{}})
 		d.stopped = true // no goroutine begins a task
-		begin, ticks := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), 0
-		d.o.Hook.OnNow(func() time.Time { ticks++; return begin.Add(time.Duration(ticks) * time.Millisecond) })
+		now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+		d.o.Hook.OnNow(func() time.Time { return now })
 		var all []*Task
 		finished := map[*Task]bool{}
 		anyTask := func() *Task { return rapid.SampledFrom(all).Draw(t, "task") }
 		locked := func(do func()) { d.mu.Lock(); defer d.mu.Unlock(); do() }
 		for n := range rapid.IntRange(1, 40).Draw(t, "acts") {
+			now = now.Add(time.Duration(rapid.IntRange(-3, 9).Draw(t, "step")) * time.Millisecond) // a clock may be set back
 			switch act := rapid.IntRange(0, 6).Draw(t, "act"); {
 			case act == 0 || len(all) == 0:
 				of := waitingTask("a").Dispatch
@@ -130,7 +147,7 @@ func requireLoadsOfHeld(t require.TestingT, d *Dispatcher) {
 	for _, l := range d.Loads() {
 		loads[l.Task] = l
 	}
-	now, want := instantOf(d.o.Hook.Now())-instant(time.Millisecond.Microseconds()), map[string]history.TypeLoad{}
+	now, want := instantOf(d.o.Hook.Now()), map[string]history.TypeLoad{}
 	for task := range d.allHeld {
 		l := want[task.Task]
 		switch l.Task = task.Task; task.standOf() {
