@@ -122,18 +122,14 @@ type skipped struct {
 func (s *skipped) Name() string         { return s.name }
 func (s *skipped) Skipf(string, ...any) { s.is = true }
 
-// A test has one day in n in quick runs, and in half of n with the race detector, which is not that of every other test, and every day at the other levels.
+// A test has one day in n in quick runs, which is not that of every other test, and every day at the other levels.
 func TestInTurn(t *testing.T) {
 	defer func(was func() int) { today = was }(today)
-	n := 3
-	if Raced {
-		n = 6
-	}
 	turns := func(name string) (days []int) {
 		for day := range 9 {
 			today = func() int { return 20_000 + day }
 			test := &skipped{TB: t, name: name}
-			if InTurn(test, n); !test.is {
+			if InTurn(test, 3); !test.is {
 				days = append(days, day)
 			}
 		}

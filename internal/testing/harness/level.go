@@ -90,12 +90,9 @@ func SampleOfDay[T any](t testing.TB, n int, cases []T) []T {
 }
 
 // InTurn skips a test at the level Quick but for one day in n, which its name decides, so that n days run all such tests. The other
-// levels run it every day. With the race detector, which sees no more of a test at the other levels, it is one day in half as many.
+// levels run it every day.
 func InTurn(t testing.TB, n int) {
 	t.Helper()
-	if Raced {
-		n = (n + 1) / 2
-	}
 	name := fnv.New32a()
 	_, _ = io.WriteString(name, t.Name())
 	if wait := (int(name.Sum32()%uint32(n)) + n - today()%n) % n; CurrentLevel() == Quick && wait > 0 {
