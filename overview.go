@@ -291,14 +291,14 @@ func viewGroup(g *state.Group) Group {
 // They are read under the locks of their owners, one after the other, and so need not agree to
 // the last task.
 type Stats struct {
-	Active  int   `json:"active"`  // runs in memory
-	Queued  int   `json:"queued"`  // tasks that wait for a slot, or for the limit of their type or tenant
-	Running int   `json:"running"` // tasks that the executor has
-	Pending int   `json:"pending"` // tasks whose results come later, through Complete
-	Waiting int   `json:"waiting"` // results that wait to be committed
-	Commits int64 `json:"commits"` // since Open: transactions, each of one message or of many
-
-	Feed *FeedStats `json:"feed,omitzero"` // nil without Options.Feed
+	Active   int        `json:"active"`            // runs in memory
+	Queued   int        `json:"queued"`            // tasks that wait for a slot, or for the limit of their type or tenant
+	Running  int        `json:"running"`           // tasks that the executor has
+	Pending  int        `json:"pending"`           // tasks whose results come later, through Complete
+	Waiting  int        `json:"waiting"`           // results that wait to be committed
+	Commits  int64      `json:"commits"`           // since Open: transactions, each of one message or of many
+	DiskFull bool       `json:"diskFull,omitzero"` // the last commit found no room, and there is none by now either: nothing begins, and results wait
+	Feed     *FeedStats `json:"feed,omitzero"`     // nil without Options.Feed
 }
 
 // Executor returns the one of Options, or what its method Unwrap returns, if it has one; nil if Options has none. Callers may ask it how
@@ -331,9 +331,9 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	case e.ctx.Err() != nil:
 		return Stats{}, ErrClosed
 	}
-	out := Stats{Active: e.registry.Count(), Commits: e.dir.Commits(), Feed: e.feedStats()}
 	c := e.dispatcher.Counts()
-	out.Queued, out.Running, out.Waiting, out.Pending = c.Queued, c.Running, c.Waiting, c.Pending
+	out := Stats{Active: e.registry.Count(), Queued: c.Queued, Running: c.Running, Pending: c.Pending, Waiting: c.Waiting, Commits: e.dir.Commits()}
+	out.DiskFull, out.Feed = e.dir.IsFull(), e.feedStats()
 	return out, nil
 }
 

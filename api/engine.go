@@ -68,9 +68,16 @@ type Health struct {
 func (c *call) showHealth() error { return c.reply(Health{"ok"}) }
 
 // showReadiness tells everybody whether the engine commits, but not why if it does not. It asks the
-// engine for its counts, which a closed one refuses. The code alone tells the kind of the error.
+// engine for its counts, which a closed one refuses, and whether its disk is full. The code alone tells the kind of the error.
 func (c *call) showReadiness() error {
-	if _, err := c.engine.Counts(c.r.Context()); err != nil {
+	_, err := c.engine.Counts(c.r.Context())
+	if err == nil {
+		var stats pawl.Stats
+		if stats, err = c.engine.Stats(c.r.Context()); stats.DiskFull {
+			err = pawl.ErrNoSpace
+		}
+	}
+	if err != nil {
 		return refusef(http.StatusServiceUnavailable, errorOf(err).Code, "the engine is not ready")
 	}
 	return c.reply(Health{"ready"})

@@ -155,6 +155,13 @@ func (s *server) showHome(p *page) error {
 		newNeed(counts[1], "failed run", "failed", p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"),
 	}
 	b.Quiet = needs[0]+needs[1]+counts[0]+counts[1]+counts[2] == 0
+	stats, err := s.engine.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if stats.DiskFull {
+		b.Needs, b.Quiet = slices.Insert(b.Needs, 0, newNeed(1, "full disk", "failed", p.pageLink("engine"), "nothing begins, and results wait")), false
+	}
 	workflows, err := s.listWorkflows(p)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ const (
 	longLog = 12_000
 	// staleLog is how many it has if there is content among them that was deleted since.
 	staleLog = 4000
-	// scarceLog is how many it has on a disk that is full: see reserve.go.
+	// scarceLog is how many it has on a disk that is full: see disk.go.
 	scarceLog = 8
 	// maxLogs times as many it has before commits wait for the preparation too.
 	maxLogs = 3
@@ -34,7 +34,7 @@ const (
 //
 // After something was deleted for good, such as by a purge, the log should not keep it for long.
 func (d *Dir) longLog() int {
-	if d.reserveGiven {
+	if d.reserveGiven.Load() {
 		return scarceLog
 	}
 	if d.stale {

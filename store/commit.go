@@ -49,6 +49,7 @@ func refuseRequest(format string, args ...any) error { return &refusal{fmt.Error
 func (d *Dir) commitBatch(batch []*commitRequest) {
 	err := d.runTransaction(batch)
 	if err == nil || d.dead != nil || errors.Is(err, ErrUnknown) || len(batch) == 1 {
+		d.noteRoom(err)
 		for _, r := range batch {
 			if err != nil {
 				r.err = err

@@ -158,7 +158,7 @@ func syncPath(path string) error {
 // prepareFolders makes the folders and removes files that were being built.
 //
 // The files in tmp/ are of an earlier life: files of runs that were being built, copies of
-// pawl.db for a base, and files that only took room. The reserve stays, see reserve.go.
+// pawl.db for a base, and files that only took room. The reserve stays, see disk.go.
 func (d *Dir) prepareFolders() error {
 	if err := d.clearTmp(); err != nil {
 		return err

@@ -90,6 +90,7 @@ type Dir struct {
 	lastNum   atomic.Int64 // number of the last run
 	lastSpill atomic.Int64 // number of the last spill
 	reserved  atomic.Int64 // numbers the files of reserveSpace
+	full      atomic.Bool  // the last commit found no room on the disk
 
 	evaluating sync.Mutex // held while a condition of a list is evaluated
 
@@ -102,8 +103,8 @@ type Dir struct {
 
 	damaged bool // pawl.db was checked, and is
 	stale   bool // the log has content that was deleted
-	// reserveGiven: Open has given up the reserve of the disk
-	reserveGiven bool
+	// reserveGiven: Open or a purge has given up the reserve of the disk
+	reserveGiven atomic.Bool
 	older        bool // while it is opened: the file pawl.db is of an older format
 	erase        bool // free pages have, or may have
 	eraseTail    bool // the tail of the log has what was deleted in this life

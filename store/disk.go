@@ -335,7 +335,7 @@ func checkName(path string, lstat func(string) (os.FileInfo, error)) error {
 // where a purge is what would help. An opening for maintenance that finds no room gives the reserve up. Close makes it
 // again where there is room by then, as does each Open.
 //
-// An engine that goes on does not get it: its runs would use it up within moments.
+// The runs of an engine do not get it: they would use it up within moments. A purge does, while no other commit comes between.
 
 const (
 	// reserveFile lies in the folder that each Open empties of everything else: in no copy of the directory, and of no
@@ -351,13 +351,25 @@ func (d *Dir) makeReserve() {
 	if d.options.building {
 		return
 	}
+	if err := d.ensureReserve(); err != nil {
+		d.options.Logger.Warn("nothing is kept in reserve for commands on a full disk", "file", d.pathOf(reserveFile), "error", err)
+	}
+}
+
+// restoreReserve makes the reserve again that a purge of an engine was given, once purges have given back so much. Until then the log stays short.
+func (d *Dir) restoreReserve() {
+	if d.reserveGiven.Load() && !d.options.scarce && d.ensureReserve() == nil {
+		d.reserveGiven.Store(false)
+	}
+}
+
+// ensureReserve makes the reserve, if it is not there.
+func (d *Dir) ensureReserve() error {
 	_, err := d.root.Lstat(reserveFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = d.writeReserve()
 	}
-	if err != nil {
-		d.options.Logger.Warn("nothing is kept in reserve for commands on a full disk", "file", d.pathOf(reserveFile), "error", err)
-	}
+	return err
 }
 
 // writeReserve writes the file of the reserve, or leaves none.
@@ -391,13 +403,33 @@ func (d *Dir) dropReserve() error {
 	info, err := d.root.Lstat(reserveFile)
 	if err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 		err = d.root.Remove(reserveFile)
-		d.reserveGiven = err == nil
+		d.reserveGiven.Store(err == nil)
 		return err
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return fmt.Errorf("%w, and nothing is kept in reserve: make some KiB of room elsewhere on this disk", ErrNoSpace)
+}
+
+// noteRoom takes note of whether a commit found room on the disk.
+func (d *Dir) noteRoom(err error) {
+	if full := errors.Is(err, ErrNoSpace); (full || err == nil) && full != d.full.Load() {
+		d.full.Store(full)
+	}
+}
+
+// IsFull reports whether the last commit found no room on the disk, and there is none by now either, as far as the system tells.
+func (d *Dir) IsFull() bool {
+	if !d.full.Load() {
+		return false
+	}
+	f, err := d.root.Open(".")
+	if err != nil {
+		return true
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return !hasRoom(f, reserveBytes)
 }
 
 // clearTmp makes an empty folder for files that are being built, but for the reserve.

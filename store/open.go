@@ -73,7 +73,7 @@ func OpenContext(ctx context.Context, path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open engine directory %q: %w", path, typedError(err))
 	}
-	if !d.reserveGiven {
+	if !d.reserveGiven.Load() {
 		d.makeReserve()
 	}
 	d.warnOfAccess()

@@ -70,10 +70,11 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 		return nil
 	}
 	p := purge{dir: d, runs: going, keys: keys}
-	err := d.updateIndex(p.dropRows)
+	defer d.restoreReserve()
+	err := p.commit()
 	if errors.Is(err, errDoubtful) {
 		if err = p.readDoubtful(); err == nil && len(p.runs) > 0 {
-			err = d.updateIndex(p.dropRows)
+			err = p.commit()
 		}
 	}
 	if err != nil {
@@ -138,6 +139,7 @@ type purge struct {
 	runs   []*Member
 	keys   func(workflow.RunID) string
 	spills []int64 // of the records that are gone
+	gave   bool    // the reserve of the disk is given up for it
 
 	doubtful []*Member // the last transaction found their rows not as was expected
 }
@@ -157,6 +159,23 @@ const (
 	purgedSpills = `SELECT parts FROM (` + purgedLog + `) WHERE parts IS NOT NULL`
 	dropPurged   = `DELETE FROM log WHERE key IN (SELECT key FROM (` + purgedLog + `))`
 )
+
+// commit deletes the rows, on a full disk with the room of the reserve.
+func (p *purge) commit() error {
+	err := p.dir.updateIndex(p.dropRows)
+	if !errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	return p.dir.updateIndex(func(db *sqlite.Conn) error { // with the lock: no other commit gets the room
+		if !p.gave {
+			if err := p.dir.dropReserve(); err != nil {
+				return err
+			}
+			p.gave = true
+		}
+		return p.dropRows(db)
+	})
+}
 
 // dropRows deletes the rows of all runs, and what is theirs. It may be called twice.
 //

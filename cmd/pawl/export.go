@@ -322,13 +322,13 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 		sum = purgeSum{refused: sum.refused, unread: sum.unread}
 		err = con.whileWorking("purging what is archived", func() error {
 			for i := range runs {
-				if err := c.forgetArchived(ctx, con, e, &runs[i].RunSummary, &sum); err != nil && ctx.Err() != nil {
+				if err := c.forgetArchived(ctx, con, e, &runs[i].RunSummary, &sum); err != nil && (ctx.Err() != nil || sum.stopped != nil) {
 					return err
 				}
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && sum.stopped == nil {
 			return err
 		}
 		return c.tellSum(con, e, &sum, "archive and purge")

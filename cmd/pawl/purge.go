@@ -37,7 +37,8 @@ type purgeSum struct {
 	bytes      int64
 	refused    int
 	unknown    int
-	unread     int // named already
+	unread     int   // named already
+	stopped    error // the engine refuses all, as on a full disk: the rest was not tried
 }
 
 func (s *purgeSum) String() string {
@@ -76,13 +77,13 @@ func (c *purgeCommand) runCommand(ctx context.Context, con *console) error {
 		var sum purgeSum
 		err = con.whileWorking("purging", func() error {
 			for _, id := range ids {
-				if err := c.purgeRun(ctx, con, e, id, &sum); err != nil && (len(ids) == 1 || ctx.Err() != nil) {
+				if err := c.purgeRun(ctx, con, e, id, &sum); err != nil && (len(ids) == 1 || ctx.Err() != nil || sum.stopped != nil) {
 					return err
 				}
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && sum.stopped == nil {
 			return err
 		}
 		return c.tellSum(con, e, &sum, "purge")
@@ -98,6 +99,9 @@ func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, i
 	}
 	done, err := do(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
 	switch {
+	case (statusOf(err) == exitNoEngine || errors.Is(err, pawl.ErrNoSpace)) && len(c.Run) != 1:
+		sum.stopped = err
+		return err // which the last line has
 	case errors.Is(err, pawl.ErrUnknown):
 		sum.unknown++
 	case err != nil:
@@ -127,6 +131,8 @@ func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what str
 		con.printSource(e.source)
 	}
 	switch {
+	case sum.stopped != nil:
+		return fmt.Errorf("stopped behind %s: %w", pluralText(sum.roots, "run"), sum.stopped)
 	case sum.unknown > 0:
 		return fmt.Errorf("of %s nobody knows: %w", pluralText(sum.unknown, "run"), pawl.ErrUnknown)
 	case sum.refused > 0:
