@@ -297,7 +297,7 @@ type Stats struct {
 	Pending  int        `json:"pending"`           // tasks whose results come later, through Complete
 	Waiting  int        `json:"waiting"`           // results that wait to be committed
 	Commits  int64      `json:"commits"`           // since Open: transactions, each of one message or of many
-	DiskFull bool       `json:"diskFull,omitzero"` // the last commit found no room, and there is none by now either: nothing begins, and results wait
+	DiskFull bool       `json:"diskFull,omitzero"` // the last commit found no room, and the next one would not: nothing begins, and results wait
 	Feed     *FeedStats `json:"feed,omitzero"`     // nil without Options.Feed
 }
 
