@@ -222,11 +222,19 @@ func (d *Dir) rollbackAfter(cause error) error {
 // there is room again. In a remote directory the log has the transaction already, so that pawl.db
 // lacks what counts; it is opened again, and gets it.
 func (d *Dir) commitFailed(err error) error {
-	err = fmt.Errorf("%w: %w", ErrUnknown, typedError(err))
+	err = unknownAfter(err)
 	if errors.Is(err, ErrNoSpace) && d.remote == nil { // the log has it
 		return d.rollbackAfter(err)
 	}
 	return d.failForGood(err)
+}
+
+// unknownAfter returns the error of a commit of which nobody knows whether it took place: a full disk is told first, since room is what helps.
+func unknownAfter(err error) error {
+	if err = typedError(err); errors.Is(err, ErrNoSpace) {
+		return fmt.Errorf("%w; %w", err, ErrUnknown)
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
 // failForGood makes everything fail with ErrFailed from now on, and returns that. The

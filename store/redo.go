@@ -463,8 +463,7 @@ func (d *Dir) countStale(parts [][]byte) {
 
 // appendFailedRedo returns the error of a frame that could not be written. On a full disk the engine goes on.
 func (d *Dir) appendFailedRedo(err error) error {
-	err = fmt.Errorf("%w: %w", ErrUnknown, typedError(err))
-	if errors.Is(err, ErrNoSpace) {
+	if err = unknownAfter(err); errors.Is(err, ErrNoSpace) {
 		return err
 	}
 	return d.failForGood(err)
