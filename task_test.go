@@ -346,6 +346,39 @@ func TestRetryAfterOfFailSurvivesARestart(t *testing.T) {
 	})
 }
 
+// An attempt whose timeout has passed while no engine had the run is not handed out again, which would do work for nothing: it has
+// timed out when the engine opens. Where policy allows, the next attempt begins.
+func TestAnAttemptThatTimedOutWhileNobodyWasThereIsNotPerformed(t *testing.T) {
+	for retry, want := range map[string][]int{"": {1}, "retry: {maxAttempts: 2, initialInterval: 1s, jitter: 0}, ": {1, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, dir := t.Context(), t.TempDir()
+			var attempts []int
+			o := pawl.Options{Executor: pawl.Handlers{"w": func(ctx context.Context, task pawl.Task) (any, error) {
+				if attempts = append(attempts, task.Attempt); len(attempts) == 1 {
+					<-ctx.Done() // the engine is closed
+					return nil, ctx.Err()
+				}
+				return nil, nil
+			}}}
+			e, err := pawl.Open(ctx, dir, o)
+			require.NoError(t, err)
+			require.NoError(t, e.Start(ctx, workflow.Run{ID: "a", Definition: define(t, "name: one\nstart: w\nnodes: [{id: w, task: w, "+retry+"timeout: 3s}]\n")}, nil))
+			synctest.Wait()
+			require.NoError(t, e.Close(ctx))
+			time.Sleep(4 * time.Second) // of the test's clock
+			e = open(t, dir, o)
+			out, err := e.Wait(ctx, "a")
+			require.NoError(t, err)
+			require.Equal(t, want, attempts)
+			if len(want) > 1 {
+				require.NoError(t, out.Err())
+				return
+			}
+			require.Equal(t, workflow.CodeTimeout, out.Failure.Code)
+		})
+	}
+}
+
 // named returns a handler that says its name.
 func named(name string) func(context.Context, pawl.Task) (any, error) {
 	return func(context.Context, pawl.Task) (any, error) { return name, nil }

@@ -373,9 +373,17 @@ func (a *Actor) activateRun() error {
 	return nil
 }
 
-// resendPending sends again what the run waits for.
+// resendPending sends again what the run waits for, but for attempts whose time is over: the alarm ends them at once, whatever their
+// handlers would do.
 func (a *Actor) resendPending() {
+	now := a.hook.Now()
+	rings := a.isAlarmDue(now)
 	for _, e := range planning.Pending(a.state) {
+		if t, isTask := e.(decision.DispatchTask); isTask && rings {
+			if at := a.state.Token(t.Token).Alarm(); !at.IsZero() && !at.After(now) {
+				continue
+			}
+		}
 		a.sendEffect(e, false)
 	}
 	a.resendToRelatives()
