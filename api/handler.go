@@ -341,6 +341,13 @@ func (q *query) refuseText(name, text, want string) {
 	}
 }
 
+// noteError refuses a query for an error, if there is one.
+func (q *query) noteError(err error) {
+	if q.err == nil && err != nil {
+		q.err = invalidf("%v", err)
+	}
+}
+
 func (q *query) textOf(name string) string { return q.values.Get(name) }
 
 // runFilter returns the filter of what is about many runs. Lists and batches share it, so that a
@@ -438,9 +445,7 @@ func (q *query) labels() map[string]string {
 func (q *query) runStatuses() (out []workflow.RunStatus) {
 	for _, text := range q.values["status"] {
 		var s workflow.RunStatus
-		if s.UnmarshalText([]byte(text)) != nil {
-			q.refuseText("status", text, "a status of runs")
-		}
+		q.noteError(s.UnmarshalText([]byte(text)))
 		out = append(out, s)
 	}
 	return out
@@ -449,9 +454,7 @@ func (q *query) runStatuses() (out []workflow.RunStatus) {
 func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
 	for _, text := range q.values["status"] {
 		var s workflow.TokenStatus
-		if s.UnmarshalText([]byte(text)) != nil {
-			q.refuseText("status", text, "a status of tokens")
-		}
+		q.noteError(s.UnmarshalText([]byte(text)))
 		out = append(out, s)
 	}
 	return out

@@ -17,7 +17,7 @@ func TestWhatARequestLacks(t *testing.T) {
 	h := everything(e)
 	const definition = `{"definition": {"name": "x", "start": "a", "nodes": [{"id": "a"}]}`
 	for _, x := range []struct{ method, path, body, want string }{
-		{"GET", "/v1/runs?status=running&status=odd", "", `status is "odd"`},
+		{"GET", "/v1/runs?status=running&status=odd", "", `unknown run status "odd": there are created, running`},
 		{"GET", "/v1/runs?label=a=1&label=a=2", "", `label is "a=2"`},
 		{"POST", "/v1/runs/order-1/cancel", `null`, "it is no JSON object"},
 		{"POST", "/v1/runs/order-1/cancel", `{"by": 1}`, `the field "by" cannot be of type number`},

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/value"
@@ -101,7 +102,7 @@ func (s *RunStatus) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown run status %q", string(text))
+	return fmt.Errorf("unknown run status %q: there are %s", string(text), strings.Join(runStatusNames[:], ", "))
 }
 
 // An Outcome is how a run ended, or how it stands.

@@ -1,6 +1,9 @@
 package workflow
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A TokenStatus is a stage in the life of a token. The text form is part of the format of files and of the API. The
 // statuses before Completed have consecutive numbers from 0, by which states count their tokens.
@@ -51,7 +54,7 @@ func (s *TokenStatus) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown status of a thread: %q", string(text))
+	return fmt.Errorf("unknown status of a thread: %q; there are %s", string(text), strings.Join(tokenStatusNames[:], ", "))
 }
 
 // A Phase is a stage in the life of a group. A group that gathers can still decide. Each of the others is the

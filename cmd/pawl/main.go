@@ -97,7 +97,7 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 		return status
 	}
 	if err != nil {
-		return con.finish(fmt.Errorf("%w (see pawl --help)", err))
+		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedVerb(err)))
 	}
 	ctx, con.end = context.WithCancelCause(ctx)
 	defer con.end(nil)
@@ -124,6 +124,15 @@ func verbName(n *kong.Node) string {
 		n = n.Parent
 	}
 	return n.Name
+}
+
+// failedVerb returns the verb whose arguments are wrong, behind a blank; "" if that is not known.
+func failedVerb(err error) string {
+	parsed := (*kong.ParseError)(nil)
+	if !errors.As(err, &parsed) || parsed.Context.Selected() == nil {
+		return ""
+	}
+	return " " + verbName(parsed.Context.Selected())
 }
 
 // workingText returns what a verb says while it is at work; nothing if it says that itself. A verb

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,7 @@ type runCommand struct {
 	Host    []string      `placeholder:"HOST" help:"A host that tasks of type http may ask. Without one there is no such type."`
 	Program []string      `placeholder:"PROGRAM" help:"A program that tasks of type exec may run. Without one there is no such type."`
 	Publish []string      `placeholder:"FILE" help:"A definition that subworkflows name."`
-	Dir     string        `help:"The engine directory, made if it is missing. Without one the run leaves nothing behind."`
+	Dir     string        `help:"The engine directory, made if it is missing. Without one the run leaves nothing behind. Tasks of its other runs are left to their program."`
 	ID      string        `name:"id" placeholder:"ID" help:"The id of the run; that of the definition with -1 if this is not given."`
 	Timeout time.Duration `placeholder:"DURATION" help:"Give up waiting after this time: exit status 124."`
 	keyFlag
@@ -69,7 +70,8 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	e := &executor{handlers: readyHandlers(c.Host, c.Program), mocks: map[string]any{}}
+	c.ID = cmp.Or(c.ID, def.Name+"-1")
+	e := &executor{run: workflow.RunID(c.ID), handlers: readyHandlers(c.Host, c.Program), mocks: map[string]any{}}
 	if err := e.readMocks(c.Mock); err != nil {
 		return err
 	}
@@ -89,8 +91,7 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return c.explainStop(err)
 	}
-	c.ID = cmp.Or(c.ID, def.Name+"-1")
-	outcome, err := c.perform(ctx, con, engine, workflow.Run{ID: workflow.RunID(c.ID), Definition: def}, input)
+	outcome, err := c.perform(ctx, con, engine, workflow.Run{ID: e.run, Definition: def}, input)
 	if closed := engine.Close(context.WithoutCancel(ctx)); err == nil {
 		err = closed
 	}
@@ -277,8 +278,9 @@ func readyHandlers(hosts, programs []string) pawl.Handlers {
 	return h
 }
 
-// An executor performs tasks by mocks, else by handlers.
+// An executor performs tasks of a run, and of those below it, by mocks, else by handlers.
 type executor struct {
+	run      workflow.RunID
 	handlers pawl.Handlers
 	mocks    map[string]any // by node, by task type, or *
 }
@@ -315,33 +317,52 @@ func (e *executor) findMock(node workflow.NodeID, task string) (any, bool) {
 	return v, ok
 }
 
-// Execute performs a task.
+// Execute performs a task. One of another run in the directory stays out, for the program that has its handlers: mocks and the few
+// handlers of a command line would end that run with what is not true.
 func (e *executor) Execute(ctx context.Context, t pawl.Task) (any, error) {
+	if t.Root != e.run {
+		return nil, pawl.ErrPending
+	}
 	if v, ok := e.findMock(t.Node, t.Type); ok {
 		return v, nil
 	}
 	return e.handlers.Execute(ctx, t)
 }
 
-// checkTasks fails if nobody performs some tasks. It asks findMock as Execute does, so what it lets
+// checkTasks fails if nobody performs some tasks, or a mock stands for none. It asks findMock as Execute does, so what it lets
 // pass has somebody to perform it.
 func (e *executor) checkTasks(all []*workflow.Definition) error {
 	var missing []string
+	unused := maps.Clone(e.mocks)
+	delete(unused, "*")
 	for _, d := range all {
 		for i := range d.Nodes {
 			n := &d.Nodes[i]
+			delete(unused, string(n.ID))
 			for _, task := range n.TaskTypes() {
+				delete(unused, task)
 				if _, mocked := e.findMock(n.ID, task); !mocked && e.handlers[task] == nil {
 					missing = append(missing, task)
 				}
 			}
 		}
 	}
+	if len(unused) > 0 {
+		return fmt.Errorf("--mock %s: no definition has a node or a task type of this name", slices.Sorted(maps.Keys(unused))[0])
+	}
 	if len(missing) == 0 {
 		return nil
 	}
 	slices.Sort(missing)
-	return fmt.Errorf("nobody performs tasks of type %s: give --mock %s=JSON, or --mock '*={}'", strings.Join(slices.Compact(missing), ", "), missing[0])
+	missing = slices.Compact(missing)
+	text := fmt.Sprintf("nobody performs tasks of type %s: give --mock %s=JSON, or --mock '*={}'", strings.Join(missing, ", "), missing[0])
+	if slices.Contains(missing, "http") {
+		text += ", or --host for http"
+	}
+	if slices.Contains(missing, "exec") {
+		text += ", or --program for exec"
+	}
+	return errors.New(text)
 }
 
 var startVerb = verb{
