@@ -143,6 +143,9 @@ func (r *repairer) restoreAll() error {
 			}
 		})
 	}
+	if err := index.CopyMark(r.FS(), r.toPath); err != nil {
+		return err
+	}
 	// Keys that are missing come last: by now everything was tried to be opened.
 	if err := r.restoreBlobs(); err != nil {
 		return err

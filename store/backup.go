@@ -143,7 +143,7 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	if err != nil {
 		return err
 	}
-	if err := syncPath(filepath.Join(building, indexFile)); err != nil {
+	if err := errors.Join(syncPath(filepath.Join(building, indexFile)), index.CopyMark(d.root.FS(), building)); err != nil {
 		return err
 	}
 	d.hook.Hit("backup.filled")

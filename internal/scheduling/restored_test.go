@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/rescue"
 )
 
 // The schedules of a directory that was restored are paused when it is opened, also beside the original, which goes on; each says why.
@@ -54,6 +55,44 @@ func TestRestoredSchedulesArePaused(t *testing.T) {
 		c.shut()
 		again := open(t, into, done)
 		require.Nil(t, again.readStanding().Paused)
+	})
+}
+
+// A copy of a restored directory that was not opened yet is opened with its schedules paused as well: a backup, and what a repair makes.
+func TestCopiesOfARestoredDirectoryArePaused(t *testing.T) {
+	for name, mark := range map[string]string{"sound": "", "damaged": "{"} {
+		t.Run(name, func(t *testing.T) { testCopiesOfARestoredDirectory(t, mark) })
+	}
+}
+
+func testCopiesOfARestoredDirectory(t *testing.T, mark string) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		at := func(name string) string { return filepath.Join(folder, name) }
+		o := open(t, at("original"), done)
+		o.publish()
+		o.applyFields("every: 1h")
+		_, err := o.Backup(t.Context(), at("backup"))
+		require.NoError(t, err)
+		_, err = pawl.Restore(t.Context(), at("restored"), pawl.RestoreOptions{Folder: at("backup")})
+		require.NoError(t, err)
+		if mark != "" {
+			require.NoError(t, os.WriteFile(at("restored/RESTORED"), []byte(mark), 0o600))
+		}
+
+		e, err := pawl.Open(t.Context(), at("restored"), pawl.Options{Maintenance: true})
+		require.NoError(t, err)
+		_, err = e.Backup(t.Context(), at("again"))
+		require.NoError(t, err)
+		require.NoError(t, e.Close(context.Background()))
+		_, err = rescue.Repair(at("restored"), at("repaired"), rescue.Options{})
+		require.NoError(t, err)
+		for _, name := range []string{"again", "repaired"} {
+			c := open(t, at(name), done)
+			pass(90 * time.Minute)
+			require.Empty(t, c.runs(), name)
+			require.Contains(t, c.readStanding().Why, "by restore: the directory was restored from a backup", name)
+		}
 	})
 }
 
