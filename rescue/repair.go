@@ -171,8 +171,8 @@ func (r *repairer) checkSealed() error {
 // published.
 func (r *repairer) restoreDefinitions() error {
 	if !r.HasIndex() {
-		r.addWrong("", index.File, "publish them again, and look after effects under business keys before they are repeated",
-			"the published definitions and the kept outcomes are lost")
+		r.addWrong("", index.File, "publish them again, apply the schedules from their file, and look after effects under business keys before they are repeated",
+			"the published definitions, the schedules and the kept outcomes are lost")
 		return nil
 	}
 	// They are collected and stored together, since the old index is read in one go.
@@ -340,25 +340,21 @@ func (r *repairer) loseBlob(hash string, err error, id workflow.RunID, refers bo
 	r.addDamage(id, blobPath(hash), err, "put the same bytes again")
 }
 
-// everyRun returns the ids of all runs that are known of, parents before their
-// children.
+// everyRun returns the ids of all runs that are known of, parents before their children, in the order in which they came: lists of runs
+// are sorted by it.
 //
 // The index is asked first, and then the folder of runs, because either may be damaged. A file
 // belongs to a run by the start of its name, so that a file whose start the index has claimed
 // needs no look inside. If the index can be trusted a file that it does not know was left by a
 // crash or a purge, and is no run; if not, the file itself names its run.
 func (r *repairer) everyRun() ([]workflow.RunID, error) {
-	var ids []workflow.RunID
+	var ids, lost []workflow.RunID // those that the index has, and others
+	begun := map[workflow.RunID]time.Time{}
 	known, claimed := map[workflow.RunID]bool{}, map[string]bool{}
-	take := func(id workflow.RunID) {
-		if !known[id] {
-			known[id], claimed[fileStart(id)] = true, true
-			ids = append(ids, id)
-		}
-	}
 	if r.HasIndex() {
-		for _, id := range r.runIDs() {
-			take(id)
+		ids = r.runIDs()
+		for _, id := range ids {
+			known[id], claimed[fileStart(id)] = true, true
 		}
 	}
 	for _, start := range sortedKeys(r.files) {
@@ -370,18 +366,41 @@ func (r *repairer) everyRun() ([]workflow.RunID, error) {
 				r.addNote(file, "it was left behind, and is left out", "the index does not know it")
 				continue
 			}
-			if id, err := r.runOfFile(file); err != nil {
+			id, at, err := r.runOfFile(file)
+			if err != nil {
 				r.addDamage("", file, err, "the run that it is of cannot be told, and is lost")
-			} else {
-				take(id)
+				continue
+			}
+			if !at.IsZero() {
+				begun[id] = at
+			}
+			if !known[id] {
+				known[id], claimed[fileStart(id)] = true, true
+				lost = append(lost, id)
 			}
 		}
 	}
-	// A child is committed after its parent, so that commitRun can tell a child whose parent is
-	// lost. The number of slashes in an id is its depth; the sort is stable and keeps the order
-	// of the index otherwise.
-	slices.SortStableFunc(ids, func(a, b workflow.RunID) int {
-		return strings.Count(string(a), "/") - strings.Count(string(b), "/")
-	})
-	return ids, nil
+	slices.SortStableFunc(lost, func(a, b workflow.RunID) int { return begun[a].Compare(begun[b]) })
+	return parentsFirst(append(ids, lost...), known), nil
+}
+
+// parentsFirst moves runs before their children, so that commitRun can tell a child whose parent is lost, and keeps the order otherwise:
+// a clock that was set back may have let a child start before its parent.
+func parentsFirst(ids []workflow.RunID, known map[workflow.RunID]bool) (out []workflow.RunID) {
+	placed := map[workflow.RunID]bool{}
+	var place func(workflow.RunID)
+	place = func(id workflow.RunID) {
+		if placed[id] || !known[id] {
+			return
+		}
+		placed[id] = true
+		if i := strings.LastIndexByte(string(id), '/'); i > 0 {
+			place(id[:i])
+		}
+		out = append(out, id)
+	}
+	for _, id := range ids {
+		place(id)
+	}
+	return out
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/compiled"
@@ -50,18 +51,23 @@ func (r *repairer) listFiles() error {
 	return err
 }
 
-// runOfFile returns the run that a file says it is of.
+// runOfFile returns the run that a file says it is of, and when its first record was made.
 //
 // It is asked only for files that the index does not claim. The file may be damaged in other
 // places and still say whose it is.
-func (r *repairer) runOfFile(file string) (id workflow.RunID, err error) {
+func (r *repairer) runOfFile(file string) (id workflow.RunID, begun time.Time, err error) {
 	db, err := r.OpenRunFile(file)
 	if err != nil {
-		return "", err
+		return "", begun, err
 	}
-	id, _, _, err = runfile.ReadMeta(runfile.InDatabase(db))
+	content := runfile.InDatabase(db)
+	id, _, _, err = runfile.ReadMeta(content)
+	for e := range runfile.ReadJournal(content) {
+		begun = e.At
+		break
+	}
 	_ = db.Close() // it is in memory
-	return id, err
+	return id, begun, err
 }
 
 // surveyFiles reads all files, to find definitions that are missing elsewhere, and files

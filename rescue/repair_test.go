@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/store"
@@ -148,7 +149,7 @@ func TestRepairSays(t *testing.T) {
 		{"outcome", 1, all, nil, `the outcome kept under "paid" is lost`},
 		{"blob is gone", 1, all, nil, "blobs/"},
 		{"blob is damaged", 1, all, nil, "damaged"},
-		{"index", 3, []workflow.RunID{"ended", "parts"}, []workflow.RunID{"parts"}, "the published definitions and the kept outcomes are lost"},
+		{"index", 3, []workflow.RunID{"ended", "parts"}, []workflow.RunID{"parts"}, "the published definitions, the schedules and the kept outcomes are lost; publish them again, apply the schedules from their file"},
 		{"index is text", 3, []workflow.RunID{"ended", "parts"}, []workflow.RunID{"parts"}, `run "parts": it is restored up to record 2, and later ones may be lost`},
 	}
 	known := map[string]harm{}
@@ -217,4 +218,44 @@ func TestRepairKeepsTheSecret(t *testing.T) {
 	require.NoError(t, d.Close())
 	to, _ := repaired(t, path)
 	require.Equal(t, secret, to.Secret())
+}
+
+// Lists of runs have the order in which the runs came, also where only their files tell it, and a child that is older than its parent by a
+// clock that was set back comes behind it.
+func TestRepairKeepsTheOrder(t *testing.T) {
+	for name, harm := range map[string]func(string) error{
+		"index": func(path string) error { return os.Remove(filepath.Join(path, index.File)) },
+		"log":   func(string) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := t.TempDir()
+			d := open(t, path)
+			begin := func(id workflow.RunID, second int, parent *workflow.Parent) {
+				o := start(t, d, id)
+				if parent != nil {
+					o.run = d.New(store.Head{Run: id, InputHash: "in", Parent: parent.Run, Root: parent.Root}, graph(t))
+				}
+				r := o.record(state.Start{Parent: parent}, startRun(nil), createToken(1, "start"), dispatch(1))
+				r.At = at(second)
+				require.NoError(t, runfile.ApplyRecord(o.state, &r, func(es []decision.Event) { o.events = append(o.events, es...) }))
+				require.NoError(t, o.run.Commit(o.state, []decision.Record{r}))
+				require.NoError(t, o.file())
+			}
+			begin("m", 10, nil)
+			begin("z", 20, nil)
+			begin("z/1.1", 15, &workflow.Parent{Run: "z", Root: "z", Token: 1})
+			begin("a", 40, nil)
+			begin("a/1.1", 41, &workflow.Parent{Run: "a", Root: "a", Token: 1})
+			begin("k", 50, nil)
+			require.NoError(t, d.Close())
+			require.NoError(t, harm(path))
+			got, _ := repaired(t, path)
+			var order []workflow.RunID
+			for h, err := range got.AllHeads(store.RunFilter{}) {
+				require.NoError(t, err)
+				order = append(order, h.Run)
+			}
+			require.Equal(t, []workflow.RunID{"m", "z", "z/1.1", "a", "a/1.1", "k"}, order)
+		})
+	}
 }
