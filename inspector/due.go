@@ -100,10 +100,22 @@ func (v *viewer) addDueOf(line *whyLine) {
 		if line.Acts = v.actLinks(target, "approve", "reject"); w.Count > 1 {
 			line.Acts = v.allWaitingLinks(allOfApprovals, text, all...)
 		}
+	case workflow.WaitingForBudget:
+		line.Acts = v.actLinks(target, "skip")
 	case workflow.WaitingForEvent:
 		line.Acts = v.signalLinks(workflow.NodeID(node))
 	default: // time or the run ends it
 	}
+	line.Acts = append(v.raiseLinks(w.Status, w.Failure), line.Acts...)
+}
+
+// raiseLinks leads to where the limits of the run are raised, of a token that has no room below them.
+func (v *viewer) raiseLinks(status workflow.TokenStatus, f *workflow.Failure) []actLink {
+	parked := status == workflow.WaitingForOperator && f != nil && f.Code == workflow.CodeLimit
+	if len(v.ov.MetaLimits) == 0 || !parked && status != workflow.WaitingForBudget {
+		return nil
+	}
+	return v.actLinks(pawl.Target{Run: v.id}, "raise")
 }
 
 // signalLinks returns links to send the events for which a node waits.

@@ -178,7 +178,7 @@ func (v *viewer) viewToken() (any, error) {
 		return nil, err
 	}
 	data := tokenData{Token: v.rowOfToken(t), Snoozes: t.Snoozes, Failure: v.failureAt(t.Failure)}
-	data.Acts = v.tokenActs(v.id, t)
+	data.Acts = append(v.raiseLinks(t.Status, t.Failure), v.tokenActs(v.id, t)...)
 	// The token whose end has made this one. It may be missing from what is kept of the run: then nothing is said of it.
 	if t.Parent > 0 {
 		if parent, err := v.findToken(t.Parent); err == nil {

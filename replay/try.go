@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -24,7 +25,16 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 	switch t.Status {
 	case workflow.Dispatched:
 		return []string{command("skip", target)}
-	case workflow.Retrying, workflow.WaitingForOperator:
+	case workflow.WaitingForBudget:
+		if names := limitsToRaise(s, t); names != nil {
+			return []string{command("raise", names...), command("skip", target)}
+		}
+	case workflow.WaitingForOperator:
+		if names := limitsToRaise(s, t); names != nil { // another attempt would be parked again
+			return []string{command("raise", names...), command("skip", target)}
+		}
+		return []string{command("retry", target), command("skip", target)}
+	case workflow.Retrying:
 		return []string{command("retry", target), command("skip", target)}
 	case workflow.WaitingForApproval:
 		return []string{command("vote", target, "yes")}
@@ -44,10 +54,31 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 		if w.Hopeless {
 			return []string{command("patch", "CHANGED.json"), command("cancel", "--node", shellWord(string(t.Node)))}
 		}
-	case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForLock, workflow.WaitingForBudget,
+	case workflow.Pending, workflow.WaitingForTimer, workflow.WaitingForLock,
 		workflow.Completed, workflow.Failed, workflow.TimedOut, workflow.Cancelled:
 	}
 	return nil
+}
+
+// limitsToRaise returns the operands that raise the limits below which a token has no room for its attempt; nil if it waits for no room, or
+// only until others have had theirs. A token that waits has no room beside what others have set aside; one that is parked would not fit without them.
+func limitsToRaise(s *state.State, t *state.Token) (operands []string) {
+	if !t.Remembered().Short {
+		return nil
+	}
+	taken, needs := s.Reported.Total(), amount.FromFloats(s.Graph.Node(t.Node).Budget)
+	if t.Status == workflow.WaitingForBudget {
+		taken = taken.Plus(s.Reserved())
+	}
+	for _, limit := range s.MetaLimits() {
+		need, said := needs.Named(limit.Name)
+		spent, _ := taken.Named(limit.Name)
+		// An attempt that says nothing of a limit needs some room below it, one that says 0 needs none.
+		if c := spent.Plus(need).Compare(limit); c > 0 && !need.IsZero() || c >= 0 && !said {
+			operands = append(operands, shellWord(limit.Name+"=NUMBER"))
+		}
+	}
+	return operands
 }
 
 // actOn returns a command that changes a run.

@@ -50,3 +50,39 @@ transitions:
 		require.Equal(t, []string{"pawl resume " + id + " -m REASON"}, w.Try)
 	}
 }
+
+// A task that has no room below a limit of the run begins when that is raised: another attempt would be parked again.
+func TestRaiseToTry(t *testing.T) {
+	r := record(t, "bud-5", `
+name: r
+start: split
+limits: {meta: {cost: 1, rows: 10}}
+nodes:
+  - {id: split}
+  - {id: first, task: model, budget: {cost: 0.8, rows: 1}}
+  - {id: waits, task: model, budget: {cost: 0.5, rows: 0}}
+  - {id: parks, task: model, budget: {cost: 0.5, rows: 10}, retry: {maxAttempts: 1, exhausted: park}}
+transitions:
+  - {from: split, to: first}
+  - {from: split, to: waits}
+  - {from: split, to: parks}
+`, nil)
+	tries := func() map[string][]string {
+		out := map[string][]string{}
+		for _, w := range r.why().Waits {
+			out[w.Place] = w.Try
+		}
+		return out
+	}
+	require.Equal(t, map[string][]string{
+		"first": {"pawl skip bud-5 first -m REASON"},
+		"waits": {"pawl raise bud-5 cost=NUMBER -m REASON", "pawl skip bud-5 waits -m REASON"},
+		"parks": {"pawl raise bud-5 cost=NUMBER rows=NUMBER -m REASON", "pawl skip bud-5 parks -m REASON"},
+	}, tries())
+	first := r.at("first", 0)
+	r.send(state.TaskCompleted{Token: first.ID, Attempt: 1, Epoch: first.Epoch, Metadata: map[string]any{"cost": 0.4, "rows": int64(1)}})
+	require.Equal(t, map[string][]string{
+		"waits": {"pawl skip bud-5 waits -m REASON"},
+		"parks": {"pawl raise bud-5 rows=NUMBER -m REASON", "pawl skip bud-5 parks -m REASON"},
+	}, tries())
+}

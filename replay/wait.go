@@ -109,7 +109,7 @@ func waitOf(s *state.State, t *state.Token, siblings siblingsWaits) Wait {
 		w.For = budgetText(s, n)
 	case workflow.WaitingForOperator:
 		if t.Remembered().Short {
-			w.For = "an operator, who raises the limit, retries or skips: there is no " + budgetText(s, n)
+			w.For = "an operator, who raises the limit or skips: there is no " + budgetText(s, n)
 			break
 		}
 		w.For = fmt.Sprintf("an operator: attempt %d of task %s has failed and was the last", t.Attempt, t.TaskAt(n))
