@@ -41,7 +41,11 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 	case workflow.WaitingForEvent:
 		var out []string
 		for _, name := range s.Graph.Node(t.Node).Events() {
-			out = append(out, command("signal", shellWord(name)))
+			operands := []string{shellWord(name)}
+			if matchesOf(s.Graph.Node(t.Node), name) != nil { // mostly of what the signal brings
+				operands = append(operands, "--payload", "JSON")
+			}
+			out = append(out, command("signal", operands...))
 		}
 		return out
 	case workflow.WaitingForChild:

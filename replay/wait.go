@@ -61,6 +61,9 @@ func addWaits(x *Explanation, s *state.State) {
 		if at[t.Node] > 1 {
 			target = t.ID.String()
 		}
+		if t.Status == workflow.WaitingForEvent {
+			w.For += matchText(s, t)
+		}
 		w.Try = commandsFor(s, t, w, target)
 	}
 	slices.SortStableFunc(x.Waits, func(a, b Wait) int { return cmp.Compare(urgencyOf(&a), urgencyOf(&b)) })
@@ -154,6 +157,50 @@ func budgetText(s *state.State, n *compiled.Node) string {
 		parts = append(parts, part)
 	}
 	return "room below the limits of the run (" + strings.Join(parts, "; ") + ")"
+}
+
+// matchText tells on which conditions a token takes the events for which it waits, and how many have come that it did not take. It is the
+// same for all tokens of a node, and "" for one that takes any.
+func matchText(s *state.State, t *state.Token) string {
+	n := s.Graph.Node(t.Node)
+	var parts, names []string
+	for _, name := range n.Events() {
+		if ifs := matchesOf(n, name); ifs != nil {
+			part := "if " + strings.Join(ifs, " or ")
+			if len(n.Events()) > 1 {
+				part = name + " " + part
+			}
+			parts, names = append(parts, part), append(names, name)
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	kept := 0
+	for range s.KeptSignalsOf(names...) {
+		kept++
+	}
+	switch {
+	case kept == 1:
+		parts = append(parts, "1 kept signal did not match")
+	case kept > 1:
+		parts = append(parts, fmt.Sprintf("%d kept signals did not match", kept))
+	}
+	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+// matchesOf returns the conditions on which a node takes an event, each in one line; nil if it takes any of the name.
+func matchesOf(n *compiled.Node, name string) (out []string) {
+	for _, w := range n.Waits {
+		switch {
+		case w.Event != name:
+		case w.Match == nil:
+			return nil
+		default:
+			out = append(out, strings.Join(strings.Fields(w.WaitSpec.Match), " "))
+		}
+	}
+	return out
 }
 
 // approvalText tells how the votes stand, and by whom. The votes against, and how many of them

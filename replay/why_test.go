@@ -203,3 +203,47 @@ transitions:
 	r.send(state.AlarmFired{At: r.now.UnixMilli()})
 	require.Equal(t, "nap", r.why().Waits[0].Came.From)
 }
+
+// A wait with a condition says so, and how many signals have come that did not fulfil it.
+func TestWhyASignalIsNotTaken(t *testing.T) {
+	r := record(t, "ev-3", `
+name: r
+start: split
+nodes:
+  - {id: split}
+  - {id: paid, wait: {any: [{event: paid, match: "payload.amount > 10"}, {for: 1h}]}}
+  - {id: any, wait: {any: [{event: paid, match: "payload.amount > 20"}, {event: paid, match: "payload.vip"}, {event: cash}]}}
+  - {id: free, wait: {any: [{event: gone}, {event: gone, match: "payload.amount > 10"}]}}
+transitions:
+  - {from: split, to: paid}
+  - {from: split, to: any}
+  - {from: split, to: free}
+`, nil)
+	waits := func() map[string]string {
+		out := map[string]string{}
+		for _, w := range r.why().Waits {
+			out[w.Place] = w.For
+		}
+		return out
+	}
+	require.Equal(t, map[string]string{
+		"paid": "the signal paid (if payload.amount > 10)",
+		"any":  "the signal paid or cash (paid if payload.amount > 20 or payload.vip)",
+		"free": "the signal gone",
+	}, waits())
+	r.send(state.Signal{Name: "paid", Payload: map[string]any{"amount": int64(1), "vip": false}})
+	require.Equal(t, "the signal paid (if payload.amount > 10; 1 kept signal did not match)", waits()["paid"])
+	r.send(state.Signal{Name: "paid"})
+	require.Equal(t, map[string]string{
+		"paid": "the signal paid (if payload.amount > 10; 2 kept signals did not match)",
+		"any":  "the signal paid or cash (paid if payload.amount > 20 or payload.vip; 2 kept signals did not match)",
+		"free": "the signal gone",
+	}, waits())
+	for _, w := range r.why().Waits {
+		if w.Place == "any" {
+			require.Equal(t, []string{"pawl signal ev-3 paid --payload JSON -m REASON", "pawl signal ev-3 cash -m REASON"}, w.Try)
+		}
+	}
+	r.send(state.Signal{Name: "paid", Payload: map[string]any{"amount": int64(11)}})
+	require.Empty(t, waits()["paid"], "it took that")
+}
