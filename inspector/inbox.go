@@ -96,9 +96,18 @@ func textIf(shown bool, text string) string {
 // A condition on the runs may narrow both lists. A wrong one is shown with what is wrong with it, in place of rows.
 func (s *server) showInbox(p *page) error {
 	where := strings.TrimSpace(p.r.URL.Query().Get("where"))
-	if err := acts.CheckWhere(where); err != nil {
+	err := acts.CheckWhere(where)
+	if err == nil {
+		err = s.showMatches(p, where)
+	}
+	if errors.As(err, new(*pawl.WhereError)) { // some can be said of no run, others not of one
 		return p.showStatus(http.StatusBadRequest, "inbox.html", "Inbox", "inbox", inboxBody{Where: where, Wrong: wrongText(err), Help: conditionHelpAt(p.now)})
 	}
+	return err
+}
+
+// showMatches lists what waits for people in the runs that fit a condition.
+func (s *server) showMatches(p *page, where string) error {
 	if err := p.takeWhere(where); err != nil {
 		return err
 	}

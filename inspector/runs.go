@@ -93,15 +93,33 @@ func (s *server) showRuns(p *page) (err error) {
 		}
 		b.First = p.root + "runs" + queryOf(withoutPage(q), nil)
 	}
+	err = s.addRuns(p, &b, f)
+	if f.After != "" && errors.Is(err, pawl.ErrRunNotFound) { // it was purged just now
+		return p.goTo("runs" + queryOf(withoutPage(q), nil))
+	}
+	if errors.As(err, new(*pawl.WhereError)) { // it cannot be said of one run
+		b.Rows, b.Wrong = nil, wrongText(err)
+		return p.showStatus(http.StatusBadRequest, "runs.html", "Runs", "runs", b)
+	}
+	if err != nil {
+		return err
+	}
+	if b.MayAct || b.Next != "" { // else none of them goes on
+		b.AllActs = p.allActLinks(q, &f)
+	}
+	// Only the first page changes by itself; later ones would move under their reader.
+	p.markLive(after == "", false, 0)
+	return p.showPage("runs.html", "Runs", "runs", b)
+}
+
+// addRuns lists the runs of a page, and says where the next one begins.
+func (s *server) addRuns(p *page, b *runsBody, f pawl.RunFilter) error {
 	var last pawl.RunSummary
 	for r, err := range s.engine.Runs(p.r.Context(), f) {
 		if stopped := stoppedAt(err); stopped != nil {
 			b.Stopped = true
 			b.Next = p.runsBehindStop(stopped.Run)
 			break
-		}
-		if f.After != "" && errors.Is(err, pawl.ErrRunNotFound) { // it was purged just now
-			return p.goTo("runs" + queryOf(withoutPage(q), nil))
 		}
 		if err != nil {
 			return err
@@ -119,12 +137,7 @@ func (s *server) showRuns(p *page) (err error) {
 		b.Rows = append(b.Rows, row)
 		last = r
 	}
-	if b.MayAct || b.Next != "" { // else none of them goes on
-		b.AllActs = p.allActLinks(q, &f)
-	}
-	// Only the first page changes by itself; later ones would move under their reader.
-	p.markLive(after == "", false, 0)
-	return p.showPage("runs.html", "Runs", "runs", b)
+	return nil
 }
 
 // A conditionHelp is what the field of a condition offers: whole ones to begin with and, as somebody writes, what may stand next.

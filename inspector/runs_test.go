@@ -41,3 +41,16 @@ func TestRunsByCondition(t *testing.T) {
 	require.Contains(t, both, "other-1 paused")
 	require.Contains(t, both, "order-1 paused")
 }
+
+// A condition that cannot be said of some run, since it compares a label with a number, is shown in its form with what is wrong with it, in
+// the list of runs as in the inbox.
+func TestAConditionThatFailsForARun(t *testing.T) {
+	s := openShop(t)
+	s.startOrder("order-1")
+	for _, list := range []string{"runs", "inbox"} {
+		status, page := s.get(list + "?where=labels.n+%3E+3")
+		require.Equal(t, 400, status)
+		require.Contains(t, page, `name="where" value="labels.n &gt; 3"`)
+		require.Regexp(t, `at 1:10, for run "order-1": no such overload; labels are texts: compare them with texts, as "3"`, textOf(t, page))
+	}
+}

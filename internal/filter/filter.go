@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/expr"
@@ -202,6 +203,9 @@ func (w *Where) Fits(r *Run) (bool, error) {
 		out.Message += "; ended is null until a run has ended: write ended != null && ..."
 	case w.reads("started") || w.reads("ended"):
 		out.Message += `; started and ended are instants: compare them with timestamp("2026-11-01T00:00:00Z")`
+	}
+	if w.reads("labels") && strings.Contains(err.Error(), "no such overload") {
+		out.Message += `; labels are texts: compare them with texts, as "3"`
 	}
 	return false, out
 }

@@ -108,6 +108,7 @@ func TestErrorsOfARun(t *testing.T) {
 	for where, says := range map[string]string{
 		`ended > started`:   `for run "order-8": no such overload: _>_; ended is null until a run has ended: write ended != null && ...`,
 		`started > "2026"`:  `at 1:9, for run "order-8": no such overload; started and ended are instants: compare them with timestamp("2026-11-01T00:00:00Z")`,
+		`labels.n > 3`:      `at 1:10, for run "order-8": no such overload; labels are texts: compare them with texts, as "3"`,
 		`seq + run == 1`:    `at 1:5, for run "order-8": no such overload`,
 		`labels[run] == ""`: `for run "order-8": no such key`,
 		`[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, [1,2,3,4,5,6,7,8,9,10].all(d, a+b+c+d > 0))))`: `for run "order-8": celCost exceeds the limit of 10000`,
