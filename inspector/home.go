@@ -151,7 +151,7 @@ func (s *server) showHome(p *page) error {
 		newNeed(needs[0], "parked task", "parked", p.pageLink("inbox")+"#letters", "with no attempts left"),
 		newNeed(needs[1], "approval", "waiting", p.pageLink("inbox")+"#approvals", "for people to answer"),
 		newNeed(counts[0], "suspended run", "parked", p.pageLink("runs", "status", "suspended"), "met an internal fault"),
-		newNeed(counts[2], "blocked run", "failed", p.pageLink("runs", "where", `status in ["running", "paused"] && `+filters[2].Where), "waiting for branches that cannot come any more"),
+		newNeed(counts[2], "blocked run", "failed", p.blockedLink(&filters[2]), "waiting for branches that cannot come any more"),
 		newNeed(counts[1], "failed run", "failed", p.pageLink("runs", "roots", "1", "where", failedSince(since)), "within the last 24 hours"),
 	}
 	b.Quiet = needs[0]+needs[1]+counts[0]+counts[1]+counts[2] == 0

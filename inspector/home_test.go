@@ -4,6 +4,7 @@ import (
 	"context"
 	"html"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,12 @@ transitions:
 	text := textOf(t, home)
 	require.Contains(t, text, "1 blocked run waiting for branches that cannot come any more")
 	require.NotContains(t, text, "no run is blocked")
-	require.Contains(t, text, "its join lacks b->both")
+	require.Contains(t, text, `join_unmet at node "both": its join lacks b->both`, "no token is named: several may wait there")
+	for address, listed := range map[string]bool{"inbox": true, "inbox?where=workflow+%3D%3D+%22stuck%22": true, "inbox?where=false": false, "inbox?of=letters": false} {
+		inbox := s.see(address)
+		require.Equal(t, listed, strings.Contains(textOf(t, inbox), "Blocked runs 1 They wait for branches that cannot come any more"), address)
+		require.Equal(t, listed, strings.Contains(inbox, `href="run/stuck"`), address)
+	}
 	link := regexp.MustCompile(`href="(runs\?[^"]*join_unmet[^"]*)"`).FindStringSubmatch(home)
 	require.Len(t, link, 2)
 	require.Contains(t, textOf(t, s.see(html.UnescapeString(link[1]))), "stuck @1")

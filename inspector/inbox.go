@@ -67,6 +67,9 @@ type inboxBody struct {
 	ApprovalCount  string
 	ApprovalPages  inboxPages
 	ApprovalGroups []inboxGroup
+	Blocked        []runRow // runs with a join that can no longer be met
+	BlockedCount   string
+	BlockedHref    string // lists all of them
 	MayAct         bool
 	Opened         string // in words, the group that is opened
 	Of             string // the kind of that
@@ -139,6 +142,9 @@ func (s *server) showMatches(p *page, where string) error {
 		b.ApprovalPages = p.inboxPagesOf(allOfApprovals, where, approvals.N, pawl.Target{})
 	}
 	err = s.addMembers(p, &b, afterLetter, afterApproval)
+	if err == nil && b.Of == "" {
+		err = s.addBlocked(p, &b)
+	}
 	if errors.Is(err, pawl.ErrRunNotFound) { // the run that a page began after was purged: nobody knows where that was
 		return p.goTo("inbox" + queryOf(nil, []string{"where", where}))
 	}
@@ -181,6 +187,30 @@ func (s *server) addMembers(p *page, b *inboxBody, afterLetter, afterApproval pa
 		b.Approvals, b.ApprovalPages = rows, p.inboxPagesOf(allOfApprovals, b.Where, len(rows), next)
 	}
 	return nil
+}
+
+// addBlocked lists the runs with a join that can no longer be met.
+func (s *server) addBlocked(p *page, b *inboxBody) error {
+	f := acts.IncidentFilter(pawl.RunFilter{Where: b.Where, Limit: countedNeeds, Effort: s.effort})
+	n := 0
+	for r, err := range s.engine.Runs(p.r.Context(), f) {
+		if stoppedAt(err) != nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if n++; n <= shownInbox {
+			b.Blocked = append(b.Blocked, p.rowOf(&r))
+		}
+	}
+	b.BlockedCount, b.BlockedHref = countText(n), p.blockedLink(&f)
+	return nil
+}
+
+// blockedLink leads to the list of the runs that a filter of blocked runs finds.
+func (p *page) blockedLink(f *pawl.RunFilter) string {
+	return p.pageLink("runs", "where", `status in ["running", "paused"] && `+f.Where)
 }
 
 // openedText says in words which group is opened.

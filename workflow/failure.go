@@ -29,7 +29,10 @@ func (f *Failure) Error() string {
 		where = fmt.Sprintf(" by %q", f.By)
 	}
 	if f.Node != "" {
-		where += fmt.Sprintf(" at node %q (%v)", string(f.Node), f.Token)
+		where += fmt.Sprintf(" at node %q", string(f.Node))
+	}
+	if f.Node != "" && f.Token != 0 {
+		where += fmt.Sprintf(" (%v)", f.Token)
 	}
 	text := f.Code + where
 	if f.Message != "" {
