@@ -31,6 +31,7 @@ type scheduleRow struct {
 	Last     []firingMark // the newest first
 	First    instant      // the next firing
 	Next     []string     // on the clock of the schedule
+	Zone     string       // the name of that clock
 	Skipped  string       // why the last one was, if it was
 }
 
@@ -74,6 +75,7 @@ func (p *page) scheduleRowOf(st *schedule.Standing) scheduleRow {
 		row.Lag = spanText(time.Duration(st.LagMillis) * time.Millisecond)
 	}
 	zone := zoneOf(c)
+	row.Zone = zone.String()
 	for i := range st.Events {
 		if m, ok := p.markOf(&st.Events[i], zone); ok {
 			row.Last = append(row.Last, m)
@@ -247,11 +249,10 @@ func (p *page) eventRowOf(ev *schedule.Event, zone *time.Location) scheduleEvent
 // scheduleFacts are what a schedule says, and what has come of it.
 func scheduleFacts(st *schedule.Standing) []fact {
 	c := &st.Schedule
-	out := []fact{{"starts", workflowText(c.Workflow)}, {"when", timingText(c)}}
-	if len(c.Cron) > 0 || c.Timezone != "UTC" {
-		out = append(out, fact{"on the clock of", c.Timezone})
+	out := []fact{
+		{"starts", workflowText(c.Workflow)}, {"when", timingText(c)}, {"on the clock of", zoneOf(c).String()},
+		{"while a run is not over", string(c.Overlap)}, {"runs started", groupDigits(st.Fired)},
 	}
-	out = append(out, fact{"while a run is not over", string(c.Overlap)}, fact{"runs started", groupDigits(st.Fired)})
 	if st.Failures > 0 {
 		out = append(out, fact{"failures in a row", groupDigits(st.Failures)})
 	}

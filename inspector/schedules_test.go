@@ -93,7 +93,8 @@ func TestSchedulePages(t *testing.T) {
 		s := openScheduleShop(t)
 		list := s.see("schedules")
 		for _, part := range []string{
-			"nightly <b> starts fine waits", "Mon 27 Mar 02:30: completed Sun 26 Mar 03:30: completed", "Next Tue 28 Mar 02:30 , Wed 29 Mar 02:30",
+			"nightly <b> starts fine waits", "Mon 27 Mar 02:30: completed Sun 26 Mar 03:30: completed", "Next Tue 28 Mar 02:30 , Wed 29 Mar 02:30 ,",
+			"on the clock of Europe/Berlin. ", "on the clock of UTC. ",
 			"bad starts broken paused: its runs fail It is paused", "2 failures in a row",
 			"long starts long running", "skipped: the run before was not over",
 			"absent starts nowhere", "it could not start: ",
@@ -103,7 +104,7 @@ func TestSchedulePages(t *testing.T) {
 		nightly := "schedule?" + url.Values{"id": {"nightly <b>"}}.Encode()
 		page := s.see(nightly)
 		for _, part := range []string{
-			"when 30 2 * * *; not at * * 22 3 *", "on the clock of Europe/Berlin", "March 2000", "Sun 26 26 clocks go from 02:00 to 03:00 03:30 , Sun 26 Mar 03:30: completed",
+			"when 30 2 * * *; not at * * 22 3 *", "on the clock of Europe/Berlin", ", on the clock of Europe/Berlin. ", "March 2000", "Sun 26 26 clocks go from 02:00 to 03:00 03:30 , Sun 26 Mar 03:30: completed",
 			"Wed 22 22 02:30 , Wed 22 Mar 02:30: skipped: it is an exception", "Mon 27 27 today", "Fri 31 31 02:30 , Fri 31 Mar 02:30: it fires then",
 			"Tue 21 Mar 02:30 completed",
 		} {
