@@ -3,6 +3,7 @@ package inspector
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
@@ -17,7 +18,7 @@ type tokenRow struct {
 	ID      workflow.TokenID
 	Href    string
 	Node    workflow.NodeID
-	Status  workflow.TokenStatus
+	Status  any // a workflow.TokenStatus, or the word for a task that is queued
 	JoinAt  workflow.NodeID
 	Branch  string
 	Attempt int
@@ -42,7 +43,8 @@ func (v *viewer) rowOfToken(t *pawl.Token) tokenRow {
 	}
 	switch {
 	case t.Queued != nil:
-		row.Now, row.Since = t.Queued.Reason(), v.instantOf(t.Queued.Since)
+		row.Status = "queued"
+		row.Now, row.Since = strings.TrimPrefix(t.Queued.Reason(), "queued "), v.instantOf(t.Queued.Since)
 	case t.Executing && t.Worker != "":
 		row.Now, row.Since = "performed by "+t.Worker, v.instantOf(t.Since)
 	case t.Executing:

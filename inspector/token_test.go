@@ -81,6 +81,7 @@ func testTokenQueued(t *testing.T) {
 		queued++
 		require.Regexp(t, `queued for a slot of the engine, [12] of 2 in line, since now`, page)
 		require.Contains(t, page, "1 queued", "its attempt")
+		require.Regexp(t, `a t[0-9]+ queued for a slot`, page)
 	}
 	require.Equal(t, []int{1, 2}, []int{running, queued})
 	list := see("tokens")

@@ -206,17 +206,15 @@ func placeTexts(nodes []pawl.NodeOverview) (places []string) {
 
 // tokensText counts the live tokens at a node; "" if nothing lives there. A single one is told without its number.
 func tokensText(tokens map[workflow.TokenStatus]int) string {
-	var live []string
-	all := 0
+	live, all := []string(nil), 0
 	// The statuses below Completed are those of tokens that live.
 	for s := range workflow.Completed {
 		all += tokens[s]
 	}
 	for s := range workflow.Completed {
-		switch n := tokens[s]; {
-		case n == 1 && all == 1:
+		if n := tokens[s]; n == 1 && all == 1 {
 			live = append(live, statusText(s))
-		case n > 0:
+		} else if n > 0 {
 			live = append(live, countText(n)+" "+statusText(s))
 		}
 	}
@@ -507,6 +505,9 @@ func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 // tokenCells is a token in a few words.
 func (f dirFlag) tokenCells(t *pawl.Token, now time.Time) []string {
 	out := []string{string(t.Node), fmt.Sprintf("t%d", t.ID), statusText(t.Status)}
+	if t.Queued != nil {
+		out[2] = "queued"
+	}
 	if due := f.dueText(t.Due, now); due != "" {
 		out = append(out, due)
 	}

@@ -120,7 +120,6 @@ const maxShown = 10
 
 // printWaits writes the tokens that live, or how many of them there are at each node.
 func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, o *pawl.Overview) error {
-	now := con.Now()
 	var lines []string
 	for t, err := range e.Tokens(ctx, o.Run, pawl.TokenFilter{Status: liveStatuses()}) {
 		if err != nil {
@@ -133,7 +132,7 @@ func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, 
 			con.printWhole("  each of them: pawl threads %s", c.Run)
 			return nil
 		}
-		lines = append(lines, strings.Join(c.tokenCells(&t, now), "  "))
+		lines = append(lines, strings.Join(c.tokenCells(&t, con.Now()), "  "))
 	}
 	for _, line := range lines {
 		con.printLine("  %s", line)

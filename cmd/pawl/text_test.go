@@ -199,3 +199,11 @@ func TestUnknownActOnASchedule(t *testing.T) {
 	require.Contains(t, errs.String(), "hint: it may have been done: pawl schedule show tells")
 	require.Equal(t, exitRefused, con.finish(markUnknown(pawl.ErrBusy)))
 }
+
+// A token in a few words says of a task that nobody performs yet that it is queued.
+func TestTokenCells(t *testing.T) {
+	token := pawl.Token{ID: 2, Node: "a", Status: workflow.Dispatched}
+	require.Equal(t, []string{"a", "t2", "task out"}, dirFlag{}.tokenCells(&token, time.Now()))
+	token.Queued = &workflow.Queued{For: workflow.QueuedForSlot}
+	require.Equal(t, []string{"a", "t2", "queued"}, dirFlag{}.tokenCells(&token, time.Now()))
+}
