@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,8 +59,8 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// It is as new as the page, or newer.
-	if e.has && e.x.Seq >= seq {
+	// It is as new as the page, or newer. A task that was queued may be performed since, which no record says.
+	if e.has && e.x.Seq >= seq && (time.Now().Before(e.later) || !slices.ContainsFunc(e.x.Waits, isQueued)) {
 		return e.x, true, nil
 	}
 	if !asked.patient && (e.has && !asked.ended && time.Now().Before(e.later) || asked.inAWhile && !e.rests(seq)) {
@@ -96,6 +97,9 @@ func (s *server) explainRun(ctx context.Context, life runLife, seq int64, asked 
 	}
 	return e.x, e.has, nil
 }
+
+// isQueued reports whether nobody performs some of the tasks of a wait yet.
+func isQueued(w history.Wait) bool { return w.Waiting > 0 }
 
 // rests reports whether frames have shown the run at the same record for a while, or have shown it move for so long
 // that it is asked about all the same.

@@ -89,3 +89,38 @@ func testTokenQueued(t *testing.T) {
 	require.Contains(t, list, "queued for a slot of the engine, 2 of 2 in line, since now")
 	require.Contains(t, list, "performed, since now")
 }
+
+// The answer why a run waits does not say of a task that it is queued when somebody has begun to perform it, which no record tells.
+func TestWhyIsNotQueuedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		work := func(ctx context.Context, task pawl.Task) (any, error) {
+			if task.Run == "r" {
+				<-ctx.Done()
+			}
+			<-free
+			return nil, ctx.Err()
+		}
+		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Concurrency: 1, Executor: pawl.Handlers{"work": work}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, engine.Close(context.Background())) }()
+		def := parse(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
+		for _, id := range []workflow.RunID{"holds", "r"} {
+			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
+			synctest.Wait()
+		}
+		handler := inspector.Handler(engine, inspector.Options{Name: "test"})
+		see := func() string {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "http://localhost/run/r", nil)
+			r.RemoteAddr = "127.0.0.1:7"
+			handler.ServeHTTP(w, r)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			return textOf(t, w.Body.String())
+		}
+		require.Contains(t, see(), "the result of task work, attempt 1: queued for a slot of the engine")
+		close(free)
+		<-time.After(time.Second)
+		require.Contains(t, see(), "the result of task work, attempt 1: runs since")
+	})
+}
