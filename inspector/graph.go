@@ -30,6 +30,7 @@ type nodeRow struct {
 	Counts []count
 	Total  int
 	Chosen bool
+	Queued int // how many of those that run nobody performs yet, if that is at hand
 
 	Reported string    // by the results of its tasks
 	Acts     []actLink // what can be done from there on, once the run has ended

@@ -91,7 +91,8 @@ type viewer struct {
 	ov  pawl.Overview
 	ctx context.Context
 
-	status int // of the answer, if it is not that all is well
+	status int                     // of the answer, if it is not that all is well
+	queued map[workflow.NodeID]int // tasks that nobody performs yet, as the answer why the run waits has them
 }
 
 // showRun answers all addresses below a run. Views return what their templates take, and showRun adds the head; views that answer something
@@ -165,6 +166,11 @@ func (v *viewer) showView(name string, past bool, data any) error {
 	head, err := v.headOf(name)
 	if err != nil {
 		return err
+	}
+	if d, ok := data.(graphData); ok && !past {
+		for i := range d.Nodes {
+			d.Nodes[i].Queued = v.queued[d.Nodes[i].Node]
+		}
 	}
 	v.markLive(liveViews[name], v.ov.Status.Final(), v.ov.Seq)
 	template := "run_" + name + ".html"
@@ -256,6 +262,7 @@ func (v *viewer) headOf(view string) (runHead, error) {
 	if ok {
 		h.Why, h.WhyAs = v.whyLines(&x, view == "why"), x.Seq
 		v.addDue(h.Why)
+		v.noteQueued(&x)
 	}
 	for i := range h.Why {
 		if h.Why[i].Until.Machine == h.Alarm.Machine { // it is said there

@@ -118,9 +118,13 @@ func TestWhyIsNotQueuedForEver(t *testing.T) {
 			require.Equal(t, http.StatusOK, w.Code, w.Body)
 			return textOf(t, w.Body.String())
 		}
-		require.Contains(t, see(), "the result of task work, attempt 1: queued for a slot of the engine")
+		queued := see()
+		require.Contains(t, queued, "the result of task work, attempt 1: queued for a slot of the engine")
+		require.Contains(t, queued, "1 running 1 of them queued")
 		close(free)
 		<-time.After(time.Second)
-		require.Contains(t, see(), "the result of task work, attempt 1: runs since")
+		runs := see()
+		require.Contains(t, runs, "the result of task work, attempt 1: runs since")
+		require.NotContains(t, runs, "of them queued")
 	})
 }

@@ -90,6 +90,16 @@ func (v *viewer) whyLines(x *history.Explanation, all bool) (lines []whyLine) {
 	return lines
 }
 
+// noteQueued counts at each node the tasks that nobody performs yet, if the answer is of the record of the page.
+func (v *viewer) noteQueued(x *history.Explanation) {
+	v.queued = map[workflow.NodeID]int{}
+	for i := range x.Waits {
+		if node, _, _ := strings.Cut(x.Waits[i].Place, "["); x.Seq == v.ov.Seq {
+			v.queued[workflow.NodeID(node)] += x.Waits[i].Waiting
+		}
+	}
+}
+
 // endLine says how the run ended.
 //
 // It is also for a run that is suspended, which goes on only if somebody resumes it.
