@@ -365,7 +365,7 @@ func TestAnAttemptThatTimedOutWhileNobodyWasThereIsNotPerformed(t *testing.T) {
 			require.NoError(t, e.Start(ctx, workflow.Run{ID: "a", Definition: define(t, "name: one\nstart: w\nnodes: [{id: w, task: w, "+retry+"timeout: 3s}]\n")}, nil))
 			synctest.Wait()
 			require.NoError(t, e.Close(ctx))
-			time.Sleep(4 * time.Second) // of the test's clock
+			<-time.After(4 * time.Second)
 			e = open(t, dir, o)
 			out, err := e.Wait(ctx, "a")
 			require.NoError(t, err)

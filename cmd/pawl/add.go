@@ -85,7 +85,7 @@ func (c *closeCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), pawl.CloseGroup{Group: group, Origin: origin}, fmt.Sprintf("takes no more branches in %s", group)})
+		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), pawl.CloseGroup{Group: group, Origin: origin}, fmt.Sprintf("joins what has arrived in %s, and takes no more", group)})
 	})
 }
 
