@@ -256,7 +256,11 @@ func (c *checker) checkInstant(s site, field, source string) {
 	if program == nil || len(program.References()) > 0 || c.bounded.isBoundless() {
 		return
 	}
-	if at, err := program.EvalTime(expr.Map{}); err == nil && at.After(timeout.Literal) {
+	at, err := program.EvalTime(expr.Map{})
+	if err != nil && program.Type() == "string" {
+		c.reportWarning(s, field, problem.ResultType, `%.80q is no instant of RFC 3339, such as "2026-12-24T18:00:00Z": the node fails with %s`, source, CodeExpression)
+	}
+	if err == nil && at.After(timeout.Literal) {
 		c.reportProblem(s, field, problem.OutOfRange, "%s is after %s, the last instant that a definition may name; for something that never comes, wait for an event",
 			at.Format(time.RFC3339), timeout.Literal.Format(time.RFC3339))
 	}

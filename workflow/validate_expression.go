@@ -99,6 +99,18 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 	}
 }
 
+// checkResult warns of an expression whose result is known not to be of the type that is needed where it stands: every thread that comes
+// there fails. It is no error, since definitions that are stored may have it.
+func (c *checker) checkResult(s site, field, source, want string) {
+	known, ok := c.compiler.programs[source]
+	if !ok || known.err != nil {
+		return // it is told already
+	}
+	if is := known.program.Type(); is != "" && is != want {
+		c.reportWarning(s, field, problem.ResultType, "%.80q is always of the type %s, and %s is needed: the node fails with %s", source, is, want, CodeExpression)
+	}
+}
+
 // expressionProblem returns the code and the message of a problem. The place in an expression is counted from its own
 // beginning, and is told in the message: the place of the problem is that of the field.
 func expressionProblem(err error) (code, message string) {

@@ -199,8 +199,10 @@ func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 		c.reportProblem(s, field+".match", problem.InvalidField, "match is for an event")
 	}
 	c.checkOptionalExpression(s, field+".until", w.Until, placeUntil)
+	c.checkResult(s, field+".until", w.Until, "string")
 	c.checkInstant(s, field+".until", w.Until)
 	c.checkOptionalExpression(s, field+".match", w.Match, placeMatch)
+	c.checkResult(s, field+".match", w.Match, "boolean")
 }
 
 // checkTask checks the time that a node may take. An approval and a wait may have a timeout, a gateway and an end

@@ -15,6 +15,7 @@ func (c *checker) checkTransition(s site, t *Transition) {
 	c.checkOutcome(s, t)
 	c.checkFanOut(s, t)
 	c.checkOptionalExpression(s, "condition", t.Condition, placeTransition)
+	c.checkResult(s, "condition", t.Condition, "boolean")
 	// A bound of 0 would be a transition that is never taken.
 	if t.Loop != nil && (t.Loop.MaxIterations < 1 || t.Loop.MaxIterations > c.limits.Loop) {
 		c.reportProblem(s, "loop.maxIterations", problem.OutOfRange, "%d is not in 1..%d, the limit of loops", t.Loop.MaxIterations, c.limits.Loop)
@@ -76,6 +77,7 @@ func (c *checker) checkFanOut(s site, t *Transition) {
 	}
 	if f := t.Foreach; f != nil {
 		c.checkExpression(s, "foreach.collection", f.Collection, placeTransition)
+		c.checkResult(s, "foreach.collection", f.Collection, "array")
 		if fault := variableProblem(f.As); f.As != "" && fault != "" {
 			c.reportProblem(s, "foreach.as", problem.InvalidName, "%.40q cannot name an element: %s", f.As, fault)
 		}

@@ -30,6 +30,7 @@ const (
 	UnknownVariable  = "unknown_variable"  // there is no such variable
 	UnboundVariable  = "unbound_variable"  // the variable never has a value at this place
 	UnknownReference = "unknown_reference" // warning: an expression names a node or a loop that does not exist
+	ResultType       = "result_type"       // warning: the result of an expression is never of the type that is needed there
 	HandlerType      = "handler_type"      // warning: a mapping or an expression does not fit the types of a task's handler
 	LiteralText      = "literal_text"      // warning: a text that is taken as it is looks like an expression
 	InvalidPath      = "invalid_path"      // not a path, or one that cannot be written
