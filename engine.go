@@ -284,7 +284,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		dir.OpenOutbox()
 		return e.finishOpen(ctx, path)
 	}
-	if err := e.scheduler.HoldRestored(path); err != nil {
+	if err := e.scheduler.HoldRestored(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open engine directory %q: %w", path, err), e.Close(ctx))
 	}
 	if err := e.recoverRuns(); err != nil {

@@ -94,7 +94,7 @@ func (s Schedules) Trigger(ctx context.Context, id string) (run workflow.RunID, 
 // there, or were as far as its events tell, fire no second time. ErrBusy says that ten backfills of the schedule are not over.
 func (s Schedules) Backfill(ctx context.Context, id string, b schedule.Backfill) (n int, err error) {
 	err = s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
-		b.By = by.By
+		b.By, b.Reason = by.By, by.Reason
 		n, err = m.Backfill(ctx, id, b)
 		return err
 	})
@@ -131,7 +131,7 @@ func (s Schedules) checkUsable(ctx context.Context) error {
 
 // newScheduler returns the scheduler of an engine, without its schedules.
 func newScheduler(e *Engine) *scheduling.Scheduler {
-	return scheduling.New(scheduling.Options{Dir: e.dir, Runs: scheduledRuns{e}, Alive: e.ctx, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook})
+	return scheduling.New(scheduling.Options{Dir: e.dir, Path: e.path, Runs: scheduledRuns{e}, Alive: e.ctx, Logger: e.options.Logger, Metrics: e.metrics, Hook: e.hook})
 }
 
 // scheduledRuns are the runs of the engine as its scheduler sees them.

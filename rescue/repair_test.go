@@ -52,6 +52,7 @@ func TestRepairOfASoundDirectory(t *testing.T) {
 	d, files := furnished(t, path)
 	_, err := Repair(path, filepath.Join(t.TempDir(), "x"), Options{})
 	require.ErrorIs(t, err, store.ErrLocked)
+	require.NotContains(t, err.Error(), "already closed")
 	dead := crashed(t, path)
 	require.NoError(t, files.Close())
 	got, r := repaired(t, dead)

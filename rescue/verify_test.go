@@ -65,6 +65,7 @@ func TestVerifyOfSoundDirectories(t *testing.T) {
 	d, files := furnished(t, path)
 	_, err := Verify(path, Options{})
 	require.ErrorIs(t, err, store.ErrLocked)
+	require.NotContains(t, err.Error(), "already closed")
 	dead := crashed(t, path)
 	into := filepath.Join(t.TempDir(), "backup")
 	_, err = d.Backup(t.Context(), into, files)

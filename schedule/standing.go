@@ -36,7 +36,9 @@ type Backfill struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	Most int       `json:"most"` // from 1 to 100
-	By   string    `json:"by,omitzero"`
+
+	By     string `json:"by,omitzero"`     // who asked for it; the engine says so
+	Reason string `json:"reason,omitzero"` // likewise
 }
 
 // An Event is what became of a firing, or of the schedule itself.
@@ -55,7 +57,7 @@ type Event struct {
 	// most (CatchUp.Most later ones were made up for instead), paused (the schedule was), or a [Left].
 	Skip   string `json:"skip,omitzero"`
 	Error  string `json:"error,omitzero"`  // why it was refused
-	By     string `json:"by,omitzero"`     // who paused, resumed or triggered it
+	By     string `json:"by,omitzero"`     // who paused, resumed, triggered or backfilled it
 	Reason string `json:"reason,omitzero"` // likewise
 
 	Run     workflow.RunID     `json:"run,omitzero"`     // that it started, that it has joined, or for which it was skipped

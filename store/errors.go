@@ -64,7 +64,7 @@ type CorruptError struct {
 
 // Error names the run, the file and what is wrong.
 func (e *CorruptError) Error() string {
-	text := "corrupt: " + e.What + " (" + e.File + "; restore it from a backup)"
+	text := "corrupt: " + e.What + " (" + e.File + "; restore it from a backup, or what its journal has by pawl repair)"
 	if e.Run != "" {
 		text = fmt.Sprintf("run %q: %s", string(e.Run), text)
 	}

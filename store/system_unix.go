@@ -39,7 +39,7 @@ func waitForFlock(ctx context.Context, path string, flags, how int, wish lockWis
 	}
 	got, err := wish.acquire(ctx, path, func() (*os.File, error) { return f, flockFile(f, how) })
 	if err != nil {
-		_ = f.Close() // the other error tells more
+		got, _ = nil, f.Close() // the other error tells more
 	}
 	return got, err
 }

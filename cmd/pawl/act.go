@@ -109,7 +109,11 @@ func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...
 	case unknown != nil:
 		return fmt.Errorf("of %d of %d nobody knows, %d were refused: %w", len(unknown), len(deeds), len(refused), unknown[0])
 	case refused != nil:
-		return fmt.Errorf("%d of %d were refused: %w", len(refused), len(deeds), refused[0])
+		err := fmt.Errorf("%d of %d were refused: %w", len(refused), len(deeds), refused[0])
+		if statusOf(err) == exitUnusable {
+			return &refusedError{err} // the command line was right, and the list tells why
+		}
+		return err
 	}
 	return nil
 }
@@ -304,10 +308,13 @@ func (f *runsFlag) chooseRuns(ctx context.Context, e *reached) (ids []workflow.R
 
 var errNamedAndChosen = errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots, not both")
 
-// splitRun returns the id of a run and the word behind it or, where runs are chosen, the word alone, which stands first.
-func (f *filterFlag) splitRun(first, second string) (run workflow.RunID, word string, err error) {
+// splitRun returns the id of a run and the word behind it or, where runs are chosen, the word alone, which stands first: what the
+// command cannot do without.
+func (f *filterFlag) splitRun(first, second, what string) (run workflow.RunID, word string, err error) {
 	switch chosen := !f.isEmpty(); {
-	case chosen == (second != ""):
+	case !chosen && second == "":
+		return "", "", fmt.Errorf("%s is missing: it stands behind the id of a run, or alone where flags as --workflow choose runs", what)
+	case chosen && second != "":
 		return "", "", errNamedAndChosen
 	case chosen:
 		return "", first, nil
@@ -339,7 +346,7 @@ func (f *filterFlag) chosenRuns(ctx context.Context, e *reached) (ids []workflow
 	}
 	for run, err := range e.Runs(ctx, filter) {
 		if err == nil && run.Trouble != "" { // nobody knows whether it fits
-			err = fmt.Errorf("run %q: %w: %s: name the others", string(run.Run), pawl.ErrCorrupt, run.Trouble)
+			err = &refusedError{fmt.Errorf("run %q: %w: %s: name the others", string(run.Run), pawl.ErrCorrupt, run.Trouble)}
 		}
 		if err != nil {
 			return nil, err

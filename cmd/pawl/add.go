@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -161,7 +162,7 @@ func (c *signalCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	run, name, err := c.splitRun(c.Run, c.Name)
+	run, name, err := c.splitRun(c.Run, c.Name, "the name of the signal")
 	if err != nil {
 		return err
 	}
@@ -193,8 +194,15 @@ type raiseCommand struct {
 	actFlag
 }
 
+// errOfLimit says that an act was on the limits of a run, which wait for nobody.
+var errOfLimit = errors.New("an act on limits")
+
 func (c *raiseCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withActor(ctx, con, func(e *reached) error {
-		return c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), pawl.Raise{Meta: c.Limits}, fmt.Sprintf("may report more: %s", strings.Join(sumTexts(c.Limits), ", "))})
+		err := c.doAll(ctx, con, e, deed{workflow.RunID(c.Run), pawl.Raise{Meta: c.Limits}, fmt.Sprintf("may report more: %s", strings.Join(sumTexts(c.Limits), ", "))})
+		if errors.Is(err, pawl.ErrNotLive) {
+			err = &toldError{strings.Replace(errorText(err), pawl.ErrNotLive.Error()+": ", "", 1), errors.Join(err, errOfLimit)}
+		}
+		return err
 	})
 }

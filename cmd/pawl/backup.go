@@ -49,6 +49,9 @@ func (c *backupCommand) runCommand(ctx context.Context, con *console) error {
 			info, err = e.Backup(ctx, api.Backup{Into: into})
 			return err
 		})
+		if _, none := os.Stat(filepath.Dir(into)); err != nil && errors.Is(none, fs.ErrNotExist) {
+			return &toldError{fmt.Sprintf("there is no folder %s", filepath.Dir(into)), none}
+		}
 		if err != nil {
 			return err
 		}
@@ -119,6 +122,9 @@ func (c *restoreCommand) runCommand(ctx context.Context, con *console) error {
 	keys, err := c.codec()
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(c.From); errors.Is(err, fs.ErrNotExist) {
+		return &toldError{fmt.Sprintf("there is no %s: it is the folder of a backup, or of a copy that follows", c.From), err}
 	}
 	var info pawl.RestoreInfo
 	err = con.whileWorking("restoring "+c.From, func() (err error) {

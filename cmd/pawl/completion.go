@@ -46,7 +46,7 @@ func (c *completionCommand) runCommand(_ context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	_, _ = con.Out.Write(script) // nothing can be done about an output that is closed
+	_, _ = con.Out.Write(script) // finish tells the error
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -28,7 +30,7 @@ import (
 )
 
 // A console is where a command reads and writes. Tests make one with buffers and a clock of theirs.
-// Nothing changes it after newConsole but runArguments without arguments.
+// Nothing changes it after newConsole but runArguments.
 type console struct {
 	In   io.Reader
 	Out  io.Writer // what was asked for
@@ -43,7 +45,8 @@ type console struct {
 	Now  func() time.Time // the clock by which spans of time are told
 	hook *testhook.Hook   // nil outside tests
 
-	lines *bufio.Reader // of In, once a line was asked for
+	lines   *bufio.Reader // of In, once a line was asked for
+	written *keptWriter   // Out of a command line
 
 	looks bool        // the command changes nothing, and gives way to an engine
 	end   func(error) // ends the context of the command, with a cause
@@ -89,8 +92,22 @@ func (w jsonWriter) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// writeLine writes a line for people, or v as one of JSON. Nothing can be done about an output that
-// is closed. Each value is one line of JSON, so programs read the output line by line while it
+// A keptWriter is where commands write, and keeps the first error of that, which finish tells: a command goes on, as most look at none.
+type keptWriter struct {
+	to  io.Writer
+	err atomic.Pointer[error]
+}
+
+// Write implements io.Writer. A pipe whose reader has gone is no error: the reader has what it wanted.
+func (w *keptWriter) Write(text []byte) (int, error) {
+	n, err := w.to.Write(text)
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		w.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// writeLine writes a line for people, or v as one of JSON. finish tells the error of an output. Each value is one line of JSON, so programs read the output line by line while it
 // comes.
 func (con *console) writeLine(asJSON bool, v any) {
 	if asJSON {
@@ -140,8 +157,13 @@ func errorText(err error) string {
 }
 
 // finish says what went wrong and returns the exit status. errNo is silent, as the answer was
-// written. At most one hint follows, of the first error in the list that fits.
+// written; an answer that was not is an error. At most one hint follows, of the first error in the list that fits.
 func (con *console) finish(err error) int {
+	if con.written != nil && (err == nil || errors.Is(err, errNo)) {
+		if lost := con.written.err.Load(); lost != nil {
+			err = *lost
+		}
+	}
 	if told := (*toldError)(nil); statusOf(err) == exitInterrupted && !errors.As(err, &told) {
 		err = &toldError{"interrupted", err}
 	}

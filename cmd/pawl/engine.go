@@ -123,6 +123,9 @@ func (con *console) giveWay(ctx context.Context, dir string) (stop func()) {
 func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) {
 	// A misspelt --dir is answered here, with what to do about it.
 	if _, err := os.Stat(filepath.Join(f.Dir, "pawl.db")); errors.Is(err, fs.ErrNotExist) {
+		if runs, _ := os.Stat(filepath.Join(f.Dir, "runs")); runs != nil && runs.IsDir() {
+			return nil, &toldError{fmt.Sprintf("%s is missing: restore a backup, or pawl repair %s INTO, which needs only the files of runs", filepath.Join(f.Dir, "pawl.db"), f.Dir), pawl.ErrCorrupt}
+		}
 		return nil, fmt.Errorf("%s is no engine directory, name one with --dir or PAWL_DIR: %w", f.Dir, fs.ErrNotExist)
 	}
 	keys, err := f.codec()
@@ -133,6 +136,9 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	engine, err := pawl.Open(ctx, f.Dir, pawl.Options{Maintenance: true, Codec: keys, Logger: logger, LockWait: waitReach})
 	if held := (*pawl.LockedError)(nil); errors.As(err, &held) && held.Command == "" {
 		return nil, fmt.Errorf("%w, or let it serve the command with pawl.Options{Socket: inspector.Local}", err)
+	}
+	if errors.Is(err, syscall.EROFS) {
+		return nil, &toldError{errorText(err), errors.Join(errReadOnly, err)}
 	}
 	if err != nil {
 		return nil, err
@@ -159,6 +165,9 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	}
 	return &reached{Client: client, source: filesText(f.zoneOf(con.Now())), carry: carry, close: closeAll}, nil
 }
+
+// errReadOnly says that a directory cannot be opened where nothing can be written.
+var errReadOnly = errors.New("the file system is read-only")
 
 // withEngine does something with the engine of the directory. It closes the engine in any case, and
 // joins that error to the one of do. Only a file of runs refuses for lack of rights, since requests

@@ -231,6 +231,11 @@ func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
+	if _, none := os.Lstat(from); errors.Is(none, fs.ErrNotExist) {
+		if _, _, ok := replay.SplitName(from); !ok {
+			return &toldError{fmt.Sprintf("%s: there is no such file, nor FILE:RUN or DIR:RUN of that name", c.From), none}
+		}
+	}
 	if c.Create {
 		if err := c.createDirectory(ctx); err != nil {
 			return err

@@ -9,9 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -127,4 +130,65 @@ func TestPurgeByAnEngineOnAFullDisk(t *testing.T) {
 	release()
 	require.NoError(t, start("at-last"))
 	require.Equal(t, http.StatusOK, readiness())
+}
+
+// Every command says that its answer cannot be written, in its exit status too. A pipe whose reader has gone is no error of it.
+func TestAnOutputThatCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(harness.Workspace(t), "engine")
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
+	require.NoError(t, err)
+	d := &workflow.Definition{Name: "order", Start: "a", Nodes: []workflow.Node{{ID: "a", End: &workflow.EndSpec{}}}}
+	_, err = e.Run(t.Context(), workflow.Run{ID: "order-1", Definition: d}, nil)
+	require.NoError(t, err)
+	require.NoError(t, e.Close(t.Context()))
+	program := program(t)
+	for _, line := range []string{
+		"ls", "ls --json --limit 0", "show order-1", "why order-1", "inbox", "schedule ls", "stats", "journal order-1 --json", "events order-1 --json",
+		"threads order-1", "data order-1", "ls --help",
+	} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		require.NoError(t, err)
+		var errs strings.Builder
+		c := exec.CommandContext(t.Context(), program, append(strings.Fields(line), "--dir", dir)...)
+		c.Stdout, c.Stderr = full, &errs
+		require.Equal(t, exitUnusable, exitStatus(t, c.Run()), line)
+		require.NoError(t, full.Close())
+		require.Contains(t, errs.String(), "pawl: write /dev/stdout: no space left on device", line)
+	}
+	var errs strings.Builder
+	con := &console{Out: goneReader{}, Errs: &errs, Now: time.Now}
+	require.Equal(t, exitDone, con.runArguments(t.Context(), []string{"ls", "--dir", dir}))
+	require.NotContains(t, errs.String(), "pipe")
+}
+
+// A goneReader is a pipe that nobody reads, in a process that no signal ends for that.
+type goneReader struct{}
+
+func (goneReader) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// A directory on a file system that is read-only cannot be opened: the hint names the commands that only read, and they do.
+func TestCommandsOnAReadOnlyFileSystem(t *testing.T) {
+	dir := filepath.Join(harness.Workspace(t), "engine")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	harness.MountSmall(t, dir, 16<<20)
+	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
+	require.NoError(t, err)
+	d := &workflow.Definition{Name: "order", Start: "a", Nodes: []workflow.Node{{ID: "a", End: &workflow.EndSpec{}}}}
+	_, err = e.Run(t.Context(), workflow.Run{ID: "order-1", Definition: d}, nil)
+	require.NoError(t, err)
+	require.NoError(t, e.Close(t.Context()))
+	require.NoError(t, unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	run := func(args ...string) (int, string) {
+		out, err := exec.CommandContext(t.Context(), program(t), args...).CombinedOutput()
+		return exitStatus(t, err), string(out)
+	}
+	status, text := run("ls", "--dir", dir)
+	require.Equal(t, exitNoEngine, status, text)
+	require.Contains(t, text, "read-only file system\nhint: pawl why and step of DIR:RUN, and sql, verify and replay of DIR, only read it")
+	for _, line := range []string{"why DIR:order-1", "step DIR:order-1 --at 1", "verify DIR", "replay DIR"} {
+		status, text = run(strings.Fields(strings.ReplaceAll(line, "DIR", dir))...)
+		require.Equal(t, exitDone, status, "%s: %s", line, text)
+	}
+	status, text = run("sql", "SELECT run FROM runs", dir)
+	require.Equal(t, exitDone, status, text)
 }

@@ -53,7 +53,7 @@ func (c *genCommand) runCommand(_ context.Context, con *console) error {
 	if c.Output != "" {
 		return os.WriteFile(c.Output, text, 0o644)
 	}
-	_, _ = con.Out.Write(text) // nothing can be done about an output that is closed
+	_, _ = con.Out.Write(text) // finish tells the error
 	return nil
 }
 

@@ -78,6 +78,8 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	// -1 is no exit status: kong calls the function only when it has written help, and would go on
 	// parsing afterwards.
 	status := -1
+	con.written = &keptWriter{to: con.Out}
+	con.Out = con.written
 	args = spellFlags(args)
 	parser, err := con.newParser(func(code int) { status = code }, args...)
 	if err != nil {
@@ -93,7 +95,10 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 		args = []string{"--help"}
 	}
 	chosen, err := parser.Parse(args)
-	if status >= 0 { // help was written
+	if status == exitDone { // help was written
+		return con.finish(nil)
+	}
+	if status > exitDone {
 		return status
 	}
 	if err != nil {
@@ -245,7 +250,7 @@ var statuses = []struct {
 	errs   []error
 }{
 	{exitNo, []error{errNo}},
-	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
+	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, errReadOnly, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
 	{exitNotFound, []error{fs.ErrNotExist}},
 	{exitRefused, []error{errExhibit, errRefusedAct}},
 }
@@ -257,6 +262,8 @@ var hints = []struct {
 	text string
 }{
 	{errOfSchedule, "it may have been done: pawl schedule show tells"},
+	{errReadOnly, "pawl why and step of DIR:RUN, and sql, verify and replay of DIR, only read it; for the others copy it"},
+	{errOfLimit, "pawl show RUN tells its limits"},
 	{pawl.ErrScheduleNotFound, "pawl schedule ls lists the schedules"},
 	{pawl.ErrUnknown, "it may have been done: pawl journal RUN tells, by whom and why"},
 	{pawl.ErrRunNotFound, "pawl ls lists the runs"},

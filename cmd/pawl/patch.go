@@ -39,7 +39,7 @@ type patchCommand struct {
 // revision that the run has now; if somebody patches the run in between, the engine refuses the
 // base with a conflict.
 func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
-	run, file, err := c.splitRun(c.Run, c.File)
+	run, file, err := c.splitRun(c.Run, c.File, "the file of operations")
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,7 +135,7 @@ func problemText(path string, p workflow.Problem) string {
 
 // A scheduleNextCommand shows when schedules fire.
 type scheduleNextCommand struct {
-	File  string    `arg:"" help:"A file of schedules, in YAML or JSON; with --dir, the id of a schedule."`
+	File  string    `arg:"" help:"A file of schedules, in YAML or JSON; with --dir, or without such a file in $PAWL_DIR, the id of a schedule."`
 	ID    string    `arg:"" optional:"" help:"Only this schedule of it."`
 	Dir   string    `placeholder:"DIR" help:"The engine directory that has the schedule, in place of a file."`
 	From  time.Time `placeholder:"INSTANT" help:"What comes after this instant, as 2026-12-01T00:00:00Z; without it, after now."`
@@ -158,6 +159,9 @@ type scheduleLine struct {
 func (c *scheduleNextCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Count < 1 {
 		return fmt.Errorf("--count: %d is less than 1", c.Count)
+	}
+	if _, err := os.Lstat(c.File); c.Dir == "" && c.ID == "" && errors.Is(err, fs.ErrNotExist) {
+		c.Dir = os.Getenv("PAWL_DIR")
 	}
 	if c.Dir != "" {
 		return c.showApplied(ctx, con)

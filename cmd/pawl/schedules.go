@@ -390,6 +390,7 @@ func instantUTC(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 // A scheduleActCommand does something to a schedule. pause, resume, trigger and rm are values of it.
 type scheduleActCommand struct {
 	act api.ScheduleAct
+	had int // instants of a backfill that have fired before
 
 	Schedule string `arg:"" help:"The id of the schedule."`
 	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
@@ -403,6 +404,9 @@ func (c *scheduleActCommand) runCommand(ctx context.Context, con *console) error
 	a := actFlag{By: c.By, Reason: c.Reason, Offline: c.Offline, dirFlag: c.dirFlag}
 	return a.withActor(ctx, con, func(e *reached) error {
 		c.act.By, c.act.Reason = a.By, a.Reason
+		if err := c.countFired(ctx, e); err != nil {
+			return err
+		}
 		done, err := e.ActOnSchedule(ctx, c.Schedule, c.act)
 		if err != nil {
 			return markUnknown(err)
@@ -417,6 +421,37 @@ func (c *scheduleActCommand) runCommand(ctx context.Context, con *console) error
 	})
 }
 
+// countFired counts, before a backfill, its instants that have fired, as far as the events tell.
+func (c *scheduleActCommand) countFired(ctx context.Context, e *reached) error {
+	if c.act.Do != "backfill" || c.JSON {
+		return nil
+	}
+	st, err := e.Schedule(ctx, c.Schedule)
+	if err != nil {
+		return err
+	}
+	table, err := schedule.Compile(&st.Schedule)
+	if err != nil {
+		return err
+	}
+	events, err := e.ScheduleEvents(ctx, c.Schedule, time.Time{}, time.Time{})
+	if err != nil {
+		return err
+	}
+	fired := map[time.Time]bool{}
+	for i := range events {
+		if ev := &events[i]; (ev.Kind == "started" || ev.Kind == "joined") && ev.Scheduled.After(c.act.From) && !ev.Scheduled.After(c.act.To) {
+			fired[ev.Scheduled.UTC()] = true
+		}
+	}
+	for at := range fired {
+		if f, ok := table.Next(at.Add(-1)); ok && f.At.Equal(at) { // no trigger
+			c.had++
+		}
+	}
+	return nil
+}
+
 // doneText says what was done.
 func (c *scheduleActCommand) doneText(done api.ScheduleReport) string {
 	switch c.act.Do {
@@ -427,9 +462,25 @@ func (c *scheduleActCommand) doneText(done api.ScheduleReport) string {
 	case "trigger":
 		return fmt.Sprintf("%s has fired: its run is %s", done.Schedule, done.Run)
 	case "backfill":
-		return fmt.Sprintf("%s fires for %s, at most %s at once", done.Schedule, pluralText(done.Firings, "instant"), pluralText(c.act.Most, "run"))
+		return c.backfillText(done)
 	}
 	return done.Schedule + " is deleted; its runs go on"
+}
+
+// backfillText says for how many instants a schedule fires, and how many have fired before.
+func (c *scheduleActCommand) backfillText(done api.ScheduleReport) string {
+	left := max(done.Firings-c.had, 0)
+	switch {
+	case done.Firings == 0:
+		return done.Schedule + " has no instants there"
+	case left == 0:
+		return fmt.Sprintf("%s fires for none of %s: they have fired before", done.Schedule, pluralText(done.Firings, "instant"))
+	}
+	text := fmt.Sprintf("%s fires for %s, at most %s at once", done.Schedule, pluralText(left, "instant"), pluralText(c.act.Most, "run"))
+	if c.had > 0 {
+		text += fmt.Sprintf("; %s more have fired before", countText(c.had))
+	}
+	return text
 }
 
 // A scheduleBackfillCommand has a schedule fire at instants that have passed.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
@@ -405,9 +406,11 @@ func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation) {
 	if !c.JSON {
 		x.At = c.zoneOf(x.At)
 		for i := range x.Waits {
-			if w := &x.Waits[i]; !w.Until.IsZero() {
+			w := &x.Waits[i]
+			if !w.Until.IsZero() {
 				w.Until = c.zoneOf(w.Until)
 			}
+			w.For = strings.Replace(w.For, w.Since.UTC().Format(time.RFC3339), c.zoneOf(w.Since).Format("2006-01-02 15:04:05.000"), 1)
 		}
 	}
 	con.writeLine(c.JSON, x)

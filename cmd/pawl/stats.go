@@ -132,6 +132,10 @@ func (c *statsCommand) printTimings(con *console, t *history.Timings) {
 		if span == "" {
 			none = "there in that time"
 		}
+		if span != "" && t.Since.IsZero() {
+			con.printProse("nothing was counted here: if runs have ended, pawl stats --archive %s reads their journals", c.Dir)
+			return
+		}
 		con.printLine("no attempt has ended %s", none)
 		return
 	}

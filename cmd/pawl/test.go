@@ -96,7 +96,7 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 		case sum.Failed > 0:
 			return con.finish(errNo)
 		}
-		return exitDone
+		return con.finish(nil)
 	})
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/columns"
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/replay"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -206,4 +207,17 @@ func TestTokenCells(t *testing.T) {
 	require.Equal(t, []string{"a", "t2", "task out"}, dirFlag{}.tokenCells(&token, time.Now()))
 	token.Queued = &workflow.Queued{For: workflow.QueuedForSlot}
 	require.Equal(t, []string{"a", "t2", "queued"}, dirFlag{}.tokenCells(&token, time.Now()))
+}
+
+// An explanation tells all its instants in one form, and in JSON as the engine has given them.
+func TestExplanationHasOneFormOfInstants(t *testing.T) {
+	at := time.Date(2026, 11, 28, 21, 52, 38, 0, time.UTC)
+	for asJSON, want := range map[bool]string{false: "its task: runs since 2026-11-28 21:52:38.000 (w1)\n  until 2026-11-28 22:52:38.000", true: "runs since 2026-11-28T21:52:38Z (w1)"} {
+		x := replay.Explanation{At: at, Waits: []replay.Wait{{For: "its task: runs since 2026-11-28T21:52:38Z (w1)", Since: at.Local(), Until: at.Add(time.Hour)}}}
+		var out strings.Builder
+		c := &whyCommand{}
+		c.UTC, c.JSON = true, asJSON
+		c.writeExplanation(&console{Out: &out}, &x)
+		require.Contains(t, out.String(), want)
+	}
 }

@@ -11,7 +11,7 @@ var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 6_494},
 	"store":    {50, 17_498},
 	"api":      {16, 4_882},
-	"cmd/pawl": {30, 9_371},
+	"cmd/pawl": {30, 9_527},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.

@@ -187,7 +187,8 @@ func (s *Scheduler) goOnWithBackfills(e *entry) error {
 			continue
 		}
 		s.o.Hook.Hit("schedule.backfill")
-		ev := schedule.Event{Cause: causeBackfill, Scheduled: f.At, By: next.Backfills[0].By}
+		b := &next.Backfills[0]
+		ev := schedule.Event{Cause: causeBackfill, Scheduled: f.At, By: b.By, Reason: b.Reason}
 		if _, err := s.beginFiring(e, next, ev, time.Time{}, nil); err != nil {
 			return err
 		}

@@ -83,10 +83,11 @@ func TestBackfill(t *testing.T) {
 		o.applyFields("every: 10m")
 		pass(6 * time.Minute) // 01:10 has fired, and runs
 		from, to := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Now()
-		n, err := o.Schedules().Backfill(t.Context(), "s", schedule.Backfill{From: from, To: to, Most: 2})
+		n, err := o.Schedules().Backfill(pawl.Because(pawl.As(t.Context(), "ann"), "outage 1"), "s", schedule.Backfill{From: from, To: to, Most: 2})
 		require.NoError(t, err)
 		require.Equal(t, 7, n)
 		pass(time.Minute)
+		require.Equal(t, "outage 1", o.readStanding().Backfills[0].Reason)
 		require.Equal(t, []string{"2000-01-01T00:10:00Z running", "2000-01-01T00:20:00Z running", "2000-01-01T01:10:00Z running"}, o.runs())
 		o.shut()
 		o = open(t, dir, slow(5*time.Minute))
@@ -96,6 +97,13 @@ func TestBackfill(t *testing.T) {
 			"2000-01-01T00:50:00Z completed", "2000-01-01T01:00:00Z completed", "2000-01-01T01:10:00Z completed", "2000-01-01T01:20:00Z completed",
 		}, o.runs())
 		require.Empty(t, o.readStanding().Backfills)
+		events, err := o.Schedules().Events(t.Context(), "s", time.Time{}, time.Time{})
+		require.NoError(t, err)
+		for _, ev := range events {
+			if ev.Cause == "backfill" {
+				require.Equal(t, "ann: outage 1", ev.By+": "+ev.Reason)
+			}
+		}
 		for _, b := range []schedule.Backfill{{From: to, To: from, Most: 1}, {From: from, To: to}, {From: from, To: to.Add(time.Hour), Most: 1}} {
 			_, err = o.Schedules().Backfill(t.Context(), "s", b)
 			require.ErrorIs(t, err, pawl.ErrInvalid)

@@ -42,8 +42,8 @@ func MarkRestored(dir string, asOf time.Time) error {
 //
 // A copy that was made of the files alone is not known as one. The number and the birth of a file change as well when a directory is moved to
 // another disk or comes back from an archive, where paused schedules would miss what is due; and a snapshot of a disk changes neither.
-func (s *Scheduler) HoldRestored(dir string) error {
-	at := filepath.Join(dir, restoredFile)
+func (s *Scheduler) HoldRestored() error {
+	at := filepath.Join(s.o.Path, restoredFile)
 	data, err := os.ReadFile(at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -64,8 +64,9 @@ func (s *Scheduler) HoldRestored(dir string) error {
 		return fmt.Errorf("pause the schedules of a restored directory: %w", err)
 	}
 	if n > 0 {
-		s.o.Logger.Warn("pawl: the directory was restored, and its schedules are paused until somebody resumes them", "directory", dir)
+		s.o.Logger.Warn("pawl: the directory was restored, and its schedules are paused until somebody resumes them", "directory", s.o.Path)
 	}
+	s.restored = false
 	return os.Remove(at)
 }
 

@@ -34,6 +34,10 @@ func TestRestoredSchedulesArePaused(t *testing.T) {
 
 		e, err := pawl.Open(t.Context(), into, pawl.Options{Maintenance: true}) // it changes nothing
 		require.NoError(t, err)
+		held, err := e.Schedules().Get(t.Context(), "s")
+		require.NoError(t, err)
+		require.Empty(t, held.Next)
+		require.Equal(t, "the directory was restored: your program pauses the schedule when it opens it, until somebody resumes it", held.Why)
 		require.NoError(t, e.Close(context.Background()))
 		var log bytes.Buffer
 		e, err = pawl.Open(t.Context(), into, pawl.Options{Executor: pawl.Handlers{"work": done}, Logger: slog.New(slog.NewTextHandler(&log, nil))})

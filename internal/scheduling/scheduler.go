@@ -25,6 +25,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -69,6 +71,7 @@ type Start struct {
 // Options say whose schedules these are. All fields but Metrics and Hook are needed.
 type Options struct {
 	Dir     Directory
+	Path    string // of it
 	Runs    Runs
 	Alive   context.Context //nolint:containedctx // done when the engine closes
 	Logger  *slog.Logger
@@ -81,6 +84,7 @@ type Scheduler struct {
 	o        Options
 	poke     chan struct{} // gets a signal when the first of the heap may be another
 	applying sync.Mutex    // held while a set is applied
+	restored bool          // the directory was restored, and HoldRestored was not called
 
 	mu     sync.Mutex // guards
 	all    map[string]*entry
@@ -127,6 +131,8 @@ func New(o Options) *Scheduler {
 
 // Load reads the schedules of the directory. One whose row is damaged is left out, and the log says so.
 func (s *Scheduler) Load(ctx context.Context) error {
+	_, unmarked := os.Stat(filepath.Join(s.o.Path, restoredFile))
+	s.restored = unmarked == nil
 	var c schedule.Compiler
 	for kept, err := range s.o.Dir.OutcomesUnder(ctx, rowPrefix) {
 		var r row

@@ -72,14 +72,17 @@ func (s *Scheduler) readStanding(ctx context.Context, e *entry) (schedule.Standi
 	if st.Paused != nil && out.Schedule.After == 0 { // what came meanwhile is skipped
 		f, ok = e.table.Next(now)
 	}
-	for ok && len(out.Next) < shownNext {
+	held := s.restored && st.Paused == nil
+	for ok && !held && len(out.Next) < shownNext {
 		out.Next = append(out.Next, f)
 		if out.Schedule.After > 0 {
 			break
 		}
 		f, ok = e.table.Next(f.At)
 	}
-	out.Why = e.explainRest(&out, now)
+	if out.Why = e.explainRest(&out, now); held {
+		out.Why = "the directory was restored: your program pauses the schedule when it opens it, until somebody resumes it"
+	}
 	return out, nil
 }
 
