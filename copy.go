@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/following"
-	"github.com/pawl-run/pawl/internal/scheduling"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 )
@@ -204,13 +202,7 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context and a directory", ErrInvalid)
 	}
 	info, err := following.Restore(ctx, into, o.Folder, store.RestoreOptions{Log: o.Log, Bases: o.Bases, At: o.At, Codec: o.Codec})
-	if err != nil {
-		return RestoreInfo(info), err
-	}
-	if err := scheduling.MarkRestored(into, info.At); err != nil {
-		return RestoreInfo{}, errors.Join(err, os.RemoveAll(into))
-	}
-	return RestoreInfo(info), nil
+	return RestoreInfo(info), err
 }
 
 // RemoteOptions say where an engine keeps its commits, so that its directory outlives its machine.

@@ -43,7 +43,7 @@ type RestoreInfo struct {
 }
 
 // Restore makes an engine directory of what [Dir.Follow] has kept, as of a moment, in a new
-// directory: into must not exist, or be an empty one, or it fails with ErrNotEmpty. If it
+// directory, which has the mark of one that was restored before it has its name: into must not exist, or be an empty one, or it fails with ErrNotEmpty. If it
 // fails nothing is there under that name. It fails with ErrNoBase, and with ErrCorrupt if
 // the base that it begins with is damaged, or an entry of the log that may be needed: one
 // that stands before what the base goes on from is not, nor is one behind entries of later than At.
@@ -57,7 +57,9 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 		err = r.plan(ctx)
 	}
 	if err == nil {
-		err = newDirectory(nil, into, func(building string) error { return r.fill(ctx, building) })
+		err = newDirectory(nil, into, func(building string) error {
+			return errors.Join(r.fill(ctx, building), index.WriteMark(building, r.info.At))
+		})
 	}
 	if err != nil {
 		return RestoreInfo{}, fmt.Errorf("restore into %s: %w", into, typedError(err))
@@ -290,7 +292,7 @@ func RestoreBackup(ctx context.Context, from, into string, c Codec) (info Restor
 			return err
 		}
 		defer func() { _ = to.Close() }()
-		return copyBackup(ctx, in.dir.root, to, &info)
+		return errors.Join(copyBackup(ctx, in.dir.root, to, &info), index.WriteMark(building, time.Time{}))
 	})
 	if err != nil {
 		return RestoreInfo{}, fmt.Errorf("restore into %s: %w", into, typedError(err))

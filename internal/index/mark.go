@@ -3,13 +3,30 @@ package index
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
-// CopyMark gives a copy of a directory the mark of one that was restored and not opened since: the schedules of both are those of an
-// original that may fire them. A mark that is damaged is made anew, without the moment that it tells.
+// A RestoredMark is the content of the file RestoredFile: the directory was restored and not opened since, and the original may fire its
+// schedules.
+type RestoredMark struct {
+	AsOf time.Time `json:"asOf,omitzero"` // everything in the directory is of this moment or before; zero if nobody knows
+}
+
+// WriteMark marks a directory that is being restored, as of a moment, or a zero one of a backup, which does not tell.
+func WriteMark(into string, asOf time.Time) error {
+	data, err := json.Marshal(RestoredMark{asOf})
+	if err != nil {
+		return err
+	}
+	return writeMark(into, data)
+}
+
+// CopyMark gives a copy of a directory the mark that this has, if it has one: the schedules of both are those of an original that may fire
+// them. A mark that is damaged is made anew, without the moment that it tells.
 func CopyMark(from fs.FS, into string) error {
 	text, err := fs.ReadFile(from, RestoredFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -18,9 +35,14 @@ func CopyMark(from fs.FS, into string) error {
 	if err != nil || !json.Valid(text) {
 		text = []byte("{}")
 	}
-	f, err := os.OpenFile(filepath.Join(into, RestoredFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return writeMark(into, text)
+}
+
+// writeMark writes a mark and syncs it, but not its name.
+func writeMark(into string, text []byte) error {
+	f, err := os.OpenFile(filepath.Join(into, RestoredFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return err
+		return fmt.Errorf("mark a restored directory: %w", err)
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Sync(), f.Close())

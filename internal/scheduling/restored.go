@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/schedule"
@@ -16,25 +15,6 @@ import (
 
 // restoredFile is in a directory that was restored, until it is opened to go on.
 const restoredFile = index.RestoredFile
-
-// A restoredMark is the content of that file.
-type restoredMark struct {
-	AsOf time.Time `json:"asOf,omitzero"` // everything in the directory is of this moment or before; zero if nobody knows
-}
-
-// MarkRestored notes that a directory was restored, as of a moment, or a zero one of a backup, which does not tell.
-func MarkRestored(dir string, asOf time.Time) error {
-	data, err := json.Marshal(restoredMark{asOf})
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(filepath.Join(dir, restoredFile), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("mark a restored directory: %w", err)
-	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
-}
 
 // HoldRestored pauses the schedules of a directory that was restored, in one commit: the directory that it was made of may be open
 // elsewhere, and may have fired what came since. So each is paused from the last instant on that it has decided. It is called after Load
@@ -48,7 +28,7 @@ func (s *Scheduler) HoldRestored() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var mark restoredMark
+	var mark index.RestoredMark
 	if err == nil {
 		err = json.Unmarshal(data, &mark)
 	}
