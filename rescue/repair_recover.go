@@ -62,8 +62,10 @@ func (r *repairer) runOfFile(file string) (id workflow.RunID, begun time.Time, e
 	}
 	content := runfile.InDatabase(db)
 	id, _, _, err = runfile.ReadMeta(content)
-	for e := range runfile.ReadJournal(content) {
-		begun = e.At
+	for e, failed := range runfile.ReadJournal(content) {
+		if failed == nil {
+			begun = e.At
+		}
 		break
 	}
 	_ = db.Close() // it is in memory
