@@ -94,7 +94,7 @@ func TestSchedulePages(t *testing.T) {
 		list := s.see("schedules")
 		for _, part := range []string{
 			"nightly <b> starts fine waits", "Mon 27 Mar 02:30: completed Sun 26 Mar 03:30: completed", "Next Tue 28 Mar 02:30 , Wed 29 Mar 02:30 ,",
-			"on the clock of Europe/Berlin. ", "on the clock of UTC. ",
+			"on the clock of Europe/Berlin.", "on the clock of UTC. ",
 			"bad starts broken paused: its runs fail It is paused", "2 failures in a row",
 			"long starts long running", "skipped: the run before was not over",
 			"absent starts nowhere", "it could not start: ",
