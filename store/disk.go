@@ -358,7 +358,12 @@ func (d *Dir) makeReserve() {
 
 // restoreReserve makes the reserve again that a purge of an engine was given, once purges have given back so much. Until then the log stays short.
 func (d *Dir) restoreReserve() {
-	if d.reserveGiven.Load() && !d.options.scarce && d.ensureReserve() == nil {
+	if !d.reserveGiven.Load() || d.options.scarce {
+		return
+	}
+	d.mu.Lock() // another purge may be given it meanwhile
+	defer d.mu.Unlock()
+	if d.ensureReserve() == nil {
 		d.reserveGiven.Store(false)
 	}
 }
@@ -419,9 +424,9 @@ func (d *Dir) noteRoom(err error) {
 	}
 }
 
-// IsFull reports whether the last commit found no room on the disk, and there is none by now either, as far as the system tells.
+// IsFull reports whether the last commit found no room on the disk, and there is none by now either; false where the system does not tell that.
 func (d *Dir) IsFull() bool {
-	if !d.full.Load() {
+	if !d.full.Load() || !tellsRoom {
 		return false
 	}
 	f, err := d.root.Open(".")

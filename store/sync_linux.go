@@ -21,6 +21,8 @@ func allocateBlocks(f *os.File, bytes int64) error {
 	return unix.Fallocate(int(f.Fd()), 0, 0, bytes)
 }
 
+const tellsRoom = true
+
 // hasRoom reports whether the disk that a file is on has room for some bytes, as far as it
 // says.
 func hasRoom(f *os.File, bytes int64) bool {

@@ -114,7 +114,7 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 		}
 		all = append(all, d)
 	}
-	if err := e.checkTasks(all); err != nil {
+	if err := e.checkTasks(all, c.Dir == ""); err != nil {
 		return nil, err
 	}
 	keys, err := c.codec()
@@ -329,9 +329,9 @@ func (e *executor) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	return e.handlers.Execute(ctx, t)
 }
 
-// checkTasks fails if nobody performs some tasks, or a mock stands for none. It asks findMock as Execute does, so what it lets
-// pass has somebody to perform it.
-func (e *executor) checkTasks(all []*workflow.Definition) error {
+// checkTasks fails if nobody performs some tasks, or, if these definitions are all that there are, a mock stands for none. It asks
+// findMock as Execute does, so what it lets pass has somebody to perform it.
+func (e *executor) checkTasks(all []*workflow.Definition, isAll bool) error {
 	var missing []string
 	unused := maps.Clone(e.mocks)
 	delete(unused, "*")
@@ -347,7 +347,7 @@ func (e *executor) checkTasks(all []*workflow.Definition) error {
 			}
 		}
 	}
-	if len(unused) > 0 {
+	if len(unused) > 0 && isAll {
 		return fmt.Errorf("--mock %s: no definition has a node or a task type of this name", slices.Sorted(maps.Keys(unused))[0])
 	}
 	if len(missing) == 0 {
