@@ -71,10 +71,10 @@ func (d *Dir) PurgeAll(runs []Member, keys func(workflow.RunID) string) error {
 	}
 	p := purge{dir: d, runs: going, keys: keys}
 	defer d.restoreReserve()
-	err := p.commit()
+	err := p.commitRows()
 	if errors.Is(err, errDoubtful) {
 		if err = p.readDoubtful(); err == nil && len(p.runs) > 0 {
-			err = p.commit()
+			err = p.commitRows()
 		}
 	}
 	if err != nil {
@@ -160,8 +160,8 @@ const (
 	dropPurged   = `DELETE FROM log WHERE key IN (SELECT key FROM (` + purgedLog + `))`
 )
 
-// commit deletes the rows, on a full disk with the room of the reserve.
-func (p *purge) commit() error {
+// commitRows deletes the rows, on a full disk with the room of the reserve.
+func (p *purge) commitRows() error {
 	err := p.dir.updateIndex(p.dropRows)
 	if !errors.Is(err, ErrNoSpace) {
 		return err

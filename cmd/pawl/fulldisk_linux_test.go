@@ -100,6 +100,7 @@ func TestPurgeByAnEngineOnAFullDisk(t *testing.T) {
 	fill := func() (release func()) {
 		release = harness.FillDisk(t, dir, 0)
 		for i := 0; full == nil || readiness() == http.StatusOK; i++ { // some fit into room that the files have already
+			require.Less(t, i, 10_000)
 			full = start(fmt.Sprint("more-", i))
 		}
 		require.ErrorIs(t, full, pawl.ErrNoSpace)
@@ -137,9 +138,7 @@ func TestAnOutputThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(harness.Workspace(t), "engine")
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
 	require.NoError(t, err)
-	d := &workflow.Definition{Name: "order", Start: "a", Nodes: []workflow.Node{{ID: "a", End: &workflow.EndSpec{}}}}
-	_, err = e.Run(t.Context(), workflow.Run{ID: "order-1", Definition: d}, nil)
-	require.NoError(t, err)
+	endOrders(t, e, 2)
 	require.NoError(t, e.Close(t.Context()))
 	program := program(t)
 	for _, line := range []string{
@@ -173,9 +172,7 @@ func TestCommandsOnAReadOnlyFileSystem(t *testing.T) {
 	harness.MountSmall(t, dir, 16<<20)
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{})
 	require.NoError(t, err)
-	d := &workflow.Definition{Name: "order", Start: "a", Nodes: []workflow.Node{{ID: "a", End: &workflow.EndSpec{}}}}
-	_, err = e.Run(t.Context(), workflow.Run{ID: "order-1", Definition: d}, nil)
-	require.NoError(t, err)
+	endOrders(t, e, 2)
 	require.NoError(t, e.Close(t.Context()))
 	require.NoError(t, unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	run := func(args ...string) (int, string) {
