@@ -22,7 +22,9 @@ package scheduling
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"log/slog"
 	"os"
@@ -131,8 +133,12 @@ func New(o Options) *Scheduler {
 
 // Load reads the schedules of the directory. One whose row is damaged is left out, and the log says so.
 func (s *Scheduler) Load(ctx context.Context) error {
-	_, unmarked := os.Stat(filepath.Join(s.o.Path, restoredFile))
-	s.restored = unmarked == nil
+	switch _, err := os.Stat(filepath.Join(s.o.Path, restoredFile)); {
+	case err == nil:
+		s.restored = true
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
 	var c schedule.Compiler
 	for kept, err := range s.o.Dir.OutcomesUnder(ctx, rowPrefix) {
 		var r row
