@@ -471,7 +471,7 @@ func (e *Engine) hasVoted(ctx context.Context, run workflow.RunID, m state.Ballo
 
 // Complete delivers the result of an attempt, for an Executor that returned
 // ErrPending. It may be repeated: one result counts per key, and a duplicate is
-// nil. ErrStale says that the attempt does not run any more, or never did. Without a key
+// nil. ErrStale says that the attempt does not run any more, or never did; after ErrSuspended, Resume has it performed again. Without a key
 // it is the attempt that runs for the token: ErrNotLive says that none does, ErrAmbiguous that several are at the node.
 type Complete struct {
 	Target
@@ -505,7 +505,7 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 		return err
 	}
 	defer release()
-	return d.report(ctx, dispatch.WithBegan(m, d.engine.dispatcher.PerformedSince(at)))
+	return d.reportResult(ctx, at, m)
 }
 
 // Fail delivers the error of an attempt, by its key or by its token as [Complete] does.
@@ -538,7 +538,7 @@ func (a Fail) doTo(ctx context.Context, d *deed) error {
 		return err
 	}
 	failed := state.TaskFailed{Token: at.Token, Attempt: at.Number, Epoch: at.Epoch, Act: d.by}
-	return d.report(ctx, dispatch.WithBegan(d.engine.dispatcher.WithDetails(at, attemptError(failed, a.Cause)), d.engine.dispatcher.PerformedSince(at)))
+	return d.reportResult(ctx, at, d.engine.dispatcher.WithDetails(at, attemptError(failed, a.Cause)))
 }
 
 // attemptOf returns the attempt that an act is about, and makes its run that of the act.
@@ -594,6 +594,15 @@ func (d *deed) findKey(ctx context.Context, t Target) (key Key, err error) {
 		err = fmt.Errorf("run %q: %w: no attempt of that task runs", string(d.run), ErrNotLive)
 	}
 	return key, err
+}
+
+// reportResult delivers the result of an attempt, which comes from outside.
+func (d *deed) reportResult(ctx context.Context, at taskkey.Attempt, m state.Message) error {
+	m = dispatch.WithBegan(m, d.engine.dispatcher.PerformedSince(at))
+	if d.copied != nil {
+		return d.report(ctx, m)
+	}
+	return d.engine.dispatcher.DeliverFromOutside(at, func() error { return d.report(ctx, m) })
 }
 
 // report delivers what an executor says. A run that does not exist makes the

@@ -307,3 +307,48 @@ func TestWhoTellsOfTheEnd(t *testing.T) {
 	_, err = e.Wait(ctx, "nobody")
 	require.ErrorIs(t, err, ErrRunNotFound)
 }
+
+// A suspended run takes no result that comes from outside. When it is resumed, the attempt is performed again, also one whose
+// handler was still at work.
+func TestAResultFromOutsideOfASuspendedRun(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			calls := make(chan Key, 4)
+			finish := make(chan struct{}, 4)
+			e, err := Open(ctx, t.TempDir(), Options{Executor: Handlers{"ask": func(_ context.Context, t Task) (any, error) {
+				calls <- t.Key
+				<-finish
+				return nil, ErrPending
+			}}})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, e.Close(context.Background())) }()
+			g := compileText(t, "name: w\nstart: w\nnodes: [{id: w, task: ask, output: {output.got: result}}]\n")
+			require.NoError(t, e.Start(ctx, workflow.Run{ID: "r", Definition: g.Definition}, nil))
+			key := <-calls
+			if !early {
+				finish <- struct{}{}
+				synctest.Wait()
+			}
+			require.NoError(t, e.runs.Ask(ctx, "r", state.Suspend{Cause: "a fault"}))
+			require.ErrorIs(t, e.Complete(ctx, key, "lost"), ErrSuspended)
+			require.ErrorIs(t, e.Fail(ctx, key, errors.New("lost")), ErrSuspended)
+			synctest.Wait()
+			require.Empty(t, calls, "a suspended run sends nothing")
+			require.NoError(t, e.Resume(ctx, "r"))
+			if early {
+				synctest.Wait()
+				require.Empty(t, calls, "no key is executed twice at a time")
+				finish <- struct{}{}
+			}
+			require.Equal(t, key, <-calls)
+			finish <- struct{}{}
+			synctest.Wait()
+			require.NoError(t, e.Complete(ctx, key, "kept"))
+			out, err := e.Wait(ctx, "r")
+			require.NoError(t, err)
+			require.Equal(t, "kept", out.Output["got"])
+			require.Empty(t, calls)
+		})
+	}
+}

@@ -170,6 +170,33 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 	}
 }
 
+// A run is purged as its alarm is about to wake it. Another run under its id has its own alarms.
+func TestPurgeBesideAnAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hook := &testhook.Hook{}
+		e, err := pawl.Open(testhook.With(t.Context(), hook), t.TempDir(), pawl.Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+		run := workflow.Run{ID: "x", Definition: &workflow.Definition{Name: "wait", Start: "w", Nodes: []workflow.Node{{ID: "w", Wait: &workflow.WaitSpec{For: time.Hour}}}}}
+		require.NoError(t, e.Start(t.Context(), run, nil))
+		met := 0
+		hook.OnHit(func(at string) {
+			if at == "alarm.wake" && met == 0 {
+				met++
+				require.NoError(t, e.Cancel(context.Background(), "x", "no"))
+				require.NoError(t, e.Purge(context.Background(), "x"))
+			}
+		})
+		time.Sleep(2 * time.Hour)
+		require.Equal(t, 1, met)
+		require.NoError(t, e.Start(t.Context(), run, nil))
+		time.Sleep(2 * time.Hour)
+		s, err := e.Summary(t.Context(), "x")
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCompleted, s.Status)
+	})
+}
+
 // A caller who asks for a run that is just being purged, for instance on a disk that does not answer, waits no longer than
 // its own context.
 func TestNobodyWaitsTooLongForAPurge(t *testing.T) {

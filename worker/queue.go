@@ -62,6 +62,7 @@ type item struct {
 	until     time.Time    // the end of the lease; zero if it does not run out
 	lease     heap.Place   // among the leases
 	closing   bool         // its result is being committed: the lease is suspended
+	again     bool         // the engine has dispatched it again meanwhile
 	withdrawn bool         // the engine let go of it; its holder does not know yet
 }
 
@@ -120,7 +121,7 @@ func (q *queue) addTask(host serving.Host, t pawl.Task, owner int64, now time.Ti
 		i = &item{since: now}
 		q.items[t.Key] = i
 	}
-	i.task, i.host, i.owner, i.known, i.withdrawn = t, host, owner, true, false
+	i.task, i.host, i.owner, i.known, i.withdrawn, i.again = t, host, owner, true, false, i.closing
 	switch limit := q.limitOfItem(i); {
 	case i.entry.Waits():
 		q.tasks.Change(&i.entry, t.Priority, t.Order, limit)
@@ -259,7 +260,7 @@ func (q *queue) freeItem(i *item, requeue bool, now time.Time) {
 	q.freed = append(q.freed, i.task.Key)
 	i.reportWorker("")
 	q.leases.Remove(i)
-	i.holder, i.until, i.closing = nil, time.Time{}, false
+	i.holder, i.until, i.closing, i.again = nil, time.Time{}, false, false
 	q.tasks.Release(&i.entry)
 	if requeue && i.known && !i.withdrawn {
 		q.tasks.Put(&i.entry) // it keeps its order: it is before all that came later

@@ -204,7 +204,7 @@ func (q *queue) beginCompletion(id string, k pawl.Key, now time.Time) keyState {
 // result was taken, and failed that it is an error.
 //
 // counted is false for a result that was refused, or a heartbeat of an attempt that is over: the key
-// is let go and not counted. The worker may hold it no more, if it left in the meantime; then only the
+// is let go and not counted; if a run has refused the result and was resumed since, the task waits again. The worker may hold it no more, if it left in the meantime; then only the
 // counting happens. A worker that is not known any more counts into a state that is thrown away, and
 // into the totals.
 func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, now time.Time) {
@@ -224,7 +224,7 @@ func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, no
 	}
 	if i != nil && i.holder != nil && i.holder.id == id {
 		s := i.holder
-		q.freeItem(i, false, now)
+		q.freeItem(i, i.again && !counted, now)
 		q.handOut(now, s)
 	}
 }

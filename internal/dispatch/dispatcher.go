@@ -126,7 +126,7 @@ type Task struct {
 	withdrawn bool
 	pending   bool            // the handler said that the result comes later
 	delivers  bool            // it has a result, which waits to be delivered
-	refused   bool            // the run did not take it
+	refused   bool            // the run did not take its result, or one that came from outside
 	pooled    bool            // it is given to workers, who say when one has it
 	timed     bool            // its end has been counted; under heldMu
 	spanned   bool            // its end has made a span, or will
@@ -285,7 +285,7 @@ func (d *Dispatcher) Dispatch(a actor.Dispatch) {
 		return
 	}
 	if t := d.heldAttempt(AttemptOf(&a)); t != nil {
-		if t.delivers { // if the run refuses that, it waits for this one
+		if t.delivers || t.refused { // if the run refuses its result, or has, it waits for this one
 			again := a
 			t.keepSeldom().again, t.withdrawn = &again, false
 		}
@@ -497,16 +497,21 @@ func (d *Dispatcher) finishTask(t *Task) {
 		t.seldom.unpin()
 	}
 	d.waiting--
-	if !t.pending || t.withdrawn {
+	if !t.pending || t.withdrawn || t.refused {
 		t.cancel(nil)
 		d.forgetTask(t)
 	}
 	d.queue.ResultDelivered(string(t.Run))
-	// The run has refused this result and waits for the attempt that it has sent meanwhile.
+	d.queueAgain(t)
+}
+
+// queueAgain queues the attempt that a run has sent again, if the run has refused a result of it meanwhile. The caller holds the lock.
+func (d *Dispatcher) queueAgain(t *Task) {
 	if t.seldom == nil || t.seldom.again == nil || !t.refused || t.withdrawn || d.stopped {
 		return
 	}
 	if again := t.seldom.again; d.heldAttempt(AttemptOf(again)) == nil {
+		t.seldom.again = nil
 		d.queueTask(*again)
 	}
 }

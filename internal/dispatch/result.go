@@ -45,6 +45,38 @@ func (d *Dispatcher) PerformedSince(a taskkey.Attempt) time.Time {
 	return time.Time{}
 }
 
+// DeliverFromOutside delivers a result of an attempt that its handler did not return, by a function. A suspended run takes none: the
+// attempt is then let go, so that it is performed again when the run is resumed and sends it.
+func (d *Dispatcher) DeliverFromOutside(a taskkey.Attempt, deliver func() error) error {
+	d.mu.Lock()
+	if t := d.heldAttempt(a); t != nil && t.pending && t.seldom != nil {
+		t.seldom.again = nil // it was sent before this result
+	}
+	d.mu.Unlock()
+	err := deliver()
+	if errors.Is(err, state.ErrSuspended) {
+		d.refuseResult(a)
+	}
+	return err
+}
+
+// refuseResult lets go of an attempt whose run has refused a result that came from outside.
+func (d *Dispatcher) refuseResult(a taskkey.Attempt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.heldAttempt(a)
+	if t == nil || t.cancel == nil { // nobody performs it
+		return
+	}
+	t.refused = true
+	if t.pending && t.delivers { // else taskFinished goes on
+		t.cancel(errWithdrawn)
+		d.forgetTask(t)
+		d.queueAgain(t)
+		d.fillSlots()
+	}
+}
+
 // Failed returns the message that the attempt has failed.
 func (t *Task) Failed(f workflow.Failure) state.Message {
 	return state.TaskFailed{Token: t.Token, Attempt: t.Attempt, Epoch: t.Epoch, Failure: f}

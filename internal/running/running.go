@@ -223,7 +223,7 @@ func (r *Runs) Wake(id workflow.RunID) {
 		r.Alarms.Woken(id)
 	case errors.Is(err, refusal.ErrClosed), r.o.Alive.Err() != nil:
 	case errors.Is(err, store.ErrRunNotFound):
-		r.Alarms.LeaveAsleep(id)
+		r.Alarms.Forget(id) // another run may have the id by now
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion):
 		r.Alarms.LeaveAsleep(id)
 		r.o.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
