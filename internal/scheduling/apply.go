@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,6 +62,7 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 		if err := s.o.Dir.KeepOutcomes(a.rows...); err != nil {
 			for _, e := range a.locked {
 				e.stale = true
+				s.armEntry(e)
 			}
 			return nil, fmt.Errorf("apply schedules: %w", err)
 		}
@@ -103,8 +105,8 @@ func compileSet(set []schedule.Schedule) (map[string]*schedule.Timetable, error)
 // compareOne says what becomes of one schedule, and prepares its row.
 func (a *application) compareOne(id string, dryRun bool) error {
 	t := a.tables[id]
-	e := a.s.findEntry(id)
-	if e == nil {
+	e, err := a.s.lockEntry(id)
+	if errors.Is(err, refusal.ErrScheduleNotFound) {
 		a.changes = append(a.changes, schedule.Change{ID: id, Kind: changeCreated})
 		if dryRun {
 			return nil
@@ -114,7 +116,9 @@ func (a *application) compareOne(id string, dryRun bool) error {
 		a.after = append(a.after, func() { a.s.takeUp(e) })
 		return a.addRow(e, t, e.state)
 	}
-	e.mu.Lock()
+	if err != nil {
+		return err
+	}
 	a.locked = append(a.locked, e)
 	fields, err := changedFields(e.table.Schedule(), t.Schedule())
 	if err != nil {
@@ -196,18 +200,24 @@ func (s *Scheduler) Delete(_ context.Context, id string) error {
 	s.o.Hook.Hit("schedule.delete")
 	if err := s.o.Dir.ForgetOutcomesUnder(rowKey(id), eventsKey(id)); err != nil {
 		e.stale = true
+		s.armEntry(e)
 		return fmt.Errorf("delete schedule %q: %w", id, refusal.Closed(err))
 	}
 	s.o.Hook.Hit("schedule.deleted")
+	s.dropEntry(e)
+	return nil
+}
+
+// dropEntry forgets a schedule that was deleted. Its lock is held.
+func (s *Scheduler) dropEntry(e *entry) {
 	e.gone = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.all, id)
+	delete(s.all, e.id)
 	s.due.Remove(e)
 	for i := range e.state.Live {
 		delete(s.owners, e.state.Live[i].Run)
 	}
-	return nil
 }
 
 func (s *Scheduler) findEntry(id string) *entry {
@@ -230,15 +240,16 @@ func (s *Scheduler) lockEntry(id string) (*entry, error) {
 		return nil, fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
 	}
 	e.mu.Lock()
-	if e.gone {
-		e.mu.Unlock()
-		return nil, fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
+	var err error
+	if e.stale && !e.gone {
+		err = s.readAgain(e)
 	}
-	if e.stale {
-		if err := s.readAgain(e); err != nil {
-			e.mu.Unlock()
-			return nil, err
-		}
+	if err == nil && e.gone {
+		err = fmt.Errorf("%w: %q", refusal.ErrScheduleNotFound, id)
+	}
+	if err != nil {
+		e.mu.Unlock()
+		return nil, err
 	}
 	return e, nil
 }

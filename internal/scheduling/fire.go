@@ -232,6 +232,15 @@ func (s *Scheduler) ownRun(e *entry, run workflow.RunID) {
 	s.owners[run] = e
 }
 
+// ownLive notes whose the runs of a schedule are that are not known to have ended.
+func (s *Scheduler) ownLive(e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range e.state.Live {
+		s.owners[e.state.Live[i].Run] = e
+	}
+}
+
 func (s *Scheduler) disownRun(run workflow.RunID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -167,10 +167,8 @@ func (s *Scheduler) Load(ctx context.Context) error {
 func (s *Scheduler) takeUp(e *entry) {
 	s.mu.Lock()
 	s.all[e.id] = e
-	for i := range e.state.Live {
-		s.owners[e.state.Live[i].Run] = e
-	}
 	s.mu.Unlock()
+	s.ownLive(e)
 	s.armEntry(e)
 }
 
@@ -288,7 +286,7 @@ func (e *entry) nextLook(now time.Time) (time.Time, bool) {
 	switch {
 	case e.wait > 0:
 		return now.Add(e.wait), true
-	case e.look && len(e.state.Live) > 0, e.canBackfill(), e.canRelease():
+	case e.stale, e.look && len(e.state.Live) > 0, e.canBackfill(), e.canRelease():
 		return now, true
 	case e.state.Paused != nil:
 		return now, false
@@ -341,7 +339,7 @@ func (s *Scheduler) afterStep(e *entry, err error) (time.Duration, string) {
 // stepAll is a step up to its first error.
 func (s *Scheduler) stepAll(e *entry) error {
 	if e.stale {
-		if err := s.readAgain(e); err != nil {
+		if err := s.readAgain(e); err != nil || e.gone {
 			return err
 		}
 	}
@@ -361,9 +359,13 @@ func (s *Scheduler) stepAll(e *entry) error {
 	return s.goOnWithBackfills(e)
 }
 
-// readAgain reads the row of a schedule, after a commit of which nobody knows what came.
+// readAgain reads the row of a schedule, after a commit of which nobody knows what came. A schedule without a row is gone.
 func (s *Scheduler) readAgain(e *entry) error {
 	v, err := s.o.Dir.Outcome(s.o.Alive, rowKey(e.id))
+	if errors.Is(err, store.ErrNoOutcome) {
+		s.dropEntry(e)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -376,6 +378,7 @@ func (s *Scheduler) readAgain(e *entry) error {
 		return err
 	}
 	e.table, e.state, e.stale, e.look, e.recent, e.begun = table, r.State, false, true, nil, nil
+	s.ownLive(e) // a start that has failed may have begun one
 	return nil
 }
 
