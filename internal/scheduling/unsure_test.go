@@ -128,7 +128,7 @@ func TestApplyBesideDelete(t *testing.T) {
 					changes, err = o.Schedules().Apply(o.t.Context(), one(o.t, "every: 10m"), pawl.ApplyOptions{})
 					applied <- err
 				}()
-				for range 1000 { // until it waits for the schedule, most likely
+				for range 100_000 { // until it waits for the schedule, most likely
 					runtime.Gosched()
 				}
 			}
