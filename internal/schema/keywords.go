@@ -1,8 +1,14 @@
 package schema
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/pawl-run/pawl/internal/value"
 )
@@ -112,4 +118,44 @@ func plainKeyword(key string) string {
 		return stem + "y"
 	}
 	return strings.TrimSuffix(key, "s")
+}
+
+// types are those of JSON Schema.
+var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+
+// explainType replaces the error of a schema with a type that there is not. A type is one of a few words or a list of them, and the library
+// tells the last of both: that a list was wanted.
+func explainType(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var root *jsonschema.ValidationError
+	if !errors.As(err, &invalid) || !errors.As(invalid.Err, &root) {
+		return err
+	}
+	wrong := findWrongType(root, nil)
+	if wrong == nil {
+		return err
+	}
+	got, hint := wrong.ErrorKind.(*kind.Enum).Got, ""
+	word, _ := got.(string)
+	for _, name := range types {
+		if strings.EqualFold(word, name) || value.NearlyEqual(word, name) {
+			hint = "; did you mean " + name + "?"
+		}
+	}
+	at, text := value.Pointer(wrong.InstanceLocation), string(value.Encode(got))
+	return fmt.Errorf("at '%s': %s is no type: there are %s%s", value.Shorten(at, maxMessage), value.Shorten(text, maxMessage), strings.Join(types, ", "), hint)
+}
+
+// findWrongType returns the first place where a schema has something else than the words of its metaschema, which enumerates nothing but
+// types; nil without one. It leaves out a list, and looks at its elements.
+func findWrongType(e, first *jsonschema.ValidationError) *jsonschema.ValidationError {
+	if enum, ok := e.ErrorKind.(*kind.Enum); ok && (first == nil || slices.Compare(e.InstanceLocation, first.InstanceLocation) < 0) {
+		if _, isList := enum.Got.([]any); !isList {
+			first = e
+		}
+	}
+	for _, cause := range e.Causes {
+		first = findWrongType(cause, first)
+	}
+	return first
 }

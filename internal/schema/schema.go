@@ -84,7 +84,7 @@ func NewSource(doc any) (Source, error) {
 	}
 	root, err := c.Compile("mem:///schema") // the whole, so that parts are there
 	if err != nil {
-		return Source{}, err
+		return Source{}, explainType(err)
 	}
 	paths := paths{applied: map[*jsonschema.Schema]int{}}
 	if err := paths.follow(root); err != nil {
