@@ -193,24 +193,29 @@ func (v *values) addNodeUses(n *compiled.Node) {
 		}
 		v.add(mapping)
 	}
-	v.add(use{program: n.Choice, control: true, names: state.ChoicesOf(n.Node)})
-	for _, w := range n.Waits {
-		v.add(use{program: w.Until, control: true})
-		v.add(use{program: w.Match, control: true})
+	// No transition need lead to a node at which a run begins.
+	if n.ID == v.graph.Definition.Start || len(n.Incoming) == 0 {
+		v.addEntryUses(n, "", nil)
 	}
 	for _, t := range n.Outgoing {
 		v.add(use{program: t.Condition, control: true, node: n.ID})
 		v.add(use{program: t.Collection, control: true, list: true, node: n.ID})
-		joined := v.addMergeUses(n, t)
-		to := v.graph.Node(t.To)
-		for _, m := range to.Input {
-			v.add(use{program: m.Program, node: n.ID, joined: joined})
-		}
-		v.add(use{program: to.Choice, control: true, names: state.ChoicesOf(to.Node), node: n.ID, joined: joined})
-		for _, w := range to.Waits {
-			v.add(use{program: w.Until, control: true, node: n.ID, joined: joined})
-			v.add(use{program: w.Match, control: true, node: n.ID, joined: joined})
-		}
+		v.addEntryUses(v.graph.Node(t.To), n.ID, v.addMergeUses(n, t))
+	}
+}
+
+// addEntryUses adds the expressions that are evaluated as a token enters a node, with the result of the node before it, if there is one,
+// or with a merged value.
+func (v *values) addEntryUses(n *compiled.Node, before workflow.NodeID, joined []string) {
+	for _, m := range n.Input {
+		v.add(use{program: m.Program, node: before, joined: joined})
+	}
+	v.add(use{program: n.Message, node: before, joined: joined})
+	v.add(use{program: n.Code, node: before, joined: joined})
+	v.add(use{program: n.Choice, control: true, names: state.ChoicesOf(n.Node), node: before, joined: joined})
+	for _, w := range n.Waits {
+		v.add(use{program: w.Until, control: true, node: before, joined: joined})
+		v.add(use{program: w.Match, control: true, node: before, joined: joined})
 	}
 }
 
