@@ -205,13 +205,13 @@ func (v *values) addNodeUses(n *compiled.Node) {
 }
 
 // addEntryUses adds the expressions that are evaluated as a token enters a node, with the result of the node before it, if there is one,
-// or with a merged value.
+// or with a merged value. They are in the order in which they are evaluated.
 func (v *values) addEntryUses(n *compiled.Node, before workflow.NodeID, joined []string) {
 	for _, m := range n.Input {
 		v.add(use{program: m.Program, node: before, joined: joined})
 	}
-	v.add(use{program: n.Message, node: before, joined: joined})
 	v.add(use{program: n.Code, node: before, joined: joined})
+	v.add(use{program: n.Message, node: before, joined: joined})
 	v.add(use{program: n.Choice, control: true, names: state.ChoicesOf(n.Node), node: before, joined: joined})
 	for _, w := range n.Waits {
 		v.add(use{program: w.Until, control: true, node: before, joined: joined})
@@ -369,14 +369,19 @@ func (v *values) resultsOf(n *compiled.Node) [][]any {
 		schema = n.Node.OutputSchema
 	}
 	return v.assignments("result of "+string(n.ID), schema, func(u *use, ref []string) ([]string, bool) {
-		switch {
-		case ref[0] == "result" && u.node == n.ID:
-			return ref[1:], true
-		case ref[0] == state.SectionNodes && len(ref) > 2 && ref[1] == string(n.ID) && ref[2] == "output":
-			return ref[3:], true
-		}
-		return nil, false
+		return pathInResult(n.ID, reading{u, ref})
 	})
+}
+
+// pathInResult returns which field of the result of a node is read, if any of it is.
+func pathInResult(node workflow.NodeID, r reading) (path []string, ok bool) {
+	switch {
+	case r.ref[0] == "result" && r.use.node == node:
+		return r.ref[1:], true
+	case r.ref[0] == state.SectionNodes && len(r.ref) > 2 && r.ref[1] == string(node) && r.ref[2] == "output":
+		return r.ref[3:], true
+	}
+	return nil, false
 }
 
 // payloadsOf returns the payloads to try for an event for which a node waits.
