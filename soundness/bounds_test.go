@@ -279,3 +279,23 @@ transitions: [{from: a, to: b}]`,
 		})
 	}
 }
+
+// TestCyclesWithoutARun keep the code and the place of the warning of Definition.Check.
+func TestCyclesWithoutARun(t *testing.T) {
+	for text, want := range map[string]string{
+		"nodes: [{id: a, task: t}, {id: b, task: t}]\ntransitions: [{from: a, to: b}, {from: b, to: a}]":                                     `warning: node "a": a cycle without a bounded loop or an exit: a -> b -> a; no run was found that shows it (endless_cycle)`,
+		"nodes: [{id: a, task: t}, {id: b}]\ntransitions: [{from: a, to: b, condition: 'result.x * result.x == 1522756'}, {from: b, to: b}]": `warning: node "b": a cycle without a bounded loop or an exit: b -> b; no run was found that shows it (endless_cycle)`,
+		`nodes: [{id: a, task: t}, {id: b, task: t}, {id: z}]
+transitions:
+  - {from: a, to: b, spawnCount: 2, siblingGroup: g, loop: {maxIterations: 2}}
+  - {from: a, to: z, priority: 1}
+  - {from: b, to: a, synchronization: {siblingGroup: g}}`: `warning: transition "a->b": this bound does not count across the join of "g": put the loop on the synchronizing transition, or on the way back; no run was found that shows it (endless_cycle)`,
+	} {
+		d, err := workflow.ParseYAML([]byte("name: cycles\ntimeout: 1h\nstart: a\n" + text))
+		require.NoError(t, err)
+		r, err := soundness.Check(d, soundness.Options{States: 100})
+		require.NoError(t, err)
+		require.Contains(t, r.String(), want)
+		require.Empty(t, r.Faults())
+	}
+}

@@ -60,6 +60,7 @@ type explorer struct {
 	waited   map[string]int                 // the first state in which a token waits there
 	leftover map[string]int                 // ends with which tokens were left at joins
 	limited  bool                           // some run failed at the limit of tokens, and what comes behind that was not seen
+	cut      map[workflow.NodeID]*found     // the first run that failed at a limit since it went round through the node for ever
 	lowered  bool                           // the limit of tokens is that of the search, and the engine's is higher
 	missed   *miss                          // why the moves of a step did not work, if an expression failed
 	refused  error                          // why the planner has refused the last one
@@ -107,7 +108,7 @@ func newExplorer(c *checker) (*explorer, error) {
 func emptyExplorer(c *checker, g *compiled.Graph) *explorer {
 	return &explorer{
 		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{}, endedAt: map[workflow.NodeID]int{}, failed: map[string]*found{},
-		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{}, told: map[string]bool{},
+		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{}, told: map[string]bool{}, cut: map[workflow.NodeID]*found{},
 	}
 }
 
@@ -309,6 +310,7 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 			x.endedAt[r.Node] = at
 		}
 	}
+	x.noteSpinning(next)
 	return true
 }
 
