@@ -1,6 +1,7 @@
 package planning_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,4 +65,31 @@ transitions:
 	plan, err := planning.Step(p.state, state.Start{}, dawn)
 	require.NoError(t, err)
 	require.Contains(t, plan.Decisions[len(plan.Decisions)-1].String(), "limit schemaCost")
+}
+
+// A parent records why its child was refused: in one place, as it always was. A large input is told of one place as well.
+func TestPlacesOfARefusedInput(t *testing.T) {
+	p := newPlayer(t, compile(t, "name: x\nstart: a\ninput: {schema: {additionalProperties: {type: integer}}}\nnodes: [{id: a, task: t}]\n"))
+	large := map[string]any{"a": "one", "b": "two"}
+	for i := range 50_000 {
+		large[strconv.Itoa(i)] = int64(i)
+	}
+	for _, tt := range []struct {
+		start state.Start
+		more  int
+	}{
+		{state.Start{Input: map[string]any{"a": "one", "b": "two"}}, 1},
+		{state.Start{Input: map[string]any{"a": "one", "b": "two"}, Parent: &workflow.Parent{Run: "p", Root: "p", Token: 1, Attempt: 1, Depth: 1}}, 0},
+		{state.Start{Input: large}, 0},
+	} {
+		_, err := planning.Step(p.state, tt.start, dawn)
+		var refused *workflow.InputError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, "/a", refused.Path)
+		require.Len(t, refused.More, tt.more)
+		require.Zero(t, refused.Beyond)
+		if tt.more == 0 {
+			require.EqualError(t, err, `input does not fit the schema: at "/a": got string, want integer`)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/amount"
+	"github.com/pawl-run/pawl/internal/schema"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/timeout"
@@ -24,12 +25,8 @@ func (p *planner) startRun(m state.Start) error {
 	if err := p.refuseMeasure(measure); err != nil {
 		return err
 	}
-	if err := p.checkSchema(g.InputSchema, inputOf(m)); err != nil {
-		var se *workflow.SchemaError
-		if errors.As(err, &se) {
-			return &workflow.InputError{Path: se.Path, Message: se.Message, Schema: true}
-		}
-		return err
+	if err := p.spendCheck(g.InputSchema, inputOf(m)); err != nil {
+		return refusedInput(m, err)
 	}
 	p.decide(decision.StartRun{
 		Input: inputOf(m), At: p.now, Due: timeout.Deadline(p.now, g.Definition.Timeout), Parent: m.Parent, Pins: m.Pins, Tenant: m.Tenant,
@@ -41,6 +38,27 @@ func (p *planner) startRun(m state.Start) error {
 	}
 	p.createToken(state.Token{Node: g.Definition.Start}, nil)
 	return nil
+}
+
+// maxPlaces bounds the places of a refused input that are told.
+const maxPlaces = 10
+
+// refusedInput returns why an input is refused. The parent of a child records the text, which therefore has one place only, as ever.
+func refusedInput(m state.Start, err error) error {
+	var misfit *schema.Error
+	if !errors.As(err, &misfit) {
+		return checkError(err)
+	}
+	e := &workflow.InputError{Path: misfit.Path, Message: misfit.Message, Schema: true}
+	if m.Parent != nil {
+		return e
+	}
+	others, beyond := misfit.Others(maxPlaces - 1)
+	e.Beyond = beyond
+	for _, o := range others {
+		e.More = append(e.More, workflow.SchemaError{Path: o.Path, Message: o.Message})
+	}
+	return e
 }
 
 // ownLimits returns the limits of what a run may report that its start sets, where they are lower than those of its

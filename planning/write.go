@@ -148,10 +148,18 @@ func lastOf(list any) any {
 //
 // Schemas have a bound of their own for each message, since a schema may cost far more than
 // the value that is checked against it is large.
-func (p *planner) checkSchema(of *schema.Schema, v any) error {
+func (p *planner) checkSchema(of *schema.Schema, v any) error { return checkError(p.spendCheck(of, v)) }
+
+// spendCheck checks a value against a schema, and counts what that costs.
+func (p *planner) spendCheck(of *schema.Schema, v any) error {
 	cost, err := of.CheckWithin(limits.MaxSchemaCost-p.budget.checks, v)
 	p.budget.pacer.Spend(cost)
 	p.budget.checks += cost
+	return err
+}
+
+// checkError returns an error of a check in the types of package workflow.
+func checkError(err error) error {
 	switch e := err.(type) { //nolint:errorlint // it is never wrapped
 	case *schema.Error:
 		return &workflow.SchemaError{Path: e.Path, Message: e.Message}

@@ -223,3 +223,79 @@ func TestManyFields(t *testing.T) {
 	require.Empty(t, r.Faults())
 	require.Contains(t, r.Bounds, "result of a has so many fields that decide something that not all of their values were tried")
 }
+
+// TestMisses tells the expression for which no value was found, and where it is: the node whose result was made up may have nothing to do
+// with it.
+func TestMisses(t *testing.T) {
+	const found = "no input was found with which a run begins: "
+	tests := []struct{ name, text, want string }{
+		{
+			"an expression that always fails", "start: a\nnodes: [{id: a, output: {state.x: input.a + state.missing.foo}}]",
+			found + `node "a": input.a + state.missing.foo: 1:24: no such key: missing; a schema of input may help`,
+		},
+		{
+			"behind another one", "start: a\nnodes: [{id: a, output: {state.x: \"int(input.a)\", state.y: state.none.b}}]",
+			found + `node "a": state.none.b: 1:11: no such key: none`,
+		},
+		{
+			"a pattern", "start: a\ninput: {schema: {properties: {k: {type: string, pattern: \"^[0-9]{3}-x$\"}}}}\nnodes: [{id: a, task: t}]",
+			found + `input does not fit the schema: at "/k": it does not match the pattern "^[0-9]{3}-x$"`,
+		},
+		{
+			"an earlier value", `start: a
+nodes:
+  - {id: a, task: t, output: {state.n: result.n}, outputSchema: {type: object, required: [n], properties: {n: {type: string}}}}
+  - {id: b, task: t}
+  - {id: c, task: t, input: {x: state.n * 2}}
+transitions: [{from: a, to: b}, {from: b, to: c}]`,
+			`at node "b" no value was found with which what follows can be evaluated: node "c": state.n * 2: 1:9: no such overload: _*_`,
+		},
+		{
+			"a result without a schema", `start: a
+nodes: [{id: a, task: t, output: {state.n: result.n}}, {id: b, task: t, input: {x: "state.n.matches('^[0-9]{3}-x$') ? 1 : state.none.a"}}]
+transitions: [{from: a, to: b}]`,
+			`at node "a" no value was found with which what follows can be evaluated: node "b": state.n.matches('^[0-9]{3}-x$') ? 1 : state.none.a: 1:16: no such overload: matches; an outputSchema of "a" may help`,
+		},
+		{
+			"an event", "start: a\nnodes: [{id: a, wait: {event: e, match: \"payload.x.matches('^[0-9]{3}-x$')\"}}]",
+			`at node "a" no value was found with which what follows can be evaluated: node "a": no payload was found that its match accepts`,
+		},
+		{
+			"time", "start: a\nnodes: [{id: a, wait: {for: 1m}, output: {state.x: \"state.none.a\"}}]",
+			`no value was found with which what follows when time passes, or a group is closed, can be evaluated: node "a": state.none.a: 1:11: no such key: none`,
+		},
+		{
+			"a long one", "start: a\nnodes: [{id: a, output: {state.x: \"state.none" + strings.Repeat(" + 1", 90) + "\"}}]",
+			found + `node "a": state.none` + strings.Repeat(" + 1", 47) + " +...: 1:6: no such key: none",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := workflow.ParseYAML([]byte("name: misses\ntimeout: 1h\n" + tt.text))
+			require.NoError(t, err)
+			r, err := soundness.Check(d, soundness.Options{})
+			require.NoError(t, err)
+			require.Equal(t, []string{tt.want}, r.Bounds)
+		})
+	}
+}
+
+// TestCyclesWithoutARun keep the code and the place of the warning of Definition.Check.
+func TestCyclesWithoutARun(t *testing.T) {
+	for text, want := range map[string]string{
+		"nodes: [{id: a, task: t}, {id: b, task: t}]\ntransitions: [{from: a, to: b}, {from: b, to: a}]":                                     `warning: node "a": a cycle without a bounded loop or an exit: a -> b -> a; no run was found that shows it (endless_cycle)`,
+		"nodes: [{id: a, task: t}, {id: b}]\ntransitions: [{from: a, to: b, condition: 'result.x * result.x == 1522756'}, {from: b, to: b}]": `warning: node "b": a cycle without a bounded loop or an exit: b -> b; no run was found that shows it (endless_cycle)`,
+		`nodes: [{id: a, task: t}, {id: b, task: t}, {id: z}]
+transitions:
+  - {from: a, to: b, spawnCount: 2, siblingGroup: g, loop: {maxIterations: 2}}
+  - {from: a, to: z, priority: 1}
+  - {from: b, to: a, synchronization: {siblingGroup: g}}`: `warning: transition "a->b": this bound does not count across the join of "g": put the loop on the synchronizing transition, or on the way back; no run was found that shows it (endless_cycle)`,
+	} {
+		d, err := workflow.ParseYAML([]byte("name: cycles\ntimeout: 1h\nstart: a\n" + text))
+		require.NoError(t, err)
+		r, err := soundness.Check(d, soundness.Options{States: 100})
+		require.NoError(t, err)
+		require.Contains(t, r.String(), want)
+		require.Empty(t, r.Faults())
+	}
+}

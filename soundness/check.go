@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/compiled"
-	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -47,7 +46,8 @@ const (
 )
 
 // A Finding is one thing that is wrong with a definition.
-// Node and Transition say where it is. There is at most one finding for each code and place,
+// Node and Transition say where it is. A cycle that no run has shown has the code of the warning of
+// Definition.Check, endless_cycle. There is at most one finding for each code and place,
 // which addFinding sees to, so that a fault which a thousand states show is told once, by the
 // state that was found first: the nearest one to the start.
 type Finding struct {
@@ -156,7 +156,7 @@ func Check(d *workflow.Definition, o Options) (Report, error) {
 	}
 	x.explore()
 	c.checkExplored(x)
-	c.checkCycles()
+	c.checkCycles(x)
 	x.addScenarios()
 	if !o.StallAfter {
 		c.checkTimeouts()
@@ -263,17 +263,4 @@ func (c *checker) checkTimeouts() {
 		Code: NoTimeout, Warning: true, Node: first,
 		Message: "without a timeout or a heartbeat a task that never answers keeps its run for ever, unless the engine has StallAfter: " + strings.Join(nodes, ", "),
 	})
-}
-
-// checkCycles takes over the cycles that no condition can leave, if no run was found that shows
-// one.
-func (c *checker) checkCycles() {
-	if slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Code == EndlessLoop }) {
-		return
-	}
-	for _, p := range c.graph.Warnings {
-		if p.Code == problem.EndlessCycle {
-			c.addFinding(Finding{Code: EndlessLoop, Node: p.Node, Message: p.Message})
-		}
-	}
 }

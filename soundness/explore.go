@@ -60,8 +60,11 @@ type explorer struct {
 	waited   map[string]int                 // the first state in which a token waits there
 	leftover map[string]int                 // ends with which tokens were left at joins
 	limited  bool                           // some run failed at the limit of tokens, and what comes behind that was not seen
+	cut      map[workflow.NodeID]*found     // the first run that failed at a limit since it went round through the node for ever
 	lowered  bool                           // the limit of tokens is that of the search, and the engine's is higher
-	failing  string                         // why the last move did not work, if an expression failed
+	missed   *miss                          // why the moves of a step did not work, if an expression failed
+	refused  error                          // why the planner has refused the last one
+	told     map[string]bool                // misses that are told
 	text     string                         // of the definition, for scenarios; "" if none was written
 	written  int                            // bytes of scenarios
 }
@@ -105,7 +108,7 @@ func newExplorer(c *checker) (*explorer, error) {
 func emptyExplorer(c *checker, g *compiled.Graph) *explorer {
 	return &explorer{
 		check: c, graph: g, byForm: map[string]int{}, taken: map[workflow.TransitionID]bool{}, wasTrue: map[workflow.TransitionID]bool{}, ended: map[workflow.NodeID]bool{}, endedAt: map[workflow.NodeID]int{}, failed: map[string]*found{},
-		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{},
+		fired: map[string]bool{}, waited: map[string]int{}, leftover: map[string]int{}, told: map[string]bool{}, cut: map[workflow.NodeID]*found{},
 	}
 }
 
@@ -119,7 +122,7 @@ func (x *explorer) explore() {
 		if x.check.isStopped() {
 			return
 		}
-		x.check.addBound("no input was found with which a run begins; give input a schema")
+		x.tellNoInput()
 		return
 	}
 	for i := 0; i < len(x.states); i++ {
@@ -218,7 +221,7 @@ func (x *explorer) expand(i int) {
 // the later lists are tried only if the whole list failed, because they vary what decides
 // nothing.
 func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
-	x.failing = ""
+	x.missed = nil
 	for _, some := range step {
 		worked := false
 		for _, m := range some {
@@ -232,12 +235,10 @@ func (x *explorer) tryStep(i int, f *found, step [][]move) bool {
 	// behind this move that were never seen, and the report must not be called complete.
 	switch {
 	case x.check.isStopped(): // it was not tried
-	case x.failing == "" || len(step) == 0 || len(step[0]) == 0: // the planner does not take it here
-	case x.check.values.failsForInput(x.failing): // other inputs are tried as well
-	case step[0][0].node != "":
-		x.check.addBound("at node %q no value was found with which its expressions, and those behind it, can be evaluated; give it an outputSchema", string(step[0][0].node))
+	case x.missed == nil || len(step) == 0 || len(step[0]) == 0: // the planner does not take it here
+	case x.check.values.failsForInput(x.missed.failure.Message): // other inputs are tried as well
 	default:
-		x.check.addBound("no value was found with which what follows when time passes, or a group is closed, can be evaluated: %s", value.Shorten(x.failing, 200))
+		x.tellNoValue(step[0][0].node)
 	}
 	return false
 }
@@ -264,19 +265,19 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 	}
 	plan, routes, err := planning.Explain(f.state, m.message, now)
 	if err != nil {
+		x.refused = err
 		return false
 	}
 	// The value was wrong, not the definition: the move is as if it had not been made, and
 	// nothing of it is noted.
-	for _, d := range plan.Decisions {
-		if x.failing = failureWithValue(d); x.failing != "" {
-			x.noteFailed(i, f, m, now, plan.Decisions)
-			return false
-		}
+	if failure, after := firstMiss(plan.Decisions); failure != nil {
+		x.noteMiss(failure, after)
+		x.noteFailed(i, f, m, now, plan.Decisions)
+		return false
 	}
 	// A transient signal that nobody takes changes nothing, and would be a move in a circle.
 	if isSignal(m.message) && !slices.ContainsFunc(plan.Decisions, takesSignal) {
-		x.failing = "payload" // it does not match
+		x.noteMiss(&workflow.Failure{Node: m.node, Message: "no payload was found that its match accepts"}, 0)
 		return false
 	}
 	next := &found{state: state.Restore(f.state.Graph, f.state.AllRows()), now: now, from: i, by: m, depth: f.depth + 1}
@@ -309,13 +310,15 @@ func (x *explorer) tryMove(i int, f *found, m move) bool {
 			x.endedAt[r.Node] = at
 		}
 	}
+	x.noteSpinning(next)
 	return true
 }
 
 // noteFailed keeps the first run in which an expression fails that was found not to fit its schemas.
 func (x *explorer) noteFailed(i int, f *found, m move, now time.Time, decisions []decision.Decision) {
+	failure, _ := firstMiss(decisions)
 	for _, g := range x.check.findings {
-		if g.source == "" || x.failed[g.source] != nil || !strings.HasPrefix(x.failing, g.source+": ") {
+		if g.source == "" || x.failed[g.source] != nil || !strings.HasPrefix(failure.Message, g.source+": ") {
 			continue
 		}
 		next := &found{state: state.Restore(f.state.Graph, f.state.AllRows()), now: now, from: i, by: m, depth: f.depth + 1}
@@ -348,9 +351,20 @@ func (x *explorer) addScenarios() {
 	}
 }
 
-// failureWithValue returns the message of a decision which says that an expression, a schema or
-// the output could not do with a value: the search has made up a wrong one. It is "" for others.
-func failureWithValue(d decision.Decision) string {
+// firstMiss returns the first failure of a plan for which a made-up value is to blame, and how many decisions come before it; nil if there
+// is none.
+func firstMiss(decisions []decision.Decision) (f *workflow.Failure, after int) {
+	for i, d := range decisions {
+		if failure := failureWithValue(d); failure != nil {
+			return failure, i
+		}
+	}
+	return nil, 0
+}
+
+// failureWithValue returns the failure of a decision which says that an expression, a schema or
+// the output could not do with a value: the search has made up a wrong one. It is nil for others.
+func failureWithValue(d decision.Decision) *workflow.Failure {
 	var f workflow.Failure
 	switch d := d.(type) {
 	case decision.FailToken:
@@ -362,13 +376,14 @@ func failureWithValue(d decision.Decision) string {
 	case decision.FailGroup:
 		f = d.Failure
 	default:
-		return ""
+		return nil
 	}
 	switch f.Code {
 	case workflow.CodeExpression, workflow.CodeSchema, workflow.CodeMerge:
-		return cmp.Or(f.Message, f.Code)
+		f.Message = cmp.Or(f.Message, f.Code)
+		return &f
 	}
-	return ""
+	return nil
 }
 
 // A signal is taken by a token whose match is true; without one it would be kept, and its time

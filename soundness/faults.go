@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -256,4 +257,25 @@ func decidedByResult(n *compiled.Node) bool {
 		}
 	}
 	return true
+}
+
+// checkCycles takes over the cycles that no condition can leave, if no run was found that goes round for ever. They have the code of the
+// warning of Definition.Check, unless a run shows that it never waits on the cycle, and fails: then nothing is left to be proved.
+func (c *checker) checkCycles(x *explorer) {
+	if slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Code == EndlessLoop }) {
+		return
+	}
+	for _, p := range c.graph.Warnings {
+		if p.Code != problem.EndlessCycle {
+			continue
+		}
+		if f := x.cut[p.Node]; f != nil {
+			c.addFinding(Finding{
+				Code: EndlessLoop, Node: p.Node, Scenario: x.scenarioOf(append(x.pathTo(f.from), f), EndlessLoop, string(p.Node)),
+				Message: p.Message + "; no node on it waits, so that a run which comes here fails at a limit",
+			})
+			continue
+		}
+		c.addFinding(Finding{Code: problem.EndlessCycle, Node: p.Node, Transition: p.Transition, Message: p.Message})
+	}
 }

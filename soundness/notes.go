@@ -1,7 +1,10 @@
 package soundness
 
 import (
+	"cmp"
+
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -93,4 +96,46 @@ func (x *explorer) noteLeftover(at int, next *found) {
 			x.leftover[name] = at
 		}
 	}
+}
+
+// noteSpinning notes a run that has failed at a limit, if the move that led there could come to nothing else: from the first node, or from
+// the task that completed, the way goes through gateways and comes back to one of them. A plan that was given up does not tell the way.
+func (x *explorer) noteSpinning(next *found) {
+	if next.state.Failure == nil || next.state.Failure.Code != workflow.CodeLimit {
+		return
+	}
+	n := x.graph.Node(next.by.node)
+	switch next.by.message.(type) {
+	case state.Start:
+		n = x.graph.Node(x.graph.Definition.Start)
+	case state.TaskCompleted:
+		n = x.nextAtOnce(n)
+	default:
+		return
+	}
+	var way []*compiled.Node
+	at := map[*compiled.Node]int{} // in way
+	for ; n != nil && n.Kind == workflow.KindGateway && n.Join == workflow.JoinNone; n = x.nextAtOnce(n) {
+		if first, again := at[n]; again {
+			for _, on := range way[first:] {
+				x.cut[on.ID] = cmp.Or(x.cut[on.ID], next)
+			}
+			return
+		}
+		at[n] = len(way)
+		way = append(way, n)
+	}
+}
+
+// nextAtOnce returns a node to which a token goes from each completion of a node, whatever else follows; nil without one.
+func (x *explorer) nextAtOnce(n *compiled.Node) *compiled.Node {
+	if n == nil || len(n.Success) == 0 {
+		return nil
+	}
+	for _, t := range n.Success[0] {
+		if t.Condition == nil && t.Loop == nil && !t.Fans() && t.Joins == nil {
+			return x.graph.Node(t.To)
+		}
+	}
+	return nil
 }

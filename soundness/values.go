@@ -193,24 +193,29 @@ func (v *values) addNodeUses(n *compiled.Node) {
 		}
 		v.add(mapping)
 	}
-	v.add(use{program: n.Choice, control: true, names: state.ChoicesOf(n.Node)})
-	for _, w := range n.Waits {
-		v.add(use{program: w.Until, control: true})
-		v.add(use{program: w.Match, control: true})
+	// No transition need lead to a node at which a run begins.
+	if n.ID == v.graph.Definition.Start || len(n.Incoming) == 0 {
+		v.addEntryUses(n, "", nil)
 	}
 	for _, t := range n.Outgoing {
 		v.add(use{program: t.Condition, control: true, node: n.ID})
 		v.add(use{program: t.Collection, control: true, list: true, node: n.ID})
-		joined := v.addMergeUses(n, t)
-		to := v.graph.Node(t.To)
-		for _, m := range to.Input {
-			v.add(use{program: m.Program, node: n.ID, joined: joined})
-		}
-		v.add(use{program: to.Choice, control: true, names: state.ChoicesOf(to.Node), node: n.ID, joined: joined})
-		for _, w := range to.Waits {
-			v.add(use{program: w.Until, control: true, node: n.ID, joined: joined})
-			v.add(use{program: w.Match, control: true, node: n.ID, joined: joined})
-		}
+		v.addEntryUses(v.graph.Node(t.To), n.ID, v.addMergeUses(n, t))
+	}
+}
+
+// addEntryUses adds the expressions that are evaluated as a token enters a node, with the result of the node before it, if there is one,
+// or with a merged value. They are in the order in which they are evaluated.
+func (v *values) addEntryUses(n *compiled.Node, before workflow.NodeID, joined []string) {
+	for _, m := range n.Input {
+		v.add(use{program: m.Program, node: before, joined: joined})
+	}
+	v.add(use{program: n.Code, node: before, joined: joined})
+	v.add(use{program: n.Message, node: before, joined: joined})
+	v.add(use{program: n.Choice, control: true, names: state.ChoicesOf(n.Node), node: before, joined: joined})
+	for _, w := range n.Waits {
+		v.add(use{program: w.Until, control: true, node: before, joined: joined})
+		v.add(use{program: w.Match, control: true, node: before, joined: joined})
 	}
 }
 
@@ -364,14 +369,19 @@ func (v *values) resultsOf(n *compiled.Node) [][]any {
 		schema = n.Node.OutputSchema
 	}
 	return v.assignments("result of "+string(n.ID), schema, func(u *use, ref []string) ([]string, bool) {
-		switch {
-		case ref[0] == "result" && u.node == n.ID:
-			return ref[1:], true
-		case ref[0] == state.SectionNodes && len(ref) > 2 && ref[1] == string(n.ID) && ref[2] == "output":
-			return ref[3:], true
-		}
-		return nil, false
+		return pathInResult(n.ID, reading{u, ref})
 	})
+}
+
+// pathInResult returns which field of the result of a node is read, if any of it is.
+func pathInResult(node workflow.NodeID, r reading) (path []string, ok bool) {
+	switch {
+	case r.ref[0] == "result" && r.use.node == node:
+		return r.ref[1:], true
+	case r.ref[0] == state.SectionNodes && len(r.ref) > 2 && r.ref[1] == string(node) && r.ref[2] == "output":
+		return r.ref[3:], true
+	}
+	return nil, false
 }
 
 // payloadsOf returns the payloads to try for an event for which a node waits.

@@ -140,17 +140,29 @@ type InputError struct {
 	Path    string // RFC 6901 pointer into the input; "" is all of it
 	Message string
 	Schema  bool // the schema of the definition refuses it
+
+	// More are further places where the schema refuses the input of a run without a parent, at most nine. Beyond is how many there are
+	// behind them. An input that is costly to check is told of its first one alone.
+	More   []SchemaError
+	Beyond int
 }
 
-// Error names the place and what is wrong there.
+// Error names each place and what is wrong there.
 func (e *InputError) Error() string {
+	text := fmt.Sprintf("input: at %q: %s", e.Path, e.Message)
 	switch {
 	case e.Path == "":
-		return "input: " + e.Message
+		text = "input: " + e.Message
 	case e.Schema:
-		return fmt.Sprintf("input does not fit the schema: at %q: %s", e.Path, e.Message)
+		text = fmt.Sprintf("input does not fit the schema: at %q: %s", e.Path, e.Message)
 	}
-	return fmt.Sprintf("input: at %q: %s", e.Path, e.Message)
+	for i := range e.More {
+		text += "; " + e.More[i].Error()
+	}
+	if e.Beyond > 0 {
+		text += fmt.Sprintf("; and %d more", e.Beyond)
+	}
+	return text
 }
 
 // A PatchError says why a patch is refused. Nothing changed.

@@ -2,10 +2,14 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/internal/reading"
 	"github.com/pawl-run/pawl/internal/value"
 )
 
@@ -32,7 +36,7 @@ func MustParse(data []byte) *Definition {
 // a *DefinitionError, which names every problem with its place.
 //
 // The meaning of a text is not checked here: see [Definition.Validate], whose problems name the places in
-// the text as well.
+// the text as well. Only a text with other problems is told here of ids that no node has.
 func ParseJSON(data []byte) (*Definition, error) { return Bounds{}.ParseJSON(data) }
 
 // ParseYAML reads a definition from one document of YAML 1.2; see [ParseJSON].
@@ -78,9 +82,34 @@ func (elements) ParseElement(e document.Element) (*Definition, error) {
 	d := &Definition{}
 	p.readOwned(owner{places: &d.places}, func() { p.readFields(&e, definitionFormat(d)) })
 	if len(p.problems) > 0 {
+		p.addGraphProblems(d)
 		return nil, p.definitionError(d.Name)
 	}
 	return d, nil
+}
+
+// addGraphProblems adds ids that no node has, or two have, to the problems of a text, if all of its nodes could be read: then the ids are
+// wrong whatever else is, and nobody has to mend the rest to learn of them.
+func (p *parser) addGraphProblems(d *Definition) {
+	if len(d.Nodes) == 0 || slices.ContainsFunc(p.problems, func(q Problem) bool {
+		return q.Node == "" && q.Transition == "" && strings.HasPrefix(q.Field, "nodes")
+	}) {
+		return
+	}
+	read := p.problems
+	for _, found := range newChecker(d.completed()).checkGraphIDs() {
+		if !slices.ContainsFunc(read, found.isBeside) {
+			p.problems = append(p.problems, found)
+		}
+	}
+	slices.SortStableFunc(p.problems, func(a, b Problem) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
+	p.problems = p.problems[:min(len(p.problems), reading.MaxProblems)]
+}
+
+// isBeside reports whether q is a problem of the same list, whose items without a problem may have another index than in the text.
+func (p Problem) isBeside(q Problem) bool {
+	list, _, isItem := strings.Cut(p.Field, "[")
+	return isItem && p.Node == q.Node && p.Transition == q.Transition && strings.HasPrefix(q.Field, list+"[")
 }
 
 // definitionError returns what the parser has found as one error.

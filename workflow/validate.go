@@ -164,6 +164,25 @@ func (c *checker) reportWarning(s site, field, code, format string, args ...any)
 	c.found[len(c.found)-1].problem.Warning = true
 }
 
+// checkGraphIDs makes only the checks that compare ids, and returns those problems that need nothing but all ids of nodes to be known.
+func (c *checker) checkGraphIDs() (problems []Problem) {
+	c.checkStart(c.atDefinition())
+	for i := range c.def.Nodes {
+		c.checkReferences(c.atNode(i), "cancels", c.def.Nodes[i].Cancels)
+		c.checkReferences(c.atNode(i), "needs", c.def.Nodes[i].Needs)
+	}
+	for i := range c.def.Transitions {
+		c.checkEnds(c.atTransition(i), &c.def.Transitions[i])
+	}
+	c.checkIDs()
+	for _, f := range c.found {
+		if f.problem.Code == problem.Dangling || f.problem.Code == problem.DuplicateID {
+			problems = append(problems, f.problem)
+		}
+	}
+	return problems
+}
+
 // checkIDs finds those that are there twice. The second and each further one is reported. The other checks go by the
 // first.
 func (c *checker) checkIDs() {

@@ -169,6 +169,7 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 	if c.wrongSchemas > maxWrongSchemas || c.tooManySubschemas(s, field, doc) {
 		return
 	}
+	c.checkKeywords(s, field, doc)
 	_, err := schema.Compile(doc)
 	if err == nil {
 		return
@@ -179,6 +180,24 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 		return
 	}
 	c.reportProblem(s, field, problem.Schema, "%s", schemaMessage(err))
+}
+
+// maxUnknownKeywords bounds how many unknown keywords of a schema are told of.
+const maxUnknownKeywords = 10
+
+// checkKeywords warns of keywords that JSON Schema does not know, which are most often misspelt. It is no error: they may be annotations.
+func (c *checker) checkKeywords(s site, field string, doc any) {
+	for i, k := range schema.FindUnknown(doc, maxUnknownKeywords+1) {
+		if i == maxUnknownKeywords {
+			c.reportWarning(s, field, problem.SchemaKeyword, "there are more than %d unknown keywords", maxUnknownKeywords)
+			return
+		}
+		hint := "a name of your own begins with x-"
+		if k.Near != "" {
+			hint = "did you mean " + k.Near + "?"
+		}
+		c.reportWarning(s, field, problem.SchemaKeyword, "at %.200q: JSON Schema has no such keyword, and passes it over; %s", k.Path, hint)
+	}
 }
 
 // tooManySubschemas reports whether the schemas up to this one have more subschemas than the bounds allow, and

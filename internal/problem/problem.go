@@ -15,13 +15,14 @@ const (
 
 // The codes of a problem with one field.
 const (
-	Missing      = "missing"       // a field that is needed is not there
-	OutOfRange   = "out_of_range"  // a number or a duration is too small or too large
-	InvalidName  = "invalid_name"  // a name, an id or a code that cannot be one
-	InvalidValue = "invalid_value" // a value that JSON cannot say, or that its schema refuses
-	InvalidField = "invalid_field" // a field that has no meaning where it stands
-	Conflict     = "conflict"      // fields that exclude each other
-	Schema       = "schema"        // not a JSON Schema
+	Missing       = "missing"        // a field that is needed is not there
+	OutOfRange    = "out_of_range"   // a number or a duration is too small or too large
+	InvalidName   = "invalid_name"   // a name, an id or a code that cannot be one
+	InvalidValue  = "invalid_value"  // a value that JSON cannot say, or that its schema refuses
+	InvalidField  = "invalid_field"  // a field that has no meaning where it stands
+	Conflict      = "conflict"       // fields that exclude each other
+	Schema        = "schema"         // not a JSON Schema
+	SchemaKeyword = "schema_keyword" // warning: a schema has a keyword that JSON Schema does not know
 )
 
 // The codes of a problem with an expression or a path.

@@ -43,7 +43,7 @@ func (v *violation) toError() error {
 	} else if !errors.As(errorOf(v.err), &found) {
 		return v.err
 	}
-	found.Path = value.Pointer(v.path)
+	found.Path, found.all = value.Pointer(v.path), nil
 	return found
 }
 

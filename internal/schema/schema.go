@@ -84,7 +84,7 @@ func NewSource(doc any) (Source, error) {
 	}
 	root, err := c.Compile("mem:///schema") // the whole, so that parts are there
 	if err != nil {
-		return Source{}, err
+		return Source{}, explainType(err)
 	}
 	paths := paths{applied: map[*jsonschema.Schema]int{}}
 	if err := paths.follow(root); err != nil {
@@ -110,6 +110,8 @@ func (s Source) At(keys ...string) (*Schema, error) {
 type Error struct {
 	Path    string // RFC 6901 pointer into the value
 	Message string
+
+	all *jsonschema.ValidationError // with the other violations, if they were looked for
 }
 
 // Error names the place and what is wrong there.
@@ -168,12 +170,51 @@ func errorOf(err error) error {
 	case !errors.As(err, &ve):
 		return &Error{Message: err.Error()}
 	}
+	all := ve
 	for len(ve.Causes) > 0 {
-		ve = slices.MinFunc(ve.Causes, func(a, b *jsonschema.ValidationError) int {
-			return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(a.SchemaURL, b.SchemaURL))
-		})
+		ve = slices.MinFunc(ve.Causes, compareViolations)
 	}
-	return &Error{Path: value.Pointer(ve.InstanceLocation), Message: value.Shorten(reasonOf(ve.ErrorKind), maxMessage)}
+	return &Error{Path: value.Pointer(ve.InstanceLocation), Message: value.Shorten(reasonOf(ve.ErrorKind), maxMessage), all: all}
+}
+
+// compareViolations compares two errors at one level by their places.
+func compareViolations(a, b *jsonschema.ValidationError) int {
+	return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(a.SchemaURL, b.SchemaURL))
+}
+
+// Others returns the violations of the same value beside e, at most so many, and how many there are beyond these. The check of a large value
+// ends at its first violation, and gives none.
+func (e *Error) Others(most int) (others []Error, beyond int) {
+	leaves := leavesOf(e.all, nil)
+	for _, ve := range leaves[min(len(leaves), 1):] {
+		if len(others) == most {
+			beyond++
+			continue
+		}
+		others = append(others, Error{Path: value.Pointer(ve.InstanceLocation), Message: value.Shorten(reasonOf(ve.ErrorKind), maxMessage)})
+	}
+	return others, beyond
+}
+
+// leavesOf appends the innermost errors of a tree, the one that errorOf tells first. Where one cause of several would be enough for the value
+// to fit, as in anyOf, only the first of them counts.
+func leavesOf(ve *jsonschema.ValidationError, leaves []*jsonschema.ValidationError) []*jsonschema.ValidationError {
+	switch {
+	case ve == nil:
+		return leaves
+	case len(ve.Causes) == 0:
+		return append(leaves, ve)
+	}
+	causes := slices.SortedStableFunc(slices.Values(ve.Causes), compareViolations)
+	switch ve.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
+	default:
+		causes = causes[:1]
+	}
+	for _, cause := range causes {
+		leaves = leavesOf(cause, leaves)
+	}
+	return leaves
 }
 
 // maxMessage bounds, in bytes, what a message lists of properties and of a schema.
