@@ -50,7 +50,7 @@ type testCommand struct {
 type summary struct {
 	Passed     int `json:"passed"`
 	Failed     int `json:"failed"`
-	Unreadable int `json:"unreadable,omitempty"` // files
+	Unreadable int `json:"unreadable,omitempty"` // files, or scenarios of files
 }
 
 // String returns the summary for people.
