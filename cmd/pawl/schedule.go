@@ -58,9 +58,6 @@ var errUsage = errors.New("nothing is to be done: see --help")
 // readSchedules reads a file of schedules. Problems of its text are a *schedule.Error.
 func readSchedules(path string) ([]schedule.Schedule, error) {
 	data, err := below.ReadFile(path, limits.MaxDefinitionBytes, filepath.Dir(path), ".")
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		err = pe.Err // which names the file from another folder
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,6 +86,9 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 		sum := c.playAll(t, scenarios, options, con)
 		sum.Unreadable = len(unreadable)
 		con.writeLine(c.JSON, sum)
+		if sum.Unreadable == 1 && len(c.Paths) == 1 {
+			return con.finish(unreadable[0])
+		}
 		for _, err := range unreadable {
 			fmt.Fprintln(con.Errs, err)
 		}
@@ -250,9 +252,6 @@ func (c *checkCommand) readHandlers() error {
 func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport, error) {
 	r := &fileReport{File: path}
 	data, err := below.ReadFile(path, limits.MaxDefinitionBytes, filepath.Dir(path), ".")
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		err = pe.Err // which names the file from another folder
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
