@@ -64,9 +64,9 @@ func readSchedules(path string) ([]schedule.Schedule, error) {
 	return schedule.Parse(data)
 }
 
-// checkSchedules returns all problems of a file, and its schedules if its text can be read. The error says that the file
-// cannot.
-func checkSchedules(path string) ([]schedule.Schedule, []workflow.Problem, error) {
+// checkSchedules returns all problems of a file, those of the next firings too, and its schedules if its text can be read. The
+// error says that the file cannot.
+func (con *console) checkSchedules(path string) ([]schedule.Schedule, []workflow.Problem, error) {
 	set, err := readSchedules(path)
 	if invalid := (*schedule.Error)(nil); errors.As(err, &invalid) {
 		return nil, invalid.Problems, nil
@@ -74,7 +74,7 @@ func checkSchedules(path string) ([]schedule.Schedule, []workflow.Problem, error
 	if err != nil {
 		return nil, nil, err
 	}
-	return set, schedule.Check(set), nil
+	return set, schedule.Check(set, con.Now()), nil
 }
 
 // A scheduleCheckCommand looks for faults in files of schedules.
@@ -94,7 +94,7 @@ type scheduleReport struct {
 func (c *scheduleCheckCommand) runCommand(_ context.Context, con *console) error {
 	faults := false
 	for _, path := range c.Files {
-		set, problems, err := checkSchedules(path)
+		set, problems, err := con.checkSchedules(path)
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (c *scheduleNextCommand) runCommand(ctx context.Context, con *console) erro
 	if c.Dir != "" {
 		return c.showApplied(ctx, con)
 	}
-	set, problems, err := checkSchedules(c.File)
+	set, problems, err := con.checkSchedules(c.File)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (c *scheduleApplyCommand) runCommand(ctx context.Context, con *console) err
 func readSet(con *console, paths []string) (set []schedule.Schedule, err error) {
 	from := map[string]string{}
 	for _, path := range paths {
-		part, problems, err := checkSchedules(path)
+		part, problems, err := con.checkSchedules(path)
 		if err != nil {
 			return nil, err
 		}
