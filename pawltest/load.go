@@ -17,8 +17,8 @@ import (
 
 // Load reads the scenarios of a file, or of every file of a folder and the
 // folders in it whose name ends in .yaml or .yml and in which a document has the
-// field scenario, in the order of their paths. An error is a *FileError, or
-// joins several: one for each file, or scenario of a file, that cannot be read. The
+// field scenario, in the order of their paths. An error joins a *FileError for
+// each file, or scenario of a file, that cannot be read. The
 // other scenarios are returned with it. Load reads regular files of at most 4 MiB only,
 // below the folder that it loads, or that of the file, or below the current one;
 // this holds for the definitions to which a scenario refers as well, and for what
@@ -26,7 +26,7 @@ import (
 func Load(path string) ([]*Scenario, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, inFile(path, err)
+		return nil, errors.Join(inFile(path, err))
 	}
 	if !info.IsDir() {
 		out, errs := loadFile(filepath.Dir(path), path, true)
@@ -47,7 +47,7 @@ func Load(path string) ([]*Scenario, error) {
 	})
 	err = errors.Join(errs...)
 	if err == nil && len(out) == 0 {
-		err = &FileError{File: path, Message: "no file in it holds a scenario"}
+		err = errors.Join(&FileError{File: path, Message: "no file in it holds a scenario"})
 	}
 	return out, err
 }

@@ -80,7 +80,10 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 	var unreadable []error
 	for _, path := range c.Paths {
 		some, err := pawltest.Load(path)
-		scenarios, unreadable = append(scenarios, some...), append(unreadable, fileErrors(err)...)
+		scenarios = append(scenarios, some...)
+		if files, ok := err.(interface{ Unwrap() []error }); ok { // each gets a line of its own
+			unreadable = append(unreadable, files.Unwrap()...)
+		}
 	}
 	inTest(func(t *testing.T) int {
 		sum := c.playAll(t, scenarios, options, con)
@@ -101,18 +104,6 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 		return con.finish(nil)
 	})
 	return nil
-}
-
-// fileErrors returns the errors that err joins, or err alone. Load joins one error for each file;
-// each gets a line of its own.
-func fileErrors(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }
 
 func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, con *console) summary {
