@@ -54,7 +54,7 @@ type runCommand struct {
 }
 
 // errBlocked says that a run waits for something that nobody can give it.
-var errBlocked = errors.New("the run waits for people, signals or an operator, and in a directory of its own nobody can reach it: use --dir")
+var errBlocked = errors.New("the run waits for people, signals, branches or an operator, and in a directory of its own nobody can reach it: use --dir")
 
 // runCommand starts the run, waits for its end and writes its output. The answer is no if it did
 // not complete. err is named because the temporary directory is removed after everything else, and
