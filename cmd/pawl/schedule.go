@@ -152,6 +152,9 @@ type scheduleLine struct {
 	Change   *schedule.ClockChange `json:"change,omitempty"` // of clocks, in order with the instants
 }
 
+// String returns the instant.
+func (l scheduleLine) String() string { return instantUTC(l.Firing.At) }
+
 // runCommand shows the schedules one after the other.
 func (c *scheduleNextCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Count < 1 {
