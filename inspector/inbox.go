@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/alike"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -286,7 +287,7 @@ func (s *server) listLetters(p *page, most int, f pawl.DeadLetterFilter, like st
 		}
 		t := pawl.Target{Run: l.Run, Token: l.Token, Parked: true}
 		row := letterRow{
-			target: targetText(t), Acts: p.inboxLinks(t, "retry", "skip"), Token: l.Token,
+			target: targetText(t), Acts: p.letterLinks(&l), Token: l.Token,
 			Run: l.Run, Node: l.Node, Href: p.tokenLink(l.Run, l.Token), RunHref: p.runLink(l.Run), Workflow: l.Workflow, Task: l.Task,
 			Attempts: l.Attempts, Code: l.Failure.Code, Failure: p.textAt(l.Failure.Message, 240), Since: p.instantOf(l.At),
 		}
@@ -356,6 +357,18 @@ func (s *server) findApproval(p *page, t pawl.Target) (*approvalRow, error) {
 		}
 	}
 	return nil, nil //nolint:nilnil // somebody else has answered
+}
+
+// letterLinks returns what can be done to a parked task, or to its run.
+func (p *page) letterLinks(l *pawl.DeadLetter) (links []actLink) {
+	for _, name := range alike.ActsOf(l) {
+		t := pawl.Target{Run: l.Run, Token: l.Token, Parked: true}
+		if name == "raise" {
+			t = pawl.Target{Run: l.Run}
+		}
+		links = append(links, p.inboxLinks(t, name)...)
+	}
+	return links
 }
 
 // inboxLinks is actLinks of what stands in the inbox, to which the forms lead back.

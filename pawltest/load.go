@@ -17,19 +17,20 @@ import (
 
 // Load reads the scenarios of a file, or of every file of a folder and the
 // folders in it whose name ends in .yaml or .yml and in which a document has the
-// field scenario, in the order of their paths. An error is a *FileError, or
-// joins several: one for each file that cannot be read. The scenarios of the
-// other files are returned with it. Load reads regular files of at most 4 MiB only,
+// field scenario, in the order of their paths. An error joins a *FileError for
+// each file, or scenario of a file, that cannot be read. The
+// other scenarios are returned with it. Load reads regular files of at most 4 MiB only,
 // below the folder that it loads, or that of the file, or below the current one;
 // this holds for the definitions to which a scenario refers as well, and for what
 // a link leads to.
 func Load(path string) ([]*Scenario, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, inFile(path, err)
+		return nil, errors.Join(inFile(path, err))
 	}
 	if !info.IsDir() {
-		return loadFile(filepath.Dir(path), path, true)
+		out, errs := loadFile(filepath.Dir(path), path, true)
+		return out, errors.Join(errs...)
 	}
 	var out []*Scenario
 	var errs []error
@@ -39,14 +40,14 @@ func Load(path string) ([]*Scenario, error) {
 			return nil
 		}
 		if ext := filepath.Ext(at); !d.IsDir() && (ext == ".yaml" || ext == ".yml") {
-			scenarios, err := loadFile(path, at, false)
-			out, errs = append(out, scenarios...), append(errs, err)
+			scenarios, failed := loadFile(path, at, false)
+			out, errs = append(out, scenarios...), append(errs, failed...)
 		}
 		return nil
 	})
 	err = errors.Join(errs...)
 	if err == nil && len(out) == 0 {
-		err = &FileError{File: path, Message: "no file in it holds a scenario"}
+		err = errors.Join(&FileError{File: path, Message: "no file in it holds a scenario"})
 	}
 	return out, err
 }
@@ -67,31 +68,31 @@ func readBelow(root, path string) ([]byte, error) { return below.ReadFile(path, 
 
 // loadFile reads one file. Unless every document must be a scenario, a file
 // whose first document has no field scenario is something else, and passed over:
-// a definition that scenarios refer to.
-func loadFile(root, path string, must bool) ([]*Scenario, error) {
+// a definition that scenarios refer to. A scenario that cannot be read keeps no other from being read.
+func loadFile(root, path string, must bool) (out []*Scenario, errs []error) {
 	data, err := readBelow(root, path)
 	if err != nil {
-		return nil, inFile(path, err)
+		return nil, []error{inFile(path, err)}
 	}
 	documents, err := scenarioTexts.ReadYAMLStream(data)
 	if err != nil {
-		return nil, inFile(path, err)
+		return nil, []error{inFile(path, err)}
 	}
 	if !must && len(documents) > 0 && documents[0].Member("scenario") == nil {
 		return nil, nil
 	}
-	var out []*Scenario
+	if len(documents) == 0 {
+		return nil, []error{&FileError{File: path, Message: "the file is empty"}}
+	}
 	for _, e := range documents {
 		s, err := newScenario(root, path, e)
 		if err != nil {
-			return nil, inFile(path, err)
+			errs = append(errs, inFile(path, err))
+			continue
 		}
 		out = append(out, s)
 	}
-	if len(out) == 0 {
-		return nil, &FileError{File: path, Message: "the file is empty"}
-	}
-	return out, nil
+	return out, errs
 }
 
 func inFile(path string, err error) error {

@@ -184,6 +184,19 @@ func TestLoadFolderWithBadFiles(t *testing.T) {
 		filepath.Join(folder, "c.yaml:1:1: a scenario needs expect"))
 }
 
+// The scenarios of a file that can be read are, whatever is wrong with the others.
+func TestLoadFileWithBadScenarios(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.yaml")
+	text := head + "expect: {}\n---\nscenario: lost\nfile: gone.yaml\nexpect: {}\n---\nscenario: mistyped\nexpected: {}\n---\n" + head + "expect: {}\n"
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	for _, at := range []string{path, filepath.Dir(path)} {
+		scenarios, err := Load(at)
+		require.Len(t, scenarios, 2)
+		assert.Equal(t, []int{1, 12}, []int{scenarios[0].Line, scenarios[1].Line})
+		assert.ErrorContains(t, err, path+":5:1: file: gone.yaml: no such file or directory\n"+path+`:10:1: unknown field "expected"`)
+	}
+}
+
 // A definition may stand in a file of its own, which is not taken for a scenario.
 func TestLoadFolder(t *testing.T) {
 	folder := t.TempDir()

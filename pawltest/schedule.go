@@ -186,7 +186,7 @@ func parseSchedules(text []byte) ([]schedule.Schedule, error) {
 		return nil, err
 	}
 	wrong := &schedule.Error{}
-	for _, p := range schedule.Check(set) {
+	for _, p := range schedule.Check(set, time.Time{}) {
 		if !p.Warning {
 			wrong.Problems = append(wrong.Problems, p)
 		}

@@ -51,8 +51,8 @@ func commandsFor(s *state.State, t *state.Token, w *Wait, target string) []strin
 	case workflow.WaitingForChild:
 		return []string{fmt.Sprintf("pawl why %s", shellWord(string(w.Child)))}
 	case workflow.WaitingForSiblings:
-		if w.Hopeless {
-			return []string{command("close", shellWord(s.Group(t.Scope.Group).Name))}
+		if g := s.Group(t.Scope.Group); w.Hopeless || takesMore(g) {
+			return []string{command("close", shellWord(g.Name))}
 		}
 	case workflow.WaitingForJoin:
 		if w.Hopeless {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // Each wait names commands that can be typed: of the token where its node has several, with names
@@ -48,6 +49,31 @@ transitions:
 	r.send(state.Suspend{Cause: "broken"})
 	for _, w := range r.why().Waits {
 		require.Equal(t, []string{"pawl resume " + id + " -m REASON"}, w.Try)
+	}
+}
+
+// A group that only waits for further branches is closed, also one that has none.
+func TestCloseToTry(t *testing.T) {
+	for _, files := range [][]any{{"a"}, {}} {
+		r := record(t, "import-7", `
+name: r
+start: split
+nodes: [{id: split}, {id: load, task: load}, {id: sum}]
+transitions:
+  - {from: split, to: load, foreach: {collection: input.files}, siblingGroup: files, open: true}
+  - {from: load, to: sum, synchronization: {siblingGroup: files}}
+`, map[string]any{"files": files})
+		if len(files) > 0 {
+			require.Equal(t, []string{"pawl skip import-7 load -m REASON"}, r.why().Waits[0].Try)
+			r.complete("load", 0, nil)
+		}
+		x := r.why()
+		require.Len(t, x.Waits, 1)
+		require.Equal(t, []string{"pawl close import-7 files -m REASON"}, x.Waits[0].Try)
+		require.Contains(t, x.Waits[0].For, "; it takes further branches until it is closed")
+		require.Equal(t, []string{"split", "load[0]"}[len(files)], x.Waits[0].Place)
+		r.send(state.CloseGroup{Group: "files"})
+		require.Equal(t, workflow.RunCompleted, r.why().Status)
 	}
 }
 

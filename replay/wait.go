@@ -66,8 +66,33 @@ func addWaits(x *Explanation, s *state.State) {
 		}
 		w.Try = commandsFor(s, t, w, target)
 	}
+	addEmptyGroups(x, s, siblings)
 	slices.SortStableFunc(x.Waits, func(a, b Wait) int { return cmp.Compare(urgencyOf(&a), urgencyOf(&b)) })
 }
+
+// addEmptyGroups adds open groups in which no token lives: the run waits for further branches of them, or their end. The token is that which
+// has fanned out.
+func addEmptyGroups(x *Explanation, s *state.State, siblings siblingsWaits) {
+	if s.OpenGroups() == 0 {
+		return
+	}
+	for id := workflow.GroupID(1); id < s.NextGroup && len(x.Waits) < MaxExplained; id++ {
+		g := s.Group(id)
+		if g.Live > 0 || g.Phase != workflow.Gathering || !takesMore(g) {
+			continue
+		}
+		of, try := siblings.waitIn(s, id), actOn(s.Run, "close", shellWord(g.Name))
+		if s.Status == workflow.RunSuspended {
+			try = actOn(s.Run, "resume")
+		}
+		x.Waits = append(x.Waits, Wait{
+			Token: g.Origin, Count: 1, Place: string(g.Node) + branchText(s, g.Scope), Status: workflow.WaitingForSiblings, For: of.text, Until: of.until, Try: []string{try},
+		})
+	}
+}
+
+// takesMore reports whether a group only waits for further branches, or to be closed.
+func takesMore(g *state.Group) bool { return g != nil && g.Open && g.UnresolvedBranches() == 0 }
 
 // urgencyOf orders waits: what somebody must do comes first.
 //
@@ -265,7 +290,7 @@ func siblingsWaitOf(s *state.State, id workflow.GroupID) siblingsWait {
 	text := fmt.Sprintf("%v %s (join %v at %s): %d of %d have arrived, %d under way%s, %d to begin, %d ended, %d failed",
 		g.ID, g.Name, sync.Strategy, s.Graph.Groups[g.Name].To, g.Arrived, g.Total, g.RunningBranches(), placesText(" (", begun, parkedText(begun)+")"), max(left-g.RunningBranches(), 0), g.Ended, g.Failed)
 	switch {
-	case g.Open && left == 0:
+	case takesMore(g):
 		return siblingsWait{text + "; it takes further branches until it is closed", g.Due, false}
 	case left == 0 && g.Live > g.Arrived:
 		return siblingsWait{text + "; what is left of an earlier fan-out blocks it", g.Due, false}

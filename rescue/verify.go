@@ -79,6 +79,9 @@ func (in *inspection) verifyAll() {
 		in.noteFiles(named)
 	}
 	in.noteOthers()
+	if _, _, err := index.ReadMark(in.FS()); err != nil {
+		in.addWrong("", index.RestoredFile, doRebuild, "it marks a directory that was restored, and no engine opens it: %v", err)
+	}
 	in.addSealed()
 }
 

@@ -209,6 +209,9 @@ func harms() []harm {
 		{"reference of an outcome", inIndex(`DELETE FROM blob_refs WHERE num < 0`), "of a kept outcome"},
 		{"blob is gone", func(t testing.TB, dir string) { require.NoError(t, os.Remove(aBlob(t, dir))) }, ": missing"},
 		{"blob is damaged", func(t testing.TB, dir string) { rewrite(t, aBlob(t, dir), flip) }, ": damaged"},
+		{"mark of a restore", func(t testing.TB, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, index.RestoredFile), []byte(`{"asOf":7}`), 0o600))
+		}, "RESTORED: it marks a directory that was restored, and no engine opens it: "},
 		{"index", func(t testing.TB, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, index.File))) }, "pawl.db: it is missing"},
 		{"index is text", func(t testing.TB, dir string) {
 			rewrite(t, filepath.Join(dir, index.File), func([]byte) []byte { return []byte("hello") })

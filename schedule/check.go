@@ -20,9 +20,12 @@ import (
 
 // Check returns all problems of a set of schedules, in the order of the schedules and of the text that was parsed: those
 // that [Schedule.Check] finds, and ids that are there twice. A Field begins with schedules[0].
-func Check(set []Schedule) []workflow.Problem {
+//
+// Unless now is zero, Check evaluates the input of the next firing after it as [Timetable.Input] does, of schedules without a
+// fault, as if it were the first. An expression that fails is a problem, and a warning if it uses last, which that firing may know.
+func Check(set []Schedule, now time.Time) []workflow.Problem {
 	var out []workflow.Problem
-	c := checker{zones: map[string]*time.Location{}, expressions: expr.NewCompiler(inputLimits)}
+	c := checker{zones: map[string]*time.Location{}, expressions: expr.NewCompiler(inputLimits), now: now}
 	first := map[string]int{}
 	for i := range set {
 		c.schedule, c.problems = &set[i], nil
@@ -56,6 +59,7 @@ type checker struct {
 	schedule    *Schedule
 	zones       map[string]*time.Location
 	expressions *expr.Compiler
+	now         time.Time // zero: no input is evaluated
 	problems    []workflow.Problem
 }
 
@@ -77,10 +81,14 @@ func (c *checker) sortProblems() []workflow.Problem {
 func (c *checker) checkAll() {
 	c.checkNames()
 	t := c.checkTimes()
+	c.checkAt()
 	if len(c.problems) == 0 {
 		c.checkFires(t)
 	}
 	c.checkInput("input", c.schedule.Input, 0)
+	if len(c.problems) == 0 && !c.now.IsZero() {
+		c.checkFiring(t)
+	}
 }
 
 // checkNames checks what is no time.
@@ -296,6 +304,18 @@ func (c *checker) checkFires(t *Timetable) {
 	c.reportProblem(field, problem.InvalidValue, "nothing is left: it would never fire")
 }
 
+// checkAt finds instants at which the schedule does not fire. A timetable of it can be made.
+func (c *checker) checkAt() {
+	s := c.schedule
+	for i, at := range s.At {
+		if field := fmt.Sprintf("at[%d]", i); at.Before(s.Start) {
+			c.reportProblem(field, problem.OutOfRange, "it is before start, so it never fires")
+		} else if !s.End.IsZero() && !at.Before(s.End) {
+			c.reportProblem(field, problem.OutOfRange, "it is not before end, so it never fires")
+		}
+	}
+}
+
 // inputLimits bound the expressions of an input.
 var inputLimits = expr.Limits{Source: limits.MaxExpression, Depth: value.DefaultDepth}
 
@@ -328,6 +348,26 @@ func (c *checker) checkInput(field string, v any, depth int) {
 	default:
 		c.reportProblem(field, problem.InvalidValue, "a value of type %T is none of JSON", v)
 	}
+}
+
+// checkFiring evaluates the input of the next firing.
+func (c *checker) checkFiring(t *Timetable) {
+	next, ok := t.Next(c.now)
+	if !ok {
+		return
+	}
+	_, err := t.Input(next.At, 1, nil)
+	var failed *inputError
+	if !errors.As(err, &failed) {
+		return
+	}
+	c.reportExpression(failed.field, failed.err)
+	p, known := &c.problems[0], "for the firing of "+formatInstant(next.At)
+	if _, err := c.expressions.Compile(failed.text, slices.DeleteFunc(slices.Clone(inputVariables), func(name string) bool { return name == "last" })); err != nil {
+		p.Warning = true
+		known += ", if last is null"
+	}
+	p.Message = known + ": " + p.Message
 }
 
 // reportExpression reports why an expression cannot be compiled, in the words in which a definition's problems are told.

@@ -97,7 +97,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schedules":[{"id":"a","workflow":{"name":"w"},"cron":["@daily","*/5 1-3,MON 1/2 JAN SUN-SUN"],"except":["0 0 29 2 */6"],"timezone":"Asia/Beirut"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		set, err := Parse(data)
-		if err != nil || slices.ContainsFunc(Check(set), func(p workflow.Problem) bool { return !p.Warning }) {
+		if err != nil || slices.ContainsFunc(Check(set, time.Time{}), func(p workflow.Problem) bool { return !p.Warning }) {
 			return
 		}
 		for i := range set {
@@ -127,7 +127,7 @@ func TestPage(t *testing.T) {
 	example, _, _ = strings.Cut(example, "```")
 	set, err := Parse([]byte(example))
 	require.NoError(t, err)
-	require.Empty(t, Check(set))
+	require.Empty(t, Check(set, time.Time{}))
 	for _, f := range fieldsOf(&Schedule{}) {
 		require.Contains(t, string(page), "`"+f.name+"`")
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,10 +37,23 @@ func (t *Timetable) Input(at time.Time, count int64, last any) (any, error) {
 		return nil, err
 	}
 	if _, isObject := v.(map[string]any); !isObject {
-		return nil, fmt.Errorf("input: the expression gives no object")
+		text, _ := t.schedule.Input.(string)
+		return nil, &inputError{"input", text, errors.New("the expression gives no object")}
 	}
 	return v, nil
 }
+
+// An inputError says which part of an input has no value.
+type inputError struct {
+	field, text string
+	err         error
+}
+
+// Error names the part, and says what is wrong with its expression.
+func (e *inputError) Error() string { return e.field + ": " + e.err.Error() }
+
+// Unwrap returns what is wrong with the expression.
+func (e *inputError) Unwrap() error { return e.err }
 
 // An inputMaker puts the values of expressions in their places.
 type inputMaker struct {
@@ -58,7 +72,7 @@ func (m *inputMaker) evaluatePart(field string, v any) (any, error) {
 				return out, nil
 			}
 		}
-		return nil, fmt.Errorf("%s: %w", field, err)
+		return nil, &inputError{field, v, err}
 	case []any:
 		out := make([]any, len(v))
 		for i, item := range v {

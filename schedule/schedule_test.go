@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl/workflow"
@@ -36,7 +37,7 @@ schedules:
 func TestParse(t *testing.T) {
 	set, err := Parse([]byte(nightly))
 	require.NoError(t, err)
-	require.Empty(t, Check(set))
+	require.Empty(t, Check(set, time.Time{}))
 	require.Len(t, set, 2)
 	data, err := json.Marshal(set)
 	require.NoError(t, err)
@@ -90,6 +91,10 @@ func TestProblemsHavePlaces(t *testing.T) {
 			`line 10:6: schedules[2].id: schedules[1] has the same id (duplicate_id)`,
 			`line 10:45: schedules[2].except: nothing is left: it would never fire (invalid_value)`,
 		},
+		"schedules: [{id: a, workflow: {name: w}, start: 2026-12-02T00:00:00Z, end: 2026-12-05T00:00:00Z,\n  at: [2026-12-01T00:00:00Z, 2026-12-02T00:00:00Z, 2026-12-05T00:00:00Z]}]\n": {
+			`line 2:8: schedules[0].at[0]: it is before start, so it never fires (out_of_range)`,
+			`line 2:52: schedules[0].at[2]: it is not before end, so it never fires (out_of_range)`,
+		},
 	} {
 		set, err := Parse([]byte(text))
 		var problems []workflow.Problem
@@ -97,7 +102,7 @@ func TestProblemsHavePlaces(t *testing.T) {
 			problems = refused.Problems
 		} else {
 			require.NoError(t, err)
-			problems = Check(set)
+			problems = Check(set, time.Time{})
 		}
 		var have []string
 		for _, p := range problems {
@@ -107,12 +112,37 @@ func TestProblemsHavePlaces(t *testing.T) {
 	}
 }
 
+// Check evaluates inputs as the next firing does.
+func TestCheckEvaluatesInputs(t *testing.T) {
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	for fields, want := range map[string]string{
+		"every: 1h, input: {day: fire.date, n: fire.count}":                      "",
+		"every: 1h, input: {day: fire.dat}":                                      "line 1:61: schedules[0].input.day: for the firing of 2026-12-01T13:00:00Z: at 1:5 of the expression: no such key: dat (expression)",
+		"every: 1h, input: {a: [fire.date + 1]}":                                 "line 1:65: schedules[0].input.a[0]: for the firing of 2026-12-01T13:00:00Z: at 1:11 of the expression: no such overload (expression)",
+		"every: 1h, input: {a: last.output}":                                     "line 1:61: warning: schedules[0].input.a: for the firing of 2026-12-01T13:00:00Z, if last is null: at 1:5 of the expression: no such key: output (expression)",
+		"every: 1h, input: {a: 'last == null ? 0 : last.output.n'}":              "",
+		"every: 1h, input: fire.date":                                            "line 1:53: schedules[0].input: for the firing of 2026-12-01T13:00:00Z: the expression gives no object (expression)",
+		"every: 1h, end: 2026-12-01T12:00:01Z, input: {day: fire.dat}":           "",
+		"after: 1h, input: {day: fire.dat}":                                      "line 1:61: schedules[0].input.day: for the firing of 2026-12-01T13:00:00Z: at 1:5 of the expression: no such key: dat (expression)",
+		`at: [2026-12-24T00:00:00Z], input: {x: '{"2026-12-24": 1}[fire.date]'}`: "",
+		"every: 1h, input: {day: '1 +'}":                                         `line 1:61: schedules[0].input.day: at 1:4 of the expression: the expression ends too early: something is missing behind "+" (expression)`,
+	} {
+		set, err := Parse([]byte("schedules: [{id: s, workflow: {name: w}, " + fields + "}]"))
+		require.NoError(t, err)
+		var have []string
+		for _, p := range Check(set, now) {
+			have = append(have, p.String())
+		}
+		assert.Equal(t, want, strings.Join(have, "\n"), fields)
+	}
+}
+
 // table returns the timetable of a schedule in the text of its fields.
 func table(t *testing.T, fields string) *Timetable {
 	t.Helper()
 	set, err := Parse([]byte("schedules: [{id: s, workflow: {name: w}, " + fields + "}]"))
 	require.NoError(t, err)
-	require.Empty(t, Check(set))
+	require.Empty(t, Check(set, time.Time{}))
 	tt, err := Compile(&set[0])
 	require.NoError(t, err)
 	return tt
@@ -183,7 +213,9 @@ func TestOtherForms(t *testing.T) {
 	require.Equal(t, "never", at(every, "2026-12-01T00:20:00Z"))
 	after := table(t, "after: 90s, start: '2026-12-01T00:00:00Z'")
 	require.Equal(t, "2026-12-01T01:01:30Z", at(after, "2026-12-01T01:00:00.7Z"))
-	list := table(t, "at: ['2026-12-02T00:00:00Z', '2026-12-01T00:00:00Z'], start: '2026-12-02T00:00:00Z'")
+	second := instant(t, "2026-12-02T00:00:00Z")
+	list, err := Compile(&Schedule{At: []time.Time{second, second.AddDate(0, 0, -1)}, Start: second}) // which Check refuses
+	require.NoError(t, err)
 	require.Equal(t, "2026-12-02T00:00:00Z", at(list, "2026-11-02T00:00:00Z"))
 	require.Equal(t, "never", at(list, "2026-12-02T00:00:00Z"))
 }

@@ -92,7 +92,7 @@ func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...
 			return fmt.Errorf("%s, after %d of %d: %w", printableText(string(d.run)), i-len(refused)-len(unknown), len(deeds), err)
 		}
 		fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(d.run)), errorText(err))
-		if errors.Is(err, pawl.ErrUnknown) {
+		if statusOf(err) == exitUnknown {
 			unknown = append(unknown, err)
 		} else {
 			refused = append(refused, err)

@@ -286,7 +286,7 @@ func (p *progress) clear() {
 // waits for a timer or a retry, changes something by itself. An alarm of the run does so as well: a
 // timeout, or an approval that expires.
 func (p *progress) isBlocked(s pawl.Snapshot) bool {
-	if !s.Alarm.IsZero() || s.Live == 0 {
+	if !s.Alarm.IsZero() || s.Live == 0 && s.Status != workflow.RunRunning { // one that runs has an open group
 		return false
 	}
 	for _, t := range s.Tokens {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,7 @@ type genCommand struct {
 func (c *genCommand) runCommand(_ context.Context, con *console) error {
 	data, err := below.ReadFile(c.File, limits.MaxDefinitionBytes, filepath.Dir(c.File), ".")
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	d, err := parseDefinition(c.File, data)
 	if err != nil {

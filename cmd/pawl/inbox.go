@@ -44,7 +44,7 @@ func (c *inboxCommand) rowOf(m *alike.Member, now time.Time) []string {
 		return []string{string(a.Run), fmt.Sprintf("t%d", a.Token), string(a.Node), fmt.Sprintf("vote (%d yes, %d no)", a.Approved, a.Rejected), due, a.Message}
 	}
 	if l := m.DeadLetter; l != nil {
-		return []string{string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), "retry or skip", "", failureText(&l.Failure)}
+		return []string{string(l.Run), fmt.Sprintf("t%d", l.Token), string(l.Node), strings.Join(alike.ActsOf(l), " or "), "", failureText(&l.Failure)}
 	}
 	return []string{string(m.Run), "", m.Key.Node, "patch or fork", "", failureText(m.Incident.Failure)}
 }

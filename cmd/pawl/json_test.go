@@ -56,7 +56,7 @@ var jsonLines = []struct {
 	{"schedule show --events", "an event", reflect.TypeFor[schedule.Event]()},
 	{"schedule apply", "what is changed, or would be", reflect.TypeFor[api.ScheduleChanges]()},
 	{"schedule pause, resume, trigger, backfill, rm", "what was done", reflect.TypeFor[api.ScheduleReport]()},
-	{"schedule next", "an instant, or a change of clocks", reflect.TypeFor[scheduleLine]()},
+	{"schedule next, backfill with --dry-run", "an instant, or a change of clocks", reflect.TypeFor[scheduleLine]()},
 	{"coverage", "a definition that was met", reflect.TypeFor[coveredDefinition]()},
 	{"diff", "the comparison", reflect.TypeFor[replay.Comparison]()},
 	{"replay", "a run", reflect.TypeFor[replay.Report]()},

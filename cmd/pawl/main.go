@@ -233,7 +233,7 @@ var statusTexts = []struct {
 	{exitNo, "the answer is no: a failed scenario or run, damage, a difference"},
 	{exitUnusable, "wrong usage, or a file that cannot be read"},
 	{exitNotFound, "there is no such file, directory, run or definition"},
-	{exitNoEngine, "no engine has the directory open, or none answers, or access is denied"},
+	{exitNoEngine, "no engine has the directory open, or none answers, access is denied, the disk is full"},
 	{exitRefused, "refused by the engine: the run has ended, does not wait, differs"},
 	{exitUnknown, "nobody knows whether it was done: pawl journal RUN tells"},
 	{exitTimeout, "the time of --timeout is over"},
@@ -276,13 +276,13 @@ var hints = []struct {
 
 // statusOf returns the exit status that err stands for. nil is exitDone. errors.Is sees through
 // api.Error by its code, so a refusal by an engine of another process has the same status. An unknown outcome that came of an
-// interrupt, or of anything else, is unknown, as that is what somebody must look after.
+// interrupt, or of anything else but a full disk, is unknown, as that is what somebody must look after.
 func statusOf(err error) int {
 	if err == nil {
 		return exitDone
 	}
 	switch {
-	case errors.Is(err, pawl.ErrUnknown):
+	case errors.Is(err, pawl.ErrUnknown) && !errors.Is(err, pawl.ErrNoSpace):
 		return exitUnknown
 	case errors.Is(err, context.Canceled) && !errors.As(err, new(*api.Error)): // an engine that closes says what is cancelled
 		return exitInterrupted

@@ -43,8 +43,11 @@ func TestCommand(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"good.yaml": good, "both.yaml": good + "---\n" + bad, "unknown.yaml": good + "expected: {}\n", "syntax.yaml": "a: [",
+		"sub/lost.yaml": good + "---\nscenario: lost\nfile: gone.yaml\nexpect: {}\n",
 	} {
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	tests := []struct {
 		args   []string
@@ -72,9 +75,12 @@ func TestCommand(t *testing.T) {
 0 passed, 1 failed
 `, ""},
 		{[]string{"test", "good.yaml", "unknown.yaml"}, 2, "ok   good.yaml:1: good\n1 passed, 0 failed, 1 unreadable\n", `unknown.yaml:5:1: unknown field "expected"`},
-		{[]string{"test", "."}, 2, "...\n2 passed, 1 failed, 2 unreadable\n", "syntax.yaml:1: did not find expected node content\nunknown.yaml:5:1: unknown field"},
+		{[]string{"test", "sub"}, 2, "ok   sub/lost.yaml:1: good\n1 passed, 0 failed, 1 unreadable\n", "sub/lost.yaml:6:1: file: gone.yaml: no such file"},
+		{[]string{"test", "."}, 2, "...\n3 passed, 1 failed, 3 unreadable\n", "syntax.yaml:1: did not find expected node content\nunknown.yaml:5:1: unknown field"},
 		{[]string{"test", "syntax.yaml"}, 2, "0 passed, 0 failed, 1 unreadable\n", "syntax.yaml:1: "},
-		{[]string{"test", "nothing.yaml"}, 2, "0 passed, 0 failed, 1 unreadable\n", "nothing.yaml: no such file or directory"},
+		{[]string{"test", "nothing.yaml"}, 3, "0 passed, 0 failed, 1 unreadable\n", "pawl: nothing.yaml: no such file or directory\n"},
+		{[]string{"test", "nothing"}, 3, "0 passed, 0 failed, 1 unreadable\n", "pawl: nothing: no such file or directory\n"},
+		{[]string{"test", "good.yaml", "nothing"}, 2, "ok   good.yaml:1: good\n1 passed, 0 failed, 1 unreadable\n", "nothing: no such file or directory\npawl: some files"},
 		{[]string{"test", "--json", "syntax.yaml"}, 2, "{\"passed\":0,\"failed\":0,\"unreadable\":1}\n", "syntax.yaml:1: "},
 		{[]string{"test", "--run", "(", "good.yaml"}, 2, "", "--run"},
 		{[]string{"test"}, 2, "", "<file-or-folder>"},

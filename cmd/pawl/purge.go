@@ -99,10 +99,10 @@ func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, i
 	}
 	done, err := do(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
 	switch {
-	case (statusOf(err) == exitNoEngine || errors.Is(err, pawl.ErrNoSpace)) && len(c.Run) != 1:
+	case statusOf(err) == exitNoEngine && len(c.Run) != 1:
 		sum.stopped = err
 		return err // which the last line has
-	case errors.Is(err, pawl.ErrUnknown):
+	case statusOf(err) == exitUnknown:
 		sum.unknown++
 	case err != nil:
 		sum.refused++

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -42,7 +43,7 @@ type runCommand struct {
 	Path    string        `arg:"" name:"definition" help:"The definition."`
 	Input   string        `placeholder:"FILE" help:"The input, as JSON; - is standard input. {} if this is not given."`
 	Mock    []string      `sep:"none" placeholder:"NAME=JSON" help:"What a task returns without being performed: by the id of its node or its type; * is any other."`
-	Host    []string      `placeholder:"HOST" help:"A host that tasks of type http may ask. Without one there is no such type."`
+	Host    []string      `placeholder:"HOST" help:"A host that tasks of type http may ask, at a public address. Without one there is no such type."`
 	Program []string      `placeholder:"PROGRAM" help:"A program that tasks of type exec may run. Without one there is no such type."`
 	Publish []string      `placeholder:"FILE" help:"A definition that subworkflows name."`
 	Dir     string        `help:"The engine directory, made if it is missing. Without one the run leaves nothing behind. Tasks of its other runs are left to their program."`
@@ -53,7 +54,7 @@ type runCommand struct {
 }
 
 // errBlocked says that a run waits for something that nobody can give it.
-var errBlocked = errors.New("the run waits for people, signals or an operator, and in a directory of its own nobody can reach it: use --dir")
+var errBlocked = errors.New("the run waits for people, signals, branches or an operator, and in a directory of its own nobody can reach it: use --dir")
 
 // runCommand starts the run, waits for its end and writes its output. The answer is no if it did
 // not complete. err is named because the temporary directory is removed after everything else, and
@@ -71,7 +72,10 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	c.ID = cmp.Or(c.ID, def.Name+"-1")
-	e := &executor{run: workflow.RunID(c.ID), handlers: readyHandlers(c.Host, c.Program), mocks: map[string]any{}}
+	e := &executor{run: workflow.RunID(c.ID), mocks: map[string]any{}}
+	if e.handlers, err = readyHandlers(c.Host, c.Program); err != nil {
+		return err
+	}
 	if err := e.readMocks(c.Mock); err != nil {
 		return err
 	}
@@ -266,8 +270,12 @@ func (c *runCommand) readInput(in io.Reader) (any, error) {
 
 // readyHandlers are the ready-made ones, each under the name of its kind. http and exec reach out
 // of the process, so they exist only for hosts and programs that the user names; transform
-// computes, and is always there.
-func readyHandlers(hosts, programs []string) pawl.Handlers {
+// computes, and is always there. A host that http would refuse each time is an error.
+func readyHandlers(hosts, programs []string) (pawl.Handlers, error) {
+	if i := slices.IndexFunc(hosts, loopback.IsLoopback); i >= 0 {
+		return nil, fmt.Errorf("--host %s: tasks of type http ask public addresses only: "+
+			"mock the task, or perform it in a program with handler.HTTPOptions.Private", hosts[i])
+	}
 	h := pawl.Handlers{"transform": handler.Transform(handler.TransformOptions{})}
 	if len(hosts) > 0 {
 		h["http"] = handler.HTTP(handler.HTTPOptions{Hosts: hosts})
@@ -275,7 +283,7 @@ func readyHandlers(hosts, programs []string) pawl.Handlers {
 	if len(programs) > 0 {
 		h["exec"] = handler.Exec(handler.ExecOptions{Programs: programs})
 	}
-	return h
+	return h, nil
 }
 
 // An executor performs tasks of a run, and of those below it, by mocks, else by handlers.

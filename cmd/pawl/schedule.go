@@ -58,18 +58,15 @@ var errUsage = errors.New("nothing is to be done: see --help")
 // readSchedules reads a file of schedules. Problems of its text are a *schedule.Error.
 func readSchedules(path string) ([]schedule.Schedule, error) {
 	data, err := below.ReadFile(path, limits.MaxDefinitionBytes, filepath.Dir(path), ".")
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		err = pe.Err // which names the file from another folder
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return schedule.Parse(data)
 }
 
-// checkSchedules returns all problems of a file, and its schedules if its text can be read. The error says that the file
-// cannot.
-func checkSchedules(path string) ([]schedule.Schedule, []workflow.Problem, error) {
+// checkSchedules returns all problems of a file, those of the next firings too, and its schedules if its text can be read. The
+// error says that the file cannot.
+func (con *console) checkSchedules(path string) ([]schedule.Schedule, []workflow.Problem, error) {
 	set, err := readSchedules(path)
 	if invalid := (*schedule.Error)(nil); errors.As(err, &invalid) {
 		return nil, invalid.Problems, nil
@@ -77,7 +74,7 @@ func checkSchedules(path string) ([]schedule.Schedule, []workflow.Problem, error
 	if err != nil {
 		return nil, nil, err
 	}
-	return set, schedule.Check(set), nil
+	return set, schedule.Check(set, con.Now()), nil
 }
 
 // A scheduleCheckCommand looks for faults in files of schedules.
@@ -97,7 +94,7 @@ type scheduleReport struct {
 func (c *scheduleCheckCommand) runCommand(_ context.Context, con *console) error {
 	faults := false
 	for _, path := range c.Files {
-		set, problems, err := checkSchedules(path)
+		set, problems, err := con.checkSchedules(path)
 		if err != nil {
 			return err
 		}
@@ -155,6 +152,9 @@ type scheduleLine struct {
 	Change   *schedule.ClockChange `json:"change,omitempty"` // of clocks, in order with the instants
 }
 
+// String returns the instant.
+func (l scheduleLine) String() string { return instantUTC(l.Firing.At) }
+
 // runCommand shows the schedules one after the other.
 func (c *scheduleNextCommand) runCommand(ctx context.Context, con *console) error {
 	if c.Count < 1 {
@@ -166,7 +166,7 @@ func (c *scheduleNextCommand) runCommand(ctx context.Context, con *console) erro
 	if c.Dir != "" {
 		return c.showApplied(ctx, con)
 	}
-	set, problems, err := checkSchedules(c.File)
+	set, problems, err := con.checkSchedules(c.File)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/scheduling"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -75,7 +76,7 @@ func (c *scheduleApplyCommand) runCommand(ctx context.Context, con *console) err
 func readSet(con *console, paths []string) (set []schedule.Schedule, err error) {
 	from := map[string]string{}
 	for _, path := range paths {
-		part, problems, err := checkSchedules(path)
+		part, problems, err := con.checkSchedules(path)
 		if err != nil {
 			return nil, err
 		}
@@ -390,7 +391,8 @@ func instantUTC(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 // A scheduleActCommand does something to a schedule. pause, resume, trigger and rm are values of it.
 type scheduleActCommand struct {
 	act api.ScheduleAct
-	had int // instants of a backfill that have fired before
+	had int  // instants of a backfill that have fired before
+	dry bool // the backfill is only tried
 
 	Schedule string `arg:"" help:"The id of the schedule."`
 	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
@@ -401,11 +403,17 @@ type scheduleActCommand struct {
 
 // runCommand does it.
 func (c *scheduleActCommand) runCommand(ctx context.Context, con *console) error {
-	a := actFlag{By: c.By, Reason: c.Reason, Offline: c.Offline, dirFlag: c.dirFlag}
+	a := actFlag{By: c.By, Reason: c.Reason, Offline: c.Offline, DryRun: c.dry, dirFlag: c.dirFlag}
 	return a.withActor(ctx, con, func(e *reached) error {
 		c.act.By, c.act.Reason = a.By, a.Reason
-		if err := c.countFired(ctx, e); err != nil {
-			return err
+		if c.act.Do == "backfill" {
+			left, err := c.instantsLeft(ctx, con, e)
+			if err == nil && c.dry {
+				c.showLeft(con, left)
+			}
+			if err != nil || c.dry {
+				return err
+			}
 		}
 		done, err := e.ActOnSchedule(ctx, c.Schedule, c.act)
 		if err != nil {
@@ -421,35 +429,27 @@ func (c *scheduleActCommand) runCommand(ctx context.Context, con *console) error
 	})
 }
 
-// countFired counts, before a backfill, its instants that have fired, as far as the events tell.
-func (c *scheduleActCommand) countFired(ctx context.Context, e *reached) error {
-	if c.act.Do != "backfill" || c.JSON {
-		return nil
-	}
+// instantsLeft returns at which instants of a backfill the schedule has not fired, and counts the others.
+func (c *scheduleActCommand) instantsLeft(ctx context.Context, con *console, e *reached) (left []schedule.Firing, err error) {
 	st, err := e.Schedule(ctx, c.Schedule)
 	if err != nil {
-		return err
-	}
-	table, err := schedule.Compile(&st.Schedule)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	events, err := e.ScheduleEvents(ctx, c.Schedule, time.Time{}, time.Time{})
-	if err != nil {
-		return err
+	if err == nil {
+		left, c.had, err = scheduling.InstantsLeft(&st.Schedule, events, schedule.Backfill{From: c.act.From, To: c.act.To, Most: c.act.Most}, con.Now())
 	}
-	fired := map[time.Time]bool{}
-	for i := range events {
-		if ev := &events[i]; (ev.Kind == "started" || ev.Kind == "joined") && ev.Scheduled.After(c.act.From) && !ev.Scheduled.After(c.act.To) {
-			fired[ev.Scheduled.UTC()] = true
-		}
+	return left, err
+}
+
+// showLeft writes at which instants a backfill would fire.
+func (c *scheduleActCommand) showLeft(con *console, left []schedule.Firing) {
+	for i := range left {
+		con.writeLine(c.JSON, scheduleLine{Schedule: c.Schedule, Run: left[i].RunID(c.Schedule), Firing: &left[i]})
 	}
-	for at := range fired {
-		if f, ok := table.Next(at.Add(-1)); ok && f.At.Equal(at) { // no trigger
-			c.had++
-		}
+	if !c.JSON {
+		con.printProse("nothing is changed; it would come to: %s", c.backfillText(api.ScheduleReport{Schedule: c.Schedule, Firings: len(left) + c.had}))
 	}
-	return nil
 }
 
 // doneText says what was done.
@@ -488,14 +488,12 @@ type scheduleBackfillCommand struct {
 	From   time.Time `required:"" placeholder:"INSTANT" help:"The instants behind this one, as 2026-12-01T00:00:00Z."`
 	To     time.Time `required:"" placeholder:"INSTANT" help:"And not behind this one, which has passed."`
 	AtMost int       `default:"1" placeholder:"N" help:"So many runs of it at once, from 1 to 100."`
+	DryRun bool      `help:"Say at which instants it would fire, and change nothing."`
 	scheduleActCommand
 }
 
 // runCommand asks for it.
 func (c *scheduleBackfillCommand) runCommand(ctx context.Context, con *console) error {
-	if c.AtMost < 1 {
-		return fmt.Errorf("--at-most: %d is less than 1", c.AtMost)
-	}
-	c.act.From, c.act.To, c.act.Most = c.From, c.To, c.AtMost
+	c.act.From, c.act.To, c.act.Most, c.dry = c.From, c.To, c.AtMost, c.DryRun
 	return c.scheduleActCommand.runCommand(ctx, con)
 }

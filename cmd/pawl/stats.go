@@ -75,9 +75,7 @@ func (c *statsCommand) readJournals(ctx context.Context, con *console) error {
 		flags := recordedFlag{Dir: c.Dir, UTC: c.UTC, keyFlag: c.keyFlag, jsonFlag: c.jsonFlag}
 		g, unread = flags.eachRecording(ctx, con, c.Archive, func(rec *replay.Recording) error {
 			ends, err := retrace.Ends(rec)
-			for _, a := range ends {
-				ledger.Count(a)
-			}
+			ledger.CountRun(rec.Run, ends)
 			return err
 		})
 		return context.Cause(ctx)

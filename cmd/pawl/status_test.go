@@ -22,12 +22,13 @@ import (
 
 // Each kind of error has the exit status that the help promises, and what nobody knows is neither a refusal nor done.
 func TestExitStatuses(t *testing.T) {
+	full := errors.Join(pawl.ErrNoSpace, pawl.ErrUnknown) // as a commit says it
 	broken := fmt.Errorf("%w: %w", pawl.ErrUnknown, explainLoss(io.ErrUnexpectedEOF))
 	for want, errs := range map[int][]error{
 		exitDone:        {nil},
 		exitUnusable:    {errors.New("a flag"), pawl.ErrInvalid, pawl.ErrCorrupt, pawl.ErrVersion, &api.Error{Code: "too_large"}},
 		exitNotFound:    {fs.ErrNotExist, pawl.ErrRunNotFound, &api.Error{Code: "blob_missing"}},
-		exitNoEngine:    {api.ErrNoEngine, pawl.ErrMaintenance, pawl.ErrRemote, pawl.ErrOtherLog, &api.Error{Code: "remote"}, pawl.ErrClosed, explainLoss(io.ErrUnexpectedEOF), &api.Error{Code: "timeout"}, &api.Error{Code: "internal"}, &api.Error{Code: "closed"}},
+		exitNoEngine:    {api.ErrNoEngine, pawl.ErrMaintenance, pawl.ErrRemote, pawl.ErrOtherLog, &api.Error{Code: "remote"}, pawl.ErrClosed, explainLoss(io.ErrUnexpectedEOF), &api.Error{Code: "timeout"}, &api.Error{Code: "internal"}, &api.Error{Code: "closed"}, &api.Error{Code: "no_space"}, full, markUnknown(full)},
 		exitRefused:     {pawl.ErrEnded, pawl.ErrBusy, &api.Error{Code: "conflict"}},
 		exitUnknown:     {pawl.ErrUnknown, broken, &api.Error{Code: "unknown_outcome"}, errors.Join(pawl.ErrUnknown, context.Canceled), errors.Join(pawl.ErrUnknown, context.DeadlineExceeded)},
 		exitTimeout:     {context.DeadlineExceeded},

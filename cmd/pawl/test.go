@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,7 +49,7 @@ type testCommand struct {
 type summary struct {
 	Passed     int `json:"passed"`
 	Failed     int `json:"failed"`
-	Unreadable int `json:"unreadable,omitempty"` // files
+	Unreadable int `json:"unreadable,omitempty"` // files, or scenarios of files
 }
 
 // String returns the summary for people.
@@ -81,12 +80,18 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 	var unreadable []error
 	for _, path := range c.Paths {
 		some, err := pawltest.Load(path)
-		scenarios, unreadable = append(scenarios, some...), append(unreadable, fileErrors(err)...)
+		scenarios = append(scenarios, some...)
+		if files, ok := err.(interface{ Unwrap() []error }); ok { // each gets a line of its own
+			unreadable = append(unreadable, files.Unwrap()...)
+		}
 	}
 	inTest(func(t *testing.T) int {
 		sum := c.playAll(t, scenarios, options, con)
 		sum.Unreadable = len(unreadable)
 		con.writeLine(c.JSON, sum)
+		if sum.Unreadable == 1 && len(c.Paths) == 1 {
+			return con.finish(unreadable[0])
+		}
 		for _, err := range unreadable {
 			fmt.Fprintln(con.Errs, err)
 		}
@@ -99,18 +104,6 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 		return con.finish(nil)
 	})
 	return nil
-}
-
-// fileErrors returns the errors that err joins, or err alone. Load joins one error for each file;
-// each gets a line of its own.
-func fileErrors(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }
 
 func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, con *console) summary {
@@ -250,9 +243,6 @@ func (c *checkCommand) readHandlers() error {
 func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport, error) {
 	r := &fileReport{File: path}
 	data, err := below.ReadFile(path, limits.MaxDefinitionBytes, filepath.Dir(path), ".")
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		err = pe.Err // which names the file from another folder
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -40,7 +40,7 @@ type workerCommand struct {
 	ID        string        `name:"id" placeholder:"ID" help:"The id of the worker: no two of a pool have the same. That of the machine and the process, if this is not given."`
 	Types     []string      `placeholder:"TYPE" help:"The types of tasks that it takes; all that it can perform, if this is not given."`
 	Capacity  int           `default:"4" placeholder:"N" help:"How many tasks of a pool it performs at once; 4, if this is not given."`
-	Host      []string      `placeholder:"HOST" help:"A host that tasks of type http may ask. Without one there is no such type."`
+	Host      []string      `placeholder:"HOST" help:"A host that tasks of type http may ask, at a public address. Without one there is no such type."`
 	Program   []string      `placeholder:"PROGRAM" help:"A program that tasks of type exec may run. Without one there is no such type."`
 	Grace     time.Duration `default:"20s" placeholder:"DURATION" help:"How long tasks may go on when it is interrupted; then they are given back. 20s, if this is not given."`
 	TokenFile string        `placeholder:"FILE" help:"The token of the pools. Without it, PAWL_WORKER_TOKEN has it, if there is one."`
@@ -75,7 +75,10 @@ func (j joined) String() string {
 
 // runCommand works for all pools, until it is interrupted or one of them does not take it.
 func (c *workerCommand) runCommand(ctx context.Context, con *console) error {
-	handlers := readyHandlers(c.Host, c.Program)
+	handlers, err := readyHandlers(c.Host, c.Program)
+	if err != nil {
+		return err
+	}
 	clients, err := c.makeClients(con, handlers)
 	if err != nil {
 		return err

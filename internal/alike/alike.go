@@ -9,6 +9,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -38,6 +39,15 @@ type Key struct{ Workflow, Node, Code, Shape string }
 // KeyOfLetter returns the key of a parked task.
 func KeyOfLetter(l *pawl.DeadLetter) Key {
 	return Key{l.Workflow, string(l.Node), l.Failure.Code, shapeOf(l.Failure.Message)}
+}
+
+// ActsOf returns the acts that end the wait of a parked task. Where what its run may report leaves no room for it, a retry would be refused, and
+// Raise begins it.
+func ActsOf(l *pawl.DeadLetter) []string {
+	if l.Failure.Code == workflow.CodeLimit && strings.HasPrefix(l.Failure.Message, "limit meta.") {
+		return []string{"raise", "skip"}
+	}
+	return []string{"retry", "skip"}
 }
 
 // KeyOfApproval returns the key of an approval.

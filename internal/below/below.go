@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -32,14 +33,48 @@ func ReadFile(path string, most int, folders ...string) ([]byte, error) {
 		if errors.Is(err, ErrOutside) {
 			continue // another folder may be above what a link names
 		}
+		if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+			err = pe.Err // without the name, which is one seen from the folder
+		}
 		return data, err
 	}
-	return nil, outsideOf(folders)
+	return nil, outsideOf(path, folders)
 }
 
-func outsideOf(folders []string) error {
-	return fmt.Errorf("it is %w, or a link that leads out: only files below %s are read, so copy it there",
-		ErrOutside, strings.Join(folders, " or "))
+// outsideOf says that a file is not read, and what helps: to be in a folder that has it, where files below the current one
+// are read, or a copy.
+func outsideOf(path string, folders []string) error {
+	var names []string
+	linked := false
+	for _, folder := range folders {
+		if folder = filepath.Clean(folder); !slices.Contains(names, folder) {
+			names = append(names, folder)
+		}
+		_, below := nameBelow(folder, path)
+		linked = linked || below
+	}
+	act := "copy it there"
+	if above := folderAbove(path); above != "" && !linked && slices.Contains(names, ".") {
+		act = "do this in " + above + ", or " + act
+	}
+	return fmt.Errorf("it is %w, or a link that leads out: only files below %s are read, so %s", ErrOutside, strings.Join(names, " or "), act)
+}
+
+// folderAbove returns the nearest folder above the current one that has a file, as seen from the current one; "" if only the root has it.
+func folderAbove(path string) string {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return ""
+	}
+	for above := ".."; ; above = filepath.Join(above, "..") {
+		here = filepath.Dir(here)
+		if filepath.Dir(here) == here {
+			return ""
+		}
+		if _, ok := nameBelow(here, path); ok {
+			return above
+		}
+	}
 }
 
 // nameBelow returns the name of a file seen from a folder; false if it is not below that.

@@ -64,6 +64,32 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 	_, err := ReadFile(outside, 100, folder)
 	require.ErrorContains(t, err, "only files below "+folder+" are read, so copy it there")
+	_, err = ReadFile(filepath.Join(folder, "nothing.yaml"), 100, folder)
+	require.EqualError(t, err, "no such file or directory", "without the name")
+}
+
+// Where files below the current folder are read, the refusal says in which one the same would work.
+func TestRefusalNamesTheFolderAbove(t *testing.T) {
+	folder, outside := tree(t)
+	t.Chdir(filepath.Join(folder, "sub"))
+	for path, want := range map[string]string{
+		"../a.yaml":         "only files below . are read, so do this in .., or copy it there",
+		"../../secret.yaml": "so do this in ../.., or copy it there",
+		outside:             "so do this in ../.., or copy it there",
+		"/x.yaml":           "are read, so copy it there",
+	} {
+		_, err := ReadFile(path, 100, "./", ".")
+		require.ErrorContains(t, err, filepath.FromSlash(want), path)
+	}
+	require.NoError(t, os.Symlink("../a.yaml", "up.yaml"))
+	_, err := ReadFile("up.yaml", 100, ".", ".")
+	require.ErrorContains(t, err, "only files below . are read, so copy it there")
+	_, err = ReadFile("../a.yaml", 100, folder+"/sub")
+	require.ErrorContains(t, err, "are read, so copy it there", "the current folder does not count")
+	t.Chdir("..")
+	data, err := ReadFile("sub/../a.yaml", 100, "sub", ".")
+	require.NoError(t, err)
+	require.Equal(t, "text", string(data))
 }
 
 // A file without an end is not waited for.

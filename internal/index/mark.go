@@ -16,30 +16,38 @@ type RestoredMark struct {
 	AsOf time.Time `json:"asOf,omitzero"` // everything in the directory is of this moment or before; zero if nobody knows
 }
 
-// WriteMark marks a directory that is being restored, as of a moment, or a zero one of a backup, which does not tell.
-func WriteMark(into string, asOf time.Time) error {
-	data, err := json.Marshal(RestoredMark{asOf})
-	if err != nil {
-		return err
+// ReadMark returns the mark of a directory, and whether it has one. An error says that nobody can read it.
+func ReadMark(dir fs.FS) (mark RestoredMark, found bool, err error) {
+	text, err := fs.ReadFile(dir, RestoredFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return mark, false, nil
 	}
-	return writeMark(into, data)
+	if err == nil {
+		err = json.Unmarshal(text, &mark)
+	}
+	return mark, true, err
 }
 
 // CopyMark gives a copy of a directory the mark that this has, if it has one: the schedules of both are those of an original that may fire
 // them. A mark that is damaged is made anew, without the moment that it tells.
 func CopyMark(from fs.FS, into string) error {
-	text, err := fs.ReadFile(from, RestoredFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	mark, found, err := ReadMark(from)
+	if !found {
 		return nil
 	}
-	if err != nil || !json.Valid(text) {
-		text = []byte("{}")
+	if err != nil {
+		mark = RestoredMark{}
 	}
-	return writeMark(into, text)
+	return WriteMark(into, mark.AsOf)
 }
 
-// writeMark writes a mark and syncs it, but not its name.
-func writeMark(into string, text []byte) error {
+// WriteMark marks a directory that is being restored, as of a moment, or a zero one of a backup, which does not tell. The mark is synced, but
+// not its name.
+func WriteMark(into string, asOf time.Time) error {
+	text, err := json.Marshal(RestoredMark{asOf})
+	if err != nil {
+		return err
+	}
 	f, err := os.OpenFile(filepath.Join(into, RestoredFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("mark a restored directory: %w", err)

@@ -3,6 +3,7 @@ package scheduling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
@@ -141,27 +142,53 @@ func (s *Scheduler) Backfill(_ context.Context, id string, b schedule.Backfill) 
 
 // checkBackfill counts the instants of a backfill.
 func (e *entry) checkBackfill(b schedule.Backfill, now time.Time) (n int, err error) {
-	switch {
-	case e.table.Schedule().After > 0:
-		return 0, fmt.Errorf("%w: schedule %q has no instants of its own: they follow its runs", refusal.ErrInvalid, e.id)
-	case !b.From.Before(b.To):
-		return 0, fmt.Errorf("%w: a backfill goes from one instant to a later one", refusal.ErrInvalid)
-	case b.To.After(now):
-		return 0, fmt.Errorf("%w: a backfill is of instants that have passed: %s has not", refusal.ErrInvalid, b.To.Format(time.RFC3339))
-	case b.Most < 1 || b.Most > maxAtOnce:
-		return 0, fmt.Errorf("%w: a backfill has 1 to %d runs at once", refusal.ErrInvalid, maxAtOnce)
-	case len(e.state.Backfills) >= maxBackfills:
+	all, err := instantsOf(e.table, b, now)
+	if err == nil && len(e.state.Backfills) >= maxBackfills {
 		return 0, fmt.Errorf("%w: %d backfills of schedule %q are not over", actor.ErrBusy, maxBackfills, e.id)
 	}
-	for f := range e.table.Between(b.From, b.To) {
+	return len(all), err
+}
+
+// InstantsLeft returns at which instants of a backfill that begins now a schedule has not fired, as far as its events tell, and counts the
+// others. The errors are those of the backfill.
+func InstantsLeft(of *schedule.Schedule, events []schedule.Event, b schedule.Backfill, now time.Time) (left []schedule.Firing, had int, err error) {
+	table, err := schedule.Compile(of)
+	if err != nil {
+		return nil, 0, err
+	}
+	fired := map[time.Time]bool{}
+	for i := range events {
+		if ev := &events[i]; ev.Kind == kindStarted || ev.Kind == kindJoined {
+			fired[ev.Scheduled.UTC()] = true
+		}
+	}
+	left, err = instantsOf(table, b, now)
+	n := len(left)
+	left = slices.DeleteFunc(left, func(f schedule.Firing) bool { return fired[f.At.UTC()] })
+	return left, n - len(left), err
+}
+
+// instantsOf returns the instants of a backfill.
+func instantsOf(of *schedule.Timetable, b schedule.Backfill, now time.Time) (out []schedule.Firing, err error) {
+	switch {
+	case of.Schedule().After > 0:
+		return nil, fmt.Errorf("%w: schedule %q has no instants of its own: they follow its runs", refusal.ErrInvalid, of.Schedule().ID)
+	case !b.From.Before(b.To):
+		return nil, fmt.Errorf("%w: a backfill goes from one instant to a later one", refusal.ErrInvalid)
+	case b.To.After(now):
+		return nil, fmt.Errorf("%w: a backfill is of instants that have passed: %s has not", refusal.ErrInvalid, b.To.Format(time.RFC3339))
+	case b.Most < 1 || b.Most > maxAtOnce:
+		return nil, fmt.Errorf("%w: a backfill has 1 to %d runs at once", refusal.ErrInvalid, maxAtOnce)
+	}
+	for f := range of.Between(b.From, b.To) {
 		if f.Left != "" {
 			continue
 		}
-		if n++; n > maxCounted {
-			return 0, fmt.Errorf("%w: that is more than %d firings", refusal.ErrInvalid, maxCounted)
+		if out = append(out, f); len(out) > maxCounted {
+			return nil, fmt.Errorf("%w: that is more than %d firings", refusal.ErrInvalid, maxCounted)
 		}
 	}
-	return n, nil
+	return out, nil
 }
 
 // canBackfill reports whether a run of a backfill may begin, or a backfill is over.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/schedule"
@@ -82,7 +83,7 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 // compileSet checks and compiles schedules.
 func compileSet(set []schedule.Schedule) (map[string]*schedule.Timetable, error) {
 	err := &schedule.Error{}
-	for _, p := range schedule.Check(set) {
+	for _, p := range schedule.Check(set, time.Time{}) {
 		if !p.Warning {
 			err.Problems = append(err.Problems, p)
 		}

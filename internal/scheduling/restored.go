@@ -1,10 +1,7 @@
 package scheduling
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -24,13 +21,9 @@ const restoredFile = index.RestoredFile
 // another disk or comes back from an archive, where paused schedules would miss what is due; and a snapshot of a disk changes neither.
 func (s *Scheduler) HoldRestored() error {
 	at := filepath.Join(s.o.Path, restoredFile)
-	data, err := os.ReadFile(at)
-	if errors.Is(err, fs.ErrNotExist) {
+	mark, found, err := index.ReadMark(os.DirFS(s.o.Path))
+	if !found {
 		return nil
-	}
-	var mark index.RestoredMark
-	if err == nil {
-		err = json.Unmarshal(data, &mark)
 	}
 	if err != nil {
 		return fmt.Errorf("%s says when the directory was restored: %w", at, err)

@@ -64,7 +64,7 @@ func TestRestoredSchedulesArePaused(t *testing.T) {
 
 // A copy of a restored directory that was not opened yet is opened with its schedules paused as well: a backup, and what a repair makes.
 func TestCopiesOfARestoredDirectoryArePaused(t *testing.T) {
-	for name, mark := range map[string]string{"sound": "", "damaged": "{"} {
+	for name, mark := range map[string]string{"sound": "", "damaged": "{", "of no instant": `{"asOf":7}`} {
 		t.Run(name, func(t *testing.T) { testCopiesOfARestoredDirectory(t, mark) })
 	}
 }

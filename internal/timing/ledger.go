@@ -8,13 +8,36 @@ import (
 )
 
 // A Ledger adds up attempts and runs that are over, as journals tell of them, in any order. It has at most as many names as Counters,
-// some 2.5 KB each. The zero value is ready, and takes all of them; its methods must not be called from several goroutines at once.
+// some 2.5 KB each, and knows the runs that it has counted, at some 100 bytes. The zero value is ready, and takes all of them; its methods must not be called from several goroutines at once.
 type Ledger struct {
 	Workflow string    // takes those of one; "" of all
 	From, To time.Time // takes what ended from From on and before To; zero is no bound
 
+	counted     map[countedRun]int // how many ends
 	of          map[Name]*sum
 	first, last time.Time // when the first ended, and the last
+}
+
+// A countedRun is told by its first end too: two engines may have runs of one id.
+type countedRun struct {
+	run workflow.RunID
+	at  time.Time
+}
+
+// CountRun adds what has ended in a run, in the order of its journal. A run may come several times, such as from an export and an archive of
+// it, and each end counts once.
+func (l *Ledger) CountRun(run workflow.RunID, ends []Attempt) {
+	if len(ends) == 0 {
+		return
+	}
+	if l.counted == nil {
+		l.counted = map[countedRun]int{}
+	}
+	of := countedRun{run, ends[0].At}
+	for _, a := range ends[min(l.counted[of], len(ends)):] {
+		l.Count(a)
+	}
+	l.counted[of] = max(l.counted[of], len(ends))
 }
 
 // Count adds an attempt, or a run.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // TestLedgerIsWhatCountersSay: attempts and runs of a day, added up in any order, give the rows that counters give.
@@ -33,6 +34,25 @@ func TestLedgerIsWhatCountersSay(t *testing.T) {
 			require.Equal(t, textsOf([]history.Timing{counted.Total}), textsOf([]history.Timing{added.Total}))
 		}
 	})
+}
+
+// TestLedgerCountsARunOnce: a run that comes again adds what it has more, and another one of its id is another run.
+func TestLedgerCountsARunOnce(t *testing.T) {
+	end := func(second int) Attempt {
+		return Attempt{Of: Name{Workflow: "a", Node: "x", Type: "mail"}, At: start.Add(time.Duration(second) * time.Second)}
+	}
+	var l Ledger
+	for _, tt := range []struct {
+		run  workflow.RunID
+		ends []Attempt
+		want int64
+	}{
+		{"r", []Attempt{end(1), end(2)}, 2}, {"r", []Attempt{end(1), end(2)}, 2}, {"r", []Attempt{end(1), end(2), end(3)}, 3},
+		{"r", []Attempt{end(1)}, 3}, {"r", nil, 3}, {"s", []Attempt{end(1)}, 4}, {"r", []Attempt{end(7)}, 5},
+	} {
+		l.CountRun(tt.run, tt.ends)
+		require.EqualValues(t, tt.want, l.MakeTimings("node").Total.Attempts)
+	}
 }
 
 // textsOf returns what rows say that does not depend on how long they have counted.
