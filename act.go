@@ -605,8 +605,7 @@ func (d *deed) reportResult(ctx context.Context, at taskkey.Attempt, m state.Mes
 	return d.engine.dispatcher.DeliverFromOutside(at, func() error { return d.report(ctx, m) })
 }
 
-// report delivers what an executor says. A run that does not exist makes the
-// key a stale one.
+// report delivers what an executor says. The key of a run that does not exist is stale.
 func (d *deed) report(ctx context.Context, m state.Message) error {
 	err := d.submitMessage(ctx, m)
 	if errors.Is(err, ErrRunNotFound) {

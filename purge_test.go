@@ -187,10 +187,10 @@ func TestPurgeBesideAnAlarm(t *testing.T) {
 				require.NoError(t, e.Purge(context.Background(), "x"))
 			}
 		})
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 		require.Equal(t, 1, met)
 		require.NoError(t, e.Start(t.Context(), run, nil))
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 		s, err := e.Summary(t.Context(), "x")
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunCompleted, s.Status)

@@ -21,7 +21,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An unsureDir makes commits of which it says once that nobody knows whether they were made.
+// An unsureDir makes a commit and says, once, that nobody knows whether it was made.
 type unsureDir struct {
 	*store.Dir
 	unsure atomic.Bool
@@ -52,7 +52,7 @@ func (noRuns) CancelRun(workflow.RunID, string, string) error { return nil }
 func TestAStartOfWhichNobodyKnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := open(t, t.TempDir(), func(ctx context.Context, _ pawl.Task) (any, error) {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			return nil, ctx.Err()
 		})
 		o.publish()
