@@ -250,7 +250,7 @@ func outputOf[Out any](outcome workflow.Outcome, err error) (Out, error) {
 //	err := Paid.Send(ctx, engine, "order-42", Payment{Cents: 4800})
 type SignalOf[T any] string
 
-// Send sends the signal to a run, see [Engine.Signal].
+// Send sends the signal to a run, see [Engine.Signal]. A signal that may be sent twice, as by a webhook, has an ID: see With.
 func (s SignalOf[T]) Send(ctx context.Context, e *Engine, run workflow.RunID, payload T) error {
 	return e.Signal(ctx, run, s.With(payload))
 }

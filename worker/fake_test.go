@@ -35,7 +35,8 @@ type fake struct {
 	open    map[pawl.Key]context.CancelFunc
 	results map[pawl.Key]any // an output, or an error
 	beats   map[pawl.Key]int
-	err     error // of every call
+	err     error        // of every call
+	refuses func() error // answers the next result in the place of take; nil without
 }
 
 // newPool returns a pool with a fake engine. It is closed at the end.
@@ -89,6 +90,11 @@ func (f *fake) end(k pawl.Key) {
 
 func (f *fake) take(k pawl.Key, result any) error {
 	f.mu.Lock()
+	if refuse := f.refuses; refuse != nil {
+		f.refuses = nil
+		f.mu.Unlock()
+		return refuse()
+	}
 	defer f.mu.Unlock()
 	if f.err != nil {
 		return f.err

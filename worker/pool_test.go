@@ -475,6 +475,24 @@ func TestARunThatTakesNoResults(t *testing.T) {
 	}
 }
 
+// A task that its run sends again before the refusal of its result is noted waits for a worker again.
+func TestATaskComesAgainBesideItsRefusal(t *testing.T) {
+	bubble(t, Options{}, func(t *testing.T, p *Pool, f *fake) {
+		ann := joined(t, p, "ann", 1, "a")
+		f.dispatch("a", "k1")
+		poll1(t, ann)
+		f.refuses = func() error {
+			f.end("k1")
+			f.dispatch("a", "k1")
+			return pawl.ErrSuspended
+		}
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrStale)
+		require.Equal(t, []pawl.Key{"k1"}, poll1(t, ann))
+		done(t, ann, "k1", 2)
+		require.EqualValues(t, 2, f.result("k1"))
+	})
+}
+
 func TestResultsWaitForAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := mustNew(Options{NoToken: true})
