@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -215,24 +216,25 @@ func (p *Pool) tellFreed() {
 // waits until they hold nothing or ctx is done. Without names the pool hands out
 // nothing any more, which its workers are not told: they wait for the pool that
 // comes after. A worker that is named is told to leave, and gets work again when
-// it registers again.
+// it registers again. If one of the names is not known, none is drained.
 //
 // A worker may be forgotten while it is waited for; it then holds nothing, and counts as idle. When
 // ctx ends, what was drained stays so.
 func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 	p.mu.Lock()
+	if slices.ContainsFunc(workers, func(id string) bool { return p.queue.workers[id] == nil }) {
+		p.mu.Unlock()
+		return ErrUnknownWorker
+	}
 	for _, id := range workers {
 		s := p.queue.workers[id]
-		if s == nil {
-			p.mu.Unlock()
-			return ErrUnknownWorker
-		}
 		p.queue.drainWorker(s, time.Now())
 		if at := p.polls[s]; at != nil {
 			at.endPoll()
 		}
 	}
 	p.queue.drained = p.queue.drained || len(workers) == 0
+	p.deliverTasks()
 	for p.hasBusyWorker(workers) {
 		changed := p.changed
 		p.mu.Unlock()

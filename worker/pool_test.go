@@ -346,7 +346,7 @@ func TestDrain(t *testing.T) {
 		}
 		done(t, ann, "k2", 2)
 		require.NoError(t, <-drained)
-		require.ErrorIs(t, p.Drain(t.Context(), "nobody"), ErrUnknownWorker)
+		require.ErrorIs(t, p.Drain(t.Context(), "bob", "nobody"), ErrUnknownWorker)
 
 		require.Equal(t, []pawl.Key{"k3"}, poll1(t, bob), "the others go on")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
