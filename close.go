@@ -108,8 +108,8 @@ func (e *Engine) leftBehind() error {
 	return &left
 }
 
-// callUntil is call, which commits by itself and not through an actor, until ctx is done: it returns the cause of that then, while
-// call goes on. Without a log nothing waits for long, and call runs where it is.
+// callUntil runs call, which commits by itself and not through an actor, but returns the cause of ctx if ctx ends first; call then
+// continues in the background. Without a log, no commit waits for long, and callUntil returns when call does.
 func (e *Engine) callUntil(ctx context.Context, call func() error) error {
 	if e.options.Remote.Log == nil {
 		return call()
