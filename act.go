@@ -468,7 +468,7 @@ func (e *Engine) hasVoted(ctx context.Context, run workflow.RunID, m state.Ballo
 // Complete delivers the result of an attempt, for an Executor that returned
 // ErrPending. It may be repeated: one result counts per key, and a duplicate is
 // nil. ErrStale says that the attempt does not run any more, or never did. Without a key
-// it is the attempt that runs for the token: ErrNotLive says that none does, ErrAmbiguous that several are at the node.
+// it completes the running attempt of the token: ErrNotLive says that none runs, ErrAmbiguous that the node has several.
 type Complete struct {
 	Target
 	Key    Key `json:"-"` // of the attempt, which names its run
@@ -508,7 +508,7 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 type Fail struct {
 	Target
 	Key       Key    `json:"-"`
-	Cause     error  `json:"-"` // as Execute would have returned it: a Snooze asks for another call. Without one it is a TaskError of the fields below
+	Cause     error  `json:"-"` // as Execute would have returned it: a Snooze asks for another call; nil: a TaskError of the fields below
 	Code      string `json:"code,omitzero" needs:"code must say how the task has failed"`
 	Message   string `json:"message,omitzero"`
 	Retryable bool   `json:"retryable,omitzero"`
@@ -539,8 +539,8 @@ func (a Fail) doTo(ctx context.Context, d *deed) error {
 
 // attemptOf returns the attempt that an act is about, and makes its run that of the act.
 //
-// A late result of an attempt that was given up cannot end the next one: an act that names a token means the attempt of now, and
-// gets its key here. If another one begins before the act is committed, the key is stale.
+// A late result of an abandoned attempt cannot end the next one: an act that names a token means the present attempt, and
+// gets its key here. If another attempt begins before the act is committed, the key is stale.
 func (d *deed) attemptOf(ctx context.Context, key Key, keyed bool, t Target) (at taskkey.Attempt, err error) {
 	if key == "" && !keyed {
 		if key, err = d.findKey(ctx, t); err != nil {
@@ -602,7 +602,7 @@ func (d *deed) report(ctx context.Context, m state.Message) error {
 	return err
 }
 
-// Elapse lets time pass in a simulation, as its method does. No run takes it: its time passes of itself.
+// Elapse lets time pass in a simulation, as its method does. A run refuses it: its time passes by itself.
 type Elapse struct {
 	Elapse time.Duration `json:"elapse" needs:"elapse must say how much time passes"`
 }

@@ -22,8 +22,8 @@ type BackupInfo struct {
 	Files int   // of runs; a run has none before it was flushed first
 	Blobs int   // that the index refers to, if the directory keeps them
 	Bytes int64 // of all of it
-	// Damaged says what could not be copied because it is damaged or missing
-	// where it was copied from: errors.As finds a *CorruptError or *blob.Error in each, or it is ErrVersion. The backup is like the original there, and whole otherwise.
+	// Damaged lists files that could not be copied because they are damaged or missing in the original: errors.As finds a
+	// *CorruptError or *blob.Error in each, or it is ErrVersion. The backup has the same damage, and is complete otherwise.
 	Damaged []error
 }
 
@@ -35,9 +35,9 @@ type BackupInfo struct {
 // folder with .partial- in its name may be left beside it, which Open refuses with
 // ErrCorrupt as long as anything is missing in it.
 //
-// A backup that was cut off begins anew: the next one is of a later moment, and what is left of the earlier one is
-// perhaps not durable, since the files are synced together at the end. The copy that [Engine.Follow] keeps goes on
-// where it was.
+// A backup that was interrupted begins anew: the next one is of a later moment, and files left of the earlier one may
+// not be durable, since all are synced together at the end. The copy that [Engine.Follow] keeps continues where it
+// stopped.
 //
 // Commits wait for a few pages of the index at a time to be copied. Old files of
 // runs are removed only when the backup has ended, so that it needs some room in
@@ -74,16 +74,16 @@ type FollowOptions struct {
 	// Folder gets the copy, the log in log/ and the bases in bases/, which are sealed with Options.Codec. It is made if it is
 	// missing, and is not inside of the engine directory.
 	Folder string
-	// Log gets what is committed, and Bases complete copies of the directory from time to
-	// time, with the blobs that runs refer to, where no Folder does. They hold everything sealed
-	// as in the directory, but blobs: open a sealed store for those.
+	// Log gets all commits, and Bases gets full copies of the directory from time to time,
+	// with the blobs that runs refer to, unless there is a Folder. All is sealed as in the
+	// directory, except blobs: open a sealed store for those.
 	Log   commitlog.Log
 	Bases blob.Store
 	// Interval is how long a commit waits for others before it is sent; 0 is a second.
 	Interval time.Duration
-	// Rebase is after how long there is a new base, if anything has changed; 0 is an hour.
+	// Rebase is how long after a base the next one is made, if anything has changed; 0 is an hour.
 	Rebase time.Duration
-	// Keep is for how long one can go back; 0 is a week. The copy keeps purged runs for as long.
+	// Keep is how far back Restore can go; 0 is a week. The copy keeps purged runs for as long.
 	Keep time.Duration
 	// Report, which may be nil and must not block, is called whenever something was kept, or
 	// could not be kept and is tried again.
