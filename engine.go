@@ -223,14 +223,13 @@ type Engine struct {
 	closer     *closing.Closer
 }
 
-// Open opens the engine directory at path, made if it does not exist, and goes
-// on with every unfinished run in it: tasks that were out are sent again under
-// the same key. It fails with ErrInvalid if path is empty, with ErrForeign if it is a
-// folder of other files, with ErrLocked if somebody else has it open and keeps it for
-// Options.LockWait, with
-// ErrSealed if its values are sealed and Options.Codec lacks the key, and with
-// ErrCorrupt or ErrVersion if it is not a directory that this version can
-// use. ctx bounds the opening only.
+// Open opens the engine directory at path, made if it does not exist, and continues
+// every unfinished run in it: unfinished tasks are sent again under the same key. It
+// fails with ErrInvalid if path is empty, with ErrForeign if it is a folder of other
+// files, with ErrLocked if another engine or command has it open and keeps it longer
+// than Options.LockWait, with ErrSealed if its values are sealed and Options.Codec
+// lacks the key, and with ErrCorrupt or ErrVersion if this version cannot use it. ctx
+// bounds the opening only.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if ctx == nil {
 		return nil, errNoContext
@@ -350,9 +349,9 @@ func (e *Engine) finishOpen(ctx context.Context, path string) (*Engine, error) {
 	return e, nil
 }
 
-// AwaitFailure waits until the engine can do nothing more, and returns why: ErrFailed, with ErrFenced if another
-// engine has the directory or its log. Close it then, and open it again. It fails with ErrClosed when the engine was closed, and with
-// the cause of ctx.
+// AwaitFailure waits until the engine cannot continue, and returns why: ErrFailed, with ErrFenced if another
+// engine has the directory or its log. Close the engine then, and open it again. AwaitFailure returns ErrClosed when the
+// engine is closed, and the cause of ctx when ctx ends.
 func (e *Engine) AwaitFailure(ctx context.Context) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
