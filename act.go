@@ -22,15 +22,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Act is one thing that somebody does to a run that is there, as a value: [Cancel], [Pause], [Resume], [Signal], [Patch],
+// An Act is one thing that somebody does to an existing run, as a value: [Cancel], [Pause], [Resume], [Signal], [Patch],
 // [CancelNodes], [AddBranch], [CloseGroup], [Raise], of a token [Retry], [Skip], [Vote], [Complete], [Fail], and [Elapse] in a simulation.
 // Engine.Do does it, Simulation.Do tries it on a copy:
 //
 //	err := engine.Do(pawl.Because(pawl.As(ctx, "ann"), "paid twice"), "order-42", pawl.Cancel{})
 //
-// The set is closed. Each act has its fields and its rules here, beside its type, and a row in the table of package internal/acts says how
-// surfaces call it: bodies of the HTTP API, forms of the inspector, flags of the command and events of scenario files are decoded
-// into an Act, so that a rule holds for all of them. A new act is one type and one row.
+// The set is closed. Each act has its fields and its rules here, beside its type, and its names in a row of the table of package
+// internal/acts, by which the HTTP API decodes bodies. The inspector, the command and package pawltest each make an Act of a form,
+// flags or an event, so that the rules hold for all. CONTRIBUTING.md lists the places that a new act touches.
 type Act interface {
 	// doTo does it in full or not at all.
 	doTo(context.Context, *deed) error
@@ -127,16 +127,15 @@ func (d *deed) status(ctx context.Context) (workflow.RunStatus, error) {
 	return s.Status, err
 }
 
-// Cancel ends a run as cancelled: its tokens and tasks are withdrawn, and its children are cancelled, level by level. When
-// it is done none of their tasks begins in this process any more, and no child does. To cancel a cancelled run again is no error;
-// ErrEnded says that it has ended otherwise. The failure of a run that was cancelled [As]
-// somebody names who it was, and so do those of its children.
+// Cancel ends a run as cancelled: its tokens and tasks are withdrawn, and its children are cancelled, level by level. After
+// it, none of their tasks and no child begins in this process. To cancel a cancelled run again is no error; ErrEnded says that
+// the run has ended otherwise. If a run was cancelled [As] somebody, its failure and the failures of its children name that person.
 type Cancel struct {
 	Reason string `json:"-"` // that of [Because], if this is empty
-	Ended  bool   `json:"-"` // one that has ended otherwise is no error, so that the act may be repeated whatever becomes of the run
+	Ended  bool   `json:"-"` // a run that has ended otherwise is no error, so that the act may always be repeated
 }
 
-// Cancel does a [Cancel], and takes a run that has ended for cancelled, however it has ended.
+// Cancel does a [Cancel], with Ended: a run that has ended, in whatever way, is no error.
 func (e *Engine) Cancel(ctx context.Context, id workflow.RunID, reason string) error {
 	return e.Do(ctx, id, Cancel{Reason: reason, Ended: true})
 }
@@ -149,7 +148,7 @@ func (a Cancel) doTo(ctx context.Context, d *deed) error {
 	if err := d.submitMessage(ctx, state.Cancel{Reason: reason, Act: d.by}); err != nil || a.Ended {
 		return err
 	}
-	// The run may have ended between the look of somebody and the act: to say that it is done would not be true.
+	// The run may have ended after the caller looked at it: nil would claim that it was cancelled.
 	status, err := d.status(ctx)
 	if err == nil && status.Final() && status != workflow.RunCancelled {
 		err = fmt.Errorf("run %q: %w (%v): nothing is changed", string(d.run), ErrEnded, status)
@@ -157,9 +156,9 @@ func (a Cancel) doTo(ctx context.Context, d *deed) error {
 	return err
 }
 
-// Pause holds back what a run would dispatch: tasks, children and locks. All
-// else continues: results are taken, time passes, signals and votes count. It
-// passes on to children. Pause of a paused run is no error.
+// Pause holds back the tasks, children and locks that a run would dispatch. All
+// else continues: results are taken, time passes, signals and votes count. Its
+// children are paused too. Pause of a paused run is no error.
 type Pause struct{}
 
 // Pause does a [Pause].
@@ -168,7 +167,7 @@ func (e *Engine) Pause(ctx context.Context, id workflow.RunID) error { return e.
 func (Pause) doTo(ctx context.Context, d *deed) error { return d.askAbout(ctx, state.Pause{Act: d.by}) }
 
 // Resume lets a run continue that is paused, or that an internal fault suspended,
-// for instance after an upgrade: what it waits for is sent again.
+// for instance after an upgrade. Its unfinished tasks and messages are sent again.
 type Resume struct{}
 
 // Resume does a [Resume].
@@ -178,12 +177,11 @@ func (Resume) doTo(ctx context.Context, d *deed) error {
 	return d.askAbout(ctx, state.Resume{Act: d.by})
 }
 
-// Signal gives an event to whoever waits for its name in a run, or keeps it
-// until somebody does. One with an id counts once per run, so that it may be
-// repeated, also when the run has ended since; an id does not begin with "pawl:". A name that no node of the run's definition waits for is refused, unless
-// the definition declares it in its signals, or the signal is Early, or Transient: then it is lost,
-// which an event tells. Errors: ErrInvalid (no
-// name), ErrEnded, *workflow.SignalError, *workflow.LimitError.
+// Signal gives an event to a token that waits for its name, or keeps it until one does. A signal with an id counts once
+// per run, so that it may be repeated, even after the run has ended; an id must not begin with "pawl:". A name that no
+// node of the run's definition waits for is refused, unless the definition declares it in its signals or the signal is
+// Early or Transient; a Transient signal that nothing waits for is lost, and an event says so. Errors: ErrInvalid (no name),
+// ErrEnded, *workflow.SignalError, *workflow.LimitError.
 type Signal workflow.Signal
 
 // Signal does a [Signal].
@@ -211,8 +209,8 @@ func (a Signal) doTo(ctx context.Context, d *deed) error {
 
 // CancelNodes ends the live tokens at some nodes of a run, which continues without
 // them: a branch that ends so has ended by choice. A token that waits for its
-// siblings stands at the node that their join leads to, and not at one that it has
-// passed. It fails with ErrNotLive if no live token is there.
+// siblings is at the node that their join leads to, not at one that it has passed.
+// It fails with ErrNotLive if no live token is there.
 type CancelNodes struct {
 	Nodes []workflow.NodeID `json:"nodes,omitzero" needs:"nodes must name some"`
 }
@@ -226,15 +224,15 @@ func (a CancelNodes) doTo(ctx context.Context, d *deed) error {
 	return d.askAbout(ctx, state.CancelNodes{Nodes: a.Nodes, Act: d.by})
 }
 
-// A GroupTarget names a live group of a run: by its sibling group, and by the
-// token that fanned out where several of that name are live.
+// A GroupTarget names a live group of a run by its sibling group and, where several
+// groups of that name are live, by the token that fanned out.
 type GroupTarget struct {
 	Run    workflow.RunID
 	Group  string
 	Origin workflow.TokenID // 0: the only one of that name
 
-	// ID is that of a branch which AddBranch adds: under one id it adds one per run, so that the call may be repeated; "" is
-	// always new. CloseGroup, which may be repeated by the token that fanned out, has no use for it.
+	// ID is the id of a new branch: AddBranch adds one branch per id and run, so that the call may be repeated; "" always
+	// adds one. CloseGroup ignores it, and may be repeated if Origin is set.
 	ID string
 }
 
@@ -242,7 +240,7 @@ type GroupTarget struct {
 // id that a signal could not have), ErrGroupClosed (it was closed, or its join has fired), ErrNotLive (there is no such group),
 // ErrAmbiguous, *workflow.LimitError.
 type AddBranch struct {
-	ID     string           `json:"id,omitzero"` // under one id one branch is added per run; "" is always new
+	ID     string           `json:"id,omitzero"` // one branch is added per id and run; "" always adds one
 	Group  string           `json:"group,omitzero" needs:"group must name a group"`
 	Origin workflow.TokenID `json:"origin,omitzero"` // the token that fanned out; 0: the only group of that name
 	Item   any              `json:"item,omitzero"`   // the element of the branch, if it is a foreach
@@ -282,10 +280,9 @@ func (a CloseGroup) doTo(ctx context.Context, d *deed) error {
 	return d.askAbout(ctx, state.CloseGroup{Group: a.Group, Origin: a.Origin, Act: d.by})
 }
 
-// Raise raises limits of what the results of a run may report, as [workflow.Limits] has them in Meta, so that the run goes on:
-// attempts that wait for room begin, and tasks that were parked for want of it. A limit that is as high already is no error, so
-// that the act may be repeated. Errors: ErrInvalid (a number that no limit can be), ErrNotLive (the run has no limit of the name, or
-// a higher one), ErrEnded.
+// Raise raises limits of what the results of a run may report ([workflow.Limits].Meta). Attempts that wait for room then begin, and
+// so do tasks that were parked for lack of it. To raise a limit to its present value is no error, so that the act may be
+// repeated. Errors: ErrInvalid (a number that no limit can be), ErrNotLive (the run has no limit of the name, or a higher one), ErrEnded.
 type Raise struct {
 	Meta map[string]float64 `json:"meta,omitzero" needs:"meta must name limits"` // the new limits, by name
 }
@@ -301,7 +298,7 @@ func (a Raise) doTo(ctx context.Context, d *deed) error {
 	return d.askAbout(ctx, state.Raise{Meta: meta, Act: d.by})
 }
 
-// limitsOf returns limits of what results may report; ErrInvalid if they can be none.
+// limitsOf returns limits of what results may report; ErrInvalid if a name or number cannot be one.
 func limitsOf(meta map[string]float64) (amount.Sums, error) {
 	out := amount.FromFloats(meta)
 	switch {
@@ -325,15 +322,15 @@ type Target struct {
 	Token workflow.TokenID `json:"token,omitzero"` // or
 	Node  workflow.NodeID  `json:"node,omitzero"`
 
-	// Parked lets Retry and Skip do something only while the task waits for an operator, as a dead letter does: with
-	// ErrNotLive they leave alone one that somebody has retried meanwhile, and whose attempt would be lost.
+	// Parked makes Retry and Skip fail with ErrNotLive unless the task is parked, as a dead letter is. If somebody else
+	// has retried it meanwhile, the running attempt is not lost.
 	Parked bool `json:"parked,omitzero"`
 }
 
 // RetryOptions say how Retry retries.
 type RetryOptions struct {
-	// Input says with which input the task is called. By default that of a dead
-	// letter is evaluated anew if the run was patched since it was evaluated.
+	// Input says with which input the task is called. By default the input of a dead
+	// letter is evaluated anew if the run was patched since the last evaluation.
 	Input workflow.RetryInput
 }
 
@@ -392,15 +389,14 @@ func (a Skip) doTo(ctx context.Context, d *deed) error {
 	return d.askAbout(ctx, state.Skip{Token: a.Token, Node: a.Node, Parked: a.Parked, Output: output, Act: d.by})
 }
 
-// Vote adds a vote to an open approval. The voter's name is spelt as [As] does it, so that one voter counts once.
-// A vote without By is that of whoever calls As; with both, they must agree. Errors:
-// ErrInvalid (nobody votes, or under a name that As refuses; an id that a signal could not have), ErrAlreadyVoted, ErrNotLive (it
-// is decided, or never was), ErrEnded (the run has), ErrAmbiguous,
-// *workflow.LimitError.
+// Vote adds a vote to an open approval. The voter's name is normalized as by [As], so that one voter counts once.
+// The voter is By, or else the person of As; if both are set, they must agree. Errors:
+// ErrInvalid (no voter, or a name that As refuses; an id that a signal could not have), ErrAlreadyVoted, ErrNotLive (the
+// approval is decided, or does not exist), ErrEnded (the run has ended), ErrAmbiguous, *workflow.LimitError.
 //
-// A vote may be repeated if it has an id, under which it counts once per run, or if it names the approval by its token: what
-// the same person has said to that already, word for word, is no error, whatever has become of it. By its node alone it may
-// not: where a loop asks again it would answer the next round.
+// A vote may be repeated if it has an id, under which it counts once per run, or if it names the approval by its token: the
+// same words from the same person are no error, even if the approval is decided. A vote that names only the node must not be
+// repeated: where a loop asks again, it would answer the next round.
 type Vote struct {
 	Target
 	ID       string `json:"id,omitzero"`
@@ -472,7 +468,7 @@ func (e *Engine) hasVoted(ctx context.Context, run workflow.RunID, m state.Ballo
 // Complete delivers the result of an attempt, for an Executor that returned
 // ErrPending. It may be repeated: one result counts per key, and a duplicate is
 // nil. ErrStale says that the attempt does not run any more, or never did; after ErrSuspended, Resume has it performed again. Without a key
-// it is the attempt that runs for the token: ErrNotLive says that none does, ErrAmbiguous that several are at the node.
+// it completes the running attempt of the token: ErrNotLive says that none runs, ErrAmbiguous that the node has several.
 type Complete struct {
 	Target
 	Key    Key `json:"-"` // of the attempt, which names its run
@@ -512,7 +508,7 @@ func (a Complete) doTo(ctx context.Context, d *deed) error {
 type Fail struct {
 	Target
 	Key       Key    `json:"-"`
-	Cause     error  `json:"-"` // as Execute would have returned it: a Snooze asks for another call. Without one it is a TaskError of the fields below
+	Cause     error  `json:"-"` // as Execute would have returned it: a Snooze asks for another call; nil: a TaskError of the fields below
 	Code      string `json:"code,omitzero" needs:"code must say how the task has failed"`
 	Message   string `json:"message,omitzero"`
 	Retryable bool   `json:"retryable,omitzero"`
@@ -543,8 +539,8 @@ func (a Fail) doTo(ctx context.Context, d *deed) error {
 
 // attemptOf returns the attempt that an act is about, and makes its run that of the act.
 //
-// A late result of an attempt that was given up cannot end the next one: an act that names a token means the attempt of now, and
-// gets its key here. If another one begins before the act is committed, the key is stale.
+// A late result of an abandoned attempt cannot end the next one: an act that names a token means the present attempt, and
+// gets its key here. If another attempt begins before the act is committed, the key is stale.
 func (d *deed) attemptOf(ctx context.Context, key Key, keyed bool, t Target) (at taskkey.Attempt, err error) {
 	if key == "" && !keyed {
 		if key, err = d.findKey(ctx, t); err != nil {
@@ -614,7 +610,7 @@ func (d *deed) report(ctx context.Context, m state.Message) error {
 	return err
 }
 
-// Elapse lets time pass in a simulation, as its method does. No run takes it: its time passes of itself.
+// Elapse lets time pass in a simulation, as its method does. A run refuses it: its time passes by itself.
 type Elapse struct {
 	Elapse time.Duration `json:"elapse" needs:"elapse must say how much time passes"`
 }

@@ -17,12 +17,12 @@ import (
 // Skip, Pause, Resume, AddBranch, CloseGroup, CancelNodes, DoAll, Fork, Rerun, Complete, Fail)
 // keeps the name in the run's journal, and as by in the data of the events that tell
 // what the call asked for. Purge, which leaves no record, tells it to Options.Logger.
-// The engine believes the name: the host knows who calls, for instance from the
+// The engine trusts the name: the host knows who calls, for instance from the
 // session of an HTTP request.
 //
 // A name is at most 255 bytes of UTF-8. White space around it is cut off, within it is one space, and letters are
-// composed (Unicode NFC), so that one name has one spelling. Calls under an empty name, or one with a control
-// character or an invisible one, fail with ErrInvalid. The last As of a context counts.
+// composed (Unicode NFC), so that one name has one spelling. Calls under an empty name, or a name with a control
+// or invisible character, fail with ErrInvalid. The last As of a context counts.
 func As(ctx context.Context, by string) context.Context {
 	return withAct(ctx, func(a *claim) { a.By, a.byErr = texts.NormalName(by) })
 }

@@ -11,19 +11,18 @@ import (
 	"github.com/pawl-run/pawl/internal/tasklog"
 )
 
-// Close lets no further task begin, gives running ones the grace of the
-// options, commits everything, and releases the directory. Handlers that ignore
-// their context are waited for until ctx is done, so ctx should have a deadline,
-// and a handler must not call Close. Nothing is lost if Close does not run, or if it
-// fails, with ErrNoSpace on a full disk: the next Open has what was committed. If
-// it leaves handlers behind, it is a *LeftBehindError: all else is closed. Further
-// calls wait for the first until their own ctx is done, and return the same.
+// Close begins no further task, gives running tasks Options.Grace, commits everything,
+// and releases the directory. It waits until ctx is done for handlers that ignore their
+// context, so ctx should have a deadline, and a handler must not call Close. Nothing is
+// lost if Close does not run, or if it fails, with ErrNoSpace on a full disk: the next
+// Open has all commits. If Close leaves handlers behind, it returns a *LeftBehindError;
+// all else is closed. Further calls wait for the first until their own ctx is done, and
+// return the same.
 //
-// Close waits for a disk that does not answer, or a run that computes, until 5 s after ctx is done: then it returns the
-// cause of ctx, in words that say what it waits for, and continues in the background. The directory is in use until that
-// has ended; a further call waits for it. The log says as well what Close waits for, after 10 s, and again after twice the
-// time. The first call shuts down in a goroutine, because a disk that hangs must not keep Close from returning when its
-// time is over.
+// If a disk does not answer or a run still computes, Close waits until 5 s after ctx is done. It then returns the cause of
+// ctx, with a text that says what it waits for, and continues in the background. The directory stays in use until that has
+// ended; a further call waits for it. The log also says what Close waits for, after 10 s, and each time the wait has
+// doubled. The first call shuts down in a goroutine, so that Close returns in time even if a disk hangs.
 func (e *Engine) Close(ctx context.Context) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -108,8 +107,8 @@ func (e *Engine) leftBehind() error {
 	return &left
 }
 
-// callUntil is call, which commits by itself and not through an actor, until ctx is done: it returns the cause of that then, while
-// call goes on. Without a log nothing waits for long, and call runs where it is.
+// callUntil runs call, which commits by itself and not through an actor, but returns the cause of ctx if ctx ends first; call then
+// continues in the background. Without a log, no commit waits for long, and callUntil returns when call does.
 func (e *Engine) callUntil(ctx context.Context, call func() error) error {
 	if e.options.Remote.Log == nil {
 		return call()

@@ -22,8 +22,8 @@ type BackupInfo struct {
 	Files int   // of runs; a run has none before it was flushed first
 	Blobs int   // that the index refers to, if the directory keeps them
 	Bytes int64 // of all of it
-	// Damaged says what could not be copied because it is damaged or missing
-	// where it was copied from: errors.As finds a *CorruptError or *blob.Error in each, or it is ErrVersion. The backup is like the original there, and whole otherwise.
+	// Damaged lists files that could not be copied because they are damaged or missing in the original: errors.As finds a
+	// *CorruptError or *blob.Error in each, or it is ErrVersion. The backup has the same damage, and is complete otherwise.
 	Damaged []error
 }
 
@@ -35,9 +35,9 @@ type BackupInfo struct {
 // folder with .partial- in its name may be left beside it, which Open refuses with
 // ErrCorrupt as long as anything is missing in it.
 //
-// A backup that was cut off begins anew: the next one is of a later moment, and what is left of the earlier one is
-// perhaps not durable, since the files are synced together at the end. The copy that [Engine.Follow] keeps goes on
-// where it was.
+// A backup that was interrupted begins anew: the next one is of a later moment, and files left of the earlier one may
+// not be durable, since all are synced together at the end. The copy that [Engine.Follow] keeps continues where it
+// stopped.
 //
 // Commits wait for a few pages of the index at a time to be copied. Old files of
 // runs are removed only when the backup has ended, so that it needs some room in
@@ -74,16 +74,16 @@ type FollowOptions struct {
 	// Folder gets the copy, the log in log/ and the bases in bases/, which are sealed with Options.Codec. It is made if it is
 	// missing, and is not inside of the engine directory.
 	Folder string
-	// Log gets what is committed, and Bases complete copies of the directory from time to
-	// time, with the blobs that runs refer to, where no Folder does. They hold everything sealed
-	// as in the directory, but blobs: open a sealed store for those.
+	// Log gets all commits, and Bases gets full copies of the directory from time to time,
+	// with the blobs that runs refer to, unless there is a Folder. All is sealed as in the
+	// directory, except blobs: open a sealed store for those.
 	Log   commitlog.Log
 	Bases blob.Store
 	// Interval is how long a commit waits for others before it is sent; 0 is a second.
 	Interval time.Duration
-	// Rebase is after how long there is a new base, if anything has changed; 0 is an hour.
+	// Rebase is how long after a base the next one is made, if anything has changed; 0 is an hour.
 	Rebase time.Duration
-	// Keep is for how long one can go back; 0 is a week. The copy keeps purged runs for as long.
+	// Keep is how far back Restore can go; 0 is a week. The copy keeps purged runs for as long.
 	Keep time.Duration
 	// Report, which may be nil and must not block, is called whenever something was kept, or
 	// could not be kept and is tried again.
@@ -190,13 +190,12 @@ func (e *Engine) followLog(ctx context.Context, o FollowOptions) error {
 	return closedError(e.dir.Follow(ctx, of))
 }
 
-// Restore makes an engine directory of what [Engine.Follow] has kept, as of a moment, or of a backup, which is copied: look at the copy
-// with package rescue before it is opened. into must not exist, or be an empty folder. If it fails, nothing is there under that name.
+// Restore makes an engine directory from a copy of [Engine.Follow], as of a moment, or from a backup, which it copies: verify the
+// directory with package rescue before it is opened. into must not exist, or be an empty folder. If Restore fails, it leaves nothing there.
 //
-// Runs go on from that moment when the directory is opened, so tasks that came later are
-// executed again: open it only where the original is not open any more. Its schedules are paused when it is opened, until somebody
-// resumes them: the original may fire them as well. Errors: ErrInvalid
-// (something is there already; At with a backup), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
+// When the directory is opened, runs continue from that moment, so later tasks are executed again: open it only if the original is not
+// open any more. Its schedules are then paused until somebody resumes them, because the original may fire them as well. Errors:
+// ErrInvalid (something is there already; At with a backup), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
 func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
 	if ctx == nil || into == "" {
 		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context and a directory", ErrInvalid)
@@ -206,25 +205,25 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 }
 
 // RemoteOptions say where an engine keeps its commits, so that its directory outlives its machine.
-// The Log is the truth, and the directory a cache of it: a commit counts when the Log has it, which each call waits for, and before that no task is
-// dispatched and nobody reads it. [Open] takes the Log: it makes the directory of it, if that is missing, and gets what the directory lacks; from
-// then on an engine that had it before, on whichever machine, commits nothing more and fails with ErrFenced. So an engine may be opened with the
-// same Log wherever the last one is gone, or seems to be.
+// The Log is authoritative, and the directory a cache of it: a commit becomes valid when the Log holds it. Each call waits for that, and
+// before it no task is dispatched and nobody reads the commit. [Open] takes over the Log: it makes a missing directory from it, and adds
+// to an existing one what it lacks; from then on an earlier owner, on whichever machine, commits nothing more and fails with ErrFenced. So
+// an engine may be opened with the same Log wherever the last one is gone, or seems to be.
 //
 // The directory keeps the last entries of the Log, up to 64 MiB. If the Log has lost its end, and nobody has appended anything since, Open
 // appends what is missing again, in the directory of the engine that had it last.
 //
-// While the Log does not answer, calls that change something wait, and those that look at the directory do, at most until their contexts are done; the work
-// that they have begun goes on. Three calls wait on: Publish, which has no context, and Import and Once while they commit. The engine tries again until it is
-// certain whether the Log has what was to be appended. If Close comes first it waits for 10 s.
+// While the Log does not answer, calls that change or read the directory wait, at most until their contexts are done; the work that they
+// have begun goes on. Only Import waits longer while it commits. The engine tries again until it is certain whether the Log has the entry.
+// Close waits 10 s for that.
 type RemoteOptions struct {
-	Log    commitlog.Log // gets each transaction before it counts
-	Bases  blob.Store    // gets complete copies of the directory, from time to time
-	Rebase time.Duration // after how long there is a new base, if anything has changed; 0 is an hour
-	Detach bool          // without Log: a directory that had one goes on alone, with what it has; its log is of no use to it any more
-	Keep   time.Duration // for how long one can go back; 0: the log has what the last two bases need
-	// StandBy, unless it is nil, has the opening wait until it is closed: meanwhile the directory is kept as the log has it,
-	// whoever commits there, so that taking the log needs little more.
+	Log    commitlog.Log // gets each transaction before it is valid
+	Bases  blob.Store    // gets full copies of the directory, from time to time
+	Rebase time.Duration // how long after a base the next one is made, if anything has changed; 0 is an hour
+	Detach bool          // without Log: a directory that had one goes on without it, and can never use it again
+	Keep   time.Duration // how far back Restore can go; 0: the log has what the last two bases need
+	// StandBy, unless it is nil, makes Open wait until the channel is closed: meanwhile the directory follows the log of the
+	// present owner, so that taking the log over is quick.
 	StandBy <-chan struct{}
 	// Report, which may be nil and must not block, is called when an entry was kept after failures, when a base
 	// was kept, and when something failed; while the directory stands by, also whenever it has been brought to the end of its log, or the log

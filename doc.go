@@ -29,22 +29,22 @@
 //     handler makes them so, by EffectKey.
 //   - Recovery needs no shutdown: Open continues where the last process stopped.
 //
-// Not promised: exactly-once effects outside, network file systems, and that a damaged
-// file loses nothing. A damaged file is refused, never followed; rescue.Repair restores the
-// records that are left in it.
+// Not promised: exactly-once side effects, support for network file systems, or full recovery
+// of damaged files. A damaged file is refused, never used; rescue.Repair restores the records
+// that can still be read in it.
 //
-// A host need not trust the authors of definitions and inputs, if it sets the bounds that
+// A host need not trust the authors of definitions and inputs if it sets the bounds that
 // docs/untrusted.md lists.
 //
 // # Stability
 //
 // The API is this package with workflow, build, blob, commitlog, history, handler, worker, api, schedule and pawltest:
-// their signatures name no type of other packages of pawl, but where TestFace in internal/lint
-// lists one. Promised as well are aesgcm, inspector, and Open of store/folderlog.
+// their signatures name no type of other packages of pawl. Promised as well are aesgcm, inspector, and Open of
+// store/folderlog.
 //
 // All other packages are open to read, and may change: actor, cluster, decision, merge,
-// planning, replay, rescue, soundness, store, timeout, and the modules below nats. The state that
-// planners plan on is internal.
+// planning, replay, rescue, soundness, store, timeout, and the modules nats, pg and pawlsql. The
+// state that planners plan on is internal.
 //
 // # Glossary
 //
@@ -54,45 +54,46 @@
 //   - transition: an edge from node to node, as in WfMC, XPDL and jPDL; not a
 //     transition of a Petri net.
 //   - run: one execution of a definition. (process instance, case)
-//   - token: one thread of execution in a run; it is at a node. Pages, the command and what
-//     people read call it a thread, as models count tokens.
+//   - token: one thread of execution in a run; it is at a node. Pages, commands and the
+//     documentation say thread, because "token" means something else to users of language models.
 //   - fan-out, group, branch: a fan-out makes a group of branches; a branch is
 //     everything that grew from one of them. (multiple instances)
 //   - join, fan-in: where branches meet: all of them (AND-join), any
 //     (discriminator) or m of n (partial join).
 //   - node join: where tokens meet that came by different transitions: all
 //     (AND-join) or synchronize (OR-join, general synchronizing merge).
-//   - dag: a definition whose nodes run at most once, by in-degree; a step is
-//     one of its nodes as a run sees it; a dead path is one not taken.
+//   - dag: a definition whose nodes run at most once, each as soon as its incoming
+//     transitions allow it; a step is the state of one node in one run; a dead path
+//     is a path that was not taken.
 //   - child, parent, root: a run that a subworkflow node started, the run of
-//     that node, and the first of all; pins are the definitions below a root.
+//     that node, and the topmost run; pins: the versions of child definitions,
+//     fixed when the root run starts.
 //   - signal: an event from outside, kept until a token takes it. (trigger)
-//   - approval, vote, quorum: a wait for people, what one of them says, and how
-//     many must say the same.
+//   - approval, vote, quorum: a wait for the decision of people, the answer of one
+//     of them, and how many equal answers decide it.
 //   - lock: a named right that one token of a run holds at a time. (critical section)
 //   - straggler: a branch that still runs when its join has fired.
 //   - scope: where data is visible: the run, or one branch.
-//   - message: a run receives them one after another: a start, a result, an alarm,
-//     a cancel.
+//   - message: an input to a run, such as a start, a result, an alarm or a cancel; a
+//     run handles one message at a time.
 //   - plan, decision, effect: a planner answers a message with a plan, a list of
 //     decisions; each is one change to the run; an effect is a decision that also
 //     sends something out of the actor, such as a task.
-//   - record, journal: a message with its decisions; all of them, in sequence.
+//   - record, journal: a message with its decisions; all records of a run, in sequence.
 //   - attempt, key: one execution of a task, and its name.
 //   - worker, pool, lease: a worker performs tasks; a pool hands them out (package
-//     worker); a lease is the right to complete one, for a time. (task list, job
-//     queue)
+//     worker); a lease is the right to complete a task, for a limited time. (task
+//     list, job queue)
 //   - simulation: a copy of a run, to try acts on. dry run: a call that only says what it would do.
 //   - dead letter: a task whose attempts are used up, parked for an operator.
 //   - epoch: one life of an engine on its directory.
-//   - feed, outbox: a feed publishes the events of runs to others; those that are
-//     committed and not published yet are in the outbox, a table of the directory.
-//   - remote directory: one whose commits count when a log outside of it has them; base: a
-//     complete copy of a directory, from which a log goes on. (checkpoint)
-//   - to activate, to passivate: to bring a run into memory; to let it go.
-//   - to flush: to write the state of a run, which its records in the log have
-//     changed, to its file.
-//   - backpressured: of a run so many of whose results wait to be committed that no
-//     further task of it begins.
-//   - stalled: of a run that makes no progress and waits for nothing.
+//   - feed, outbox: a feed publishes the events of runs to other systems; events that
+//     are committed and not yet published are in the outbox, a table of the directory.
+//   - remote directory: a directory whose commits become valid once an external log holds
+//     them; base: a full copy, to which later log entries apply. (checkpoint)
+//   - to activate, to passivate: to load a run into memory; to drop it from memory.
+//   - to flush: to write the state of a run to its file, and so move it out of the log.
+//   - backpressured: a run is, if so many of its results wait to be committed that it
+//     begins no further task.
+//   - stalled: a run is, if it makes no progress and waits for nothing.
 package pawl

@@ -51,8 +51,8 @@ const (
 	ProcessCrash                   // the death of the process, not of the machine
 )
 
-// Options configure an engine. The zero value of every field but Executor
-// works.
+// Options configure an engine. The zero value of every field works; without
+// an Executor, the program delivers the result of each task.
 type Options struct {
 	// Executor performs the tasks. Without one, every task waits for
 	// Engine.Complete, as if the executor had returned ErrPending; the log says so
@@ -61,28 +61,28 @@ type Options struct {
 	// Durability of acknowledged calls; PowerLoss by default.
 	Durability Durability
 	// Concurrency is how many tasks run at once; 256 by default. A task whose
-	// result waits to be committed does not count: a run that is slow to commit
-	// keeps no other from running its tasks. While that many results of a run
-	// wait, it begins no further task, so never more than twice as many of them
-	// wait.
+	// result waits to be committed does not count: a run that commits slowly does
+	// not keep other runs from their tasks. A run with Concurrency results that
+	// wait to be committed begins no further task, so at most 2 x Concurrency
+	// results of one run wait.
 	Concurrency int
-	// Types bound how many tasks of a type run at once, and how many begin per
-	// second, by task type; "*" is for each of the types that have none of their
-	// own. A task that waits for its type holds no slot of Concurrency, and keeps no
-	// other type waiting; runs take turns in a type. A task whose result comes
-	// later, through Complete, runs until its executor has returned ErrPending. Open
-	// fails with ErrInvalid if a limit is negative, is no number, or has a Burst
-	// without a Rate.
+	// Types limits, per task type, how many tasks run at once and how many begin
+	// per second; "*" applies to each type without an entry of its own. A task that
+	// waits for its type takes no slot of Concurrency and delays no other type;
+	// within a type, runs take turns. A task whose result comes later, through
+	// Complete, counts until its executor has returned ErrPending. Open fails with
+	// ErrInvalid if a limit is negative, is not a number, or has a Burst without a
+	// Rate.
 	Types map[string]TypeLimit
-	// Tenants bound what tenants have at once, tasks, active runs and bytes of the disk, by name; "*" is for each of those that
-	// have no limit of their own. With limits or without, tenants take turns, and all runs without a tenant together are one of
-	// them: a tenant with ten thousand tasks does not keep the first of another waiting. Open fails with ErrInvalid if a limit
-	// is negative, or a name empty.
+	// Tenants limits, per tenant name, the tasks that run at once, the active runs and the disk bytes; "*" applies to each
+	// tenant without an entry of its own. Tenants always take turns, and runs without a tenant count as one tenant: ten
+	// thousand tasks of one tenant do not delay the first task of another. Open fails with ErrInvalid if a limit is negative
+	// or a name is empty.
 	Tenants map[string]TenantLimit
 	// MaxActive is how many runs may be active at once; beyond it, Start
-	// answers ErrBusy. Child runs count while they are active, but are never
-	// held back: they begin although more are active. Neither are runs that go
-	// on, after Open or by an alarm or a result. 50,000 by default.
+	// returns ErrBusy. 50,000 by default. Child runs count, but begin even when
+	// the limit is reached. Runs that continue after Open, an alarm or a result
+	// are not held back either.
 	MaxActive int
 	// IdleAfter is how long a run stays in memory without a message; 10 s by
 	// default.
@@ -90,50 +90,50 @@ type Options struct {
 	// Grace is how long Close lets running tasks go on before it cancels their
 	// contexts; 0 cancels them at once.
 	Grace time.Duration
-	// Blobs keeps large values; by default they are files in the directory's
-	// folder blobs. A store given here is not closed by the engine.
+	// Blobs keeps large values; by default they are files in the folder blobs of
+	// the directory. The engine does not close a store that is given here.
 	Blobs blob.Store
-	// Codec encrypts, or compresses, all values on their way to the disk: inputs, results,
+	// Codec encrypts or compresses all values before they are written: inputs, results,
 	// state, signals, errors, messages, definitions and blobs, in the log, in the files of runs and
-	// in backups. Package aesgcm has one. Nothing by default. A directory that was opened with a
-	// codec is opened only with one that has the key (ErrSealed otherwise); values from before it
-	// had a codec stay as they are until they are written again, see docs/keep.md. A store in Blobs
-	// gets plain content and has to encrypt it itself.
+	// in backups. Package aesgcm has one; nil writes plain values. Once a directory was opened with
+	// a codec, Open needs one that has the key, and fails with ErrSealed otherwise; older values stay
+	// plain until they are written again, see docs/keep.md. A store in Blobs gets plain content and
+	// has to encrypt it itself.
 	Codec Codec
 	// KeepArtifacts keeps the artifacts of runs that do not complete, and lists
 	// them in their outcomes.
 	KeepArtifacts bool
-	// StallAfter is after how long without progress a run fails with the code
-	// stalled, if it waits for no timer, event, approval, child or operator:
-	// usually for a task without a timeout whose result never came. It must
-	// exceed the time that any task takes without a heartbeat. 0 lets such runs
-	// wait.
+	// StallAfter is how long a run may make no progress before it fails with the
+	// code stalled, unless it waits for a timer, an event, an approval, a child or
+	// an operator. A run usually stalls because a task without a timeout never
+	// returned a result. It must exceed the time that any task takes without a
+	// heartbeat. 0 lets such runs wait.
 	StallAfter time.Duration
-	// Maintenance opens the directory so that its runs can be read and operated, and nothing goes on of itself: no run
-	// wakes, no timer and no limit of time fires, no run is failed as stalled, no task is dispatched, and nothing is told
-	// to child or parent runs. Calls that change a run (Start, Cancel, Signal, Vote, Retry, Complete and so on) commit, and
-	// what they make due leaves at the next Open without Maintenance. A wait whose time is over takes a signal or a vote until
-	// then. Executor and StallAfter are not used. Wait and Run fail with ErrMaintenance if the run has not ended. A directory that has a log (see Remote) may be
-	// opened without it to be read: calls that change a run fail with ErrRemote.
+	// Maintenance opens the directory so that its runs can be read and operated, and nothing happens by itself: no run
+	// wakes, no timer or timeout fires, no run fails as stalled, no task is dispatched, and no message goes to child or
+	// parent runs. Calls that change a run (Start, Cancel, Signal, Vote, Retry, Complete and so on) commit; their effects are
+	// sent at the next normal Open, and until then an expired wait still accepts a signal or a vote. Executor and StallAfter
+	// are not used. Wait and Run fail with ErrMaintenance if the run has not ended. A directory that has a log (see Remote)
+	// may be opened for reading without that log: calls that change a run then fail with ErrRemote.
 	Maintenance bool
-	// LockWait is how long Open waits while somebody else has the directory, before it fails with ErrLocked: an old
-	// process that ends, a killed process that is not gone yet, or a command that looks at it. A second by default;
-	// negative does not wait. An engine that waits goes before commands, and before engines with Maintenance.
+	// LockWait is how long Open waits for another process to release the directory before it fails with ErrLocked: an old
+	// process that is closing, a killed process that is not gone yet, or a command that reads it. A second by default;
+	// negative does not wait. A waiting engine goes before commands and before engines with Maintenance.
 	LockWait time.Duration
 	// Feed publishes the events of all runs, each at least once: see FeedOptions. By default they are not published. With
-	// Maintenance they wait for the next Open without. Open fails with ErrInvalid if a bound is negative.
+	// Maintenance they wait for the next normal Open. Open fails with ErrInvalid if a bound is negative.
 	Feed FeedOptions
-	// Remote keeps every commit in a log outside of the directory before it counts, so that the
-	// directory outlives its machine: see RemoteOptions, and docs/scale.md. Without a Log in it, a commit counts when the
-	// directory has it. With one, Blobs is required, and should outlive the machine as well; a
-	// Durability of ProcessCrash is enough.
+	// Remote makes a commit valid only once a log outside of the directory holds it, so that the
+	// directory outlives its machine: see RemoteOptions, and docs/scale.md. Without a Log in it, commits
+	// need the directory only. With a Log, Blobs is required and should outlive the machine as well, and
+	// a Durability of ProcessCrash is enough.
 	Remote RemoteOptions
-	// Bounds say how large a definition may be that is started or published; a bound
-	// that is not set is the limit of the format. A host that takes definitions from
-	// people it does not trust lowers them: see workflow.Bounds for what size costs.
+	// Bounds limit the size of definitions that are started or published; a bound
+	// that is not set is the limit of the format. A program that takes definitions from
+	// people it does not trust lowers them: workflow.Bounds says what size costs.
 	Bounds workflow.Bounds
-	// Logger gets what no caller can be told, such as that the disk is full and runs wait
-	// for room, and the warnings of the definitions that are published or started;
+	// Logger gets messages that no caller can be given, for instance that runs wait because
+	// the disk is full, and the warnings of definitions that are published or started;
 	// slog.Default() by default.
 	Logger *slog.Logger
 	// MeterProvider gets the metrics of the engine, which docs/metrics.md lists; nil counts nothing and costs nothing. The
@@ -142,19 +142,19 @@ type Options struct {
 	MeterProvider metric.MeterProvider
 	// TracerProvider gets the spans of the engine, which docs/traces.md describes: the start of a run, its attempts with
 	// their handlers inside, its waits and its end; nil makes none and costs nothing. The global provider of OpenTelemetry is
-	// never used, and values of runs are never told.
+	// never used, and spans contain no values of runs.
 	TracerProvider trace.TracerProvider
-	// TraceLinkAfter is for how long after its start all spans of a run belong to one trace; an hour by default. From then on
-	// attempts and waits, and child runs that begin, have traces of their own, which link to it. Negative: for ever.
+	// TraceLinkAfter is how long after the start of a run its spans belong to one trace; an hour by default. Attempts, waits
+	// and child runs that begin later have traces of their own, which link to it. Negative keeps one trace for ever.
 	TraceLinkAfter time.Duration
-	// MeterTenants has metrics of runs and attempts told apart by tenant, at most 200 of them: the others count as _OTHER.
+	// MeterTenants adds a tenant label to the metrics of runs and attempts, for at most 200 tenants: others count as _OTHER.
 	MeterTenants bool
-	// Socket serves other programs of this user, such as the command pawl: Open listens on the unix
-	// socket named socket in the directory, mode 0600, and calls it in a goroutine with a listener that accepts
-	// connections of processes of the same user only. It returns soon after Close has closed the listener, and
-	// Close waits for that, until its context is done and at most 10 s. inspector.Local and api.Local are such. Nothing listens by
-	// default. Where the path has no room for a socket, the file socket says where it is: below $XDG_RUNTIME_DIR,
-	// else below the folder for temporary files. Open fails if none can be made.
+	// Socket serves other programs of this user, such as the command pawl; nil serves nobody. Open listens on the
+	// unix socket named socket in the directory, mode 0600, and calls this function in a goroutine with the listener,
+	// which accepts connections from processes of the same user only. The function must return soon after Close has
+	// closed the listener; Close waits for it until its context is done, at most 10 s. inspector.Local and api.Local
+	// are such functions. If the path is too long for a socket, the socket is below $XDG_RUNTIME_DIR or the folder for
+	// temporary files, and the file socket says where. Open fails if it can make no socket.
 	Socket func(*Engine, net.Listener)
 }
 
@@ -223,14 +223,13 @@ type Engine struct {
 	closer     *closing.Closer
 }
 
-// Open opens the engine directory at path, made if it does not exist, and goes
-// on with every unfinished run in it: tasks that were out are sent again under
-// the same key. It fails with ErrInvalid if path is empty, with ErrForeign if it is a
-// folder of other files, with ErrLocked if somebody else has it open and keeps it for
-// Options.LockWait, with
-// ErrSealed if its values are sealed and Options.Codec lacks the key, and with
-// ErrCorrupt or ErrVersion if it is not a directory that this version can
-// use. ctx bounds the opening only.
+// Open opens the engine directory at path, made if it does not exist, and continues
+// every unfinished run in it: unfinished tasks are sent again under the same key. It
+// fails with ErrInvalid if path is empty, with ErrForeign if it is a folder of other
+// files, with ErrLocked if another engine or command has it open and keeps it longer
+// than Options.LockWait, with ErrSealed if its values are sealed and Options.Codec
+// lacks the key, and with ErrCorrupt or ErrVersion if this version cannot use it. ctx
+// bounds the opening only.
 func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if ctx == nil {
 		return nil, errNoContext
@@ -301,7 +300,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	return e.finishOpen(ctx, path)
 }
 
-// finishParts reads the schedules, and has collections ask the parts of the engine.
+// finishParts reads the schedules, and registers the parts of the engine as sources of metrics.
 func (e *Engine) finishParts(ctx context.Context) error {
 	o := &e.options
 	err := e.metrics.Watch(standing.Parts{
@@ -350,9 +349,9 @@ func (e *Engine) finishOpen(ctx context.Context, path string) (*Engine, error) {
 	return e, nil
 }
 
-// AwaitFailure waits until the engine can do nothing more, and returns why: ErrFailed, with ErrFenced if another
-// engine has the directory or its log. Close it then, and open it again. It fails with ErrClosed when the engine was closed, and with
-// the cause of ctx.
+// AwaitFailure waits until the engine cannot continue, and returns why: ErrFailed, with ErrFenced if another
+// engine has the directory or its log. Close the engine then, and open it again. AwaitFailure returns ErrClosed when the
+// engine is closed, and the cause of ctx when ctx ends.
 func (e *Engine) AwaitFailure(ctx context.Context) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -389,7 +388,7 @@ func (e *Engine) recoverRuns() error {
 var errNoContext = fmt.Errorf("%w: the context is nil", ErrInvalid)
 
 // checkUsable returns an error if the engine does not come from Open, if there is no
-// context, or if it is that of a task which a simulation performs.
+// context, or if the context belongs to a task performed by a simulation.
 func (e *Engine) checkUsable(ctx context.Context) error {
 	switch {
 	case e == nil || e.dir == nil:

@@ -12,8 +12,8 @@ import (
 // Purge forgets a run that has ended, with its children: their rows in the index,
 // their records and their files. The id is free again afterwards. Nothing is
 // forgotten if the run or one below it has not ended. After a crash some children may
-// be gone and the run not: Purge continues from there. It waits for what the runs
-// still have to tell each other. Blobs that only these runs refer to are left to
+// be gone and the run not: Purge continues from there. It waits for messages between
+// the runs that are not delivered yet. Blobs that only these runs refer to are left to
 // CollectBlobs.
 //
 // Copies of what was forgotten stay in the logs and in free pages of pawl.db for some ten seconds, and are erased then, or by
@@ -21,9 +21,9 @@ import (
 // purges, or Close. Errors: ErrRunNotFound, ErrNotEnded, ErrInvalid (a child run; purge its
 // root), the cause of ctx.
 //
-// No record of it is left. If it is called [As] somebody, or [Because] of something,
-// the logger is told once it is done, at level Info: run, runs (how many with those
-// below it), by, reason.
+// A purge leaves no record. If it is called [As] somebody, or [Because] of something, it
+// is logged afterwards, at level Info: run, runs (how many, descendants included), by,
+// reason.
 func (e *Engine) Purge(ctx context.Context, id workflow.RunID) error {
 	act, err := e.actOf(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 
 // Conditions that callers test with errors.Is.
 var (
-	// ErrRunExists: the id of a Start is that of a run with another definition
-	// or input.
+	// ErrRunExists: a run has the id of this Start, and differs from it in its definition,
+	// input, tenant or labels, or is a fork.
 	ErrRunExists = state.ErrRunExists
 	// ErrRunNotFound: no run has this id.
 	ErrRunNotFound = store.ErrRunNotFound
@@ -33,15 +33,15 @@ var (
 	ErrNotPublished = store.ErrNotPublished
 	// ErrPublished: this name and version is published with other content.
 	ErrPublished = store.ErrPublished
-	// ErrLocked: another process, or another engine of this one, has the
+	// ErrLocked: another process, or another engine in this one, has the
 	// directory open. errors.As a *LockedError says who, as far as the system tells.
 	ErrLocked = store.ErrLocked
 	// ErrForeign: the folder given to Open holds other files, and no engine has
 	// been in it. Nothing was changed; use an empty or a new folder.
 	ErrForeign = store.ErrForeign
-	// ErrFenced: the directory was taken from this engine, by somebody who has
-	// removed its lock file or has moved the directory. Nothing can be committed
-	// here any more: close it.
+	// ErrFenced: the engine has lost its directory, whose lock file was removed or which was moved, or its log (Remote),
+	// to which another engine has appended. It can commit nothing any more: close it. From Follow: somebody else has
+	// appended to the log of the copy, which ends; the engine goes on.
 	ErrFenced = store.ErrFenced
 	// ErrCorrupt: what is stored is damaged, or not ours; errors.As a
 	// *CorruptError says what and where. Nothing was changed.
@@ -49,13 +49,13 @@ var (
 	// ErrVersion: another version of pawl wrote what is stored. Nothing was
 	// changed.
 	ErrVersion = store.ErrVersion
-	// ErrFailed: the disk did not do what it was asked, or the engine directory
-	// was taken away. Close the engine and open it again: whatever was
-	// acknowledged is there.
+	// ErrFailed: an operation of the disk failed, or the engine directory was
+	// taken away. Close the engine and open it again: everything acknowledged is
+	// there.
 	ErrFailed = store.ErrFailed
 	// ErrFollowed: somebody else's Follow of this engine has not returned yet.
 	ErrFollowed = store.ErrFollowed
-	// ErrNoBase: a Restore found nothing that is old enough to begin with.
+	// ErrNoBase: a Restore found no base that is old enough to begin with.
 	ErrNoBase = store.ErrNoBase
 	// ErrNoSpace: the disk is full. Nothing was changed.
 	ErrNoSpace = store.ErrNoSpace
@@ -84,7 +84,7 @@ var (
 	// ErrUnknown: a commit failed, so the message may or may not have been
 	// taken. Sending it again is safe.
 	ErrUnknown = state.ErrUnknown
-	// ErrBusy: too much waits already; try again later.
+	// ErrBusy: too many calls or runs wait already; try again later.
 	ErrBusy = actor.ErrBusy
 	// ErrClosed: the engine is closed, or closing.
 	ErrClosed = refusal.ErrClosed
@@ -154,8 +154,8 @@ func closedError(err error) error {
 	return refusal.Closed(err)
 }
 
-// HTTPStatus returns the status with which a server answers an error of an engine's method, 200 for nil, for those who put one
-// behind HTTP. docs/api.md has a table of them; 500 is the status of all others.
+// HTTPStatus returns the HTTP status for an error of an engine's method, 200 for nil, for programs that expose an engine over
+// HTTP. docs/api.md has a table of them; any other error is 500.
 func HTTPStatus(err error) int {
 	if err == nil {
 		return 200
@@ -163,14 +163,14 @@ func HTTPStatus(err error) int {
 	return refusal.Of(err).Status
 }
 
-// A TaskError is an error that a handler chooses a code for. Definitions catch
+// A TaskError is an error with a code that the handler chooses. Definitions catch
 // it by Code; a retry policy retries it if it is Retryable. The engine keeps 256
-// bytes of Code, and 16 KiB of Message, as of any error's text, and replaces
-// what is not UTF-8.
+// bytes of Code and 16 KiB of Message, as of the text of any error, and replaces
+// bytes that are not UTF-8.
 //
-// RetryAfter, if it is more than 0, is how long the next attempt waits, in place of the
-// delay of the node's retry policy: at most a day, which is taken for anything
-// longer. The policy still decides whether there is a next attempt.
+// RetryAfter, if positive, is how long the next attempt waits, in place of the delay
+// of the node's retry policy; more than a day counts as a day. The policy still
+// decides whether there is a next attempt.
 type TaskError struct {
 	Code       string
 	Message    string

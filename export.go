@@ -25,8 +25,8 @@ type ExportOptions struct {
 	Blobs bool // those that the runs refer to and that are there
 }
 
-// Export writes a run, live or ended, with all runs below it, as one text that depends on
-// nothing around it: their definitions and their journals, line by line in JSON, with a checksum
+// Export writes a run, live or ended, with all its descendants, as one self-contained text:
+// their definitions and their journals, line by line in JSON, with a checksum
 // at the end. pawl replay, step, diff, why and coverage read it, wherever it is; exports may be put one
 // behind the other into one file. Each run is as of one of its commits; a live run is as of now. The export has in
 // clear text what Options.Codec seals. Without ExportOptions.Blobs there are only references to blobs in it; nothing

@@ -35,7 +35,7 @@ func (f FeedFunc) Publish(ctx context.Context, m FeedMessage) error {
 	return f(ctx, m)
 }
 
-// A FeedMessage is an event on its way to others.
+// A FeedMessage is an event to publish.
 type FeedMessage struct {
 	// ID is the same whenever the event is published again, and no other event has it: brokers
 	// drop repetitions by it. It is made of the run, the number of the event and 16 hexadecimal
@@ -50,23 +50,23 @@ type FeedMessage struct {
 
 // FeedOptions say which events are published, and to whom.
 //
-// An event is kept in the directory in the transaction in which it happens, and deleted when it
-// was published. So each one is published at least once, after its commit, however often the
-// process is killed, and the events of a run in their order. An event that comes again, after
-// an error or a kill, comes before all those of its run that were not published yet.
+// An event is stored in the directory in the transaction in which it happens, and deleted once it
+// is published. So each event is published at least once, after its commit, however often the
+// process is killed, and the events of a run in order. If an event is published again, after
+// an error or a kill, it precedes all events of its run that were not published yet.
 //
-// Events that commit while nobody is to publish them are not kept: those from before the first
-// Open with a Feed, and those that a fork has in common with its original, are not published.
-// The events of a run that is purged stay until they are.
+// Events that commit without a Feed are not kept: events from before the first Open with a Feed,
+// and events that a fork shares with its original, are not published. Events of a purged run stay
+// until they are published.
 type FeedOptions struct {
 	// To publishes the events; nil publishes and keeps none, and costs nothing.
 	To Feed
 	// Types are the types of the events that are wanted; none is all.
 	Types []workflow.EventType
-	// MaxBytes is how many bytes of events wait at most, in the directory, while the broker is
-	// away or slow; 256 MiB by default. Then commits that bring events wait until some are published:
-	// runs stand still, and calls that change one take as long as their contexts let them. No
-	// step and no event is lost. Close waits for none of that.
+	// MaxBytes is how many bytes of events may wait in the directory while the broker is away or
+	// slow; 256 MiB by default. At this bound commits with events wait until some are published:
+	// runs stand still, and calls that change a run block until their contexts end. No step and
+	// no event is lost. Close does not wait for the broker.
 	MaxBytes int64
 }
 

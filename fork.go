@@ -15,25 +15,25 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// ForkOptions say as of when a run is forked, and what becomes of the tasks that were out
-// then. The zero value forks it as it stands, or stood before it ended, and sends them again.
+// ForkOptions say from which record a run is forked, and what happens to its unfinished tasks.
+// The zero value forks its present state, or that before its end, and sends them again.
 type ForkOptions struct {
 	// At is the record after which the run is forked, from 1: of those that Journal lists.
 	// 0 is the last one after which the run had not ended.
 	At int64
-	// InFlight says what becomes of tasks and child runs that were out. By default tasks are
-	// sent again, as the same attempts, under keys of the fork, with the whole timeout of an
+	// InFlight says what happens to tasks and child runs that were unfinished. By default tasks
+	// are sent again, as the same attempts, under keys of the fork, with the full timeout of an
 	// attempt, and child runs start anew.
 	InFlight workflow.InFlight
-	// Results are what some of these tasks come to at once, in place of being sent again: at
-	// most one for each. A result that does not fit its node is refused.
+	// Results complete some of these tasks at once, so that they are not sent again: at most
+	// one for each task. A result that does not fit its node is refused.
 	Results []workflow.ForkResult
-	// Again lets Rerun do again what cannot be kept: without it, Rerun refuses to send what has
-	// completed in the other run and does not follow from the node.
+	// Again lets Rerun repeat work that cannot be kept: without it, Rerun refuses to repeat tasks
+	// that have completed in the other run and do not follow from the node.
 	Again bool
 }
 
-// An AgainError says that a rerun would do again what has completed in the other run and does not follow from
+// An AgainError says that a rerun would repeat work that has completed in the other run and does not follow from
 // the node: it is ErrAgain.
 type AgainError struct {
 	Run   workflow.RunID
@@ -60,22 +60,22 @@ func (e *ForkError) Error() string { return (*forking.Error)(e).Error() }
 // Unwrap returns Err.
 func (e *ForkError) Unwrap() error { return e.Err }
 
-// Fork makes a new run of another one, live or ended, as that was after one of its records.
-// When it returns nil the fork is durable, whole, and proceeds by itself; the run that was
-// forked does not notice. The fork has its journal up to that record, and so its data, tokens, branches,
-// votes, locks, kept signals, dead letters, staged artifacts, patches, pinned subworkflows, tenant and labels. Its
-// record behind these tells that it is a fork, and of what, as Inspect and Runs do; so does the event workflow.forked.
+// Fork makes a new run from another, live or ended, as it was after one of its records.
+// When it returns nil the fork is durable and complete, and proceeds by itself; the original does
+// not change. The fork has the original's journal up to that record, and so its data, tokens, branches,
+// votes, locks, kept signals, dead letters, staged artifacts, patches, pinned subworkflows, tenant and labels. The next
+// record, the event workflow.forked, Inspect and Runs name the original.
 //
-// A wait for time goes on for as long as was left at the instant of that record, or, if the run is
-// live and the record is its last, for as long as is left now. Tasks and child runs that were out
-// belong to the other run: see ForkOptions. A fork has no parent, and one of a paused or suspended
-// run is so as well. Blobs are shared, and stay until both runs are purged. run.id is the new id in
-// what is evaluated from now on; a business key of Once that is made of it is a new one.
+// A timed wait continues for the time that was left at the instant of that record, or, if the original is
+// live and the record is its last, for the time that is left now. Unfinished tasks and child runs
+// belong to the original: see ForkOptions. A fork has no parent, and the fork of a paused or suspended
+// run is paused or suspended. Blobs are shared, and stay until both runs are purged. Expressions that are
+// evaluated from now on see the new run.id; a business key of Once that is made of it is a new key.
 //
-// [Simulation.SentAgain] of an [OfFork] says before what the fork would send again, and [Engine.SentAgain] says
+// [Simulation.SentAgain] of an [OfFork] says in advance what the fork would send again, and [Engine.SentAgain] says
 // afterwards what it has sent.
 //
-// Fork again of the same run with the same id, record (if it is given) and options is nil as
+// A second Fork of the same run with the same id, record (if it is given) and options is nil as
 // well, so that it may be repeated; anything else under that id is ErrRunExists.
 //
 // Errors: ErrRunNotFound (there is no such run, or it was purged), ErrRunExists, *ForkError (At is not one
@@ -88,15 +88,14 @@ func (e *Engine) Fork(ctx context.Context, id, newID workflow.RunID, o ForkOptio
 	return e.forkAs(ctx, newID, Target{Run: id}, o)
 }
 
-// Rerun makes a new run that performs a node of another one again, and what follows it: a
-// fork as of the record that made the node's token, the last one there or the one that t
-// names. So a run that failed is continued. The fork does not do again the work that the other run did before, nor the work that has
-// completed there since and does not follow from that token, such as the other branches of a fan-out around it: that work completes in the
-// fork as it has there. Rerun is refused, with an *AgainError, if some of it cannot be kept, such as a branch that maxConcurrency holds
-// back until the node is done; with Again of o that is sent again. Tasks and child runs that were out in the other run and never completed
-// there are sent again, as Fork does. [Simulation.SentAgain] of an [OfFork] names all that before, and [Engine.SentAgain] afterwards. If
-// the run ended with that record, the fork is as of the one before. At of o is not used. Errors: ErrNotLive (there was no token of that
-// id, or none at the node), ErrAgain, and those of Fork.
+// Rerun makes a new run that performs a node of another run again, with everything that follows it, for instance to continue a failed
+// run. It is a fork as of the record that made the node's token: the last token there, or the one that t names. The fork keeps the work
+// that the original did before that record, and the work that has completed since and does not follow from that token, such as other
+// branches of a fan-out around it: its results are taken over. If some of that work cannot be kept, such as a branch that
+// maxConcurrency holds back until the node is done, Rerun fails with an *AgainError, unless o has Again, which sends it again. Tasks and
+// child runs that never completed in the original are sent again, as by Fork. [Simulation.SentAgain] of an [OfFork] names them in
+// advance, and [Engine.SentAgain] afterwards. If the run ended with that record, the fork is as of the record before. At of o is not
+// used. Errors: ErrNotLive (there was no token of that id, or none at the node), ErrAgain, and those of Fork.
 func (e *Engine) Rerun(ctx context.Context, t Target, newID workflow.RunID, o ForkOptions) error {
 	if err := checkRerun(t, o); err != nil {
 		return err
@@ -199,9 +198,9 @@ func (o *ForkOptions) normalResults() ([]workflow.ForkResult, error) {
 	return out, nil
 }
 
-// SentAgain returns the nodes whose tasks and child runs a fork has sent again as it was made, or will when it is
-// resumed: those that were out in the other run as of its record, or that Again has allowed. The node of a rerun
-// is not among them. It is empty of a run that is no fork. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+// SentAgain returns the nodes whose tasks and child runs a fork sent again when it was made, or will send when it is
+// resumed: those that were unfinished in the original as of its record, or that Again has allowed. The node of a rerun
+// is not among them. It is empty for a run that is not a fork. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) SentAgain(ctx context.Context, id workflow.RunID) (again []workflow.NodeID, err error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err

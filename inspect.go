@@ -44,9 +44,9 @@ type Snapshot struct {
 	Remaining   []workflow.NodeID   `json:"remaining,omitzero"`   // of a dag: nodes that have neither ended nor been skipped, in the order of the definition
 }
 
-// Inspect returns the committed state of a run, but for what its branches have written and
-// the signals that it keeps, which Branches and Signals list. It writes nothing and
-// does not disturb the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
+// Inspect returns the committed state of a run, except the data of its branches and its
+// kept signals, which Branches and Signals list. It writes nothing and does not disturb
+// the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return Snapshot{}, err
@@ -169,9 +169,9 @@ type RunFilter struct {
 
 // Runs lists runs in the order in which they came into the directory, by their start or
 // by Repair, from the index, page by page: it looks at some 250 runs at a time, and
-// commits go on in between. A run that is started meanwhile may be in the list or not.
-// A run that cannot be shown is in the list, with its Trouble, whether or not it fits. An error ends the list: a *WhereError, which comes with ErrInvalid, for
-// a Where that is wrong, or cannot be evaluated for a run; ErrRunNotFound if the run of After is not there; ErrClosed; that of ctx, also while no run fits.
+// commits go on in between. A run that is started meanwhile may or may not be in the list. A damaged run is in the list, with its
+// Trouble, whether or not it fits. An error ends the list: a *WhereError, also ErrInvalid, if Where is wrong or cannot be evaluated
+// for a run; ErrRunNotFound if the run of After does not exist; ErrClosed; the error of ctx, also while no run fits.
 func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
@@ -197,7 +197,7 @@ func (e *Engine) Runs(ctx context.Context, f RunFilter) iter.Seq2[RunSummary, er
 	}
 }
 
-// Summary returns what Runs would list of a run, from the index alone, in some 10 µs whatever
+// Summary returns a run as Runs would list it, from the index alone, in some 10 µs whatever
 // the size of the run. Errors: ErrRunNotFound, ErrCorrupt, ErrClosed.
 func (e *Engine) Summary(ctx context.Context, id workflow.RunID) (RunSummary, error) {
 	if err := e.checkUsable(ctx); err != nil {
@@ -273,9 +273,9 @@ func (e *Engine) withKeys(id workflow.RunID, events iter.Seq2[history.Event, err
 	}
 }
 
-// Journal lists the records of a run: every message that was taken, and what
-// was decided. Replaying them gives the run again. With Follow it waits for new ones until the run has ended or ctx is done. An error ends the
-// list.
+// Journal lists the records of a run: every accepted message with its decisions.
+// Replaying them gives the state of the run. With Follow it waits for new records until the run has ended or ctx is done. An
+// error ends the list.
 func (e *Engine) Journal(ctx context.Context, id workflow.RunID, o EventsOptions) iter.Seq2[Record, error] {
 	list := followRun(ctx, e, id, o, func(after int64) iter.Seq2[decision.Record, error] { return e.dir.HistoryUntil(ctx, id, after) }, func(r *decision.Record) int64 { return r.Seq })
 	return func(yield func(Record, error) bool) {
@@ -318,10 +318,10 @@ type BranchFilter struct {
 	Status string           // with this one; "" for all
 }
 
-// Branches lists the branches of a run's fan-outs with their statuses and the data that are
-// theirs, by group and index, page by page as Tokens does: a branch may have moved on since. The
-// values are of the JSON model: do not modify them. An error ends the list. Errors: as of Overview;
-// ErrInvalid for a Status that there is not.
+// Branches lists the branches of a run's fan-outs with their statuses and their own data, by group
+// and index, page by page as Tokens does: a branch may have moved on since. The values are of the
+// JSON model: do not modify them. An error ends the list. Errors: as of Overview; ErrInvalid for an
+// unknown Status.
 func (e *Engine) Branches(ctx context.Context, id workflow.RunID, f BranchFilter) iter.Seq2[BranchView, error] {
 	return func(yield func(BranchView, error) bool) { f.listBranches(e.lookerOf(ctx, id))(yield) }
 }
@@ -351,7 +351,7 @@ func viewBranch(s *state.State, g *state.Group, sc workflow.Scope, b state.Branc
 	return view
 }
 
-// A KeptSignal is an event that nobody has waited for yet, as Signals lists it.
+// A KeptSignal is a signal that no token has waited for yet, as Signals lists it.
 type KeptSignal struct {
 	Seq     int64     `json:"seq"` // counts the signals of the run, from 1
 	Name    string    `json:"name"`
@@ -360,8 +360,8 @@ type KeptSignal struct {
 	Due     time.Time `json:"due,omitzero"`     // when it is lost; zero if never
 }
 
-// Signals lists the signals that a run keeps because nobody has waited for them yet, oldest
-// first, page by page as Tokens does: one may have been taken since. An error ends the list.
+// Signals lists the signals that a run keeps because no token has waited for them yet, oldest
+// first, page by page as Tokens does: a signal may have been taken since. An error ends the list.
 // Errors: as of Overview.
 func (e *Engine) Signals(ctx context.Context, id workflow.RunID) iter.Seq2[KeptSignal, error] {
 	return func(yield func(KeptSignal, error) bool) { listSignals(e.lookerOf(ctx, id))(yield) }

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Approval is one that waits for people, in whichever run: what Approvals
-// lists. Vote on it by Run and Token.
+// An Approval is an open approval of any run, as Approvals lists it. Vote on it by
+// Run and Token.
 type Approval struct {
 	Run      workflow.RunID   `json:"run"`
 	Workflow string           `json:"workflow"` // name of the run's definition
@@ -44,8 +44,8 @@ type ApprovalFilter struct {
 }
 
 // Approvals lists the open approvals of all runs that fit the filter, from the index, page by page,
-// oldest run first. An error ends the list; that of a condition is a *WhereError, and ErrRunNotFound
-// says that the run was purged after which the list was to begin.
+// oldest run first. An error ends the list: a *WhereError for a condition, ErrRunNotFound if the run of
+// After was purged.
 func (e *Engine) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Approval, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(Approval, error) bool) { yield(Approval{}, err) }
@@ -53,9 +53,8 @@ func (e *Engine) Approvals(ctx context.Context, f ApprovalFilter) iter.Seq2[Appr
 	return listUntilDone(ctx, e.dir.Approvals(ctx, store.ApprovalFilter(f)), func(a store.Approval) Approval { return Approval(a) })
 }
 
-// A DeadLetter is a task that has used up its attempts and waits for an
-// operator, in whichever run: what DeadLetters lists. Retry or Skip it by Run and
-// Token.
+// A DeadLetter is a task of any run that has used up its attempts and waits for an
+// operator, as DeadLetters lists it. Retry or Skip it by Run and Token.
 type DeadLetter struct {
 	Run      workflow.RunID   `json:"run"`
 	Workflow string           `json:"workflow"` // name of the run's definition
@@ -86,8 +85,8 @@ type DeadLetterFilter struct {
 
 // DeadLetters lists the tasks of all runs that wait for an operator (their node
 // says exhausted: park), from the index, page by page, oldest run first. An error
-// ends the list; that of a condition is a *WhereError, and ErrRunNotFound says that the
-// run was purged after which the list was to begin.
+// ends the list: a *WhereError for a condition, ErrRunNotFound if the run of After was
+// purged.
 func (e *Engine) DeadLetters(ctx context.Context, f DeadLetterFilter) iter.Seq2[DeadLetter, error] {
 	if err := e.checkUsable(ctx); err != nil {
 		return func(yield func(DeadLetter, error) bool) { yield(DeadLetter{}, err) }
@@ -130,8 +129,8 @@ type WhereError struct {
 // Error returns the message, with the place and the run.
 func (e *WhereError) Error() string { return (*store.WhereError)(e).Error() }
 
-// An EffortError ends a list that has come to the Effort of its filter, such as RunFilter.Effort: there may be more, and a
-// list with the same filter whose After is the Run of the error, and its AfterToken the Token, goes on there.
+// An EffortError ends a list that has used up the Effort of its filter, such as RunFilter.Effort. There may be more: to continue,
+// list with the same filter, After set to the Run of the error and AfterToken to its Token.
 type EffortError struct {
 	Most  time.Duration    // of a processor: the Effort
 	Run   workflow.RunID   // the last one that was looked at

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Selection chooses what DoAll does an act to. Exactly one of Runs, DeadLetters and Approvals is there; an empty filter
-// selects all, and its Limit bounds to how many the call does it.
+// A Selection chooses the runs or tokens that DoAll acts on. Exactly one of Runs, DeadLetters and Approvals is set; an empty
+// filter selects all, and its Limit bounds how many the call acts on.
 type Selection struct {
 	Runs        *RunFilter        // those that have not ended: for Cancel, Pause, Resume, Signal, Patch, CancelNodes
 	DeadLetters *DeadLetterFilter // for Retry and Skip
@@ -24,8 +24,8 @@ type Selection struct {
 	DryRun bool   // they are counted, and nothing is changed
 }
 
-// A Report says what DoAll has come to: each run or token takes the act in full, or not at all. Found is the sum of Changed, Left
-// and how many have refused it; after a dry run it is how many there are, and the others are 0.
+// A Report is the result of DoAll: each run or token takes the act in full, or not at all. Found is the sum of Changed, Left and
+// all refusals; after a dry run it is how many fit, and the others are 0.
 type Report struct {
 	Applied bool      `json:"applied"`          // false: it was a dry run, and nothing was changed
 	Found   int       `json:"found"`            // that were looked at
@@ -53,10 +53,10 @@ const (
 	oneActTime = 30 * time.Second // that DoAll waits for one act
 )
 
-// DoAll does an act to all that a selection chooses, one after the other, and reports what came of it. The oldest come first, or
-// the newest runs if their filter says Newest and has a Limit; what begins after the call has passed is not among them, and a dead
-// letter that is parked again meanwhile is not retried twice. A Patch of many runs has no Base: it is for the revision
-// that each of them has. The act's token, and its Parked, are those of what is selected.
+// DoAll does an act to all runs or tokens that a selection chooses, one after the other, and reports the results. The oldest come
+// first, or the newest runs if their filter says Newest and has a Limit. DoAll passes each once: runs that start behind it are left
+// out, and a dead letter that is parked again is not retried twice. A Patch of many runs has no Base: it applies to the present
+// revision of each. DoAll sets the token of the act, and its Parked.
 //
 // An error that concerns one run or token is in the report, and the others are acted on. An error that concerns all of
 // them ends the call, with a report of what was done until then: ErrInvalid (also a *WhereError of the filter), ErrClosed,

@@ -23,7 +23,7 @@ type TypeLimit struct {
 	Burst int
 }
 
-// checkTypes returns an error if limits of task types are none that can hold.
+// checkTypes returns an error if a limit of a task type is impossible.
 func checkTypes(types map[string]TypeLimit) error {
 	for _, kind := range slices.Sorted(maps.Keys(types)) {
 		if problem := taskqueue.Limit(types[kind]).Fault(kind); problem != "" {
@@ -36,26 +36,25 @@ func checkTypes(types map[string]TypeLimit) error {
 // A TenantLimit bounds what one tenant has at once, see workflow.Run.Tenant. The zero value of each
 // field is no bound.
 type TenantLimit struct {
-	// Concurrency is how many of its tasks run at once in this process, and, counted apart unless Pending is set, how
-	// many the workers of a pool of package worker hold. A task that waits for that holds no slot.
+	// Concurrency is how many of its tasks run at once in this process. The same number limits, counted separately unless
+	// Pending is set, the tasks that the workers of a pool of package worker hold. A task that waits takes no slot.
 	Concurrency int
-	// Pending lets a task whose handler has returned ErrPending count for Concurrency until it is over. So one count,
-	// and one order of turns, holds for the tasks in this process and those of a pool together: what is above
-	// waits in the engine. A task for which no worker comes, or whose callback does not, takes a place as well.
+	// Pending makes a task whose handler has returned ErrPending count for Concurrency until it is over. Tasks in this
+	// process and tasks of a pool then share one limit and one order of turns; tasks above the limit wait in the engine.
+	// A task counts as well if no worker takes it, or if its callback never comes.
 	Pending bool
-	// Active is how many of its runs may be active at once; beyond it, Start answers a
-	// *TenantBusyError. As with Options.MaxActive, child runs and those that go on count, but are not
+	// Active is how many of its runs may be active at once; beyond it, Start returns a
+	// *TenantBusyError. As with Options.MaxActive, child runs and runs that continue count, but are not
 	// held back.
 	Active int
-	// Bytes is how many bytes of the disk its runs may take together, those that have ended as well until they are
-	// purged: their files, and what of them the log holds, without blobs. From then on Start and Fork answer a
-	// *TenantFullError. Runs that it has already go on, and lose nothing: an unfinished one may take more, up to its
-	// limit runBytes.
+	// Bytes is how many bytes of the disk its runs may take together, ended runs included until they are purged: their
+	// files and their part of the log, without blobs. Beyond it, Start and Fork return a *TenantFullError. Existing runs
+	// go on and lose nothing: an unfinished one may take more, up to its limit runBytes.
 	Bytes int64
 }
 
-// A TenantBusyError says that as many runs of a tenant are active as may be. It is ErrBusy for
-// errors.Is: Start again when one of them has ended, or waits for something.
+// A TenantBusyError says that a tenant has as many active runs as it may have. It is ErrBusy for
+// errors.Is: call Start again when one of them has ended or sleeps.
 type TenantBusyError struct {
 	Tenant string
 	Active int // runs
@@ -71,7 +70,7 @@ func (e *TenantBusyError) Error() string {
 func (e *TenantBusyError) Unwrap() error { return ErrBusy }
 
 // A TenantFullError says that the runs of a tenant take as many bytes of the disk as they may. It is
-// ErrBusy for errors.Is, and nothing was changed: Start again when runs of the tenant that have ended are purged
+// ErrBusy for errors.Is, and nothing was changed: call Start again when ended runs of the tenant are purged
 // (Engine.Purge), or its limit is higher.
 type TenantFullError struct {
 	Tenant string
@@ -87,7 +86,7 @@ func (e *TenantFullError) Error() string {
 // Unwrap returns ErrBusy.
 func (e *TenantFullError) Unwrap() error { return ErrBusy }
 
-// checkTenants returns an error if limits of tenants are none that can hold.
+// checkTenants returns an error if a limit of a tenant is impossible.
 func checkTenants(limits map[string]TenantLimit) error {
 	for _, name := range slices.Sorted(maps.Keys(limits)) {
 		if err := texts.CheckTenant(name); err != nil {
@@ -108,8 +107,8 @@ func checkTenants(limits map[string]TenantLimit) error {
 	return nil
 }
 
-// tenantLimitOf returns the limit of a tenant, which "*" has for those without one. A run without a tenant has
-// no limit.
+// tenantLimitOf returns the limit of a tenant, or that of "*" if it has no entry. Runs without a tenant have no
+// limit.
 func tenantLimitOf(limits map[string]TenantLimit, tenant string) TenantLimit {
 	l, ok := limits[tenant]
 	if !ok && tenant != "" {
@@ -142,35 +141,34 @@ func boundsBytes(limits map[string]TenantLimit) bool {
 // These remain in clear: the ids and labels of runs, and the parents of children; names, versions
 // and hashes of definitions; statuses, instants, sizes and counts; in the lists the ids of nodes,
 // task types and the codes of dead letters; keys of outcomes, as of Once; and the hashes of blobs,
-// by which somebody who guesses a content sees that the guess is right. Do not put secrets there.
-// The engine does not encode what tasks log.
+// with which an attacker can confirm a guess of the content. Do not put secrets there.
+// The engine does not encode the logs of tasks.
 //
-// A Codec must lose nothing: Decode returns what Encode was given, since runs are
-// replayed from what is stored. So it cannot redact. Data that must never be stored do not belong
-// into a value: put a reference to them there. A codec may compress before it encrypts, but then
-// sizes tell something of the content.
+// A Codec must be lossless: Decode returns exactly the bytes that Encode was given, since runs are
+// replayed from stored data. It therefore cannot redact. Keep data that must never be stored out of
+// values: store a reference instead. A codec may compress before it encrypts, but the sizes then
+// reveal something about the content.
 //
-// Its methods are called by many goroutines at once, on the way of every commit. They neither
-// change nor keep what they are given.
+// Many goroutines call its methods at once, for every commit. The methods must neither modify nor
+// retain their arguments.
 type Codec interface {
 	// KeyID names the key that Encode uses: 1 to 64 letters, digits, dots, hyphens and
 	// underscores; Open fails otherwise. It is stored in clear with all that Encode returns,
 	// and must not change while an engine has the codec.
 	KeyID() string
-	// Encode returns what is stored in place of plain. The place says what it is and to which run
-	// it belongs; Decode gets the same. A codec that authenticates the place binds the bytes to
-	// it, so that the bytes of one run cannot be put into another. If Encode fails the commit
-	// does, as with a disk that fails, and is tried again later. At most 1 MiB may come of 16 KiB.
+	// Encode returns the bytes to store in place of plain. The place names the value and its run;
+	// Decode gets the same place. A codec that authenticates the place binds the bytes to
+	// it, so that nobody can move the bytes of one run into another. If Encode fails, the commit
+	// fails as it would on a failing disk, and is tried again later. 16 KiB may grow to 1 MiB at most.
 	Encode(place string, plain []byte) (stored []byte, err error)
-	// Decode returns what Encode was given, under whichever key it was stored. It fails if it
-	// lacks that key, or if stored is not what Encode returned for this place; nothing is then
+	// Decode returns the bytes that Encode was given, under whichever key they were stored. It fails
+	// if it lacks that key, or if Encode did not return stored for this place; nothing is then
 	// overwritten or repaired away, and the caller gets a *SealedError.
 	Decode(keyID, place string, stored []byte) (plain []byte, err error)
 }
 
-// A SealedError says that a value was stored with a Codec and cannot be read. Its KeyID is that of the
-// key that it needs, its Place says what it is and to which run it belongs, and its Err is what the
-// codec says, nil if there is no codec. Nothing is lost: with the key it can be read again.
+// A SealedError says that a value was stored with a Codec and cannot be read. Nothing is lost: with the
+// key, the value can be read again.
 type SealedError struct {
 	KeyID string // of the key that it needs
 	Place string // the name of the value, and of its run

@@ -102,7 +102,7 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 // has its key as id and comes last. The published definition and all
 // other runs stay as they are.
 //
-// Everything that has begun continues as it began: attempts that are out, inputs,
+// Everything that has begun continues as it began: running attempts, inputs,
 // deadlines, finished nodes. The new definition decides from now on. Approvals,
 // groups and joins are decided again at once; waits that the patch changes begin
 // anew. Child runs keep their own definitions; a new node that names a definition
@@ -114,8 +114,8 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 // *workflow.LimitError, ErrNotPublished, ErrRunNotFound, ErrEnded, ErrSuspended,
 // ErrInvalid, ErrUnknown, ErrClosed.
 //
-// A function in the field Of says the operations instead of Base and Ops. It gets the definition that the run has, which is its own copy, and
-// returns none to leave the run as it is; it is asked again if somebody else patches the run meanwhile, five times at most.
+// A function in the field Of may return the operations, instead of Base and Ops. It gets a copy of the run's definition, and
+// returns no operations to leave the run as it is; Patch calls it again if somebody else patches the run meanwhile, five times at most.
 type Patch struct {
 	Base int                              `json:"base,omitzero"` // the revision that the patch is for; the next one is that which it makes
 	Ops  []any                            `json:"ops,omitzero"`  // at most limits.MaxPatch

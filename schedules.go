@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Schedules are those of an engine, which start its runs on time: see package schedule for what one says. The engine that has the
-// directory open fires them, and no other; with Options.Maintenance none does. A firing is a Start under the id SCHEDULE@INSTANT, once
-// per instant through any crash, restart and take-over, also if the run was purged or a new version was published meanwhile. Nothing
-// is told of a schedule in the journal of its runs but who started them: schedule ID.
-//
-// Errors of all methods: ErrScheduleNotFound, ErrInvalid, ErrUnknown, ErrNoSpace, ErrClosed, the cause of ctx.
+// Schedules start runs of an engine on time: package schedule describes their content. The engine that has the directory open fires
+// them, and no other; with Options.Maintenance none does. A firing is a Start under the id SCHEDULE@INSTANT, once per instant through
+// any crash, restart and take-over, also if the run was purged or a new version was published meanwhile. The journal of a run names
+// its schedule only as the starter, schedule ID.
+// Errors of all methods: ErrScheduleNotFound, ErrInvalid, ErrUnknown, ErrNoSpace, ErrClosed, the cause of ctx; also ErrBusy of Trigger
+// and Backfill, and *schedule.Error, which has every problem, of Apply.
 type Schedules struct{ engine *Engine }
 
 // Schedules returns the schedules of the engine.
@@ -30,7 +30,7 @@ type ApplyOptions struct {
 
 // Apply makes schedules what a set says, in one commit, and returns what that changes, by id. The same set again changes
 // nothing. A schedule that changes keeps its history; where its instants change, those before now are not its own. Schedules that the
-// set lacks stay as they are, unless Prune says otherwise. The workflow of a schedule may be published later. A *schedule.Error has every problem.
+// set lacks stay as they are, unless Prune says otherwise. The workflow of a schedule may be published later.
 func (s Schedules) Apply(ctx context.Context, set []schedule.Schedule, o ApplyOptions) (changes []schedule.Change, err error) {
 	err = s.changeStored(ctx, func(m *scheduling.Scheduler, _ state.Act) (err error) {
 		changes, err = m.Apply(ctx, scheduling.Set{Schedules: set, Prune: o.Prune, DryRun: o.DryRun})

@@ -19,7 +19,7 @@ import (
 // input is nil as well, so that it may be repeated; anything else under that id
 // is ErrRunExists. A run that names no version executes the newest, and keeps it: a
 // Start that is repeated accepts whichever published version the run has. input is
-// an object, or nil for {}: anything that JSON can say, json.RawMessage and an io.Reader of JSON among it. The warnings of a definition
+// an object, or nil for {}: anything that can be encoded as JSON, json.RawMessage and an io.Reader of JSON included. The warnings of a definition
 // are logged, once. Errors: *workflow.DefinitionError, *workflow.InputError,
 // *workflow.LimitError, *blob.Error (the input refers to a missing blob),
 // ErrNotPublished, ErrInvalid (a bad id or tenant; a *LabelError), ErrBusy (also as a *TenantBusyError or a *TenantFullError), ErrUnknown, ErrClosed.

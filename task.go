@@ -27,12 +27,12 @@ import (
 )
 
 // An Executor performs tasks. Execute may be called again with the same Key
-// after a crash: delivery is at least once. Its output is anything that JSON
-// can say, json.RawMessage and an io.Reader of JSON among it: the engine reads the reader within
+// after a crash: delivery is at least once. Its output is anything that can be encoded as
+// JSON, including json.RawMessage and an io.Reader of JSON: the engine reads the reader within
 // the attempt, and closes an io.Closer. Its error fails the attempt, with the code of a TaskError if it is
 // one. ErrPending says that the result comes later through Engine.Complete.
 // ctx is cancelled when the attempt is over, also after ErrPending, and, with the cause ErrClosed, when the
-// engine is closed. The goroutine may go on with the next task: Execute must undo any change to it, such as
+// engine is closed. The goroutine may perform the next task: Execute must undo any change to it, such as
 // runtime.LockOSThread.
 type Executor interface {
 	Execute(ctx context.Context, t Task) (output any, err error)
@@ -44,9 +44,9 @@ type Task struct {
 	Key       Key    // of this attempt: for Engine.Complete, Fail and Heartbeat
 	EffectKey string // the same in every attempt of the task: for de-duplication
 	Run       workflow.RunID
-	Root      workflow.RunID // the run that began it all: the first of the ancestors of Run, Run itself if it is no child
+	Root      workflow.RunID // the topmost ancestor of Run; Run itself if it has no parent
 	Workflow  string         // name of the definition
-	Tenant    string         // on whose behalf the run is performed; "" without
+	Tenant    string         // of the run; "" if it has none
 	Node      workflow.NodeID
 	Type      string    // the task type of the node
 	Attempt   int       // counts from 1
@@ -57,21 +57,21 @@ type Task struct {
 	Details   any       // of the last heartbeat that had some, of this attempt or one before; nil if none had
 	Order     int64     // of dispatch: a task with a lower one was dispatched earlier in this life of the engine; 0 in another process
 
-	// DispatchedAt is when the engine dispatched the attempt, in this life of the engine and by this run: the task waits from
-	// then on for a slot, the limits and a worker. It is the engine's clock that tells it, in any process; zero if the
-	// engine or the pool is of an earlier version. BeganAt is when the handler was called, by the clock of its process.
+	// DispatchedAt is when the engine dispatched the attempt, in this life of the engine and by its clock, also in a worker:
+	// from then on the task waits for a slot, the limits and a worker. It is zero if the engine or the pool is of an
+	// earlier version. BeganAt is when the handler was called, by the clock of its process.
 	DispatchedAt, BeganAt time.Time
 
 	// Traceparent and Tracestate are the W3C Trace Context of the span with which the run has begun, "" without one: an executor that
 	// gives tasks to other processes hands them on, so that spans made there have a parent. A handler has a context.
 	Traceparent, Tracestate string
 
-	services TaskServices // nil: those of an engine that was never opened
+	services TaskServices // nil: every method fails with ErrClosed
 }
 
-// TaskServices are what the methods of a task ask: the engine, or, where the task runs in
-// another process, the pool of package worker. A test of a handler may have its own. Each
-// method is that of Task, with the task it is called for.
+// TaskServices implements the methods of Task; each gets the task as an argument. It is the engine
+// or, where the task runs in another process, the client of a pool of package worker. A test of a
+// handler may have its own.
 type TaskServices interface {
 	Heartbeat(ctx context.Context, t Task, details any) error
 	Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error)
@@ -79,14 +79,14 @@ type TaskServices interface {
 	Once(ctx context.Context, t Task, key string, f func(context.Context) (any, error)) (any, error)
 }
 
-// WithServices returns the task with methods that ask s. A task that comes neither from an
-// executor's call nor from WithServices answers ErrClosed.
+// WithServices returns the task with methods that call s. The methods of a task that comes neither
+// from a call of an Executor nor from WithServices fail with ErrClosed.
 func (t Task) WithServices(s TaskServices) Task {
 	t.services = s
 	return t
 }
 
-// askedServices returns what the methods ask.
+// askedServices returns the services that the methods call.
 func (t Task) askedServices() TaskServices {
 	if t.services == nil {
 		return engineServices{}
@@ -140,7 +140,7 @@ func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any
 	return t.askedServices().Once(ctx, t, key, f)
 }
 
-// servingHost is what packages of this module that give tasks to workers ask of the engine.
+// servingHost serves packages of this module that give tasks to workers.
 type servingHost struct{ engine *Engine }
 
 // KeepBlob implements serving.Host.
@@ -248,10 +248,10 @@ type Key string
 // keyOf returns the key of an attempt.
 func (e *Engine) keyOf(a taskkey.Attempt) Key { return Key(e.keys.Key(a)) }
 
-// DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, to sign what
-// comes back from outside with, for instance. They are the same in every life of the
-// directory, and in its backups and repaired copies, and nobody can guess them without the directory.
-// Another purpose has other bytes. It fails with ErrClosed.
+// DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, for instance to sign
+// data that come back from outside. The bytes are the same in every life of the directory, in its
+// backups and in repaired copies, and cannot be guessed without the directory. Each purpose has
+// different bytes. It fails with ErrClosed.
 func (e *Engine) DeriveSecret(purpose string) ([]byte, error) {
 	if err := e.checkUsable(context.Background()); err != nil {
 		return nil, err
@@ -278,8 +278,8 @@ func (e *Engine) parseKey(k Key) (taskkey.Attempt, error) {
 }
 
 // Heartbeat says that an attempt is alive and, with details, how far it is: anything
-// that JSON can say, up to 16 KiB; nil leaves the details as they are. The last
-// ones are Task.Details of the next attempt, and Inspect shows them.
+// that can be encoded as JSON, up to 16 KiB; nil leaves the details as they are. The
+// last details are Task.Details of the next attempt, and Inspect shows them.
 //
 // Heartbeats of one attempt within a tenth of its node's heartbeat (at most 10 s; 1 s
 // where the node has none) are merged: the first is committed at once, the others

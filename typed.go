@@ -29,7 +29,7 @@ import (
 // absent. The tag enum:"a,b" of a field lists its values, and doc:"..." describes it. [TaskFrom] has the task: its keys,
 // its branch, Heartbeat, Once, Put.
 //
-// Types that JSON cannot say, such as a channel, are refused by Open, see [Handlers.Check].
+// Open refuses types that cannot be encoded as JSON, such as a channel, see [Handlers.Check].
 //
 //go:noinline
 func Typed[In, Out any](f func(ctx context.Context, in In) (Out, error)) func(context.Context, Task) (any, error) {
@@ -85,7 +85,7 @@ const codeInvalidInput = "invalid_input"
 // handlerTypes are the types of a handler of Typed.
 type handlerTypes struct {
 	in, out *goschema.Schema
-	err     error // what JSON cannot say of them
+	err     error // names their parts that cannot be encoded as JSON
 }
 
 func typesOf(in, out reflect.Type) *handlerTypes {
@@ -132,8 +132,8 @@ func typesOfHandler(f func(context.Context, Task) (any, error)) *handlerTypes {
 	return asked.types
 }
 
-// Check fails with ErrInvalid if the types of a handler of [Typed] have parts that JSON cannot say, or its function is nil: it names them all.
-// Open asks it, and so do the workers of package worker.
+// Check fails with ErrInvalid if the types of a handler of [Typed] have parts that cannot be encoded as JSON, or its function is nil: it names them all.
+// Open calls it, and so do the workers of package worker.
 func (h Handlers) Check() error {
 	var all []error
 	for _, name := range slices.Sorted(maps.Keys(h)) {

@@ -33,13 +33,13 @@ type RunChange struct {
 	// Purged says that the run was purged: it is in no list any more, and its id is free. At is
 	// when; the other fields say how it stood.
 	Purged bool `json:"purged,omitzero"`
-	// Lost says that there were changes which nobody will be told. At is when that was told; all other fields are zero.
-	// List the runs now: no change is missing that is committed after the list has begun.
+	// Lost says that changes were dropped. At is when Watch noticed; all other fields are zero. List the runs now: no
+	// change that is committed after the list has begun is missing.
 	Lost bool `json:"lost,omitzero"`
 }
 
 // A WatchFilter selects runs by how they stand after a commit. The zero value selects all.
-// A run that had a status of the filter and has it no longer is not told.
+// A run that had a status of the filter and has it no longer is not yielded.
 type WatchFilter struct {
 	Workflow string               // name of the definition; "" is any
 	Parent   workflow.RunID       // whose children; "" is any
@@ -70,7 +70,7 @@ func (f *headFilter) Takes(h *store.Head) bool {
 		strings.HasPrefix(string(h.Run), f.Prefix) && (len(f.Status) == 0 || slices.Contains(f.Status, h.Status))
 }
 
-// Watch tells how every run that fits the filter stands, after each of its commits, until ctx
+// Watch yields the state of every run that fits the filter after each of its commits, until ctx
 // is done or the engine closes. The first change says Lost: a program that shows runs lists
 // them then, and keeps the list up to date with the changes that follow.
 //
@@ -84,7 +84,7 @@ func (f *headFilter) Takes(h *store.Head) bool {
 //	}
 //
 // Only the last change of each run is kept for the reader. If changes of more than 4096 runs wait, all
-// are dropped, and the reader is told Lost: a reader never slows a commit. A run that is purged is told once
+// are dropped, and the reader gets Lost: a reader never slows a commit. A run that is purged is yielded once
 // more, as Purged. An error ends the list: ErrClosed, ErrFailed, a *WhereError with ErrInvalid, ErrBusy
 // (2048 readers watch already: nothing is told), the cause of ctx.
 func (e *Engine) Watch(ctx context.Context, f WatchFilter) iter.Seq2[RunChange, error] {

@@ -170,7 +170,7 @@ input:
 
 type inner struct{ X int }
 
-// everything has a field of each kind that JSON can say.
+// everything has a field of each kind that can be encoded as JSON.
 type everything struct {
 	*inner
 	Text     string

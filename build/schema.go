@@ -41,7 +41,7 @@ func (n Node) setTypes(in, out reflect.Type) {
 }
 
 // SchemaOf returns the JSON Schema of a Go type, for the schemas of a [Builder]: the fields of its structs by their json
-// tags and no others, with what the tags doc and enum say, as pawl.Typed has it. Definition refuses a type that JSON cannot say.
+// tags and no others, with what the tags doc and enum say, as pawl.Typed has it. Definition refuses a type that JSON cannot represent.
 func SchemaOf[T any]() any {
 	s, err := goschema.Of(reflect.TypeFor[T]())
 	if err != nil {

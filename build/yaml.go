@@ -15,7 +15,7 @@ import (
 )
 
 // YAML returns a definition as a text that workflow.Parse reads, with the same hash: a line for each node and transition, if they are
-// short enough. It fails if d is nil, or holds a value that JSON cannot say; it does not check d.
+// short enough. It fails if d is nil, or holds a value that JSON cannot represent; it does not check d.
 func YAML(d *workflow.Definition) ([]byte, error) {
 	if d == nil {
 		return nil, &workflow.DefinitionError{Problems: []workflow.Problem{{Code: problem.Missing, Message: "there is no definition"}}}

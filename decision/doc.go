@@ -9,6 +9,6 @@
 // they concern.
 //
 // The variants are in files named after their nouns: token, task, branch, group,
-// data, run, child, approval, signal, lock, join (of a node), step (of a dag) and
-// patch. Beside each type are the methods that say what it means.
+// data, run, child, approval, signal, lock, budget, join (of a node), step (of a
+// dag), patch and fork. Beside each type are the methods that say what it means.
 package decision

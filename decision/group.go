@@ -179,11 +179,11 @@ func (d CloseGroup) toldEvents(s *state.State) []Event {
 
 func (CloseGroup) withdrawnTokens(*state.State) []workflow.TokenID { return nil }
 
-// ArmGroup starts the time of a group's join, which stragglers of an earlier
-// occurrence had blocked. Without Due it stops the time: they block it now.
+// ArmGroup sets when a group's join times out, or without Due stops its time.
 //
-// A join with remaining: block waits for the stragglers of the occurrence before it, and that
-// wait is not to count against its timeout.
+// A join with remaining: block waits for the stragglers of its earlier occurrence. This wait does
+// not count against its timeout: the time stops when stragglers block the join, and starts when
+// the last of them has ended. A patch that changes the timeout sets a new Due.
 type ArmGroup struct {
 	Group workflow.GroupID `json:"group"`
 	Due   time.Time        `json:"due,omitzero"`

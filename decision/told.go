@@ -116,6 +116,20 @@ type teller interface {
 	appendTold(told []Told, s *state.State) []Told
 }
 
+// ErrorCode returns the code of the error that an event tells, "" if it tells none. The data of task.completed are the
+// handler's own.
+func ErrorCode(e *Event) string {
+	if e.Type == workflow.EventTaskCompleted {
+		return ""
+	}
+	failure := e.Data
+	if nested, ok := e.Data["error"].(map[string]any); ok {
+		failure = nested
+	}
+	code, _ := failure["code"].(string)
+	return code
+}
+
 // appendEvents adds what a decision tells the world, given the state before it.
 func appendEvents(told []Told, s *state.State, d Decision) []Told {
 	if t, ok := d.(teller); ok {

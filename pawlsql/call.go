@@ -156,7 +156,7 @@ func startOf(run workflow.Run, input any) (*call, error) {
 // maxValueBytes bounds an input and a payload here; the engine has its own bounds, which are lower by default.
 const maxValueBytes = 16 << 20
 
-// encodeValue returns the JSON of something that JSON can say; nil of nil.
+// encodeValue returns the JSON of a value that can be encoded as JSON; nil of nil.
 func encodeValue(what string, v any) (json.RawMessage, error) {
 	taken, err := value.Take(v, value.Limits{Bytes: maxValueBytes})
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -179,7 +180,7 @@ func (c *checker) checkTimes() *Timetable {
 	c.checkDuration("catchUp.window", s.CatchUp.Window, minWindow, maxWindow)
 	c.checkRange("catchUp.most", s.CatchUp.Most, maxCatchUp)
 	if s.Jitter < 0 || s.Jitter > maxJitter || s.Jitter%time.Millisecond != 0 {
-		c.reportProblem("jitter", problem.OutOfRange, "%s is not 1ms to %s in whole milliseconds", s.Jitter, textOf(maxJitter))
+		c.reportProblem("jitter", problem.OutOfRange, "%s is not 1ms to %s in whole milliseconds", s.Jitter, timeout.Text(maxJitter))
 	}
 	if s.Every > 0 && s.Jitter > s.Every {
 		c.reportProblem("jitter", problem.OutOfRange, "%s is more than every, %s", s.Jitter, s.Every)
@@ -267,7 +268,7 @@ func (c *checker) parseCrons(field string, texts []string) (out []*cron) {
 // checkDuration checks a duration that may be 0: whole seconds within bounds.
 func (c *checker) checkDuration(field string, d, least, most time.Duration) {
 	if d != 0 && (d < least || d > most || d%time.Second != 0) {
-		c.reportProblem(field, problem.OutOfRange, "%s is not %s to %s in whole seconds", d, textOf(least), textOf(most))
+		c.reportProblem(field, problem.OutOfRange, "%s is not %s to %s in whole seconds", d, timeout.Text(least), timeout.Text(most))
 	}
 }
 

@@ -13,7 +13,7 @@
 // [Parse] reads such a file, [Check] names every problem with its place, and
 // [Compile] makes the [Timetable] of a schedule, which knows its next [Firing].
 //
-// # Nights on which clocks change
+// # Daylight-saving changes
 //
 // A time on the clock may be missing, as 02:30 is where clocks jump from 02:00
 // to 03:00, and may be there twice. Unless a schedule says otherwise in dst, a

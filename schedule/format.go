@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/timeout"
 )
 
 // fieldsOf returns the format of a schedule in JSON and YAML: the only place that says what it is.
@@ -83,21 +84,9 @@ func durationField(name string, to *time.Duration, def time.Duration) field {
 			if omitDefault(*to, def) == nil {
 				return nil
 			}
-			return textOf(*to)
+			return timeout.Text(*to)
 		},
 	}
-}
-
-// textOf is d.String without the zeros at its end: 1h for 1h0m0s.
-func textOf(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 func instantField(name string, to *time.Time) field {

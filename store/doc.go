@@ -1,9 +1,9 @@
 // Package store keeps the runs of one engine in one directory:
 //
-//	pawl.db                        the log, the index of runs, the definitions
+//	pawl.db, -wal, -sums, -tail    the log, the index of runs, the definitions
 //	pawl.db-redo                   commits that pawl.db lacks yet
 //	runs/4f/4f7c..-81ab..a.db      one private SQLite file per run
-//	tmp/                           files that are being built
+//	tmp/, blobs/                   files that are being built; large values, kept by package pawl
 //	LOCK                           held by the process that owns the directory
 //
 // A commit appends a run's records to the log and brings its row in the index

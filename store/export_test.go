@@ -46,11 +46,10 @@ const (
 	TmpDir    = tmpDir
 )
 
-// Do, Try, File, Five, Run and Same are those of an owner.
+// Do, Try, File, Run and Same are those of an owner.
 func (o *owner) Do(m state.Message, ds ...decision.Decision)        { o.do(m, ds...) }
 func (o *owner) Try(m state.Message, ds ...decision.Decision) error { return o.try(m, ds...) }
 func (o *owner) File() error                                        { return o.file() }
-func (o *owner) Five(input map[string]any)                          { o.five(input) }
 func (o *owner) Run() *Run                                          { return o.run }
 func (o *owner) Same(d *Dir)                                        { o.same(d) }
 

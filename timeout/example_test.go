@@ -17,6 +17,11 @@ func ExampleDeadline() {
 	// true
 }
 
+func ExampleText() {
+	fmt.Println(timeout.Text(time.Hour), timeout.Text(90*time.Minute), timeout.Text(10*time.Second), timeout.Text(0))
+	// Output: 1h 1h30m 10s 0s
+}
+
 func ExampleEarliest() {
 	retry, join := start.Add(time.Minute), start.Add(time.Hour)
 	fmt.Println(timeout.Earliest(time.Time{}, join, retry).Format(time.RFC3339))

@@ -19,12 +19,13 @@
 //   - The queue is derived: it holds the tasks that the engine has dispatched,
 //     and nothing of it is stored. When the engine is opened again it dispatches
 //     what is unfinished, under the same keys, and the queue stands again.
-//   - Tasks are handed out by priority, lower first, and first come first served
-//     within one; the order is that in which the engine dispatched them.
-//   - A worker takes the types it registers for; "*" takes every type. It gets
-//     work when it registers or asks, and at every completion, up to its
-//     capacity. A worker that registers again keeps what it holds and gets no
-//     more than its capacity leaves.
+//   - Tenants take turns at each type. Within a tenant, tasks are handed out by
+//     priority, lower first, and then in the order in which the engine dispatched
+//     them.
+//   - A worker takes the types it registers for; "*" takes every type. A worker in
+//     this process gets work up to its capacity when it registers, and at every
+//     completion; a remote one gets it by polling alone. A worker that registers
+//     again keeps the tasks that it holds and gets no more than its capacity leaves.
 //   - A worker holds a task under a lease (60 s by default), which it renews by
 //     heartbeat. A lease that expires puts the task back to the head of the queue
 //     of its type, under the same key. At most one live lease is on a key.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl/internal/document"
 	"github.com/pawl-run/pawl/internal/problem"
+	"github.com/pawl-run/pawl/timeout"
 )
 
 // A field is one field of the format: how it is read into a definition, and how it is written. The tables in
@@ -183,22 +184,9 @@ func durationForm(to *time.Duration, def time.Duration) form {
 			if *to == 0 || *to == def {
 				return nil
 			}
-			return durationText(*to)
+			return timeout.Text(*to)
 		},
 	}
-}
-
-// durationText is d.String without the zeros at its end: 1h for 1h0m0s.
-func durationText(d time.Duration) string {
-	s := d.String()
-	// 10m0s ends with m0s, and 10s does not: the zeros go only with their unit.
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // flagForm is the form of a bool whose default is false. Only true and false are bools: yes and no are texts in YAML

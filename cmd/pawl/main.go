@@ -13,17 +13,17 @@
 //	pawl diff RUN RUN             tells where two recorded runs part
 //	pawl coverage RUN-OR-DIR...   lists what recorded runs never went through
 //	pawl replay FILE-OR-DIR...    plans recorded runs again
-//	pawl completion SHELL         writes what bash, zsh or fish needs to complete commands
+//	pawl trace RUN                makes a trace of a run from its journal, for Perfetto or OpenTelemetry
+//	pawl completion, version      writes what bash, zsh or fish needs to complete commands; prints which pawl this is
 //
-//	pawl ls, show, events, journal, threads, data, inbox
+//	pawl ls, show, events, journal, threads, data, revisions, inbox
 //	                              look at the runs of an engine, live or closed
-//	pawl wait RUN                 waits until a run has ended, and writes its output
-//	pawl stats                    says how long tasks wait and work
-//	pawl du                       says what takes the disk
-//
+//	pawl why, wait RUN            say what a run waits for, or why it failed; wait for its end and write its output
+//	pawl stats, du                say how long tasks wait and work, and what takes the disk
+//	pawl sql                      queries recorded runs in SQL
 //	pawl serve                    shows them in a browser; see package inspector
 //
-//	pawl start, signal, vote, add, close, retry, skip, pause, resume, cancel, patch, fork
+//	pawl start, signal, vote, add, close, raise, retry, skip, pause, resume, cancel, patch, fork
 //	                              change them
 //	pawl schedule apply, ls, show, next, check, pause, resume, trigger, backfill, rm
 //	                              start runs on time; see package schedule

@@ -35,7 +35,7 @@ var scheduleVerb = verb{
 type scheduleCommand struct {
 	noCommand
 	Check scheduleCheckCommand `cmd:"" help:"Look for faults in files of schedules."`
-	Next  scheduleNextCommand  `cmd:"" help:"Show when schedules fire, and what they do on nights on which clocks change."`
+	Next  scheduleNextCommand  `cmd:"" help:"Show when schedules fire, and what they do at daylight-saving changes."`
 
 	Apply    scheduleApplyCommand    `cmd:"" help:"Make the schedules of an engine what files say."`
 	Ls       scheduleLsCommand       `cmd:"" help:"List schedules: when they fire, what came of it last, why they do not."`

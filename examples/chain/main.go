@@ -52,7 +52,7 @@ type money struct {
 }
 
 // A handler performs the tasks of one type. Its return value becomes the result
-// of the node: anything that JSON can say.
+// of the node: anything that can be encoded as JSON.
 func priceItem(_ context.Context, in struct{ Item string }) (money, error) {
 	cents, ok := map[string]int{"apple": 40, "pear": 55}[in.Item]
 	if !ok {

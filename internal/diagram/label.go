@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pawl-run/pawl/internal/compiled"
+	"github.com/pawl-run/pawl/timeout"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -91,25 +91,11 @@ func marksOf(n *compiled.Node) []string {
 func waitText(w *workflow.WaitSpec) string {
 	switch {
 	case w.For > 0:
-		return durationText(w.For)
+		return timeout.Text(w.For)
 	case w.Until != "":
 		return "until " + w.Until
 	}
 	return w.Event
-}
-
-// durationText is the text of a duration without units that are zero.
-//
-// 1h0m0s is 1h, and 90s is 1m30s as before.
-func durationText(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 // newEdge returns the edge of a transition of n.

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// StallOptions say where a detector looks for stalled runs. All fields are needed.
+// StallOptions say where a detector looks for stalled runs. All fields but Hook are needed.
 type StallOptions struct {
 	Dir    StallDirectory
 	After  time.Duration                                    // how long a run has made no progress when it has stalled

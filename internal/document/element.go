@@ -11,7 +11,7 @@ import (
 // A Kind says what an element is.
 type Kind uint8
 
-// The kinds of elements. An invalid element is something that JSON cannot say;
+// The kinds of elements. An invalid element is something that JSON cannot represent;
 // its text says what.
 const (
 	Invalid Kind = iota

@@ -16,7 +16,7 @@
 // a slice or an interface. A null counts as absent. Names match as encoding/json matches them: the
 // exact one first, then without regard to case.
 //
-// [Of] walks a type once, when a handler is made; what JSON cannot say, such as a channel, is an error
+// [Of] walks a type once, when a handler is made; a part that JSON cannot represent, such as a channel, is an error
 // that names the field. [Schema.Check] walks a value. A Schema marshals to the JSON Schema (2020-12)
 // that package workflow takes, with the Go type and field of each part as x-go.
 package goschema

@@ -95,7 +95,7 @@ func (p *Problem) Error() string {
 	return "input." + p.Path + ": " + p.Message
 }
 
-// An UnsupportedError names a part of a Go type that JSON cannot say.
+// An UnsupportedError names a part of a Go type that JSON cannot represent.
 type UnsupportedError struct {
 	Place  string // the type, or the field as TYPE.FIELD
 	Reason string

@@ -18,7 +18,7 @@ const (
 	Missing       = "missing"        // a field that is needed is not there
 	OutOfRange    = "out_of_range"   // a number or a duration is too small or too large
 	InvalidName   = "invalid_name"   // a name, an id or a code that cannot be one
-	InvalidValue  = "invalid_value"  // a value that JSON cannot say, or that its schema refuses
+	InvalidValue  = "invalid_value"  // a value that JSON cannot represent, or that its schema refuses
 	InvalidField  = "invalid_field"  // a field that has no meaning where it stands
 	Conflict      = "conflict"       // fields that exclude each other
 	Schema        = "schema"         // not a JSON Schema

@@ -63,7 +63,7 @@ type Metrics interface {
 	Committed(s *state.State, records []decision.Record, told []decision.Told, began time.Duration)
 }
 
-// Options say what runs are part of. All fields but Feed, Schedules and Hook are needed.
+// Options say what runs are part of. All fields but Feed, Schedules, Tracer and Hook are needed.
 type Options struct {
 	Dir           *store.Dir
 	Roster        *roster.Roster

@@ -340,7 +340,7 @@ func (m *Metrics) countEvent(s *state.State, records []decision.Record, e *decis
 // retries a task that was parked. The dispatcher knows the attempts that are out; of one that it does not know, such as
 // one whose result comes with Maintenance, the message tells.
 func (m *Metrics) endAttempt(s *state.State, records []decision.Record, e *decision.Event, o Outcome) {
-	code := codeOf(e)
+	code := decision.ErrorCode(e)
 	kind, known := m.sources.EndAttempt(s.Run, e.Token, o, code)
 	i := int(e.Record - records[0].Seq)
 	if i < 0 || i >= len(records) || state.TokenOf(records[i].Message) != e.Token {
@@ -361,20 +361,6 @@ func (m *Metrics) endAttempt(s *state.State, records []decision.Record, e *decis
 		v := values{s.Graph.Definition.Name, kind, x.Name, s.Tenant}
 		m.amounts[taskReported].Add(context.Background(), x.Float(), m.series.seriesOf(taskReported, v).add...)
 	}
-}
-
-// codeOf returns the code of the error that an event tells; "" if it tells none. The data of task.completed are the handler's
-// own.
-func codeOf(e *decision.Event) string {
-	if e.Type == workflow.EventTaskCompleted {
-		return ""
-	}
-	failure := e.Data
-	if nested, ok := e.Data["error"].(map[string]any); ok {
-		failure = nested
-	}
-	code, _ := failure["code"].(string)
-	return code
 }
 
 // typeOf returns the task type of the node of an event, or what an expression has chosen there.

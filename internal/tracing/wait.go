@@ -137,7 +137,7 @@ func (t *Tracer) Committed(s *state.State, told []decision.Told) {
 	run := RunBy(s.Run, s.Graph.Definition, s.Trace)
 	for i := range told {
 		if e := told[i].Bare(); e.Token != 0 && endsAttempt[e.Type] {
-			t.sources.EndAttempt(s.Run, e.Token, codeOf(told[i].Bare()))
+			t.sources.EndAttempt(s.Run, e.Token, decision.ErrorCode(told[i].Bare()))
 		}
 	}
 	ended := t.noteEvents(s, told)
@@ -161,19 +161,6 @@ func (t *Tracer) Committed(s *state.State, told []decision.Told) {
 var endsAttempt = map[workflow.EventType]bool{
 	workflow.EventTaskCompleted: true, workflow.EventTaskFailed: true, workflow.EventTaskRetrying: true, workflow.EventTaskSnoozed: true,
 	workflow.EventTaskParked: true,
-}
-
-// codeOf returns the code of the error that an event tells; "" if it tells none. The data of task.completed are the handler's own.
-func codeOf(e *decision.Event) string {
-	if e.Type == workflow.EventTaskCompleted {
-		return ""
-	}
-	failure := e.Data
-	if nested, ok := e.Data["error"].(map[string]any); ok {
-		failure = nested
-	}
-	code, _ := failure["code"].(string)
-	return code
 }
 
 // concernWaits reports whether events may begin or end a wait. One goroutine at a time has a run, so that nobody else adds waits of this one.
@@ -208,7 +195,7 @@ func (t *Tracer) noteEvents(s *state.State, told []decision.Told) (ended []ended
 				t.keepStay(s.Run, place{group: e.Group}, stay{since: e.At})
 			}
 		case workflow.EventFanInCompleted, workflow.EventFanInFailed, workflow.EventFanInAbandoned:
-			ended = t.endGroup(ended, s, e.Group, e.At, codeOf(e))
+			ended = t.endGroup(ended, s, e.Group, e.At, decision.ErrorCode(e))
 			withdraws = true
 		case workflow.EventTokenCancelled, workflow.EventTokenFailed, workflow.EventTokenTimedOut, workflow.EventWorkflowPatched:
 			withdraws = true
@@ -235,7 +222,7 @@ func (t *Tracer) noteToken(ended []endedWait, s *state.State, e *decision.Event)
 	at, k := place{token: e.Token}, s.Token(e.Token)
 	if b := t.books[s.Run]; b != nil {
 		if st, known := b.stays[at]; known && st.status != k.Status {
-			ended = t.endToken(ended, s, e.Token, st, e.At, codeOf(e))
+			ended = t.endToken(ended, s, e.Token, st, e.At, decision.ErrorCode(e))
 		} else if known {
 			return ended
 		}
