@@ -212,6 +212,11 @@ func harms() []harm {
 		{"mark of a restore", func(t testing.TB, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, index.RestoredFile), []byte(`{"asOf":7}`), 0o600))
 		}, "RESTORED: it marks a directory that was restored, and no engine opens it: "},
+		{"mark that has no end", func(t testing.TB, dir string) {
+			path := filepath.Join(dir, index.RestoredFile)
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+			require.NoError(t, os.Truncate(path, 3<<30))
+		}, "no engine opens it: it is no regular file of at most 4 KiB"},
 		{"index", func(t testing.TB, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, index.File))) }, "pawl.db: it is missing"},
 		{"index is text", func(t testing.TB, dir string) {
 			rewrite(t, filepath.Join(dir, index.File), func([]byte) []byte { return []byte("hello") })

@@ -71,6 +71,11 @@ func (c *checker) reportProblem(field, code, format string, args ...any) {
 	})
 }
 
+func (c *checker) reportWarning(field, code, text string) {
+	c.reportProblem(field, code, "%s", text)
+	c.problems[len(c.problems)-1].Warning = true
+}
+
 // sortProblems returns the problems in the order of the text.
 func (c *checker) sortProblems() []workflow.Problem {
 	slices.SortStableFunc(c.problems, func(a, b workflow.Problem) int {
@@ -82,7 +87,6 @@ func (c *checker) sortProblems() []workflow.Problem {
 func (c *checker) checkAll() {
 	c.checkNames()
 	t := c.checkTimes()
-	c.checkAt()
 	if len(c.problems) == 0 {
 		c.checkFires(t)
 	}
@@ -90,6 +94,7 @@ func (c *checker) checkAll() {
 	if len(c.problems) == 0 && !c.now.IsZero() {
 		c.checkFiring(t)
 	}
+	c.checkAt()
 }
 
 // checkNames checks what is no time.
@@ -305,14 +310,14 @@ func (c *checker) checkFires(t *Timetable) {
 	c.reportProblem(field, problem.InvalidValue, "nothing is left: it would never fire")
 }
 
-// checkAt finds instants at which the schedule does not fire. A timetable of it can be made.
+// checkAt warns of instants at which the schedule does not fire.
 func (c *checker) checkAt() {
 	s := c.schedule
 	for i, at := range s.At {
 		if field := fmt.Sprintf("at[%d]", i); at.Before(s.Start) {
-			c.reportProblem(field, problem.OutOfRange, "it is before start, so it never fires")
+			c.reportWarning(field, problem.OutOfRange, "it is before start, so it never fires")
 		} else if !s.End.IsZero() && !at.Before(s.End) {
-			c.reportProblem(field, problem.OutOfRange, "it is not before end, so it never fires")
+			c.reportWarning(field, problem.OutOfRange, "it is not before end, so it never fires")
 		}
 	}
 }
@@ -367,6 +372,9 @@ func (c *checker) checkFiring(t *Timetable) {
 	if _, err := c.expressions.Compile(failed.text, slices.DeleteFunc(slices.Clone(inputVariables), func(name string) bool { return name == "last" })); err != nil {
 		p.Warning = true
 		known += ", if last is null"
+	} else if _, err := t.Input(next.At, 2, nil); err == nil {
+		p.Warning = true
+		known += ", if it is the first"
 	}
 	p.Message = known + ": " + p.Message
 }

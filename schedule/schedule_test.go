@@ -92,8 +92,8 @@ func TestProblemsHavePlaces(t *testing.T) {
 			`line 10:45: schedules[2].except: nothing is left: it would never fire (invalid_value)`,
 		},
 		"schedules: [{id: a, workflow: {name: w}, start: 2026-12-02T00:00:00Z, end: 2026-12-05T00:00:00Z,\n  at: [2026-12-01T00:00:00Z, 2026-12-02T00:00:00Z, 2026-12-05T00:00:00Z]}]\n": {
-			`line 2:8: schedules[0].at[0]: it is before start, so it never fires (out_of_range)`,
-			`line 2:52: schedules[0].at[2]: it is not before end, so it never fires (out_of_range)`,
+			`line 2:8: warning: schedules[0].at[0]: it is before start, so it never fires (out_of_range)`,
+			`line 2:52: warning: schedules[0].at[2]: it is not before end, so it never fires (out_of_range)`,
 		},
 	} {
 		set, err := Parse([]byte(text))

@@ -234,7 +234,7 @@ func (q *queue) finishCompletion(id string, k pawl.Key, counted, failed bool, no
 func (q *queue) undoCompletion(k pawl.Key, now time.Time) {
 	q.advanceTo(now)
 	if i := q.items[k]; i != nil && i.closing {
-		i.closing = false
+		i.closing, i.again = false, false
 		q.renewLease(i, now)
 	}
 }

@@ -91,7 +91,7 @@ func (elements) ParseElement(e document.Element) (*Definition, error) {
 // addGraphProblems adds ids that no node has, or two have, to the problems of a text, if all of its nodes could be read: then the ids are
 // wrong whatever else is, and nobody has to mend the rest to learn of them.
 func (p *parser) addGraphProblems(d *Definition) {
-	if len(d.Nodes) == 0 || slices.ContainsFunc(p.problems, func(q Problem) bool {
+	if len(d.Nodes) == 0 || len(p.problems) >= reading.MaxProblems || slices.ContainsFunc(p.problems, func(q Problem) bool {
 		return q.Node == "" && q.Transition == "" && strings.HasPrefix(q.Field, "nodes")
 	}) {
 		return

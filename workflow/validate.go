@@ -30,18 +30,19 @@ func (d *Definition) errorOf(problems []Problem) error {
 // A checker looks for the problems of a completed definition. Its functions report and go on, and none relies on what
 // another has found to be in order: a node may lack its id, and a transition its ends.
 type checker struct {
-	def          *Definition
-	limits       Limits
-	bounded      Bounds // of its size
-	compiler     *compiler
-	graph        *adjacency
-	binding      binding
-	found        []finding
-	source       int    // bytes of the expressions so far, each different one once
-	wrongSchemas int    // so far
-	subschemas   int    // so far, of all schemas
-	hash         string // of the definition, if it has no problem
-	json         string // canonical
+	def             *Definition
+	limits          Limits
+	bounded         Bounds // of its size
+	compiler        *compiler
+	graph           *adjacency
+	binding         binding
+	found           []finding
+	source          int    // bytes of the expressions so far, each different one once
+	wrongSchemas    int    // so far
+	subschemas      int    // so far, of all schemas
+	unknownKeywords int    // so far, of all schemas
+	hash            string // of the definition, if it has no problem
+	json            string // canonical
 }
 
 // A finding is a problem with its rank: that of what it belongs to. The rank is 0 for the definition, 1 + i for node

@@ -182,16 +182,24 @@ func (c *checker) checkSchema(s site, field string, doc any) {
 	c.reportProblem(s, field, problem.Schema, "%s", schemaMessage(err))
 }
 
-// maxUnknownKeywords bounds how many unknown keywords of a schema are told of.
-const maxUnknownKeywords = 10
+// The bounds of the unknown keywords that are told of.
+const (
+	maxUnknownKeywords = 10 // of a schema
+	maxUnknownTogether = 50 // of a definition
+)
 
 // checkKeywords warns of keywords that JSON Schema does not know, which are most often misspelt. It is no error: they may be annotations.
 func (c *checker) checkKeywords(s site, field string, doc any) {
-	for i, k := range schema.FindUnknown(doc, maxUnknownKeywords+1) {
-		if i == maxUnknownKeywords {
-			c.reportWarning(s, field, problem.SchemaKeyword, "there are more than %d unknown keywords", maxUnknownKeywords)
+	most := min(maxUnknownKeywords, maxUnknownTogether-c.unknownKeywords)
+	if most == 0 {
+		return
+	}
+	for i, k := range schema.FindUnknown(doc, most+1) {
+		if i == most {
+			c.reportWarning(s, field, problem.SchemaKeyword, "there are more unknown keywords")
 			return
 		}
+		c.unknownKeywords++
 		hint := "a name of your own begins with x-"
 		if k.Near != "" {
 			hint = "did you mean " + k.Near + "?"

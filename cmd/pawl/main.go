@@ -282,7 +282,7 @@ func statusOf(err error) int {
 		return exitDone
 	}
 	switch {
-	case errors.Is(err, pawl.ErrUnknown) && !errors.Is(err, pawl.ErrNoSpace):
+	case errors.Is(err, pawl.ErrUnknown) && (!errors.Is(err, pawl.ErrNoSpace) || errors.Is(err, pawl.ErrFailed)):
 		return exitUnknown
 	case errors.Is(err, context.Canceled) && !errors.As(err, new(*api.Error)): // an engine that closes says what is cancelled
 		return exitInterrupted

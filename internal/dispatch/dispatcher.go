@@ -150,10 +150,11 @@ type Task struct {
 
 // A seldom is what few attempts have.
 type seldom struct {
-	pins   []string        // blobs that it has put
-	unpin  func()          // lets the blobs of its result go; nil if there are none
-	again  *actor.Dispatch // the same attempt, sent again meanwhile
-	worker string          // of a pool that performs it, if somebody has said so
+	pins    []string        // blobs that it has put
+	unpin   func()          // lets the blobs of its result go; nil if there are none
+	again   *actor.Dispatch // the same attempt, sent again meanwhile
+	outside int             // results from outside that are on their way
+	worker  string          // of a pool that performs it, if somebody has said so
 }
 
 // keepSeldom returns what few attempts have, to be changed. The caller holds the lock.
@@ -285,7 +286,7 @@ func (d *Dispatcher) Dispatch(a actor.Dispatch) {
 		return
 	}
 	if t := d.heldAttempt(AttemptOf(&a)); t != nil {
-		if t.delivers || t.refused { // if the run refuses its result, or has, it waits for this one
+		if t.delivers || t.refused || t.seldom != nil && t.seldom.outside > 0 { // if the run refuses its result, or has, it waits for this one
 			again := a
 			t.keepSeldom().again, t.withdrawn = &again, false
 		}

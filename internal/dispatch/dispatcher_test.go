@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"io"
 	"slices"
 	"testing"
 	"time"
@@ -41,6 +42,9 @@ type pins struct {
 
 // PinBlobs implements Host.
 func (p *pins) PinBlobs(hashes ...string) { p.pinned = append(p.pinned, hashes...) }
+
+// IsUnwanted implements Host.
+func (*pins) IsUnwanted(workflow.RunID) bool { return false }
 
 // UnpinBlobs implements Host.
 func (p *pins) UnpinBlobs(hashes ...string) { p.unpinned = append(p.unpinned, hashes...) }
@@ -188,5 +192,40 @@ func BenchmarkLoads(b *testing.B) {
 	}
 	for b.Loop() {
 		d.Loads()
+	}
+}
+
+// A run that is resumed before the refusal of a result from outside is noted has the attempt performed again: while the handler is at
+// work, once it returns, and also beside another result from outside, which fails.
+func TestAnAttemptComesAgainBesideItsRefusal(t *testing.T) {
+	for _, pending := range []bool{false, true} {
+		d := New(context.Background(), Options{Host: &pins{}, Most: 1, Hook: &testhook.Hook{}, TenantLimit: func(string) TenantLimit { return TenantLimit{} }})
+		sent := waitingTask("a").Dispatch
+		sent.Token, sent.Attempt, sent.Returns = 1, 1, true
+		d.Dispatch(sent)
+		task := d.beginNext()
+		a := AttemptOf(&sent)
+		returnPending := func() {
+			task.pending = true
+			d.taskReturned(task)
+			d.running = 1 // no slot is free
+		}
+		if pending {
+			returnPending()
+			d.taskFinished(task, false)
+		}
+		err := d.DeliverFromOutside(a, func() error {
+			d.Dispatch(sent)
+			require.ErrorIs(t, d.DeliverFromOutside(a, func() error { return io.ErrShortWrite }), io.ErrShortWrite)
+			return state.ErrSuspended
+		})
+		require.ErrorIs(t, err, state.ErrSuspended)
+		if !pending {
+			returnPending()
+			d.taskFinished(task, false)
+		}
+		require.NotSame(t, task, d.heldAttempt(a))
+		require.NotNil(t, d.heldAttempt(a))
+		require.Equal(t, 1, d.count)
 	}
 }

@@ -49,23 +49,31 @@ func (d *Dispatcher) PerformedSince(a taskkey.Attempt) time.Time {
 // attempt is then let go, so that it is performed again when the run is resumed and sends it.
 func (d *Dispatcher) DeliverFromOutside(a taskkey.Attempt, deliver func() error) error {
 	d.mu.Lock()
-	if t := d.heldAttempt(a); t != nil && t.pending && t.seldom != nil {
-		t.seldom.again = nil // it was sent before this result
+	t := d.heldAttempt(a)
+	if t != nil && t.cancel == nil { // nobody performs it
+		t = nil
+	}
+	if t != nil {
+		few := t.keepSeldom()
+		if few.outside == 0 {
+			few.again = nil // it was sent before this result
+		}
+		few.outside++
 	}
 	d.mu.Unlock()
 	err := deliver()
-	if errors.Is(err, state.ErrSuspended) {
-		d.refuseResult(a)
+	if t != nil {
+		d.noteFromOutside(t, errors.Is(err, state.ErrSuspended))
 	}
 	return err
 }
 
-// refuseResult lets go of an attempt whose run has refused a result that came from outside.
-func (d *Dispatcher) refuseResult(a taskkey.Attempt) {
+// noteFromOutside takes note of the answer to a result that came from outside. It lets go of an attempt whose run has refused it.
+func (d *Dispatcher) noteFromOutside(t *Task, refused bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	t := d.heldAttempt(a)
-	if t == nil || t.cancel == nil { // nobody performs it
+	t.seldom.outside--
+	if !refused || !t.held {
 		return
 	}
 	t.refused = true

@@ -18,15 +18,23 @@ type RestoredMark struct {
 
 // ReadMark returns the mark of a directory, and whether it has one. An error says that nobody can read it.
 func ReadMark(dir fs.FS) (mark RestoredMark, found bool, err error) {
-	text, err := fs.ReadFile(dir, RestoredFile)
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := fs.Stat(dir, RestoredFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return mark, false, nil
+	case err != nil:
+		return mark, true, err
+	case !info.Mode().IsRegular() || info.Size() > maxMark: // to open a pipe waits for who writes to it
+		return mark, true, errors.New("it is no regular file of at most 4 KiB")
 	}
+	text, err := fs.ReadFile(dir, RestoredFile)
 	if err == nil {
 		err = json.Unmarshal(text, &mark)
 	}
 	return mark, true, err
 }
+
+const maxMark = 4 << 10
 
 // CopyMark gives a copy of a directory the mark that this has, if it has one: the schedules of both are those of an original that may fire
 // them. A mark that is damaged is made anew, without the moment that it tells.

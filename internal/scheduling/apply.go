@@ -63,7 +63,7 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 		if err := s.o.Dir.KeepOutcomes(a.rows...); err != nil {
 			for _, e := range a.locked {
 				e.stale = true
-				s.armEntry(e)
+				s.takeUp(e) // the row of a new one may be there
 			}
 			return nil, fmt.Errorf("apply schedules: %w", err)
 		}
@@ -73,7 +73,7 @@ func (s *Scheduler) Apply(ctx context.Context, set Set) ([]schedule.Change, erro
 		take()
 	}
 	for _, id := range gone {
-		if err := s.Delete(ctx, id); err != nil {
+		if err := s.Delete(ctx, id); err != nil && !errors.Is(err, refusal.ErrScheduleNotFound) {
 			return nil, err
 		}
 	}
@@ -114,6 +114,8 @@ func (a *application) compareOne(id string, dryRun bool) error {
 		}
 		now := a.s.now()
 		e = &entry{id: id, table: t, state: &state{AppliedAt: now, Begun: now, Told: now}, recent: []schedule.Event{}}
+		e.mu.Lock()
+		a.locked = append(a.locked, e)
 		a.after = append(a.after, func() { a.s.takeUp(e) })
 		return a.addRow(e, t, e.state)
 	}

@@ -88,9 +88,12 @@ func TestChangesOfWhichNobodyKnew(t *testing.T) {
 		}
 		return changes[0].Kind, nil
 	}
+	d.unsure.Store(true)
+	_, err = apply("every: 1h")
+	require.ErrorIs(t, err, actor.ErrUnknown)
 	kind, err := apply("every: 1h")
 	require.NoError(t, err)
-	require.Equal(t, "created", kind)
+	require.Equal(t, "unchanged", kind)
 
 	d.unsure.Store(true)
 	_, err = apply("every: 1m")

@@ -159,6 +159,23 @@ func TestLargeValuesAreRefusedInLittleMemory(t *testing.T) {
 	}
 }
 
+// If several names of a value violate a schema, the library finds them in any order, and the same one is told each time.
+func TestTheViolationOfANameIsTheSame(t *testing.T) {
+	v := map[string]any{"aaa": int64(1), "bbbb": int64(1), "ccccc": int64(1), "dddddd": int64(1)}
+	for _, doc := range []map[string]any{
+		{"propertyNames": map[string]any{"maxLength": int64(2)}},
+		{"dependentRequired": map[string]any{"aaa": []any{"x"}, "bbbb": []any{"y"}, "ccccc": []any{"z"}}},
+		{"$schema": "http://json-schema.org/draft-07/schema#", "dependencies": map[string]any{"aaa": []any{"x"}, "bbbb": []any{"y"}, "ccccc": []any{"z"}}},
+	} {
+		s, err := Compile(doc)
+		require.NoError(t, err)
+		want := s.Check(v).Error()
+		for range 50 {
+			require.Equal(t, want, s.Check(v).Error())
+		}
+	}
+}
+
 // If a value violates the schemas of several patterns, the same pattern is told each time, since it is recorded and
 // planned again.
 func TestTheViolationOfAPatternIsTheSame(t *testing.T) {

@@ -112,6 +112,22 @@ func TestFewWrongSchemasAreToldOf(t *testing.T) {
 	assert.Contains(t, told[10].Message, "more than 10 schemas are wrong")
 }
 
+// A definition may have a hundred thousand unknown keywords.
+func TestFewUnknownKeywordsAreToldOf(t *testing.T) {
+	d := &workflow.Definition{Name: "x", Start: "a0"}
+	for i := range 1000 {
+		unknown := map[string]any{"a": true, "b": true, "c": true}
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("a", i)), Task: "t", OutputSchema: unknown})
+	}
+	told := 0
+	for _, p := range d.Check() {
+		if p.Code == problem.SchemaKeyword {
+			told++
+		}
+	}
+	require.Equal(t, 51, told)
+}
+
 // A subschema of three bytes takes a thousand for as long as the definition is remembered.
 func TestSubschemasAreBoundedTogether(t *testing.T) {
 	d := &workflow.Definition{Name: "x", Start: "a0"}

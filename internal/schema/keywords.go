@@ -100,20 +100,38 @@ func (f *keywordFinder) visitBelow(key string, doc any) {
 	f.path = f.path[:len(f.path)-1]
 }
 
+// A plainName is a keyword, and how plainKeyword has it.
+type plainName struct{ name, plain string }
+
+// plainNames are all keywords, sorted.
+var plainNames = func() (all []plainName) {
+	for _, name := range sortedKeys(keywords) {
+		all = append(all, plainName{name, plainKeyword(name)})
+	}
+	return all
+}()
+
 // nearKeyword returns the keyword that was probably meant: written in another way, in another number, or with a slip of a letter.
 func nearKeyword(key string) string {
-	key = plainKeyword(key)
-	for _, name := range sortedKeys(keywords) {
-		if plain := plainKeyword(name); len(key) > 2 && (plain == key || value.NearlyEqual(plain, key)) {
-			return name
+	if len(key) > 2*len("unevaluatedProperties") {
+		return ""
+	}
+	if key = plainKeyword(key); len(key) <= 2 {
+		return ""
+	}
+	for _, k := range plainNames {
+		if k.plain == key || value.NearlyEqual(k.plain, key) {
+			return k.name
 		}
 	}
 	return ""
 }
 
+var separators = strings.NewReplacer("_", "", "-", "")
+
 // plainKeyword returns a keyword in small letters, in the singular, without the separators of other conventions.
 func plainKeyword(key string) string {
-	key = strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(key))
+	key = strings.ToLower(separators.Replace(key))
 	if stem, ok := strings.CutSuffix(key, "ies"); ok {
 		return stem + "y"
 	}
@@ -143,7 +161,7 @@ func explainType(err error) error {
 		}
 	}
 	at, text := value.Pointer(wrong.InstanceLocation), string(value.Encode(got))
-	return fmt.Errorf("at '%s': %s is no type: there are %s%s", value.Shorten(at, maxMessage), value.Shorten(text, maxMessage), strings.Join(types, ", "), hint)
+	return fmt.Errorf("at '%s': %s is no type: there are %s%s", value.EscapeControls(value.Shorten(at, maxMessage)), value.Shorten(text, maxMessage), strings.Join(types, ", "), hint)
 }
 
 // findWrongType returns the first place where a schema has something else than the words of its metaschema, which enumerates nothing but

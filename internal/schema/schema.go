@@ -179,7 +179,26 @@ func errorOf(err error) error {
 
 // compareViolations compares two errors at one level by their places.
 func compareViolations(a, b *jsonschema.ValidationError) int {
-	return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(a.SchemaURL, b.SchemaURL))
+	return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation), strings.Compare(a.SchemaURL, b.SchemaURL), compareNames(a.ErrorKind, b.ErrorKind))
+}
+
+// compareNames compares errors that the library finds in the order of a map, which is another one each time.
+func compareNames(a, b jsonschema.ErrorKind) int {
+	switch a := a.(type) {
+	case *kind.PropertyNames:
+		if b, ok := b.(*kind.PropertyNames); ok {
+			return strings.Compare(a.Property, b.Property)
+		}
+	case *kind.DependentRequired:
+		if b, ok := b.(*kind.DependentRequired); ok {
+			return strings.Compare(a.Prop, b.Prop)
+		}
+	case *kind.Dependency:
+		if b, ok := b.(*kind.Dependency); ok {
+			return strings.Compare(a.Prop, b.Prop)
+		}
+	}
+	return 0
 }
 
 // Others returns the violations of the same value beside e, at most so many, and how many there are beyond these. The check of a large value
