@@ -161,16 +161,16 @@ func (h Handlers) typesByTask() map[string]typecheck.Types {
 	return out
 }
 
-// CheckDefinition compares a definition with the types of the handlers of [Typed]: what an input mapping fills with the
-// fields of In, and what expressions read of a result with those of Out. It returns what is missing, unknown or of another type,
-// with both places, as warnings, and besides what [workflow.Definition.Check] finds. Publish returns the same, and an engine logs it once for each definition.
+// CheckDefinition compares a definition with the handlers. It returns, as warnings, the task types that no handler performs
+// and, by the types of the handlers of [Typed], what is missing, unknown or of another type, with both places: in an input mapping
+// by the fields of In, and in what expressions read of a result by those of Out. Besides, it returns what [workflow.Definition.Check] finds. Publish returns the same, and an engine logs it once for each definition.
 func (h Handlers) CheckDefinition(d *workflow.Definition) []workflow.Problem {
 	problems := d.Check()
 	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		return problems
 	}
-	return append(problems, typecheck.Problems(g, h.typesByTask())...)
+	return append(problems, typecheck.Compare(g, h, h.typesByTask())...)
 }
 
 // WriteSchemas writes the types of the handlers of [Typed] as JSON, for pawl check --handlers: {"tasks": {TYPE: {"input":
@@ -194,9 +194,8 @@ func WriteSchemas(w io.Writer, h Handlers) error {
 func newFaults(e *Engine) *faults.Log {
 	log := faults.New(e.options.Logger, e.registry.Count)
 	if h, ok := e.options.Executor.(Handlers); ok {
-		if types := h.typesByTask(); len(types) > 0 {
-			log.CheckTypes(func(g *compiled.Graph) []workflow.Problem { return typecheck.Problems(g, types) })
-		}
+		types := h.typesByTask()
+		log.CheckTypes(func(g *compiled.Graph) []workflow.Problem { return typecheck.Compare(g, h, types) })
 	}
 	return log
 }
@@ -204,10 +203,10 @@ func newFaults(e *Engine) *faults.Log {
 // maxCompared bounds how many names of published definitions an engine compares with its handlers as it opens.
 const maxCompared = 1000
 
-// warnOfPublished compares the newest version of each published definition with the types of the handlers, and logs what
+// warnOfPublished compares the newest version of each published definition with the handlers, and logs what
 // does not fit: a deployment may have changed the handlers.
 func (e *Engine) warnOfPublished(ctx context.Context) {
-	if h, ok := e.options.Executor.(Handlers); !ok || len(h.typesByTask()) == 0 || e.options.Maintenance {
+	if _, ok := e.options.Executor.(Handlers); !ok || e.options.Maintenance {
 		return
 	}
 	latest := map[string]string{}

@@ -141,6 +141,47 @@ func TestHandlersAreComparedWithDefinitions(t *testing.T) {
 	require.Equal(t, 3, strings.Count(log.String(), "handler_type"), log.String())
 }
 
+// A task type that no handler performs is told where a definition comes in, and as the engine opens: not only by the run that fails of it.
+func TestATaskWithoutAHandler(t *testing.T) {
+	d := workflow.MustParse([]byte(`
+name: order
+start: charge
+nodes: [{id: charge, task: charge}, {id: pause, wait: {event: go}}, {id: ship, taskExpr: input.by, tasks: [post, courier]}, {id: note}]
+transitions: [{from: charge, to: pause}, {from: pause, to: ship}, {from: ship, to: note}]
+`))
+	plain := func(context.Context, pawl.Task) (any, error) { return nil, nil }
+	some := pawl.Handlers{"charge": plain, "post": plain}
+	const want = `warning: node "ship": task: no handler performs "courier": a run that comes there fails with unknown_task; there are: charge, post (handler_missing)`
+	problems := some.CheckDefinition(d)
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0].String(), want)
+	require.Positive(t, problems[0].Line)
+	require.Len(t, pawl.Handlers{}.CheckDefinition(d), 3)
+	require.Empty(t, pawl.Handlers{"*": plain}.CheckDefinition(d))
+
+	var log bytes.Buffer
+	dir, options := t.TempDir(), pawl.Options{Executor: some, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	e, err := pawl.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	warnings, err := e.Publish(t.Context(), d)
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.NoError(t, e.Close(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "handler_missing"), log.String())
+
+	log.Reset()
+	options.Executor = pawl.Handlers{"post": plain, "courier": plain}
+	synctest.Test(t, func(t *testing.T) {
+		e, err = pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, e.Close(t.Context()))
+	})
+	require.Equal(t, 1, strings.Count(log.String(), "handler_missing"), log.String())
+	require.Contains(t, log.String(), `node \"charge\"`)
+	require.Contains(t, log.String(), "runs of it may fail")
+}
+
 // The schemas of handlers are a file that other programs read.
 func TestWriteSchemas(t *testing.T) {
 	var text bytes.Buffer
