@@ -184,6 +184,35 @@ func TestAsEncodingJSON(t *testing.T) {
 	})
 }
 
+// Null is no element of a list and no value of a map whose Go type has no nil, and an array has its length, which is no part of a document.
+func TestNullsAndLengths(t *testing.T) {
+	type whole struct {
+		Lines    []line         `json:"lines"`
+		Pointers []*line        `json:"pointers"`
+		Numbers  map[string]int `json:"numbers"`
+		Any      map[string]any `json:"any"`
+		Two      [2]int         `json:"two,omitzero"`
+	}
+	s, err := goschema.Of(reflect.TypeFor[whole]())
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		`{"lines": null, "two": [1, 2], "pointers": [null], "any": {"x": null}, "numbers": null}`: "",
+		`{"lines": [{"price": 1}, null]}`: "input.lines[1]: it is null, and goschema_test.line is of type object",
+		`{"numbers": {"x": null}}`:        "input.numbers.x: it is null, and int is of type integer",
+		`{"two": [1]}`:                    "input.two: it has the length 1, and goschema_test.whole.Two has 2",
+		`{"two": [1, 2, 3]}`:              "input.two: it has the length 3, and goschema_test.whole.Two has 2",
+	} {
+		v, err := value.Decode([]byte(text), value.Limits{})
+		require.NoError(t, err)
+		got := ""
+		if p := s.Check(v); p != nil {
+			got = p.Error()
+		}
+		require.Equal(t, want, got, text)
+	}
+	require.NotContains(t, s.JSONSchema(goschema.Closed)["properties"].(map[string]any)["two"], "minItems", "published definitions keep their hashes")
+}
+
 // A schema that is written and read again says the same of a value.
 func TestSchemasAreReadAgain(t *testing.T) {
 	for _, typ := range []reflect.Type{reflect.TypeFor[order](), reflect.TypeFor[tree](), reflect.TypeFor[any](), reflect.TypeFor[map[string][]order]()} {
