@@ -15,7 +15,6 @@ import (
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/goschema"
 	"github.com/pawl-run/pawl/internal/typecheck"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -26,8 +25,8 @@ import (
 // The input of the task is decoded into In as encoding/json would, and strictly: a field that In lacks, a value of
 // another type, and the absence of a field that has neither omitempty nor omitzero and is no pointer, slice, map or
 // interface, fail the task for good with the code invalid_input and a message that says where, before f is called. A null counts as
-// absent. The tag enum:"a,b" of a field lists its values, and doc:"..." describes it. [TaskFrom] has the task: its keys,
-// its branch, Heartbeat, Once, Put.
+// absent; in a list or a map it needs a Go type with nil. An array takes its own length only. The tag enum:"a,b" of a field lists
+// its values, and doc:"..." describes it. [TaskFrom] has the task: its keys, its branch, Heartbeat, Once, Put.
 //
 // Types that JSON cannot say, such as a channel, are refused by Open, see [Handlers.Check].
 //
@@ -99,11 +98,8 @@ func typesOf(in, out reflect.Type) *handlerTypes {
 
 // bindInput decodes the input of a task.
 func (h *handlerTypes) bindInput(t Task, in any) error {
-	if p := h.in.Check(t.Input); p != nil {
+	if p := h.in.Bind(t.Input, in); p != nil {
 		return TaskError{Code: codeInvalidInput, Message: p.Error()}
-	}
-	if err := value.Bind(t.Input, in, false); err != nil {
-		return TaskError{Code: codeInvalidInput, Message: "input: " + err.Error()}
 	}
 	return nil
 }
@@ -163,7 +159,8 @@ func (h Handlers) typesByTask() map[string]typecheck.Types {
 
 // CheckDefinition compares a definition with the handlers. It returns, as warnings, the task types that no handler performs
 // and, by the types of the handlers of [Typed], what is missing, unknown or of another type, with both places: in an input mapping
-// by the fields of In, and in what expressions read of a result by those of Out. Besides, it returns what [workflow.Definition.Check] finds. Publish returns the same, and an engine logs it once for each definition.
+// by the fields of In, and in what expressions read of a result by those of Out. Besides, it returns what
+// [workflow.Definition.Check] finds. Publish returns the same, and an engine logs it once for each definition.
 func (h Handlers) CheckDefinition(d *workflow.Definition) []workflow.Problem {
 	problems := d.Check()
 	g, err := compiled.Compile(compiled.Boundless(), d)

@@ -2,6 +2,7 @@ package goschema_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"reflect"
 	"strings"
@@ -211,6 +212,58 @@ func TestNullsAndLengths(t *testing.T) {
 		require.Equal(t, want, got, text)
 	}
 	require.NotContains(t, s.JSONSchema(goschema.Closed)["properties"].(map[string]any)["two"], "minItems", "published definitions keep their hashes")
+}
+
+// loud is a text that says itself whether it is one.
+type loud string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *loud) UnmarshalText(text []byte) error {
+	if string(text) != strings.ToUpper(string(text)) {
+		return errors.New("it is not loud")
+	}
+	*l = loud(text)
+	return nil
+}
+
+// A value that encoding/json refuses is told with its place, as one that the schema refuses.
+func TestBind(t *testing.T) {
+	type inner struct {
+		Small int8      `json:"small,omitzero"`
+		At    time.Time `json:"at,omitzero"`
+	}
+	type outer struct {
+		inner
+		Bytes  []byte            `json:"bytes"`
+		Loud   loud              `json:"loud,omitzero"`
+		Quoted int               `json:"quoted,omitzero,string"`
+		Deep   map[string][]int8 `json:"deep"`
+		Inner  *inner            `json:"within"`
+	}
+	s, err := goschema.Of(reflect.TypeFor[outer]())
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		`{}`:                                  "",
+		`null`:                                "",
+		`{"small": 127, "loud": "A"}`:         "",
+		`{"small": 300}`:                      "input.small: number 300 does not fit int8",
+		`{"SMALL": -129}`:                     "input.SMALL: number -129 does not fit int8",
+		`{"at": "noon"}`:                      `input.at: parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"`,
+		`{"bytes": "!!"}`:                     "input.bytes: illegal base64 data at input byte 0",
+		`{"loud": "low"}`:                     "input.loud: it is not loud",
+		`{"quoted": "x"}`:                     `input.quoted: invalid use of ,string struct tag, trying to unmarshal "x" into int`,
+		`{"deep": {"a": [1], "b": [1, 300]}}`: "input.deep.b[1]: number 300 does not fit int8",
+		`{"within": {"small": 300}}`:          "input.within.small: number 300 does not fit int8",
+	} {
+		v, err := value.Decode([]byte(text), value.Limits{})
+		require.NoError(t, err)
+		var o outer
+		got := ""
+		if p := s.Bind(v, &o); p != nil {
+			got = p.Error()
+		}
+		require.Equal(t, want, got, text)
+	}
 }
 
 // A schema that is written and read again says the same of a value.
