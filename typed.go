@@ -28,7 +28,8 @@ import (
 // absent; in a list or a map it needs a Go type with nil. An array takes its own length only. The tag enum:"a,b" of a field lists
 // its values, and doc:"..." describes it. [TaskFrom] has the task: its keys, its branch, Heartbeat, Once, Put.
 //
-// Types that JSON cannot say, such as a channel, are refused by Open, see [Handlers.Check].
+// Types that JSON cannot say, such as a channel, are refused by Open, see [Handlers.Check]. A function around the handler hides its
+// types from Check, CheckDefinition and WriteSchemas, while the input is decoded as strictly: wrap f, and apply Typed last.
 //
 //go:noinline
 func Typed[In, Out any](f func(ctx context.Context, in In) (Out, error)) func(context.Context, Task) (any, error) {

@@ -141,6 +141,22 @@ func TestHandlersAreComparedWithDefinitions(t *testing.T) {
 	require.Equal(t, 3, strings.Count(log.String(), "handler_type"), log.String())
 }
 
+// measured is middleware that is applied before Typed, so that its types stay known.
+func measured[In, Out any](f func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, in In) (Out, error) { return f(ctx, in) }
+}
+
+// Middleware keeps the types if Typed is applied last, and else hides them, as the comment on Typed says.
+func TestMiddlewareAroundATypedHandler(t *testing.T) {
+	d := workflow.MustParse([]byte(misfit))
+	require.Len(t, pawl.Handlers{"greet": pawl.Typed(measured(greet))}.CheckDefinition(d), 3)
+	hidden := pawl.Typed(greet)
+	around := func(ctx context.Context, task pawl.Task) (any, error) { return hidden(ctx, task) }
+	require.Empty(t, pawl.Handlers{"greet": around}.CheckDefinition(d))
+	_, err := around(t.Context(), pawl.Task{Input: map[string]any{}})
+	require.ErrorContains(t, err, "input.name: it is missing")
+}
+
 // A task type that no handler performs is told where a definition comes in, and as the engine opens: not only by the run that fails of it.
 func TestATaskWithoutAHandler(t *testing.T) {
 	d := workflow.MustParse([]byte(`
