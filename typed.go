@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/goschema"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/typecheck"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -223,7 +224,7 @@ func (e *Engine) warnOfPublished(ctx context.Context) {
 }
 
 // Run starts a run, waits for its outcome and decodes its output into Out, strictly. Errors: those of Engine.Run; a
-// *workflow.RunError if the run did not complete; an output that Out does not take, which leaves the run completed.
+// *workflow.RunError if the run did not complete; a *workflow.SchemaError if it completed, and Out does not take its output.
 func Run[Out any](ctx context.Context, e *Engine, run workflow.Run, input any) (Out, error) {
 	return outputOf[Out](e.Run(ctx, run, input))
 }
@@ -236,7 +237,7 @@ func WaitFor[Out any](ctx context.Context, e *Engine, id workflow.RunID) (Out, e
 func outputOf[Out any](outcome workflow.Outcome, err error) (Out, error) {
 	var out Out
 	if err == nil {
-		err = outcome.BindStrict(&out)
+		err = refusal.Unfit(outcome.BindStrict(&out))
 	}
 	return out, err
 }

@@ -66,6 +66,7 @@ func TestTypedHandlers(t *testing.T) {
 		_, err = pawl.Run[reply](ctx, e, greetRun(id, c.input), nil)
 		var failed *workflow.RunError
 		require.ErrorAs(t, err, &failed, id)
+		require.False(t, errors.As(err, new(*workflow.SchemaError)), id)
 		require.Equal(t, "invalid_input", failed.Failure.Code, id)
 		require.Equal(t, c.want, failed.Failure.Message, id)
 	}
@@ -73,6 +74,9 @@ func TestTypedHandlers(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 	_, err = pawl.WaitFor[struct{ Text int }](ctx, e, "a")
 	require.ErrorContains(t, err, "bind the output")
+	var unfit *workflow.SchemaError
+	require.ErrorAs(t, err, &unfit)
+	require.Equal(t, 500, pawl.HTTPStatus(err), "no fault of the request")
 	_, err = pawl.WaitFor[struct{ Text string }](ctx, e, "a")
 	require.ErrorContains(t, err, "attempt", "decoding is strict")
 	require.ErrorIs(t, pawl.TaskFrom(ctx).Heartbeat(ctx, nil), pawl.ErrClosed)
