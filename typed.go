@@ -216,8 +216,7 @@ func (e *Engine) warnOfPublished(ctx context.Context) {
 		latest[p.Name] = p.Hash // by name and version
 	}
 	for _, hash := range latest {
-		g, err := e.dir.GraphUntil(ctx, hash)
-		if err == nil {
+		if g, err := e.dir.GraphUntil(ctx, hash); err == nil {
 			e.faults.Warnings(ctx, nil, g, nil)
 		}
 	}
