@@ -339,14 +339,14 @@ func TestUnknownSignals(t *testing.T) {
 	start("mute", "name: w\nstart: w\nnodes: [{id: w, wait: {for: 1h}}]\n")
 
 	err := e.Signal(t.Context(), "w", workflow.Signal{Name: "payd"})
-	require.EqualError(t, err, `run "w" has no signal "payd" (did you mean "paid"?): there are ["noted" "paid" "refused"]: `+
+	require.EqualError(t, err, `run "w" has no signal "payd" (did you mean "paid"?): its definition, w version 1, has ["noted" "paid" "refused"]: `+
 		`declare it in signals, or send it as early if a patch will add a node`)
 	var unknown *workflow.SignalError
 	require.ErrorAs(t, err, &unknown)
-	require.Equal(t, &workflow.SignalError{Run: "w", Name: "payd", Known: []string{"noted", "paid", "refused"}}, unknown)
+	require.Equal(t, &workflow.SignalError{Run: "w", Name: "payd", Known: []string{"noted", "paid", "refused"}, Workflow: "w", Version: 1}, unknown)
 	require.Equal(t, 400, pawl.HTTPStatus(err))
 	require.EqualError(t, e.Signal(t.Context(), "mute", workflow.Signal{Name: "go"}),
-		`run "mute" has no signal "go": no node of its definition waits for any: declare it in signals, or send it as early if a patch will add a node`)
+		`run "mute" has no signal "go": no node of its definition, w version 1, waits for any: declare it in signals, or send it as early if a patch will add a node`)
 
 	require.NoError(t, e.Signal(t.Context(), "mute", workflow.Signal{Name: "go", Transient: true}))
 	lost := false

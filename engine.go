@@ -362,7 +362,7 @@ func (e *Engine) AwaitFailure(ctx context.Context) error {
 	case <-e.dir.Failed():
 		return e.dir.Err()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 }
 

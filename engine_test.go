@@ -58,6 +58,20 @@ func openWith(t testing.TB, hook *testhook.Hook, dir string, o pawl.Options) *pa
 	return e
 }
 
+// A start of a pinned version, as generated code makes it, is another one than that of an older version, and is accepted without the version.
+func TestRepeatAStartOfAnOlderVersion(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	publish(t, e, define(t, oneTask))
+	run, input := workflow.Run{ID: "a", Workflow: "one", Version: 1}, map[string]int{"n": 4}
+	require.NoError(t, e.Start(t.Context(), run, input))
+	publish(t, e, define(t, oneTask+"version: 2\n"))
+	run.Version = 2 // a deployment between the start and its repetition
+	require.ErrorIs(t, e.Start(t.Context(), run, input), pawl.ErrRunExists)
+	run.Version = 0
+	require.NoError(t, e.Start(t.Context(), run, input))
+	require.ErrorIs(t, e.Start(t.Context(), run, map[string]int{"n": 5}), pawl.ErrRunExists)
+}
+
 const oneTask = `
 name: one
 start: work

@@ -1,6 +1,7 @@
 package pawl_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // ofHandlers are the errors that handlers return to the engine: none of its methods fails with them.
@@ -167,4 +170,41 @@ func TestOtherTypesAreNotShown(t *testing.T) {
 	require.NotErrorAs(t, inner, new(*lockedError))
 	require.NotErrorAs(t, inner, new(*pawl.CorruptError))
 	require.NotErrorAs(t, inner, new(interface{ Timeout() bool }))
+}
+
+// A context that ends with a cause is told as both: as its end, by which callers and HTTP know a deadline, and as the cause.
+func TestTheCauseOfAContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{})
+		waits := workflow.Run{ID: "w", Definition: &workflow.Definition{Name: "w", Start: "a", Nodes: []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "go"}}}}}
+		require.NoError(t, e.Start(t.Context(), waits, nil))
+		reason := errors.New("the request took too long")
+		late, stop := context.WithTimeoutCause(t.Context(), time.Second, reason)
+		defer stop()
+		_, err := e.Wait(late, "w")
+		require.EqualError(t, err, "context deadline exceeded: the request took too long")
+		gone, leave := context.WithCancelCause(t.Context())
+		leave(reason)
+		_, inspected := e.Inspect(gone, "w")
+		for _, c := range []struct {
+			err    error
+			is     error
+			status int
+		}{
+			{err, context.DeadlineExceeded, 504},
+			{e.AwaitFailure(late), context.DeadlineExceeded, 504},
+			{e.Signal(late, "w", workflow.Signal{Name: "go"}), context.DeadlineExceeded, 504},
+			{inspected, context.Canceled, 503},
+			{e.Signal(gone, "w", workflow.Signal{Name: "go"}), context.Canceled, 503},
+		} {
+			require.ErrorIs(t, c.err, c.is)
+			require.ErrorIs(t, c.err, reason)
+			require.Equal(t, c.status, pawl.HTTPStatus(c.err))
+		}
+		plain, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		_, err = e.Wait(plain, "w")
+		require.Equal(t, context.DeadlineExceeded, err)
+		require.NoError(t, e.Close(t.Context()))
+	})
 }

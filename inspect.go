@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/value"
@@ -51,8 +52,8 @@ func (e *Engine) Inspect(ctx context.Context, id workflow.RunID) (Snapshot, erro
 	if err := e.checkUsable(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		return Snapshot{}, err
+	if ctx.Err() != nil {
+		return Snapshot{}, late.Cause(ctx)
 	}
 	h, s, err := e.dir.HeadAndState(ctx, id)
 	if err != nil {

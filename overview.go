@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/diskuse"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/simulating"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
@@ -96,7 +97,7 @@ func (e *Engine) lookAt(ctx context.Context, id workflow.RunID, kept *asleep, at
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 	if kept != nil && kept.state != nil {
 		at(kept.state, kept.seq)
@@ -327,7 +328,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return Stats{}, context.Cause(ctx)
+		return Stats{}, late.Cause(ctx)
 	case e.ctx.Err() != nil:
 		return Stats{}, ErrClosed
 	}
@@ -454,7 +455,7 @@ func (e *Engine) Timings(ctx context.Context, f history.TimingFilter) (history.T
 	}
 	switch {
 	case ctx.Err() != nil:
-		return history.Timings{}, context.Cause(ctx)
+		return history.Timings{}, late.Cause(ctx)
 	case e.ctx.Err() != nil:
 		return history.Timings{}, ErrClosed
 	}

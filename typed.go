@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/faults"
 	"github.com/pawl-run/pawl/internal/goschema"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/typecheck"
-	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -26,10 +26,11 @@ import (
 // The input of the task is decoded into In as encoding/json would, and strictly: a field that In lacks, a value of
 // another type, and the absence of a field that has neither omitempty nor omitzero and is no pointer, slice, map or
 // interface, fail the task for good with the code invalid_input and a message that says where, before f is called. A null counts as
-// absent. The tag enum:"a,b" of a field lists its values, and doc:"..." describes it. [TaskFrom] has the task: its keys,
-// its branch, Heartbeat, Once, Put.
+// absent; in a list or a map it needs a Go type with nil. An array takes its own length only. The tag enum:"a,b" of a field lists
+// its values, and doc:"..." describes it. [TaskFrom] has the task: its keys, its branch, Heartbeat, Once, Put.
 //
-// Open refuses types that cannot be encoded as JSON, such as a channel, see [Handlers.Check].
+// Open refuses types that cannot be encoded as JSON, such as a channel, see [Handlers.Check]. A function around the handler hides its
+// types from Check, CheckDefinition and WriteSchemas, while the input is decoded as strictly: wrap f, and apply Typed last.
 //
 //go:noinline
 func Typed[In, Out any](f func(ctx context.Context, in In) (Out, error)) func(context.Context, Task) (any, error) {
@@ -99,11 +100,8 @@ func typesOf(in, out reflect.Type) *handlerTypes {
 
 // bindInput decodes the input of a task.
 func (h *handlerTypes) bindInput(t Task, in any) error {
-	if p := h.in.Check(t.Input); p != nil {
+	if p := h.in.Bind(t.Input, in); p != nil {
 		return TaskError{Code: codeInvalidInput, Message: p.Error()}
-	}
-	if err := value.Bind(t.Input, in, false); err != nil {
-		return TaskError{Code: codeInvalidInput, Message: "input: " + err.Error()}
 	}
 	return nil
 }
@@ -161,16 +159,17 @@ func (h Handlers) typesByTask() map[string]typecheck.Types {
 	return out
 }
 
-// CheckDefinition compares a definition with the types of the handlers of [Typed]: what an input mapping fills with the
-// fields of In, and what expressions read of a result with those of Out. It returns what is missing, unknown or of another type,
-// with both places, as warnings, and besides what [workflow.Definition.Check] finds. Publish returns the same, and an engine logs it once for each definition.
+// CheckDefinition compares a definition with the handlers. It returns, as warnings, the task types that no handler performs
+// and, by the types of the handlers of [Typed], what is missing, unknown or of another type, with both places: in an input mapping
+// by the fields of In, and in what expressions read of a result by those of Out. Besides, it returns what
+// [workflow.Definition.Check] finds. Publish returns the same, and an engine logs it once for each definition.
 func (h Handlers) CheckDefinition(d *workflow.Definition) []workflow.Problem {
 	problems := d.Check()
 	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		return problems
 	}
-	return append(problems, typecheck.Problems(g, h.typesByTask())...)
+	return append(problems, typecheck.Compare(g, h, h.typesByTask())...)
 }
 
 // WriteSchemas writes the types of the handlers of [Typed] as JSON, for pawl check --handlers: {"tasks": {TYPE: {"input":
@@ -194,9 +193,8 @@ func WriteSchemas(w io.Writer, h Handlers) error {
 func newFaults(e *Engine) *faults.Log {
 	log := faults.New(e.options.Logger, e.registry.Count)
 	if h, ok := e.options.Executor.(Handlers); ok {
-		if types := h.typesByTask(); len(types) > 0 {
-			log.CheckTypes(func(g *compiled.Graph) []workflow.Problem { return typecheck.Problems(g, types) })
-		}
+		types := h.typesByTask()
+		log.CheckTypes(func(g *compiled.Graph) []workflow.Problem { return typecheck.Compare(g, h, types) })
 	}
 	return log
 }
@@ -204,10 +202,10 @@ func newFaults(e *Engine) *faults.Log {
 // maxCompared bounds how many names of published definitions an engine compares with its handlers as it opens.
 const maxCompared = 1000
 
-// warnOfPublished compares the newest version of each published definition with the types of the handlers, and logs what
+// warnOfPublished compares the newest version of each published definition with the handlers, and logs what
 // does not fit: a deployment may have changed the handlers.
 func (e *Engine) warnOfPublished(ctx context.Context) {
-	if h, ok := e.options.Executor.(Handlers); !ok || len(h.typesByTask()) == 0 || e.options.Maintenance {
+	if _, ok := e.options.Executor.(Handlers); !ok || e.options.Maintenance {
 		return
 	}
 	latest := map[string]string{}
@@ -218,15 +216,14 @@ func (e *Engine) warnOfPublished(ctx context.Context) {
 		latest[p.Name] = p.Hash // by name and version
 	}
 	for _, hash := range latest {
-		g, err := e.dir.GraphUntil(ctx, hash)
-		if err == nil {
+		if g, err := e.dir.GraphUntil(ctx, hash); err == nil {
 			e.faults.Warnings(ctx, nil, g, nil)
 		}
 	}
 }
 
 // Run starts a run, waits for its outcome and decodes its output into Out, strictly. Errors: those of Engine.Run; a
-// *workflow.RunError if the run did not complete; an output that Out does not take, which leaves the run completed.
+// *workflow.RunError if the run did not complete; a *workflow.SchemaError if it completed, and Out does not take its output.
 func Run[Out any](ctx context.Context, e *Engine, run workflow.Run, input any) (Out, error) {
 	return outputOf[Out](e.Run(ctx, run, input))
 }
@@ -239,7 +236,7 @@ func WaitFor[Out any](ctx context.Context, e *Engine, id workflow.RunID) (Out, e
 func outputOf[Out any](outcome workflow.Outcome, err error) (Out, error) {
 	var out Out
 	if err == nil {
-		err = outcome.BindStrict(&out)
+		err = refusal.Unfit(outcome.BindStrict(&out))
 	}
 	return out, err
 }

@@ -66,6 +66,7 @@ func TestTypedHandlers(t *testing.T) {
 		_, err = pawl.Run[reply](ctx, e, greetRun(id, c.input), nil)
 		var failed *workflow.RunError
 		require.ErrorAs(t, err, &failed, id)
+		require.False(t, errors.As(err, new(*workflow.SchemaError)), id)
 		require.Equal(t, "invalid_input", failed.Failure.Code, id)
 		require.Equal(t, c.want, failed.Failure.Message, id)
 	}
@@ -73,6 +74,9 @@ func TestTypedHandlers(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 	_, err = pawl.WaitFor[struct{ Text int }](ctx, e, "a")
 	require.ErrorContains(t, err, "bind the output")
+	var unfit *workflow.SchemaError
+	require.ErrorAs(t, err, &unfit)
+	require.Equal(t, 500, pawl.HTTPStatus(err), "no fault of the request")
 	_, err = pawl.WaitFor[struct{ Text string }](ctx, e, "a")
 	require.ErrorContains(t, err, "attempt", "decoding is strict")
 	require.ErrorIs(t, pawl.TaskFrom(ctx).Heartbeat(ctx, nil), pawl.ErrClosed)
@@ -139,6 +143,63 @@ func TestHandlersAreComparedWithDefinitions(t *testing.T) {
 		require.NoError(t, e.Close(t.Context()))
 	})
 	require.Equal(t, 3, strings.Count(log.String(), "handler_type"), log.String())
+}
+
+// measured is middleware that is applied before Typed, so that its types stay known.
+func measured[In, Out any](f func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+	return func(ctx context.Context, in In) (Out, error) { return f(ctx, in) }
+}
+
+// Middleware keeps the types if Typed is applied last, and else hides them, as the comment on Typed says.
+func TestMiddlewareAroundATypedHandler(t *testing.T) {
+	d := workflow.MustParse([]byte(misfit))
+	require.Len(t, pawl.Handlers{"greet": pawl.Typed(measured(greet))}.CheckDefinition(d), 3)
+	hidden := pawl.Typed(greet)
+	around := func(ctx context.Context, task pawl.Task) (any, error) { return hidden(ctx, task) }
+	require.Empty(t, pawl.Handlers{"greet": around}.CheckDefinition(d))
+	_, err := around(t.Context(), pawl.Task{Input: map[string]any{}})
+	require.ErrorContains(t, err, "input.name: it is missing")
+}
+
+// A task type that no handler performs is told where a definition comes in, and as the engine opens: not only by the run that fails of it.
+func TestATaskWithoutAHandler(t *testing.T) {
+	d := workflow.MustParse([]byte(`
+name: order
+start: charge
+nodes: [{id: charge, task: charge}, {id: pause, wait: {event: go}}, {id: ship, taskExpr: input.by, tasks: [post, courier]}, {id: note}]
+transitions: [{from: charge, to: pause}, {from: pause, to: ship}, {from: ship, to: note}]
+`))
+	plain := func(context.Context, pawl.Task) (any, error) { return nil, nil }
+	some := pawl.Handlers{"charge": plain, "post": plain}
+	const want = `warning: node "ship": task: no handler performs "courier": a run that comes there fails with unknown_task; there are: charge, post (handler_missing)`
+	problems := some.CheckDefinition(d)
+	require.Len(t, problems, 1)
+	require.Contains(t, problems[0].String(), want)
+	require.Positive(t, problems[0].Line)
+	require.Len(t, pawl.Handlers{}.CheckDefinition(d), 3)
+	require.Empty(t, pawl.Handlers{"*": plain}.CheckDefinition(d))
+
+	var log bytes.Buffer
+	dir, options := t.TempDir(), pawl.Options{Executor: some, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	e, err := pawl.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	warnings, err := e.Publish(t.Context(), d)
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.NoError(t, e.Close(t.Context()))
+	require.Equal(t, 1, strings.Count(log.String(), "handler_missing"), log.String())
+
+	log.Reset()
+	options.Executor = pawl.Handlers{"post": plain, "courier": plain}
+	synctest.Test(t, func(t *testing.T) {
+		e, err = pawl.Open(t.Context(), dir, options)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, e.Close(t.Context()))
+	})
+	require.Equal(t, 1, strings.Count(log.String(), "handler_missing"), log.String())
+	require.Contains(t, log.String(), `node \"charge\"`)
+	require.Contains(t, log.String(), "runs of it may fail")
 }
 
 // The schemas of handlers are a file that other programs read.

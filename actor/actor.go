@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/telemetry"
 	"github.com/pawl-run/pawl/internal/testhook"
@@ -435,7 +436,7 @@ func (a *Actor) Look(ctx context.Context, at func(s *state.State, seq int64)) er
 	case <-a.done:
 		return ErrStopped
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 	seen := false
 	a.lendTurn(func() error {

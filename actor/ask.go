@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/state"
 )
 
@@ -54,7 +55,7 @@ func (a *Actor) Ask(ctx context.Context, m state.Message) error {
 		// The actor may have answered and ended in one go, and select chooses either.
 		return finalReply(reply)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 }
 
@@ -82,7 +83,7 @@ func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 	case <-a.done:
 		return ErrStopped
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+		return fmt.Errorf("%w: %w", ErrBusy, late.Cause(ctx))
 	}
 }
 

@@ -240,6 +240,8 @@ func TestRefusedActs(t *testing.T) {
 		require.Equal(t, c.status, status, "%s %s %s: %s", c.method, c.path, c.body[:min(len(c.body), 80)], body)
 		require.Contains(t, body, `"code":"`+c.code+`"`, c.path)
 	}
+	_, body := send(t, h, "PUT", "/v1/definitions/order/1", "\nname: order\n")
+	require.Contains(t, body, "the text is read as JSON, and not as YAML")
 	s, err := e.Summary(t.Context(), "order-1")
 	require.NoError(t, err)
 	require.Equal(t, int64(2), s.Seq)

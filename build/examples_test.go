@@ -190,6 +190,7 @@ func quorumQuorumYaml() *build.Builder {
 	b.Task("quote").
 		Input("supplier", "supplier").
 		Retry(workflow.RetrySpec{MaxAttempts: 3, InitialInterval: 50 * time.Millisecond}).
+		Timeout(10 * time.Second).
 		To("choose").Joins("quotes")
 	b.Task("choose").Input("quotes", "state.quotes").Output("output.best", "result")
 	return b
@@ -436,7 +437,7 @@ var examples = []written{
 	{"nested/nested.yaml", "bb0ca5b885e853caf950c065df6863ac6da27b065c38ff60611b73da590d4eed", nestedNestedYaml},
 	{"nightly/report.yaml", "0f284dafb427a842f60623748b147f17a645ebe88eeec6460ebd8c89eeba1c30", nightlyReportYaml},
 	{"observe/order.yaml", "a603a514ab9d63eedca9d72c29f432c115db2123366385f99e94914735428261", observeOrderYaml},
-	{"quorum/quorum.yaml", "abd4aeeacf12ab050964f5a934691660f8bb8cee03f6dc99be90f5b6e91c2e56", quorumQuorumYaml},
+	{"quorum/quorum.yaml", "6c94ec9b773e0f7a31eb12e306207e1e803f0a0fc5eda3024645e1f9f1680b0a", quorumQuorumYaml},
 	{"saga/saga.yaml", "8ab47cdac60742b9980f561e36a90d553cba240771ae1f2081beeb117f35e827", sagaSagaYaml},
 	{"selfpatch/agent.yaml", "a8f572d9984c7ea9bc69d0f7a5261e0a61cf8c5b2bc1e37a1797a06dc13dde7f", selfpatchAgentYaml},
 	{"selfpatch/critic.yaml", "1adafeaaa2da7be018741b915b0205122d63de7db1e772a6f14b533bc78ddec1", selfpatchCriticYaml},

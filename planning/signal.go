@@ -72,7 +72,8 @@ func (p *planner) deliverSignal(m state.Signal) error {
 		return nil
 	}
 	if _, known := slices.BinarySearch(p.s.Graph.Signals, m.Name); !known && !m.Early && !m.Transient {
-		return &workflow.SignalError{Run: p.s.Run, Name: m.Name, Known: p.s.Graph.Signals}
+		d := p.s.Graph.Definition
+		return &workflow.SignalError{Run: p.s.Run, Name: m.Name, Known: p.s.Graph.Signals, Workflow: d.Name, Version: max(d.Version, 1)}
 	}
 	d := decision.KeepSignal{Seq: p.s.NextSignal, Name: m.Name, ID: m.ID, Done: true}
 	// First come, first served; a token whose match does not hold is passed over.

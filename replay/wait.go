@@ -7,9 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/state"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -20,7 +22,7 @@ import (
 // lines. Tokens wait alike if node and status are the same and, where that is not the whole question,
 // the text: two tokens that wait for different locks do not. Until is the earliest of them, Failure
 // the first one that there is, and the other fields are of the first token.
-func addWaits(x *Explanation, s *state.State) {
+func addWaits(x *Explanation, s *state.State, rejected rejections) {
 	type kind struct {
 		node workflow.NodeID
 		of   workflow.TokenStatus
@@ -62,7 +64,7 @@ func addWaits(x *Explanation, s *state.State) {
 			target = t.ID.String()
 		}
 		if t.Status == workflow.WaitingForEvent {
-			w.For += matchText(s, t)
+			w.For += matchText(s, t, rejected)
 		}
 		w.Try = commandsFor(s, t, w, target)
 	}
@@ -186,7 +188,7 @@ func budgetText(s *state.State, n *compiled.Node) string {
 
 // matchText tells on which conditions a token takes the events for which it waits, and how many have come that it did not take. It is the
 // same for all tokens of a node, and "" for one that takes any.
-func matchText(s *state.State, t *state.Token) string {
+func matchText(s *state.State, t *state.Token, rejected rejections) string {
 	n := s.Graph.Node(t.Node)
 	var parts, names []string
 	for _, name := range n.Events() {
@@ -211,7 +213,27 @@ func matchText(s *state.State, t *state.Token) string {
 	case kept > 1:
 		parts = append(parts, fmt.Sprintf("%d kept signals did not match", kept))
 	}
+	if failure := rejected[t.Node]; kept > 0 && failure != "" {
+		parts = append(parts, "the last error: "+failure)
+	}
 	return " (" + strings.Join(parts, "; ") + ")"
+}
+
+// rejections are the texts of the last errors in the conditions on which nodes take events: an error there is no match.
+type rejections map[workflow.NodeID]string
+
+// maxRejection bounds the text of an error in a condition.
+const maxRejection = 300
+
+// noteErrors keeps the errors among the decisions that have led to a state.
+func (r rejections) noteErrors(s *state.State, made []decision.Decision) {
+	for _, d := range made {
+		if d, ok := d.(decision.RejectSignal); ok {
+			if t := s.Token(d.Token); t != nil {
+				r[t.Node] = value.Shorten(d.Failure.Message, maxRejection)
+			}
+		}
+	}
 }
 
 // matchesOf returns the conditions on which a node takes an event, each in one line; nil if it takes any of the name.

@@ -41,6 +41,7 @@ func Why(rec *Recording) (_ Explanation, err error) {
 	defer rec.explainPanic(&err)
 	p := newPlayer(rec)
 	var last decision.Record
+	rejected := rejections{}
 	for r, err := range rec.eachRecord() {
 		if err != nil {
 			return Explanation{}, err
@@ -48,6 +49,7 @@ func Why(rec *Recording) (_ Explanation, err error) {
 		if err := p.applyRecord(&r); err != nil {
 			return Explanation{}, err
 		}
+		rejected.noteErrors(p.state, r.Decisions)
 		last = r
 	}
 	s := p.state
@@ -59,7 +61,7 @@ func Why(rec *Recording) (_ Explanation, err error) {
 			came[x.Failed[i].Token] = &x.Failed[i].Came
 		}
 	} else {
-		addWaits(&x, s)
+		addWaits(&x, s, rejected)
 		for i := range x.Waits {
 			came[x.Waits[i].Token] = &x.Waits[i].Came
 		}

@@ -204,7 +204,7 @@ transitions:
 	require.Equal(t, "nap", r.why().Waits[0].Came.From)
 }
 
-// A wait with a condition says so, and how many signals have come that did not fulfil it.
+// A wait with a condition says so, how many signals have come that did not fulfil it, and with which error the last of them failed.
 func TestWhyASignalIsNotTaken(t *testing.T) {
 	r := record(t, "ev-3", `
 name: r
@@ -235,8 +235,8 @@ transitions:
 	require.Equal(t, "the signal paid (if payload.amount > 10; 1 kept signal did not match)", waits()["paid"])
 	r.send(state.Signal{Name: "paid"})
 	require.Equal(t, map[string]string{
-		"paid": "the signal paid (if payload.amount > 10; 2 kept signals did not match)",
-		"any":  "the signal paid or cash (paid if payload.amount > 20 or payload.vip; 2 kept signals did not match)",
+		"paid": "the signal paid (if payload.amount > 10; 2 kept signals did not match; the last error: payload.amount > 10: 1:8: no such key: amount)",
+		"any":  "the signal paid or cash (paid if payload.amount > 20 or payload.vip; 2 kept signals did not match; the last error: payload.vip: 1:8: no such key: vip)",
 		"free": "the signal gone",
 	}, waits())
 	for _, w := range r.why().Waits {

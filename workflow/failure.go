@@ -115,6 +115,10 @@ type SignalError struct {
 	Run   RunID
 	Name  string
 	Known []string // the names that there are, sorted
+
+	// Workflow and Version are of the run's definition: another version may have the signal.
+	Workflow string
+	Version  int
 }
 
 // Error names the run, the names that there are, and what to do.
@@ -127,11 +131,15 @@ func (e *SignalError) Error() string {
 			break
 		}
 	}
+	of := "its definition"
+	if e.Workflow != "" {
+		of = fmt.Sprintf("its definition, %s version %d,", e.Workflow, e.Version)
+	}
 	if len(e.Known) == 0 {
-		return text + ": no node of its definition waits for any: declare it in signals, or send it as early if a patch will add a node"
+		return text + ": no node of " + of + " waits for any: declare it in signals, or send it as early if a patch will add a node"
 	}
 	known := fmt.Sprintf("%q", e.Known[:min(len(e.Known), maxListed)])
-	return text + ": there are " + known + ": declare it in signals, or send it as early if a patch will add a node"
+	return text + ": " + of + " has " + known + ": declare it in signals, or send it as early if a patch will add a node"
 }
 
 // An InputError reports an input that is no value of JSON which a run can hold, or that does

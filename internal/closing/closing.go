@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -90,7 +91,7 @@ func (c *Closer) Close(ctx context.Context, shutDown func(context.Context) error
 		return c.err
 	case <-timer.C:
 	}
-	return fmt.Errorf("%s, the engine is still closing: %w", c.waitsFor(), context.Cause(ctx))
+	return fmt.Errorf("%s, the engine is still closing: %w", c.waitsFor(), late.Cause(ctx))
 }
 
 // tellWaits waits until the engine is closed or ctx is done, and tells of what it waits for.

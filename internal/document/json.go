@@ -69,6 +69,9 @@ func (r *jsonReader) placeError(err error) error {
 		return err
 	case errors.As(err, &bad):
 		r.moveTo(int(bad.Offset) - 1)
+		if begin := bytes.TrimLeft(r.data, " \t\r\n"); !bytes.HasPrefix(begin, []byte("{")) && !bytes.HasPrefix(begin, []byte("[")) {
+			err = fmt.Errorf("the text is read as JSON, and not as YAML: %w", err)
+		}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		r.moveTo(len(r.data))
 		err = errors.New("the text ends too early")

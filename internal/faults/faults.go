@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/memo"
+	"github.com/pawl-run/pawl/internal/problem"
 	"github.com/pawl-run/pawl/internal/tasklog"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
@@ -169,7 +170,11 @@ func (l *Log) Warnings(ctx context.Context, d *workflow.Definition, g, own *comp
 		if d == nil {
 			p.Line, p.Column = 0, 0
 		}
-		l.logger.Warn("the definition can run, but look at this", "workflow", g.Definition.Name, "version", g.Definition.Version, "problem", p.String())
+		text := "the definition can run, but look at this"
+		if p.Code == problem.HandlerMissing || p.Code == problem.HandlerType {
+			text = "the definition does not fit the handlers: runs of it may fail"
+		}
+		l.logger.Warn(text, "workflow", g.Definition.Name, "version", g.Definition.Version, "problem", p.String())
 	}
 }
 

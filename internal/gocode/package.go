@@ -305,7 +305,9 @@ func (w *packageWriter) inputFields(nodes []*compiled.Node) []field {
 // writeCalls writes the functions that start a run and wait for it.
 func (w *packageWriter) writeCalls() {
 	w.WriteString(`
-// NewRun returns a run of the definition, for its labels and its tenant.
+// NewRun returns a run of this version of the definition, for its labels and its tenant. Start is [pawl.ErrRunExists] if it repeats
+// one that was made before a deployment, of another version: repeat it with the run's Version 0 then, which accepts
+// whichever published version the run has.
 func NewRun(id workflow.RunID) workflow.Run {
 	return workflow.Run{ID: id, Workflow: Workflow, Version: Version}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Check returns the first place, in the order of keys, where a value of the JSON model does not fit, or nil. A null
-// counts as absent.
+// counts as absent where something may be absent: as the value itself, and as a field of a struct.
 func (s *Schema) Check(v any) *Problem {
 	s = s.Resolve()
 	if v == nil {
@@ -25,16 +25,32 @@ func (s *Schema) Check(v any) *Problem {
 	case map[string]any:
 		return s.checkObject(v)
 	case []any:
-		if s.Items == nil {
-			return nil
-		}
-		for i, e := range v {
-			if p := s.Items.Check(e); p != nil {
-				return p.moveWithin("[" + strconv.Itoa(i) + "]")
-			}
+		return s.checkList(v)
+	}
+	return nil
+}
+
+func (s *Schema) checkList(list []any) *Problem {
+	if s.Length != nil && len(list) != *s.Length {
+		return &Problem{"", fmt.Sprintf("it has the length %d, and %s has %d", len(list), s.Go, *s.Length)}
+	}
+	if s.Items == nil {
+		return nil
+	}
+	for i, e := range list {
+		if p := s.Items.checkPart(e); p != nil {
+			return p.moveWithin("[" + strconv.Itoa(i) + "]")
 		}
 	}
 	return nil
+}
+
+// checkPart is Check for an element of a list or a value of a map, which cannot be absent: null is one only if the Go type has a nil, or says its JSON itself.
+func (s *Schema) checkPart(v any) *Problem {
+	if of := s.Resolve(); v == nil && !s.Nullable && of.Type != "" {
+		return &Problem{"", fmt.Sprintf("it is null, and %s is of type %s", of.Go, of.Type)}
+	}
+	return s.Check(v)
 }
 
 func (s *Schema) checkObject(object map[string]any) *Problem {
@@ -63,14 +79,18 @@ func (s *Schema) checkObject(object map[string]any) *Problem {
 }
 
 func (s *Schema) checkField(key string, v any) *Problem {
-	p, _ := s.Property(key)
+	p, name := s.Property(key)
 	if p == nil {
 		if s.IsOpen() {
 			return nil
 		}
 		return &Problem{key, fmt.Sprintf("%s has no such field%s", s.Go, s.Suggest(key))}
 	}
-	if problem := p.Check(v); problem != nil {
+	check := p.Check
+	if s.Properties[name] == nil {
+		check = p.checkPart
+	}
+	if problem := check(v); problem != nil {
 		return problem.moveWithin(key)
 	}
 	return nil

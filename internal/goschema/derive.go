@@ -130,7 +130,11 @@ func (d *deriver) listOf(t reflect.Type, place string) (*Schema, error) {
 		return &Schema{Type: "string", Encoding: "base64", Go: t.String()}, nil
 	}
 	items, err := d.schemaOf(t.Elem(), place)
-	return &Schema{Type: "array", Items: items, Go: t.String()}, err
+	s := &Schema{Type: "array", Items: items, Go: t.String()}
+	if t.Kind() == reflect.Array {
+		s.Length = new(t.Len())
+	}
+	return s, err
 }
 
 func (d *deriver) mapOf(t reflect.Type, place string) (*Schema, error) {

@@ -2,6 +2,7 @@ package goschema_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"reflect"
 	"strings"
@@ -182,6 +183,87 @@ func TestAsEncodingJSON(t *testing.T) {
 			require.NoError(t, value.Bind(v, &o, true), string(text))
 		}
 	})
+}
+
+// Null is no element of a list and no value of a map whose Go type has no nil, and an array has its length, which is no part of a document.
+func TestNullsAndLengths(t *testing.T) {
+	type whole struct {
+		Lines    []line         `json:"lines"`
+		Pointers []*line        `json:"pointers"`
+		Numbers  map[string]int `json:"numbers"`
+		Any      map[string]any `json:"any"`
+		Two      [2]int         `json:"two,omitzero"`
+	}
+	s, err := goschema.Of(reflect.TypeFor[whole]())
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		`{"lines": null, "two": [1, 2], "pointers": [null], "any": {"x": null}, "numbers": null}`: "",
+		`{"lines": [{"price": 1}, null]}`: "input.lines[1]: it is null, and goschema_test.line is of type object",
+		`{"numbers": {"x": null}}`:        "input.numbers.x: it is null, and int is of type integer",
+		`{"two": [1]}`:                    "input.two: it has the length 1, and goschema_test.whole.Two has 2",
+		`{"two": [1, 2, 3]}`:              "input.two: it has the length 3, and goschema_test.whole.Two has 2",
+	} {
+		v, err := value.Decode([]byte(text), value.Limits{})
+		require.NoError(t, err)
+		got := ""
+		if p := s.Check(v); p != nil {
+			got = p.Error()
+		}
+		require.Equal(t, want, got, text)
+	}
+	require.NotContains(t, s.JSONSchema(goschema.Closed)["properties"].(map[string]any)["two"], "minItems", "published definitions keep their hashes")
+}
+
+// loud is a text that says itself whether it is one.
+type loud string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (l *loud) UnmarshalText(text []byte) error {
+	if string(text) != strings.ToUpper(string(text)) {
+		return errors.New("it is not loud")
+	}
+	*l = loud(text)
+	return nil
+}
+
+// A value that encoding/json refuses is told with its place, as one that the schema refuses.
+func TestBind(t *testing.T) {
+	type inner struct {
+		Small int8      `json:"small,omitzero"`
+		At    time.Time `json:"at,omitzero"`
+	}
+	type outer struct {
+		inner
+		Bytes  []byte            `json:"bytes"`
+		Loud   loud              `json:"loud,omitzero"`
+		Quoted int               `json:"quoted,omitzero,string"`
+		Deep   map[string][]int8 `json:"deep"`
+		Inner  *inner            `json:"within"`
+	}
+	s, err := goschema.Of(reflect.TypeFor[outer]())
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		`{}`:                                  "",
+		`null`:                                "",
+		`{"small": 127, "loud": "A"}`:         "",
+		`{"small": 300}`:                      "input.small: number 300 does not fit int8",
+		`{"SMALL": -129}`:                     "input.SMALL: number -129 does not fit int8",
+		`{"at": "noon"}`:                      `input.at: parsing time "noon" as "2006-01-02T15:04:05Z07:00": cannot parse "noon" as "2006"`,
+		`{"bytes": "!!"}`:                     "input.bytes: illegal base64 data at input byte 0",
+		`{"loud": "low"}`:                     "input.loud: it is not loud",
+		`{"quoted": "x"}`:                     `input.quoted: invalid use of ,string struct tag, trying to unmarshal "x" into int`,
+		`{"deep": {"a": [1], "b": [1, 300]}}`: "input.deep.b[1]: number 300 does not fit int8",
+		`{"within": {"small": 300}}`:          "input.within.small: number 300 does not fit int8",
+	} {
+		v, err := value.Decode([]byte(text), value.Limits{})
+		require.NoError(t, err)
+		var o outer
+		got := ""
+		if p := s.Bind(v, &o); p != nil {
+			got = p.Error()
+		}
+		require.Equal(t, want, got, text)
+	}
 }
 
 // A schema that is written and read again says the same of a value.

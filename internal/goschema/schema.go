@@ -22,6 +22,7 @@ type Schema struct {
 	Go          string             `json:"x-go,omitzero"`  // the type, or the field as TYPE.FIELD
 
 	Nullable bool `json:"-"` // the Go type writes null for nil
+	Length   *int `json:"-"` // of a Go array, which takes no other; no part of a document: it would change published definitions
 
 	folded map[string]string // the names of Properties by their lower case
 	target *Schema           // that Ref names

@@ -46,6 +46,6 @@ func (c *Calls) Until(ctx context.Context, call func() error) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return Cause(ctx)
 	}
 }

@@ -33,6 +33,7 @@ const (
 	UnknownReference = "unknown_reference" // warning: an expression names a node or a loop that does not exist
 	ResultType       = "result_type"       // warning: the result of an expression is never of the type that is needed there
 	HandlerType      = "handler_type"      // warning: a mapping or an expression does not fit the types of a task's handler
+	HandlerMissing   = "handler_missing"   // warning: no handler performs the task type of a node
 	LiteralText      = "literal_text"      // warning: a text that is taken as it is looks like an expression
 	InvalidPath      = "invalid_path"      // not a path, or one that cannot be written
 	OverlappingPaths = "overlapping_paths" // two targets of one mapping touch the same place

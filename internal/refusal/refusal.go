@@ -31,6 +31,25 @@ func Limit(e *value.Error) *workflow.LimitError {
 	return &workflow.LimitError{Limit: e.Limit, Max: int64(e.Max)}
 }
 
+// errUnfit says that a run has completed, and that its output does not fit the type that the caller has for it.
+var errUnfit = errors.New("the output does not fit the type")
+
+// Unfit returns the error of a Bind of an outcome so that callers tell an output that does not fit, by its type, from a run that did not complete.
+func Unfit(err error) error {
+	if err == nil || is[*workflow.RunError](err) {
+		return err
+	}
+	return unfit{err}
+}
+
+// unfit is also a *workflow.SchemaError, and has the text of its error alone.
+type unfit struct{ error }
+
+// Unwrap returns what else the error is.
+func (u unfit) Unwrap() []error {
+	return []error{errUnfit, u.error, &workflow.SchemaError{Message: u.Error()}}
+}
+
 // InvalidValue returns why something that a caller gives is no value of the JSON
 // model: it is ErrInvalid, and a *workflow.LimitError where it is too deep or too
 // large to be looked at.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/pawl-run/pawl/actor"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -101,7 +102,7 @@ func (r *Roster) waitUntilFree(ctx context.Context, id workflow.RunID) error {
 			r.mu.Lock()
 		case <-ctx.Done():
 			r.mu.Lock()
-			return context.Cause(ctx)
+			return late.Cause(ctx)
 		}
 	}
 	if r.closed {
@@ -226,7 +227,7 @@ func (r *Roster) Reserve(ctx context.Context, id workflow.RunID) (release func()
 			}
 		case <-ctx.Done():
 			r.mu.Lock()
-			return nil, context.Cause(ctx)
+			return nil, late.Cause(ctx)
 		}
 	}
 	return r.addBlock(id), nil

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/faults"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/roster"
@@ -138,7 +139,7 @@ func (r *Runs) Ask(ctx context.Context, id workflow.RunID, m state.Message) erro
 // AskOrStart is Ask for a run that b makes if it does not exist; b is nil if it exists.
 func (r *Runs) AskOrStart(ctx context.Context, id workflow.RunID, m state.Message, b *Birth) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 	// The actor may end, being idle or broken, between being acquired and taking the message,
 	// or fail because the one who started it wanted a run that did not exist. In both cases the

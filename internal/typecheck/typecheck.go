@@ -2,7 +2,7 @@
 // mapping fills with those of the handler's input, and the fields of its result that expressions read with those of the
 // handler's output.
 //
-// It finds a field that a handler does not have or does not give, a field that it needs and nobody fills, and a value of
+// It finds a task type that no handler performs, and a field that a handler does not have or does not give, a field that it needs and nobody fills, and a value of
 // another type, as far as these are certain before a run: the type of an expression is known where it is one of
 // literals and functions, where it names a part of the run's input that the definition's schema describes, and where it names a part
 // of another node's output whose handler is known. Every problem is a warning: the definition can run.
@@ -10,6 +10,8 @@ package typecheck
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/compiled"
@@ -51,6 +53,29 @@ func Problems(g *compiled.Graph, handlers map[string]Types) []workflow.Problem {
 	for _, n := range g.Definition.Nodes {
 		for _, t := range g.Nodes[n.ID].Outgoing {
 			c.checkTransition(t, g.Nodes[n.ID])
+		}
+	}
+	return c.found
+}
+
+// Compare returns the problems of a definition with all handlers of a process, which are named by their task types: a task type that
+// none of them performs, and then [Problems] with the types of some.
+func Compare[F any](g *compiled.Graph, handlers map[string]F, types map[string]Types) []workflow.Problem {
+	return append(findMissing(g, slices.Sorted(maps.Keys(handlers))), Problems(g, types)...)
+}
+
+// findMissing returns a problem for each task type of a node that has no handler of its name, nor one for all names.
+func findMissing(g *compiled.Graph, names []string) []workflow.Problem {
+	if slices.Contains(names, "*") {
+		return nil
+	}
+	c := &checker{graph: g}
+	for i := range g.Definition.Nodes {
+		n := g.Nodes[g.Definition.Nodes[i].ID]
+		for _, task := range tasksOf(n) {
+			if !slices.Contains(names, task) {
+				c.atNode(n, "task")(problem.HandlerMissing, "no handler performs %q: a run that comes there fails with %s; there are: %s", task, workflow.CodeUnknownTask, strings.Join(names, ", "))
+			}
 		}
 	}
 	return c.found

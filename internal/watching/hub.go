@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
@@ -227,7 +228,7 @@ func (r *Reader[C]) wakeReader() {
 func (r *Reader[C]) Next(ctx context.Context, dir Directory) (c *C, lost bool, err error) {
 	for {
 		if ctx.Err() != nil {
-			return nil, false, context.Cause(ctx)
+			return nil, false, late.Cause(ctx)
 		}
 		c, lost, closed := r.takeChange()
 		switch {

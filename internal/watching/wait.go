@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
@@ -69,7 +70,7 @@ func (w *Waiters) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome
 	case <-w.o.Dir.Failed():
 		return workflow.Outcome{}, refusal.Closed(w.o.Dir.Err())
 	case <-ctx.Done():
-		return workflow.Outcome{}, context.Cause(ctx)
+		return workflow.Outcome{}, late.Cause(ctx)
 	}
 }
 
@@ -171,7 +172,7 @@ func Follow[T any](ctx context.Context, w *Waiters, id workflow.RunID, after int
 				removeWaiter(w, w.moves, id, moved)
 			case <-ctx.Done():
 				removeWaiter(w, w.moves, id, moved)
-				yield(none, context.Cause(ctx))
+				yield(none, late.Cause(ctx))
 				return
 			}
 		}
@@ -183,7 +184,7 @@ func Follow[T any](ctx context.Context, w *Waiters, id workflow.RunID, after int
 func (s *Sequence[T]) yieldBehind(ctx context.Context, after *int64, yield func(T, error) bool) bool {
 	for x, err := range s.List(*after) {
 		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
+			err = late.Cause(ctx)
 		}
 		if err != nil {
 			var none T
