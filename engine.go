@@ -79,13 +79,11 @@ type Options struct {
 	// them: a tenant with ten thousand tasks does not keep the first of another waiting. Open fails with ErrInvalid if a limit
 	// is negative, or a name empty.
 	Tenants map[string]TenantLimit
-	// MaxActive is how many runs may be active at once; beyond it, Start
-	// answers ErrBusy. Child runs count while they are active, but are never
-	// held back: they begin although more are active. Neither are runs that go
-	// on, after Open or by an alarm or a result. 50,000 by default.
+	// MaxActive is how many runs may be active at once; beyond it, Start answers ErrBusy. A run that only waits, as no task of
+	// it is queued, runs or is pending, leaves the memory then to make room. Child runs count while they are active, but are
+	// never held back; neither are runs that go on, after Open or by an alarm or a result. 50,000 by default.
 	MaxActive int
-	// IdleAfter is how long a run stays in memory without a message; 10 s by
-	// default.
+	// IdleAfter is how long a run stays in memory without a message; 10 s by default.
 	IdleAfter time.Duration
 	// Grace is how long Close lets running tasks go on before it cancels their
 	// contexts; 0 cancels them at once.

@@ -43,9 +43,9 @@ type TenantLimit struct {
 	// and one order of turns, holds for the tasks in this process and those of a pool together: what is above
 	// waits in the engine. A task for which no worker comes, or whose callback does not, takes a place as well.
 	Pending bool
-	// Active is how many of its runs may be active at once; beyond it, Start answers a
-	// *TenantBusyError. As with Options.MaxActive, child runs and those that go on count, but are not
-	// held back.
+	// Active is how many of its runs may be active at once; beyond it, Start answers a *TenantBusyError. A run only waits, and
+	// does not count, while no task of it is queued, runs or is pending. As with Options.MaxActive, child runs and those that
+	// go on count, but are not held back.
 	Active int
 	// Bytes is how many bytes of the disk its runs may take together, those that have ended as well until they are
 	// purged: their files, and what of them the log holds, without blobs. From then on Start and Fork answer a

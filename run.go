@@ -41,7 +41,7 @@ func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow
 
 // newRoster returns the roster of an engine.
 func newRoster(e *Engine) *roster.Roster {
-	return roster.New(roster.Options{Room: e.checkRoom, ByTenant: len(e.options.Tenants) > 0, Closed: ErrClosed})
+	return roster.New(roster.Options{Room: e.checkRoom, Most: e.options.MaxActive, ByTenant: len(e.options.Tenants) > 0, Closed: ErrClosed})
 }
 
 // checkRoom returns ErrBusy if no further run of a tenant may be active, when so many are, and so many of the tenant.
