@@ -216,7 +216,7 @@ func (h Handlers) Execute(ctx context.Context, t Task) (any, error) {
 		f = h["*"]
 	}
 	if f == nil {
-		known := strings.Join(slices.Sorted(maps.Keys(h)), ", ")
+		known := strings.Join(slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(name string) bool { return h[name] == nil }), ", ")
 		return nil, TaskError{Code: workflow.CodeUnknownTask, Message: fmt.Sprintf("no handler for task type %q; there are: %s", t.Type, known)}
 	}
 	output, err := f(ctx, t)
