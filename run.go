@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,14 +114,21 @@ func (h taskHost) Execute(ctx context.Context, t *dispatch.Task) (any, error) {
 	return readOutput(h.engine.options.Executor.Execute(ctx, h.engine.executorTask(t)))
 }
 
-// readOutput returns what an executor has returned. If that is an output, which may be a Result, it has what a reader reads in its place.
+// readOutput returns what an executor has returned. If that is an output, which may be a Result or a pointer to one, it has what a reader reads in its place.
 func readOutput(output any, err error) (any, error) {
+	if p, ok := output.(*Result); ok { // nil is no result
+		output = *cmp.Or(p, &Result{})
+	}
 	if err != nil {
 		return output, err
 	}
 	r, wrapped := output.(Result)
 	if wrapped {
 		output = r.Output
+	}
+	switch output.(type) {
+	case Result, *Result:
+		return nil, TaskError{Code: workflow.CodeInvalidResult, Message: "the Output of the Result is a Result itself"}
 	}
 	read, err := value.ReadAll(output, limits.MaxMergedBytes)
 	if errors.As(err, new(*value.Error)) {

@@ -195,7 +195,7 @@ func (s engineServices) Once(ctx context.Context, t Task, key string, f func(con
 
 // A Result is an output with metadata about how it was made, which is kept on
 // the task's event, and with artifacts: named blobs that count when the run
-// completes. An Executor may return one in place of a plain output.
+// completes. An Executor may return one, or a pointer to it, in place of a plain output.
 type Result struct {
 	Output    any
 	Metadata  map[string]any
