@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/seal"
 	"github.com/pawl-run/pawl/store"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // ofHandlers are the errors that handlers return to the engine: none of its methods fails with them.
@@ -44,6 +45,13 @@ var conditions = map[string]error{
 	"CorruptError": &pawl.CorruptError{}, "LockedError": &pawl.LockedError{}, "AgainError": &pawl.AgainError{}, "WhereError": fmt.Errorf("%w: %w", pawl.ErrInvalid, &pawl.WhereError{}),
 	"EffortError": &store.EffortError{}, "LabelError": &pawl.LabelError{}, "TenantBusyError": &pawl.TenantBusyError{}, "TenantFullError": &pawl.TenantFullError{},
 	"SealedError": &pawl.SealedError{}, "ImportError": &pawl.ImportError{},
+}
+
+// A run that failed is no fault of the caller who waits for it, as a result is that a node refuses.
+func TestStatusOfARunThatFailed(t *testing.T) {
+	failed := workflow.Outcome{Run: "r", Status: workflow.RunFailed, Failure: &workflow.Failure{Code: "x"}}
+	require.Equal(t, 500, pawl.HTTPStatus(failed.Err()))
+	require.Equal(t, 400, pawl.HTTPStatus(&workflow.Failure{Code: "x"}))
 }
 
 // The table has a row for every error that package pawl exports.
