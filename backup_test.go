@@ -151,3 +151,22 @@ func names(t *testing.T, dir string) (out []string) {
 	}
 	return out
 }
+
+// A backup that is restored says how many runs it has; a folder that is not empty is the caller's fault.
+func TestABackupIsRestored(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	for _, id := range []workflow.RunID{"a", "b"} {
+		_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: define(t, oneTask)}, map[string]any{"n": 1})
+		require.NoError(t, err)
+	}
+	folder := filepath.Join(t.TempDir(), "backup")
+	_, err := e.Backup(t.Context(), folder)
+	require.NoError(t, err)
+	into := t.TempDir()
+	info, err := pawl.Restore(t.Context(), into, pawl.RestoreOptions{Folder: folder})
+	require.NoError(t, err)
+	require.Equal(t, 2, info.Runs)
+	_, err = pawl.Restore(t.Context(), into, pawl.RestoreOptions{Folder: folder})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.Equal(t, 400, pawl.HTTPStatus(err))
+}

@@ -63,10 +63,7 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 		blobs = own
 	}
 	info, err := e.dir.Backup(ctx, into, blobs)
-	if errors.Is(err, store.ErrNotEmpty) {
-		err = fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return BackupInfo(info), closedError(err)
+	return BackupInfo(info), closedError(following.InvalidIfTaken(err))
 }
 
 // FollowOptions say where [Engine.Follow] keeps a copy of the engine directory: in a Folder, or in a Log and Bases.
@@ -166,11 +163,7 @@ func (e *Engine) checkFollow(o FollowOptions) error {
 	case !inFolder:
 		return nil
 	}
-	err := e.dir.CheckOutside(o.Folder)
-	if errors.Is(err, store.ErrNotEmpty) {
-		return fmt.Errorf("%w: follow: %w", ErrInvalid, err)
-	}
-	return closedError(err)
+	return closedError(following.InvalidIfTaken(e.dir.CheckOutside(o.Folder)))
 }
 
 // followLog is Follow with a log and bases.
