@@ -106,3 +106,16 @@ func TestRunsThatMakeRoomLoseNothing(t *testing.T) {
 		}
 	}
 }
+
+// A start at the bound says which option it is.
+func TestBusyNamesItsOption(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{MaxActive: 1, Executor: pawl.Handlers{"work": func(ctx context.Context, _ pawl.Task) (any, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}})
+	def := define(t, "name: one\nstart: a\nnodes: [{id: a, task: work}]")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: def}, nil))
+	err := e.Start(t.Context(), workflow.Run{ID: "b", Definition: def}, nil)
+	require.ErrorIs(t, err, pawl.ErrBusy)
+	require.EqualError(t, err, "busy: 1 runs are active, and no more may be (Options.MaxActive)")
+}

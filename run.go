@@ -48,7 +48,7 @@ func newRoster(e *Engine) *roster.Roster {
 // checkRoom returns ErrBusy if no further run of a tenant may be active, when so many are, and so many of the tenant.
 func (e *Engine) checkRoom(tenant string, active, ofTenant int) error {
 	if active >= e.options.MaxActive {
-		return fmt.Errorf("%w: %d runs are active", ErrBusy, active)
+		return fmt.Errorf("%w: %d runs are active, and no more may be (Options.MaxActive)", ErrBusy, active)
 	}
 	limit := tenantLimitOf(e.options.Tenants, tenant)
 	if limit.Active > 0 && ofTenant >= limit.Active {

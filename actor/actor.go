@@ -91,7 +91,7 @@ var (
 	// ErrNotTaken is wrapped by what a Commit returns that has certainly written nothing, and never will.
 	ErrNotTaken = errors.New("nothing was committed")
 	// ErrBusy says that the run's mailbox stayed full until the caller gave up.
-	ErrBusy = errors.New("busy: too many messages wait")
+	ErrBusy = errors.New("busy")
 	// ErrStopped says that the engine is closing.
 	ErrStopped = errors.New("the engine is closed")
 )
