@@ -176,3 +176,16 @@ func TestOtherTypesAreNotShown(t *testing.T) {
 	require.NotErrorAs(t, inner, new(*pawl.CorruptError))
 	require.NotErrorAs(t, inner, new(interface{ Timeout() bool }))
 }
+
+// An engine that is closed says so once.
+func TestAClosedEngineSaysSoOnce(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, waitThenWork)}, nil))
+	require.NoError(t, e.Close(t.Context()))
+	_, inspected := e.Inspect(t.Context(), "r")
+	_, put := e.PutBlob(t.Context(), strings.NewReader("x"), "")
+	for call, err := range map[string]error{"inspect": inspected, "put": put, "start": e.Start(t.Context(), workflow.Run{ID: "s", Definition: define(t, waitThenWork)}, nil), "cancel": e.Cancel(t.Context(), "r", "")} {
+		require.ErrorIs(t, err, pawl.ErrClosed, call)
+		require.Equal(t, 1, strings.Count(err.Error(), "closed"), "%s: %v", call, err)
+	}
+}
