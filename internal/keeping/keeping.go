@@ -61,6 +61,8 @@ func Error(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrClosed):
 		return refusal.Stopped(err)
+	case errors.Is(err, fs.ErrInvalid) && !errors.Is(err, refusal.ErrInvalid): // what names a blob is no hash
+		return fmt.Errorf("%w: %w", refusal.ErrInvalid, err)
 	}
 	return err
 }
