@@ -170,3 +170,23 @@ func TestABackupIsRestored(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	require.Equal(t, 400, pawl.HTTPStatus(err))
 }
+
+// A path that can be no folder is the caller's fault, and the error says what to give.
+func TestPathsThatCannotBe(t *testing.T) {
+	e, dir := open(t, t.TempDir(), pawl.Options{}), t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for path, says := range map[string]string{
+		file: "it is a file; give a folder", filepath.Join(file, "below"): "give a folder", dir + "/a\x00b": "NUL", "": "empty",
+	} {
+		_, err := pawl.Open(t.Context(), path, pawl.Options{})
+		require.ErrorIs(t, err, pawl.ErrInvalid, path)
+		require.ErrorContains(t, err, says)
+		_, err = e.Backup(t.Context(), path)
+		require.ErrorIs(t, err, pawl.ErrInvalid, path)
+		require.Equal(t, 400, pawl.HTTPStatus(err))
+	}
+	_, err := e.Backup(t.Context(), filepath.Join(dir, "none", "backup"))
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorContains(t, err, "make the parent folder first")
+}

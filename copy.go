@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/following"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 )
@@ -51,8 +52,8 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return BackupInfo{}, err
 	}
-	if into == "" {
-		return BackupInfo{}, fmt.Errorf("%w: the backup needs a directory to go into", ErrInvalid)
+	if err := refusal.CheckNewFolder(into); err != nil {
+		return BackupInfo{}, fmt.Errorf("backup: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

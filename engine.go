@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/ranking"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/scheduling"
@@ -236,8 +237,8 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if path == "" {
-		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
+	if err := refusal.CheckFolder(path); err != nil {
+		return nil, err
 	}
 	feed, err := checkFeed(o.Feed)
 	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), checkExecutor(o.Executor), err); err != nil {
