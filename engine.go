@@ -241,7 +241,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	feed, err := checkFeed(o.Feed)
-	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), checkExecutor(o.Executor), err); err != nil {
+	if err := errors.Join(o.checkNumbers(), checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), checkExecutor(o.Executor), err); err != nil {
 		return nil, err
 	}
 	o.Feed = feed

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/store"
@@ -86,6 +87,18 @@ func (e *TenantFullError) Error() string {
 
 // Unwrap returns ErrBusy.
 func (e *TenantFullError) Unwrap() error { return ErrBusy }
+
+// checkNumbers returns an error if a number of the options is none that can hold.
+func (o Options) checkNumbers() error {
+	if o.Durability > ProcessCrash {
+		return fmt.Errorf("%w: Options.Durability is %d: give PowerLoss or ProcessCrash", ErrInvalid, o.Durability)
+	}
+	b := o.Bounds
+	return refusal.CheckNotNegative("Options.", map[string]int64{
+		"Concurrency": int64(o.Concurrency), "MaxActive": int64(o.MaxActive), "IdleAfter": int64(o.IdleAfter), "Grace": int64(o.Grace), "StallAfter": int64(o.StallAfter),
+		"Bounds.Nodes": int64(b.Nodes), "Bounds.Transitions": int64(b.Transitions), "Bounds.Bytes": int64(b.Bytes), "Bounds.Expressions": int64(b.Expressions), "Bounds.Subschemas": int64(b.Subschemas),
+	})
+}
 
 // checkTenants returns an error if limits of tenants are none that can hold.
 func checkTenants(limits map[string]TenantLimit) error {

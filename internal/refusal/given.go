@@ -4,11 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
+
+// CheckNotNegative returns ErrInvalid if a number is negative, with its name behind a prefix.
+func CheckNotNegative(prefix string, numbers map[string]int64) error {
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		if n := numbers[name]; n < 0 {
+			all = append(all, fmt.Errorf("%w: %s%s is %d: it may not be negative; 0 is the default", ErrInvalid, prefix, name, n))
+		}
+	}
+	return errors.Join(all...)
+}
 
 // CheckFolder returns ErrInvalid if a path cannot be that of an engine directory.
 func CheckFolder(path string) error {
