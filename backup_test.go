@@ -151,3 +151,42 @@ func names(t *testing.T, dir string) (out []string) {
 	}
 	return out
 }
+
+// A backup that is restored says how many runs it has; a folder that is not empty is the caller's fault.
+func TestABackupIsRestored(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	for _, id := range []workflow.RunID{"a", "b"} {
+		_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: define(t, oneTask)}, map[string]any{"n": 1})
+		require.NoError(t, err)
+	}
+	folder := filepath.Join(t.TempDir(), "backup")
+	_, err := e.Backup(t.Context(), folder)
+	require.NoError(t, err)
+	into := t.TempDir()
+	info, err := pawl.Restore(t.Context(), into, pawl.RestoreOptions{Folder: folder})
+	require.NoError(t, err)
+	require.Equal(t, 2, info.Runs)
+	_, err = pawl.Restore(t.Context(), into, pawl.RestoreOptions{Folder: folder})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.Equal(t, 400, pawl.HTTPStatus(err))
+}
+
+// A path that can be no folder is the caller's fault, and the error says what to give.
+func TestPathsThatCannotBe(t *testing.T) {
+	e, dir := open(t, t.TempDir(), pawl.Options{}), t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for path, says := range map[string]string{
+		file: "it is a file; give a folder", filepath.Join(file, "below"): "give a folder", dir + "/a\x00b": "NUL", "": "empty",
+	} {
+		_, err := pawl.Open(t.Context(), path, pawl.Options{})
+		require.ErrorIs(t, err, pawl.ErrInvalid, path)
+		require.ErrorContains(t, err, says)
+		_, err = e.Backup(t.Context(), path)
+		require.ErrorIs(t, err, pawl.ErrInvalid, path)
+		require.Equal(t, 400, pawl.HTTPStatus(err))
+	}
+	_, err := e.Backup(t.Context(), filepath.Join(dir, "none", "backup"))
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.ErrorContains(t, err, "make the parent folder first")
+}

@@ -392,3 +392,11 @@ func TestReferencesGiveTheSizeOfTheirBlob(t *testing.T) {
 	require.Equal(t, right.Hash, about.Hash)
 	require.NoError(t, e.Start(t.Context(), run, map[string]any{"file": right}))
 }
+
+// A reference without a hash names no blob.
+func TestABlobWithoutAHash(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	_, err := e.OpenBlob(t.Context(), blob.Ref{})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+	require.Equal(t, 400, pawl.HTTPStatus(err))
+}

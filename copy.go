@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/commitlog"
 	"github.com/pawl-run/pawl/internal/following"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 )
@@ -51,8 +52,8 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return BackupInfo{}, err
 	}
-	if into == "" {
-		return BackupInfo{}, fmt.Errorf("%w: the backup needs a directory to go into", ErrInvalid)
+	if err := refusal.CheckNewFolder(into); err != nil {
+		return BackupInfo{}, fmt.Errorf("backup: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -63,10 +64,7 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 		blobs = own
 	}
 	info, err := e.dir.Backup(ctx, into, blobs)
-	if errors.Is(err, store.ErrNotEmpty) {
-		err = fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return BackupInfo(info), closedError(err)
+	return BackupInfo(info), closedError(following.InvalidIfTaken(err))
 }
 
 // FollowOptions say where [Engine.Follow] keeps a copy of the engine directory: in a Folder, or in a Log and Bases.
@@ -166,11 +164,7 @@ func (e *Engine) checkFollow(o FollowOptions) error {
 	case !inFolder:
 		return nil
 	}
-	err := e.dir.CheckOutside(o.Folder)
-	if errors.Is(err, store.ErrNotEmpty) {
-		return fmt.Errorf("%w: follow: %w", ErrInvalid, err)
-	}
-	return closedError(err)
+	return closedError(following.InvalidIfTaken(e.dir.CheckOutside(o.Folder)))
 }
 
 // followLog is Follow with a log and bases.

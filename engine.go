@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-run/pawl/internal/outbox"
 	"github.com/pawl-run/pawl/internal/purging"
 	"github.com/pawl-run/pawl/internal/ranking"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/roster"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/scheduling"
@@ -79,13 +80,11 @@ type Options struct {
 	// thousand tasks of one tenant do not delay the first task of another. Open fails with ErrInvalid if a limit is negative
 	// or a name is empty.
 	Tenants map[string]TenantLimit
-	// MaxActive is how many runs may be active at once; beyond it, Start
-	// returns ErrBusy. 50,000 by default. Child runs count, but begin even when
-	// the limit is reached. Runs that continue after Open, an alarm or a result
-	// are not held back either.
+	// MaxActive is how many runs may be active at once; beyond it, Start returns ErrBusy. 50,000 by default. A run that only
+	// waits, without a task that is queued, running or pending, leaves the memory then to make room. Child runs count, but begin
+	// even when the limit is reached. Runs that continue after Open, an alarm or a result are not held back either.
 	MaxActive int
-	// IdleAfter is how long a run stays in memory without a message; 10 s by
-	// default.
+	// IdleAfter is how long a run stays in memory without a message; 10 s by default.
 	IdleAfter time.Duration
 	// Grace is how long Close lets running tasks go on before it cancels their
 	// contexts; 0 cancels them at once.
@@ -237,11 +236,11 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if path == "" {
-		return nil, fmt.Errorf("%w: the path of the engine directory is empty; give it a folder of its own, such as data", ErrInvalid)
+	if err := refusal.CheckFolder(path); err != nil {
+		return nil, err
 	}
 	feed, err := checkFeed(o.Feed)
-	if err := errors.Join(checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), checkExecutor(o.Executor), err); err != nil {
+	if err := errors.Join(o.checkNumbers(), checkTypes(o.Types), checkTenants(o.Tenants), o.checkRemote(path), checkExecutor(o.Executor), err); err != nil {
 		return nil, err
 	}
 	o.Feed = feed

@@ -647,3 +647,15 @@ func TestCloseSaysWhatItWaitsFor(t *testing.T) {
 		})
 	}
 }
+
+// Open refuses numbers that nobody can mean, and names the option.
+func TestOptionsThatCannotBe(t *testing.T) {
+	for name, o := range map[string]pawl.Options{
+		"Concurrency": {Concurrency: -1}, "MaxActive": {MaxActive: -1}, "IdleAfter": {IdleAfter: -1}, "Grace": {Grace: -time.Second}, "StallAfter": {StallAfter: -1},
+		"Durability": {Durability: 9}, "Bounds.Nodes": {Bounds: workflow.Bounds{Nodes: -1}}, "Bounds.Subschemas": {Bounds: workflow.Bounds{Subschemas: -1}},
+	} {
+		_, err := pawl.Open(t.Context(), t.TempDir(), o)
+		require.ErrorIs(t, err, pawl.ErrInvalid, name)
+		require.ErrorContains(t, err, "Options."+name+" is ")
+	}
+}

@@ -49,6 +49,13 @@ var conditions = map[string]error{
 	"SealedError": &pawl.SealedError{}, "ImportError": &pawl.ImportError{},
 }
 
+// A run that failed is no fault of the caller who waits for it, as a result is that a node refuses.
+func TestStatusOfARunThatFailed(t *testing.T) {
+	failed := workflow.Outcome{Run: "r", Status: workflow.RunFailed, Failure: &workflow.Failure{Code: "x"}}
+	require.Equal(t, 500, pawl.HTTPStatus(failed.Err()))
+	require.Equal(t, 400, pawl.HTTPStatus(&workflow.Failure{Code: "x"}))
+}
+
 // The table has a row for every error that package pawl exports.
 func TestEveryErrorHasARow(t *testing.T) {
 	files, err := filepath.Glob("*.go")
@@ -207,4 +214,17 @@ func TestTheCauseOfAContext(t *testing.T) {
 		require.Equal(t, context.DeadlineExceeded, err)
 		require.NoError(t, e.Close(t.Context()))
 	})
+}
+
+// An engine that is closed says so once.
+func TestAClosedEngineSaysSoOnce(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, waitThenWork)}, nil))
+	require.NoError(t, e.Close(t.Context()))
+	_, inspected := e.Inspect(t.Context(), "r")
+	_, put := e.PutBlob(t.Context(), strings.NewReader("x"), "")
+	for call, err := range map[string]error{"inspect": inspected, "put": put, "start": e.Start(t.Context(), workflow.Run{ID: "s", Definition: define(t, waitThenWork)}, nil), "cancel": e.Cancel(t.Context(), "r", "")} {
+		require.ErrorIs(t, err, pawl.ErrClosed, call)
+		require.Equal(t, 1, strings.Count(err.Error(), "closed"), "%s: %v", call, err)
+	}
 }

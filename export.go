@@ -52,7 +52,7 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o E
 // export (see ExportOptions), and the definitions that its subworkflows are pinned to are in this directory.
 //
 // Errors: *ImportError (which record differs), those of reading the recording (replay.ErrRedacted, ErrCorrupt),
-// *blob.Error, *workflow.ValidationError, and those of Fork.
+// *blob.Error, *workflow.DefinitionError, and those of Fork.
 func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow.RunID, o ForkOptions) error {
 	from, _ := recording.(*replay.Recording)
 	m, err := e.prepareImport(ctx, from, newID, o)

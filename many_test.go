@@ -716,3 +716,17 @@ func TestAnIncidentFilterJoinsConditionsAndNotTexts(t *testing.T) {
 		require.ErrorAs(t, acts.CheckWhere(f.Where), new(*pawl.WhereError), where)
 	}
 }
+
+// A version is one of a published definition.
+func TestVersionsThatCannotBe(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	def := define(t, "name: one\nstart: a\nnodes: [{id: a}]")
+	_, err := e.Publish(t.Context(), def)
+	require.NoError(t, err)
+	for _, run := range []workflow.Run{{Definition: def, Version: 7}, {Definition: def, Version: -1}, {Workflow: "one", Version: -1}} {
+		run.ID = "r"
+		require.ErrorIs(t, e.Start(t.Context(), run, nil), pawl.ErrInvalid)
+	}
+	require.ErrorIs(t, e.Start(t.Context(), workflow.Run{ID: "r", Workflow: "one", Version: 2}, nil), pawl.ErrNotPublished)
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Workflow: "one", Version: 1}, nil))
+}

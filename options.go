@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/taskqueue"
 	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/store"
@@ -43,9 +44,9 @@ type TenantLimit struct {
 	// process and tasks of a pool then share one limit and one order of turns; tasks above the limit wait in the engine.
 	// A task counts as well if no worker takes it, or if its callback never comes.
 	Pending bool
-	// Active is how many of its runs may be active at once; beyond it, Start returns a
-	// *TenantBusyError. As with Options.MaxActive, child runs and runs that continue count, but are not
-	// held back.
+	// Active is how many of its runs may be active at once; beyond it, Start returns a *TenantBusyError. A run that only waits,
+	// without a task that is queued, running or pending, does not count. As with Options.MaxActive, child runs and runs that
+	// continue count, but are not held back.
 	Active int
 	// Bytes is how many bytes of the disk its runs may take together, ended runs included until they are purged: their
 	// files and their part of the log, without blobs. Beyond it, Start and Fork return a *TenantFullError. Existing runs
@@ -85,6 +86,18 @@ func (e *TenantFullError) Error() string {
 
 // Unwrap returns ErrBusy.
 func (e *TenantFullError) Unwrap() error { return ErrBusy }
+
+// checkNumbers returns an error if a number of the options is impossible.
+func (o Options) checkNumbers() error {
+	if o.Durability > ProcessCrash {
+		return fmt.Errorf("%w: Options.Durability is %d: give PowerLoss or ProcessCrash", ErrInvalid, o.Durability)
+	}
+	b := o.Bounds
+	return refusal.CheckNotNegative("Options.", map[string]int64{
+		"Concurrency": int64(o.Concurrency), "MaxActive": int64(o.MaxActive), "IdleAfter": int64(o.IdleAfter), "Grace": int64(o.Grace), "StallAfter": int64(o.StallAfter),
+		"Bounds.Nodes": int64(b.Nodes), "Bounds.Transitions": int64(b.Transitions), "Bounds.Bytes": int64(b.Bytes), "Bounds.Expressions": int64(b.Expressions), "Bounds.Subschemas": int64(b.Subschemas),
+	})
+}
 
 // checkTenants returns an error if a limit of a tenant is impossible.
 func checkTenants(limits map[string]TenantLimit) error {

@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,13 +42,13 @@ func (e *Engine) Run(ctx context.Context, run workflow.Run, input any) (workflow
 
 // newRoster returns the roster of an engine.
 func newRoster(e *Engine) *roster.Roster {
-	return roster.New(roster.Options{Room: e.checkRoom, ByTenant: len(e.options.Tenants) > 0, Closed: ErrClosed})
+	return roster.New(roster.Options{Room: e.checkRoom, Most: e.options.MaxActive, ByTenant: len(e.options.Tenants) > 0, Closed: ErrClosed})
 }
 
 // checkRoom returns ErrBusy if no further run of a tenant may be active, when so many are, and so many of the tenant.
 func (e *Engine) checkRoom(tenant string, active, ofTenant int) error {
 	if active >= e.options.MaxActive {
-		return fmt.Errorf("%w: %d runs are active", ErrBusy, active)
+		return fmt.Errorf("%w: %d runs are active, and no more may be (Options.MaxActive)", ErrBusy, active)
 	}
 	limit := tenantLimitOf(e.options.Tenants, tenant)
 	if limit.Active > 0 && ofTenant >= limit.Active {
@@ -113,14 +114,21 @@ func (h taskHost) Execute(ctx context.Context, t *dispatch.Task) (any, error) {
 	return readOutput(h.engine.options.Executor.Execute(ctx, h.engine.executorTask(t)))
 }
 
-// readOutput returns what an executor has returned. If that is an output, which may be a Result, it has what a reader reads in its place.
+// readOutput returns what an executor has returned. If that is an output, which may be a Result or a pointer to one, it has what a reader reads in its place.
 func readOutput(output any, err error) (any, error) {
+	if p, ok := output.(*Result); ok { // nil is no result
+		output = *cmp.Or(p, &Result{})
+	}
 	if err != nil {
 		return output, err
 	}
 	r, wrapped := output.(Result)
 	if wrapped {
 		output = r.Output
+	}
+	switch output.(type) {
+	case Result, *Result:
+		return nil, TaskError{Code: workflow.CodeInvalidResult, Message: "the Output of the Result is a Result itself"}
 	}
 	read, err := value.ReadAll(output, limits.MaxMergedBytes)
 	if errors.As(err, new(*value.Error)) {

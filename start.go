@@ -97,6 +97,8 @@ func (e *Engine) graphOfRun(ctx context.Context, run workflow.Run) (*compiled.Gr
 		}
 	}
 	switch {
+	case run.Version < 0, run.Version > 0 && run.Workflow == "":
+		return nil, fmt.Errorf("%w: run %q has the version %d: give one of a published Workflow, or 0 for the newest", ErrInvalid, string(run.ID), run.Version)
 	case forms > 1:
 		return nil, fmt.Errorf("%w: run %q has more than one of Definition, Graph and Workflow", ErrInvalid, string(run.ID))
 	case forms == 0:

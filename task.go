@@ -195,7 +195,7 @@ func (s engineServices) Once(ctx context.Context, t Task, key string, f func(con
 
 // A Result is an output with metadata about how it was made, which is kept on
 // the task's event, and with artifacts: named blobs that count when the run
-// completes. An Executor may return one in place of a plain output.
+// completes. An Executor may return one, or a pointer to it, in place of a plain output.
 type Result struct {
 	Output    any
 	Metadata  map[string]any
@@ -216,7 +216,7 @@ func (h Handlers) Execute(ctx context.Context, t Task) (any, error) {
 		f = h["*"]
 	}
 	if f == nil {
-		known := strings.Join(slices.Sorted(maps.Keys(h)), ", ")
+		known := strings.Join(slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(name string) bool { return h[name] == nil }), ", ")
 		return nil, TaskError{Code: workflow.CodeUnknownTask, Message: fmt.Sprintf("no handler for task type %q; there are: %s", t.Type, known)}
 	}
 	output, err := f(ctx, t)

@@ -412,6 +412,18 @@ func TestHandlersRoute(t *testing.T) {
 	require.EqualError(t, err, `unknown_task: no handler for task type "c"; there are: a, b`)
 }
 
+// An engine refuses handlers that no task could reach.
+func TestHandlersThatAreMissing(t *testing.T) {
+	for name, h := range map[string]pawl.Handlers{"x": {"x": nil}, "*": {"*": nil, "b": named("b")}, "": {"": named("a")}} {
+		require.ErrorIs(t, h.Check(), pawl.ErrInvalid)
+		_, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: h})
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.ErrorContains(t, err, fmt.Sprintf("%q", name))
+	}
+	_, err := pawl.Handlers{"a": nil, "b": named("b")}.Execute(t.Context(), pawl.Task{Type: "a"})
+	require.EqualError(t, err, `unknown_task: no handler for task type "a"; there are: b`)
+}
+
 // A type that nobody knows fails the run at once, with any retry policy; with a
 // default route it is performed, and an error transition can catch it.
 func TestUnknownTaskType(t *testing.T) {

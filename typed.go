@@ -130,11 +130,14 @@ func typesOfHandler(f func(context.Context, Task) (any, error)) *handlerTypes {
 	return asked.types
 }
 
-// Check fails with ErrInvalid if the types of a handler of [Typed] have parts that cannot be encoded as JSON, or its function is nil: it names them all.
-// Open calls it, and so do the workers of package worker.
+// Check fails with ErrInvalid if a name is empty, a function is nil, or the types of a handler of [Typed] have parts that cannot be encoded as
+// JSON: it names them all. Open calls it, and so do the workers of package worker.
 func (h Handlers) Check() error {
 	var all []error
 	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if name == "" || h[name] == nil {
+			all = append(all, fmt.Errorf("%w: the handler of %q: give it the name of a task type and a function", ErrInvalid, name))
+		}
 		if types := typesOfHandler(h[name]); types != nil && types.err != nil {
 			all = append(all, fmt.Errorf("%w: the handler of %q: %w", ErrInvalid, name, types.err))
 		}

@@ -92,7 +92,7 @@ var (
 	// ErrNotTaken is wrapped by what a Commit returns that has certainly written nothing, and never will.
 	ErrNotTaken = errors.New("nothing was committed")
 	// ErrBusy says that the run's mailbox stayed full until the caller gave up.
-	ErrBusy = errors.New("busy: too many messages wait")
+	ErrBusy = errors.New("busy")
 	// ErrStopped says that the engine is closing.
 	ErrStopped = errors.New("the engine is closed")
 )
@@ -117,6 +117,8 @@ type Actor struct {
 	waiting atomic.Int64 // messages that were sent to the mailbox, or are about to be, and have had no turn yet
 	done    chan struct{}
 	ran     atomic.Bool // Run was called
+	// dismissed says that it is to leave as soon as no message waits.
+	dismissed atomic.Bool
 
 	// turn is full while somebody has the turn, from New until the run is loaded, and for good once the actor has
 	// ended. All below is only for who has it.
@@ -319,7 +321,18 @@ func stoppedTimer() *time.Timer {
 
 // wantsToLeave reports whether the actor has nothing more to do, or has had nothing to do
 // for long enough. An actor with messages waiting is not idle, whichever was noticed first.
-func (a *Actor) wantsToLeave() bool { return a.rested && a.Idle() || a.nothingLeft() }
+func (a *Actor) wantsToLeave() bool {
+	return (a.rested || a.dismissed.Load()) && a.Idle() || a.nothingLeft()
+}
+
+// Dismiss asks an actor to leave as soon as no message waits, without waiting for Options.Idle, or takes that back. The registry asks
+// it of a run that only waits, to make room for others.
+func (a *Actor) Dismiss(leave bool) {
+	a.dismissed.Store(leave)
+	if leave {
+		a.Nudge()
+	}
+}
 
 // nothingLeft reports whether the actor has nothing more to do: the run has ended, or was refused and never began,
 // and nobody waits for an answer. Such an actor does not wait for Options.Idle: short runs that come in great numbers

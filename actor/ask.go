@@ -83,7 +83,7 @@ func (a *Actor) postMessage(ctx context.Context, e *envelope) (err error) {
 	case <-a.done:
 		return ErrStopped
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrBusy, late.Cause(ctx))
+		return fmt.Errorf("%w: too many messages wait: %w", ErrBusy, late.Cause(ctx))
 	}
 }
 

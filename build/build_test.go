@@ -97,6 +97,16 @@ func TestProblemsNameTheirCalls(t *testing.T) {
 	}
 }
 
+// A node that is to fail the run needs a code: without one it would complete the run.
+func TestAFailureNeedsACode(t *testing.T) {
+	b := build.New("order")
+	at := line(1)
+	b.Fail("undone", "", "all is undone")
+	_, err := b.Definition()
+	require.Equal(t, problem.Missing, problems(t, err)[at][0].Code)
+	require.Equal(t, problem.Missing, problems(t, b.Err())[at][0].Code)
+}
+
 // An expression is read as it is added. Which variables there are is known at the end.
 func TestErrKnowsBeforeTheEnd(t *testing.T) {
 	b := build.New("order")

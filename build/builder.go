@@ -152,6 +152,9 @@ func (b *Builder) End(id workflow.NodeID) Node {
 
 // Fail makes a node that fails the run at once, with a code and a text.
 func (b *Builder) Fail(id workflow.NodeID, code, message string) Node {
+	if b != nil && code == "" { // a node without a code completes the run
+		b.reportWrong(workflow.Problem{Code: problem.Missing, Node: id, Field: "end.fail", Message: "give the code with which the run fails"})
+	}
 	return b.Add(workflow.Node{ID: id, End: &workflow.EndSpec{Fail: code, Message: message}})
 }
 

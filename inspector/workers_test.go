@@ -99,7 +99,7 @@ func TestWorkersLive(t *testing.T) {
 		synctest.Wait()
 		page := watchWithin(t, engine, "workers")
 		<-time.After(3 * time.Second)
-		require.NoError(t, pool.Start(worker.Registration{ID: "packer", Capacity: 1}, pawl.Handlers{"print": nil}))
+		require.NoError(t, pool.Start(worker.Registration{ID: "packer", Capacity: 1}, pawl.Handlers{"print": func(context.Context, pawl.Task) (any, error) { return nil, nil }}))
 		<-time.After(3 * time.Second)
 		frames := page()
 		require.GreaterOrEqual(t, len(frames), 3)

@@ -62,10 +62,8 @@ func markUnfinished(building string) error {
 	return syncPath(building)
 }
 
-// nameDirectory gives a directory the name at which nothing is but perhaps an empty directory.
-// The contents of its files are durable already.
-//
-// Removing the empty directory that may be there fails if something came into it meanwhile.
+// nameDirectory gives a directory the name at which nothing is but perhaps an empty directory. The contents of its files
+// are durable already. Removing the empty directory that may be there fails if something came into it meanwhile.
 func nameDirectory(hook *testhook.Hook, building, into string) error {
 	if err := syncDirs(building); err != nil {
 		return err

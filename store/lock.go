@@ -29,6 +29,8 @@ func (e *LockedError) Error() string {
 	switch {
 	case e.Command != "":
 		return fmt.Sprintf("the directory is in use by the command %q, process %d: wait until it has ended, or end it", e.Command, e.Process)
+	case e.Process == os.Getpid():
+		return fmt.Sprintf("%v, of this process: close that one", ErrLocked)
 	case e.Process != 0:
 		return fmt.Sprintf("%v, of process %d: close that one", ErrLocked, e.Process)
 	}
@@ -41,16 +43,14 @@ func (e *LockedError) As(target any) bool { return shown.As(e, target) }
 // Is reports that it is ErrLocked.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// lockWait is how long an opening waits for the lock of a directory unless it is told otherwise: longer than a command
-// takes that looks at a directory, and than the system takes to end a process that was killed.
+// lockWait is how long an opening waits for a lock by default: longer than a command takes, and than the system takes to end a process.
 const lockWait = time.Second
 
 // A lockWish is how somebody waits for the lock of a directory.
 //
-// The lock is one of flock, which tells nobody that it is free, so it is tried again and again. The
-// first try when it is free gets it: with commands that look at the directory one after another, an
-// engine might never be the first. Therefore an engine that waits shuts the gate, before which
-// commands stop; see lockGate.
+// The lock is one of flock, which tells nobody that it is free, so it is tried again and again. The first try when it is free gets
+// it: with commands that look at the directory one after another, an engine might never be the first. Therefore an engine that
+// waits shuts the gate, before which commands stop; see lockGate.
 type lockWish struct {
 	limit    time.Duration // how long it waits; not at all if it is not positive
 	gives    bool          // it stops before the gate, and lets an engine go first

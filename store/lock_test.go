@@ -117,6 +117,7 @@ func TestLockedSaysWho(t *testing.T) {
 	}
 	require.Empty(t, held.Command)
 	require.NoError(t, d.Close())
+	require.Equal(t, "the directory is in use by another engine, of this process: close that one", (&LockedError{os.Getpid(), ""}).Error())
 	require.Equal(t, `the directory is in use by the command "pawl ls", process 7: wait until it has ended, or end it`, (&LockedError{7, "pawl ls"}).Error())
 	require.Equal(t, "the directory is in use by another engine, of process 7: close that one", (&LockedError{7, ""}).Error())
 	require.Equal(t, "the directory is in use by another engine: close that one", (&LockedError{}).Error())

@@ -105,14 +105,16 @@ func TestARevokedWorkerIsKeptOut(t *testing.T) {
 	evil := register(t, h, "evil")
 	his := take(t, evil)
 	ran := make(chan error, 1)
-	go func() { ran <- h.client("mallory").Run(t.Context(), pawl.Handlers{"other": nil}) }() // holds nothing that it could fail
+	go func() {
+		ran <- h.client("mallory").Run(t.Context(), pawl.Handlers{"other": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
+	}() // holds nothing that it could fail
 	h.pool.Revoke("mallory")
 	forbids(t, <-ran, "kept out")
 	h.pool.Revoke("evil")
 	_, err := evil.Register(t.Context(), "work")
 	forbids(t, err, "kept out")
 	forbids(t, evil.Complete(t.Context(), his, "evil", nil), "kept out")
-	forbids(t, h.pool.Start(worker.Registration{ID: "evil"}, pawl.Handlers{"work": nil}), "kept out")
+	forbids(t, h.pool.Start(worker.Registration{ID: "evil"}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}), "kept out")
 	ann := register(t, h, "ann")
 	require.NoError(t, ann.Complete(t.Context(), take(t, ann), "ann", nil), "what it held is for others, at once")
 	out, err := h.engine.Wait(t.Context(), "r")

@@ -329,7 +329,7 @@ func TestTokens(t *testing.T) {
 	c := client(p, "ann", 1)
 	_, err := c.Register(t.Context(), "a")
 	require.ErrorContains(t, err, "the token is missing or wrong")
-	require.ErrorContains(t, c.Run(t.Context(), pawl.Handlers{"a": nil}), "unauthorized", "Run does not try for ever")
+	require.ErrorContains(t, c.Run(t.Context(), pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return nil, nil }}), "unauthorized", "Run does not try for ever")
 	c.Token = secret
 	_, err = c.Register(t.Context(), "a")
 	require.NoError(t, err)

@@ -226,7 +226,7 @@ func TestRunReportsResultsThatAreRefused(t *testing.T) {
 
 func TestRunRefusesWhatIsNotValid(t *testing.T) {
 	p, _ := newPool(t, Options{})
-	require.ErrorContains(t, client(p, "", 1).Run(t.Context(), pawl.Handlers{"a": nil}), "the id of a worker is missing")
+	require.ErrorContains(t, client(p, "", 1).Run(t.Context(), pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return nil, nil }}), "the id of a worker is missing")
 	require.ErrorContains(t, client(p, "ann", 1).Run(t.Context(), nil), "names no types")
 }
 
@@ -234,7 +234,7 @@ func TestRunRefusesWhatIsNotValid(t *testing.T) {
 func TestAClientNeedsAnAddress(t *testing.T) {
 	for _, address := range []string{"", "/v1", "127.0.0.1:80", "ftp://127.0.0.1", "http://", "http://127.0.0.1:x"} {
 		c := Client{URL: address, ID: "w"}
-		err := c.Run(t.Context(), pawl.Handlers{"a": nil})
+		err := c.Run(t.Context(), pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
 		require.ErrorIs(t, err, pawl.ErrInvalid, address)
 		require.ErrorContains(t, err, "it must be the address of the pool, such as http://127.0.0.1:8080")
 		_, err = c.Once(t.Context(), pawl.Task{Key: "k"}, "key", func(context.Context) (any, error) { return nil, nil })

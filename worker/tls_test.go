@@ -154,7 +154,7 @@ func TestCertificateErrors(t *testing.T) {
 			// A worker's certificate is sent even if the pool has not asked for such a one.
 			present := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c.worker, nil }
 			ann := worker.Client{URL: address, ID: "ann", HTTP: worker.NewHTTPSClient(&tls.Config{RootCAs: c.roots.pool(), GetClientCertificate: present})}
-			err := ann.Run(t.Context(), pawl.Handlers{"work": nil})
+			err := ann.Run(t.Context(), pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }})
 			require.ErrorIs(t, err, worker.ErrCertificate)
 			whose := "this worker does not accept the certificate of the pool"
 			if c.ofWorker {
@@ -175,7 +175,7 @@ func TestACertificateThatIsNotGiven(t *testing.T) {
 	})
 	ann := worker.Client{URL: address, ID: "ann", HTTP: worker.NewHTTPSClient(&tls.Config{RootCAs: ca.pool()})}
 	var e *worker.Error
-	require.ErrorAs(t, ann.Run(t.Context(), pawl.Handlers{"work": nil}), &e)
+	require.ErrorAs(t, ann.Run(t.Context(), pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return nil, nil }}), &e)
 	require.Equal(t, remote.CodeUnauthorized, e.Code)
 	require.Contains(t, e.Message, "no verified client certificate")
 	named := ca.sign(t, "", func(c *x509.Certificate) { c.DNSNames = []string{"ann"} })

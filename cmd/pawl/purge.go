@@ -156,7 +156,7 @@ type endedRun struct {
 func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached) (ids []workflow.RunID, err error) {
 	chosen := !c.isEmpty() || c.Age > 0 || c.Keep > 0
 	if (len(c.Run) > 0) == chosen {
-		return nil, errors.New("name runs, or choose them by --age, --keep, --workflow, --status, --tenant, --prefix, --label, --where or --roots")
+		return nil, errors.New("name runs, or choose them by --age (more than 0), --keep, --workflow, --status, --tenant, --prefix, --label, --where or --roots")
 	}
 	if c.Age < 0 || c.Keep < 0 {
 		return nil, errors.New("neither --age nor --keep may be negative")

@@ -32,7 +32,7 @@ func TestWorkersPage(t *testing.T) {
 		return nil, nil
 	}}))
 	defer close(gate)
-	require.NoError(t, pool.Start(worker.Registration{ID: strings.Repeat("w", 60), Capacity: 8}, pawl.Handlers{"print": nil}))
+	require.NoError(t, pool.Start(worker.Registration{ID: strings.Repeat("w", 60), Capacity: 8}, pawl.Handlers{"print": func(context.Context, pawl.Task) (any, error) { return nil, nil }}))
 	d, err := workflow.ParseYAML([]byte("name: one\nstart: pack\nnodes: [{id: pack, task: pack}]"))
 	require.NoError(t, err)
 	for _, tenant := range []string{"acme", "globex"} {

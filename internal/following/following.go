@@ -69,7 +69,8 @@ func Restore(ctx context.Context, into, folder string, o store.RestoreOptions) (
 	case inFolder && IsBackup(folder) && !o.At.IsZero():
 		return store.RestoreInfo{}, fmt.Errorf("%w: %s is a backup of one moment: only a copy that follows a directory has others", refusal.ErrInvalid, folder)
 	case inFolder && IsBackup(folder):
-		return store.RestoreBackup(ctx, folder, into, o.Codec)
+		info, err := store.RestoreBackup(ctx, folder, into, o.Codec)
+		return info, InvalidIfTaken(err)
 	case inFolder:
 		log, bases, err := OpenKept(folder, o.Codec)
 		if err != nil {
@@ -79,10 +80,15 @@ func Restore(ctx context.Context, into, folder string, o store.RestoreOptions) (
 		return info, errors.Join(err, bases.Close())
 	}
 	info, err := store.Restore(ctx, into, o)
+	return info, InvalidIfTaken(err)
+}
+
+// InvalidIfTaken returns an error as one of the caller if it says that there is something already where a directory is to be made.
+func InvalidIfTaken(err error) error {
 	if errors.Is(err, store.ErrNotEmpty) {
-		err = fmt.Errorf("%w: %w", refusal.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", refusal.ErrInvalid, err)
 	}
-	return info, err
+	return err
 }
 
 // CheckNoBlobs fails with ErrInvalid if the folder of an engine directory in which it keeps blobs has any: they would be lost with it.

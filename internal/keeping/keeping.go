@@ -58,8 +58,11 @@ func (k *Keeper) Close() error {
 // Error makes an error of the engine's own blobs, which are closed with it,
 // say so.
 func Error(err error) error {
-	if errors.Is(err, fs.ErrClosed) {
-		return fmt.Errorf("%w: %w", refusal.ErrClosed, err)
+	switch {
+	case errors.Is(err, fs.ErrClosed):
+		return refusal.Stopped(err)
+	case errors.Is(err, fs.ErrInvalid) && !errors.Is(err, refusal.ErrInvalid): // what names a blob is no hash
+		return fmt.Errorf("%w: %w", refusal.ErrInvalid, err)
 	}
 	return err
 }

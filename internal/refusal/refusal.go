@@ -4,6 +4,8 @@ package refusal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"strings"
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/value"
@@ -21,10 +23,39 @@ var (
 // Closed returns err, or ErrClosed where it says that the engine stops.
 func Closed(err error) error {
 	if errors.Is(err, actor.ErrStopped) || errors.Is(err, store.ErrClosed) {
-		return fmt.Errorf("%w: %w", ErrClosed, err)
+		return Stopped(err)
 	}
 	return err
 }
+
+// A stopped says that the engine is closed, and not that each part of it is closed as well.
+type stopped struct {
+	cause error
+	doing string // "" if nothing more is known
+}
+
+// Stopped returns an error of a part of an engine that is closed as ErrClosed, without the end of its text.
+func Stopped(err error) error {
+	s := &stopped{cause: err, doing: err.Error()}
+	for _, end := range []string{actor.ErrStopped.Error(), fs.ErrClosed.Error(), store.ErrClosed.Error()} {
+		if before, ok := strings.CutSuffix(s.doing, end); ok {
+			s.doing = strings.TrimSuffix(before, ": ")
+			break
+		}
+	}
+	return s
+}
+
+// Error says that the engine is closed, and for what that is too late.
+func (s *stopped) Error() string {
+	if s.doing == "" {
+		return ErrClosed.Error()
+	}
+	return ErrClosed.Error() + ": " + s.doing
+}
+
+// Unwrap returns ErrClosed and the cause.
+func (s *stopped) Unwrap() []error { return []error{ErrClosed, s.cause} }
 
 // Limit returns a bound of the value model as one of the engine.
 func Limit(e *value.Error) *workflow.LimitError {

@@ -105,6 +105,7 @@ var conditions = &table{[]Row{
 	{err: context.Canceled, Code: "closed", Status: 503, Exit: ExitInterrupted},
 	{err: ErrInvalid, Code: CodeInvalid, Status: 400, Exit: ExitUnusable, All: true},
 	{err: errUnfit, Code: CodeInternal, Status: 500, Exit: ExitUnusable},
+	{typed: is[*workflow.RunError], Code: CodeInternal, Status: 500, Exit: ExitUnusable}, // its failure is no result that a node refuses
 	{typed: isGiven, Code: CodeInvalid, Status: 400, Exit: ExitUnusable},
 }}
 

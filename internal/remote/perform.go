@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,12 +72,19 @@ func PlaceOf(t pawl.Task) tasklog.Place {
 // A failure beside an output counts, and the output is dropped; its metadata are kept, since they tell
 // of the attempt and not of the result.
 func plainResult(output any, cause error) (any, error) {
+	if p, ok := output.(*pawl.Result); ok { // nil is no result
+		output = *cmp.Or(p, &pawl.Result{})
+	}
 	result, ok := output.(pawl.Result)
 	if cause != nil {
 		return nil, withPlainMetadata(plainError(cause), failedMetadata(result, cause))
 	}
 	if !ok {
 		result.Output = output
+	}
+	switch result.Output.(type) {
+	case pawl.Result, *pawl.Result:
+		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: "the Output of the Result is a Result itself"}
 	}
 	read, err := value.ReadAll(result.Output, limits.MaxMergedBytes)
 	var wrong *value.Error

@@ -3,6 +3,7 @@
 package roster
 
 import (
+	"container/list"
 	"context"
 	"maps"
 	"slices"
@@ -30,24 +31,29 @@ type Roster struct {
 	// in blocked may have none, or have one that nobody gets.
 	slots   map[workflow.RunID]*slot
 	blocked map[workflow.RunID]chan struct{} // runs that may have no actor; the channel is closed when they may again
-	active  map[string]int                   // runs by tenant, if there are limits
+	active  map[string]int                   // runs by tenant that do not only wait, if there are limits
+	waiting list.List                        // slots of runs that only wait, the one that came first at the front
+	leaving int                              // slots that were taken from there, as their actors are to leave
 	closed  bool
 }
 
 // A slot is the place of one active run.
 type slot struct {
 	actor  *actor.Actor
-	held   int    // callers that may send to it
-	stays  bool   // it was refused its end, because somebody held it, and asks no more unless it is nudged
-	tenant string // of the run; "" until it is loaded
-	goesOn bool   // the actor has committed last that the run has begun and not ended
+	held   int           // callers that may send to it
+	stays  bool          // it was refused its end, because somebody held it, and asks no more unless it is nudged
+	tenant string        // of the run; "" until it is loaded
+	goesOn bool          // the actor has committed last that the run has begun and not ended
+	waits  *list.Element // in waiting
+	leaves bool          // it is one of leaving
 }
 
 // Options say which runs may be active.
 type Options struct {
-	// Room returns why no further run of a tenant may be active, if so many are, and so many of the tenant. It is called with
-	// the lock of the roster, for runs that are to be started and have no parent.
+	// Room returns why no further run of a tenant may be active, if so many are, and so many of the tenant, without those that
+	// only wait. It is called with the lock of the roster, for runs that are to be started and have no parent.
 	Room     func(tenant string, active, ofTenant int) error
+	Most     int   // actors from which on one of a run that only waits makes room for a run that is to be started; 0 is no bound
 	ByTenant bool  // the runs of tenants are counted
 	Closed   error // what callers get once Refuse was called
 }
@@ -77,13 +83,13 @@ func (r *Roster) Acquire(ctx context.Context, id workflow.RunID, b *Newcomer, st
 	}
 	s := r.slots[id]
 	if s == nil {
-		if err := r.checkRoom(b); err != nil {
+		if err := r.makeRoom(b); err != nil {
 			return nil, err
 		}
 		s = &slot{actor: start()}
 		r.slots[id] = s
 		if b != nil {
-			r.countSlot(s, b.Tenant)
+			r.setTenant(s, b.Tenant)
 		}
 	}
 	s.held++
@@ -111,63 +117,6 @@ func (r *Roster) waitUntilFree(ctx context.Context, id workflow.RunID) error {
 	return nil
 }
 
-// checkRoom returns an error if a run that is no child may not be started now. The caller holds
-// the lock.
-func (r *Roster) checkRoom(b *Newcomer) error {
-	if b == nil || b.Child {
-		return nil
-	}
-	return r.o.Room(b.Tenant, len(r.slots), r.active[b.Tenant])
-}
-
-// CheckRoom returns an error if no further run of a tenant may be active now.
-//
-// It is asked by calls that make runs without an actor, before they do their work.
-func (r *Roster) CheckRoom(tenant string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.checkRoom(&Newcomer{Tenant: tenant})
-}
-
-// countSlot counts a slot as one of a tenant. The caller holds the lock.
-func (r *Roster) countSlot(s *slot, tenant string) {
-	if !r.o.ByTenant {
-		return
-	}
-	r.uncountSlot(s)
-	s.tenant = tenant
-	if tenant != "" {
-		r.active[tenant]++
-	}
-}
-
-// uncountSlot undoes countSlot.
-func (r *Roster) uncountSlot(s *slot) {
-	if s.tenant == "" {
-		return
-	}
-	if r.active[s.tenant]--; r.active[s.tenant] == 0 {
-		delete(r.active, s.tenant)
-	}
-	s.tenant = ""
-}
-
-// CountByTenant returns how many runs of each tenant are active; nothing unless Options.ByTenant is set.
-func (r *Roster) CountByTenant() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.active)
-}
-
-// NoteTenant counts an active run as one of its tenant, which is known when it is loaded.
-func (r *Roster) NoteTenant(id workflow.RunID, tenant string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.slots[id]; s != nil {
-		r.countSlot(s, tenant)
-	}
-}
-
 // NoteStatus notes what the actor of a run has committed last; RunCreated if nobody knows what that is.
 func (r *Roster) NoteStatus(id workflow.RunID, status workflow.RunStatus) {
 	r.mu.Lock()
@@ -187,7 +136,9 @@ func (r *Roster) GoesOn(id workflow.RunID) bool {
 
 // dropSlot forgets the actor of a run. The caller holds the lock.
 func (r *Roster) dropSlot(id workflow.RunID) {
-	r.uncountSlot(r.slots[id])
+	s := r.slots[id]
+	r.setWaits(s, false)
+	r.setTenant(s, "")
 	delete(r.slots, id)
 }
 

@@ -289,6 +289,7 @@ type runStore struct {
 	runs       *Runs
 	id         workflow.RunID
 	birth      *Birth
+	waits      bool // as the roster knows: the run only waits
 }
 
 var _ actor.Store = (*runStore)(nil)
@@ -320,6 +321,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 	}
 	r.Run = run
 	r.runs.o.Roster.NoteTenant(r.id, s.Tenant)
+	r.noteWaits(s)
 	r.runs.o.Metrics.Loaded(s)
 	r.runs.o.Tracer.Loaded(s)
 	return s, run.Head().Seq, unflushed, nil
@@ -357,6 +359,7 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 	if err != nil { // it may have ended the run all the same, and its load may fail
 		r.runs.o.Roster.NoteStatus(r.id, workflow.RunCreated)
 	} else {
+		r.noteWaits(s)
 		r.runs.o.Metrics.Committed(s, records, told, began)
 		r.runs.o.Tasks.CountEnds(s, records, told)
 		r.runs.o.Tracer.Committed(s, told)
@@ -365,6 +368,16 @@ func (r *runStore) Commit(s *state.State, records []decision.Record, blobs []dec
 		return fmt.Errorf("%w: %w", actor.ErrNotTaken, err)
 	}
 	return err
+}
+
+// noteWaits notes whether the run, in the state that is committed, only waits: it goes on, and no task of it is out. A run that
+// has ended leaves by itself, and counts until then.
+func (r *runStore) noteWaits(s *state.State) {
+	waits := s.Status != workflow.RunCreated && !s.Status.Final() && s.CountByStatus(workflow.Dispatched) == 0
+	if waits || r.waits { // else the roster knows
+		r.runs.o.Roster.NoteWaits(r.id, waits)
+	}
+	r.waits = waits
 }
 
 // Flush implements actor.Store.

@@ -58,7 +58,7 @@ func (p Parts) readState() telemetry.State {
 func (p Parts) readRooms() []telemetry.Room {
 	commits, files, redo := p.Dir.Backlogs()
 	out := []telemetry.Room{
-		{Bound: "runs", Used: int64(p.Runs.Count()), Most: int64(p.MaxActive)},
+		{Bound: "runs", Used: int64(p.Runs.CountBusy()), Most: int64(p.MaxActive)},
 		{Bound: "tasks", Used: int64(p.Tasks.Counts().Running), Most: int64(p.Concurrency)},
 		{Bound: "readers", Used: int64(p.Readers()), Most: int64(p.MaxReaders)},
 		{Bound: "commits", Used: commits.Waiting, Most: commits.Most},

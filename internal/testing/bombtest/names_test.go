@@ -70,7 +70,7 @@ var ours = regexp.MustCompile(`^(\.|data|data/(pawl\.db(-wal|-shm)?|LOCK|timings
 // hash, or is refused and leaves nothing.
 func TestHostileRunIDs(t *testing.T) {
 	root, c := t.TempDir(), tally{}
-	e, err := pawl.Open(t.Context(), filepath.Join(root, "data"), pawl.Options{Executor: pawl.Handlers{"echo": nil}, Durability: pawl.ProcessCrash})
+	e, err := pawl.Open(t.Context(), filepath.Join(root, "data"), pawl.Options{Durability: pawl.ProcessCrash})
 	require.NoError(t, err)
 	d := define(t, "{name: x, start: a, nodes: [{id: a, output: {output.n: input.n}}]}")
 	ids := hostile()
