@@ -341,7 +341,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 // Engine.Journal lists them. The types of the message and of the decisions are internal: print them.
 type Record struct {
 	Seq       int64          // from 1, without gaps
-	At        time.Time      // the time as of which it was decided
+	At        time.Time      // the instant that the decision sees as now
 	Epoch     uint64         // epoch of the engine that decided it
 	Planner   int            // version of the planner
 	Message   any            // a start, a result, an alarm, a cancel and so on

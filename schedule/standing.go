@@ -60,7 +60,7 @@ type Event struct {
 	By     string `json:"by,omitzero"`     // who paused, resumed, triggered or backfilled it
 	Reason string `json:"reason,omitzero"` // likewise
 
-	Run     workflow.RunID     `json:"run,omitzero"`     // the run that it started or joined, or because of which it was skipped
+	Run     workflow.RunID     `json:"run,omitzero"`     // the run that it started or joined, or that caused the skip
 	Status  workflow.RunStatus `json:"status,omitzero"`  // final status of the run that it started
 	EndedAt time.Time          `json:"endedAt,omitzero"` // zero until the run has ended, or if it was purged before the engine saw its end
 }
