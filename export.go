@@ -22,18 +22,18 @@ import (
 
 // ExportOptions say what is in an export besides the runs.
 type ExportOptions struct {
-	Blobs bool // those that the runs refer to and that are there
+	Blobs bool // include the blobs that the runs refer to, if they exist
 }
 
 // Export writes a run, live or ended, with all its descendants, as one self-contained text:
 // their definitions and their journals, line by line in JSON, with a checksum
-// at the end. pawl replay, step, diff, why and coverage read it, wherever it is; exports may be put one
-// behind the other into one file. Each run is as of one of its commits; a live run is as of now. The export has in
-// clear text what Options.Codec seals. Without ExportOptions.Blobs there are only references to blobs in it; nothing
-// that was handed over with a result, and not kept when the run ended, is in it either way.
+// at the end. pawl replay, step, diff, why and coverage read it, wherever it is; exports may be
+// concatenated into one file. Each run is as of one of its commits; a live run is as of now. The export contains in
+// clear text all values that Options.Codec seals. Without ExportOptions.Blobs it has only references to blobs; artifacts
+// that were staged with a result, and not kept when the run ended, are never in it.
 //
-// Until Export has returned nil, the text is not an export, and is not taken for one. Errors: ErrRunNotFound,
-// ErrCorrupt, *blob.Error, that of w, the cause of ctx.
+// Until Export has returned nil, the text is incomplete, and readers refuse it. Errors: ErrRunNotFound,
+// ErrCorrupt, *blob.Error, the error of w, the cause of ctx.
 func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o ExportOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -41,17 +41,17 @@ func (e *Engine) Export(ctx context.Context, id workflow.RunID, w io.Writer, o E
 	return exporting.Write(ctx, exporting.Source{Dir: e.dir, Blobs: e.blobs}, id, w, o.Blobs)
 }
 
-// Import makes a run of a recorded one, such as replay.Find opens of an export, an archive, or the file of a run of another
-// directory. It is a fork (see Fork and ForkOptions) of a run that is not here: it has the records of that one, goes on from
-// where that one was or, if it had ended, from before its last record, and its tasks that were out are sent again under keys of the
-// new run. newID must be free; it may be the recorded one, with which whoever knows tasks by their run and token knows them again: the
-// run is then forked from one of its own name. The same import again is nil.
+// Import makes a run from a recorded one, such as replay.Find opens in an export, an archive, or the file of a run of another
+// directory. The new run is a fork (see Fork and ForkOptions) of a run that is not here: it has the records of that run, continues
+// from where that run was or, if it had ended, from before its last record, and sends its unfinished tasks again under keys of the
+// new run. newID must be free; it may be the recorded id, so that others who know tasks by run and token recognize them: the
+// run is then forked from one of its own name. To import the same again returns nil.
 //
-// The records are not believed: each is planned again, and must decide what it says. Nothing is imported unless
+// Import does not trust the records: it plans each again, and the decisions must be the recorded ones. It imports nothing unless
 // everything is there: the definition keeps to Options.Bounds, the blobs that the run refers to are in this directory or in the
 // export (see ExportOptions), and the definitions that its subworkflows are pinned to are in this directory.
 //
-// Errors: *ImportError (which record differs), those of reading the recording (replay.ErrRedacted, ErrCorrupt),
+// Errors: *ImportError (which record differs), errors of reading the recording (replay.ErrRedacted, ErrCorrupt),
 // *blob.Error, *workflow.DefinitionError, and those of Fork.
 func (e *Engine) Import(ctx context.Context, recording Recording, newID workflow.RunID, o ForkOptions) error {
 	from, _ := recording.(*replay.Recording)
@@ -117,8 +117,8 @@ func checkRecording(from *replay.Recording) error {
 	return nil
 }
 
-// An ImportError says that a recorded run was not decided by this planner: somebody has changed it, or another
-// version has made it.
+// An ImportError says that this planner decides a recorded run differently: somebody has changed the recording, or
+// another version has made it.
 type ImportError struct {
 	Run    workflow.RunID
 	Record int64

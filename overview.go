@@ -29,17 +29,17 @@ import (
 type Overview struct {
 	workflow.Outcome
 	Workflow string         `json:"workflow"` // name of the definition
-	Revision int            `json:"revision"` // of its definition: 1, and one more for every patch
-	Seq      int64          `json:"seq"`      // of the last record
+	Revision int            `json:"revision"` // revision of its definition: 1, plus one for every patch
+	Seq      int64          `json:"seq"`      // number of the last record
 	Alarm    time.Time      `json:"alarm,omitzero"`
 	Live     int            `json:"live"`            // tokens that are not terminal
-	Nodes    []NodeOverview `json:"nodes,omitzero"`  // at which tokens have been, in the order of the definition
-	Groups   []Group        `json:"groups,omitzero"` // that gather, by id: the first 100
+	Nodes    []NodeOverview `json:"nodes,omitzero"`  // nodes that tokens have reached, in the order of the definition
+	Groups   []Group        `json:"groups,omitzero"` // groups that gather, by id: the first 100
 	Gather   int            `json:"gather"`          // groups that gather
 
 	// The sums are exact in billionths, whatever the order of results; each is shown as the float64 next to it.
-	Meta      map[string]float64 `json:"meta,omitzero"`      // numbers in the metadata of the results of its own attempts, of failed ones too, summed by name
-	MetaBelow map[string]float64 `json:"metaBelow,omitzero"` // likewise, of the child runs that have told their end, with all below them
+	Meta      map[string]float64 `json:"meta,omitzero"`      // numbers in the metadata of results of its own attempts, also failed ones, summed by name
+	MetaBelow map[string]float64 `json:"metaBelow,omitzero"` // the same for child runs whose end it knows, with their descendants
 
 	MetaLimits   map[string]float64 `json:"metaLimits,omitzero"`   // the most that both may add up to, by name
 	MetaReserved map[string]float64 `json:"metaReserved,omitzero"` // the budgets of its attempts and child runs that have begun and not ended
@@ -49,7 +49,7 @@ type Overview struct {
 type NodeOverview struct {
 	Node   workflow.NodeID              `json:"node"`
 	Tokens map[workflow.TokenStatus]int `json:"tokens"`
-	Meta   map[string]float64           `json:"meta,omitzero"` // as Overview has it: of its attempts, or of the child runs that it has started
+	Meta   map[string]float64           `json:"meta,omitzero"` // as in Overview, for its attempts, or for the child runs that it has started
 }
 
 // maxOverviewGroups bounds the groups of an Overview.
@@ -208,11 +208,11 @@ type Token struct {
 	Scope   workflow.Scope       `json:"scope,omitzero"`   // the group and the branch that it is in
 	Path    string               `json:"path"`             // the same as a text: root, and /NODE:INDEX for every fan-out around it, by the node that fanned out
 	JoinAt  workflow.NodeID      `json:"joinAt,omitzero"`  // while it waits for its siblings: the node that their join leads to, where it stands and CancelNodes ends it
-	Attempt int                  `json:"attempt,omitzero"` // of its task, from 1; 0 before the first
-	Key     Key                  `json:"key,omitzero"`     // of that attempt; empty if none has been dispatched
+	Attempt int                  `json:"attempt,omitzero"` // number of the attempt of its task, from 1; 0 before the first
+	Key     Key                  `json:"key,omitzero"`     // key of that attempt; empty if none has been dispatched
 	Snoozes int                  `json:"snoozes,omitzero"` // how often its task has asked to be called again, see Snooze
 	Chosen  string               `json:"chosen,omitzero"`  // the task type or subworkflow that an expression of its node has chosen; "" if none has, and once it has ended
-	Input   any                  `json:"input,omitzero"`   // of its approval, a value of the JSON model: do not modify it
+	Input   any                  `json:"input,omitzero"`   // input of its approval, a value of the JSON model: do not modify it
 	Due     time.Time            `json:"due,omitzero"`     // when time alone changes it; zero if never
 	Limited bool                 `json:"limited,omitzero"` // its task waits for the limit of its type or its tenant, see Options.Types and Tenants
 	// Executing says that its task is performed now, by a handler of this process or by a worker that has
@@ -223,8 +223,8 @@ type Token struct {
 	Since     time.Time         `json:"since,omitzero"`
 	Worker    string            `json:"worker,omitzero"`
 	Queued    *workflow.Queued  `json:"queued,omitzero"`
-	Details   any               `json:"details,omitzero"` // of its task's last heartbeat; nil if there were none
-	Failure   *workflow.Failure `json:"failure,omitzero"` // of its last attempt; nil if that has not failed
+	Details   any               `json:"details,omitzero"` // details of its task's last heartbeat; nil if there were none
+	Failure   *workflow.Failure `json:"failure,omitzero"` // failure of its last attempt; nil if that has not failed
 }
 
 // Live reports whether the token can still change.
@@ -235,7 +235,7 @@ type Group struct {
 	ID      workflow.GroupID `json:"id"`
 	Name    string           `json:"name,omitzero"`  // the sibling group; empty if no join waits for it
 	Origin  workflow.TokenID `json:"origin"`         // the token that fanned out
-	Node    workflow.NodeID  `json:"node"`           // where it did
+	Node    workflow.NodeID  `json:"node"`           // the node at which it fanned out
 	Scope   workflow.Scope   `json:"scope,omitzero"` // the group and the branch that the origin is in
 	Phase   workflow.Phase   `json:"phase"`          // whether its join has fired
 	Total   int              `json:"total"`          // branches made so far
@@ -297,7 +297,7 @@ type Stats struct {
 	Running  int        `json:"running"`           // tasks that the executor has
 	Pending  int        `json:"pending"`           // tasks whose results come later, through Complete
 	Waiting  int        `json:"waiting"`           // results that wait to be committed
-	Commits  int64      `json:"commits"`           // since Open: transactions, each of one message or of many
+	Commits  int64      `json:"commits"`           // transactions since Open, each of one message or of many
 	DiskFull bool       `json:"diskFull,omitzero"` // the last commit found no room, and the next one would not: nothing begins, and results wait
 	Feed     *FeedStats `json:"feed,omitzero"`     // nil without Options.Feed
 }
@@ -320,8 +320,8 @@ func (e *Engine) Executor() (Executor, error) {
 	return e.options.Executor, nil
 }
 
-// Stats returns what the engine does now. It looks at no run and costs the same however many
-// there are. Errors: ErrClosed, the cause of ctx.
+// Stats returns what the engine does now. It looks at no run, so that it costs the same for any
+// number of runs. Errors: ErrClosed, the cause of ctx.
 func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return Stats{}, err
@@ -342,8 +342,8 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 // Engine.Journal lists them. The types of the message and of the decisions are internal: print them.
 type Record struct {
 	Seq       int64          // from 1, without gaps
-	At        time.Time      // as of when it was decided
-	Epoch     uint64         // of the engine that decided it
+	At        time.Time      // the instant that the decision sees as now
+	Epoch     uint64         // epoch of the engine that decided it
 	Planner   int            // version of the planner
 	Message   any            // a start, a result, an alarm, a cancel and so on
 	Decisions []fmt.Stringer // each is one line

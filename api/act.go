@@ -212,13 +212,13 @@ func (c *call) signName(by *string) error {
 	return nil
 }
 
-// An ActReport says what has come of an act or, after a dry run, what would. The Future is nil for
+// An ActReport says what an act has done or, after a dry run, would do. The Future is nil for
 // an act that was done: what comes of it is told by events and the journal, while that of a dry run
 // is nowhere else.
 type ActReport struct {
 	Run      workflow.RunID `json:"run"`
 	Applied  bool           `json:"applied"`           // false: nothing was changed
-	Revision int            `json:"revision,omitzero"` // of the definition, after a patch
+	Revision int            `json:"revision,omitzero"` // revision of the definition, after a patch
 	*Future
 }
 

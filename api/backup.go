@@ -29,7 +29,7 @@ type BackupReport struct {
 	Files   int      `json:"files"` // of runs
 	Blobs   int      `json:"blobs"`
 	Bytes   int64    `json:"bytes"`             // of all of it
-	Damaged []string `json:"damaged,omitempty"` // what could not be copied, and why
+	Damaged []string `json:"damaged,omitempty"` // parts that could not be copied, and why
 }
 
 // A FollowReport says how far a copy that follows the engine directory is. It has only comparable

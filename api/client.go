@@ -27,7 +27,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// ErrNoEngine says that nobody answers: no engine has the directory open, or one without Options.Socket.
+// ErrNoEngine says that no engine answers: none has the directory open, or one without Options.Socket.
 var ErrNoEngine = socket.ErrNoEngine
 
 // A Client asks an engine of another process. Refusals are of type *Error, and for errors.Is what
@@ -66,7 +66,7 @@ func NewClient(base string, h *http.Client) *Client {
 	return &Client{strings.TrimSuffix(base, "/"), h}
 }
 
-// Close closes connections that nothing goes on over.
+// Close closes idle connections.
 func (c *Client) Close() {
 	if c != nil && c.http != nil {
 		c.http.CloseIdleConnections()
@@ -392,7 +392,7 @@ func (c *Client) Simulate(ctx context.Context, id workflow.RunID, t Simulate) (o
 	return out, err
 }
 
-// Diff says where two runs part: the JSON of a replay.Comparison.
+// Diff says where two runs diverge: the JSON of a replay.Comparison.
 func (c *Client) Diff(ctx context.Context, a, b workflow.RunID) (d json.RawMessage, err error) {
 	err = c.ask(ctx, &question{method: http.MethodGet, path: "/v1/diff", query: url.Values{"a": {string(a)}, "b": {string(b)}}}, &d)
 	return d, err

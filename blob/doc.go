@@ -5,8 +5,8 @@
 //
 //	{"$blob": "sha256:2cf24dba...", "size": 5, "type": "text/plain"}
 //
-// [Refs] finds the references in a value; "$blob" is a reserved key, so an
-// object that has it and is no reference is an error and never plain data.
+// [Refs] finds the references in a value; "$blob" is a reserved key, so an object
+// that has it but is not a reference is an error, never plain data.
 //
 // [Files] is the Store on a folder, the engine directory's blobs/:
 //
@@ -19,8 +19,8 @@
 // syncs the file, renames it to its address, and syncs the folder that the name
 // is in, and the folders above it where they may be new: the rename is the
 // commit, and a name never stands for a part of its content. A crash leaves a
-// file in tmp, which OpenFiles removes, or a whole blob that nobody has heard
-// of, which a later collection removes.
+// file in tmp, which OpenFiles removes, or a complete blob without a reference,
+// which a later collection removes.
 //
 // The same bytes are kept once. If their file exists with the right size, Put
 // reads it through and compares the hash: a copy that is whole only gets a new

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Builder collects what its calls say of one definition. The zero Builder has no name, which Definition refuses; the methods of a nil
-// Builder do nothing. It is not for several goroutines.
+// A Builder collects one definition, call by call. The zero Builder has no name, which Definition
+// refuses; the methods of a nil Builder do nothing. It must not be used by several goroutines.
 type Builder struct {
 	definition workflow.Definition
 	made       place                     // of the call of New
@@ -24,7 +24,7 @@ type Builder struct {
 	read       map[string]string         // expressions: why one cannot be read
 }
 
-// New returns a builder of the definition of that name, whose version is 1.
+// New returns a builder for a definition of that name, with version 1.
 func New(name string) *Builder {
 	return &Builder{definition: workflow.Definition{Name: name}, made: callerPlace()}
 }
@@ -105,7 +105,7 @@ func (b *Builder) Group(name string, how workflow.Synchronization) *Builder {
 	})
 }
 
-// Node returns a node that was made before, to say more of it.
+// Node returns a node that was made before, to add to it.
 func (b *Builder) Node(id workflow.NodeID) Node {
 	if b == nil {
 		return Node{}

@@ -1,4 +1,4 @@
-// Package build makes a [workflow.Definition] in Go, and nothing else: a sentence for each node, in place of YAML or of a struct literal.
+// Package build makes a [workflow.Definition] in Go, and nothing else: one chain of calls for each node, instead of YAML or a struct literal.
 //
 //	b := build.New("order")
 //	b.Task("reserve").Input("items", "input.items").To("charge")

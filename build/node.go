@@ -14,7 +14,7 @@ type Node struct {
 	i int // its place in the definition; -1 is in none
 }
 
-// Type sets the task type that performs the node, where that is not its id.
+// Type sets the task type that performs the node, if that is not its id.
 func (n Node) Type(task string) Node {
 	return n.setField("task", func(w *workflow.Node) { w.Task = task })
 }
@@ -47,7 +47,7 @@ func (n Node) Timeout(after time.Duration) Node {
 	return n.setField("timeout", func(w *workflow.Node) { w.Timeout = after })
 }
 
-// Heartbeat bounds the silence of a running task.
+// Heartbeat bounds the time between heartbeats of a running task.
 func (n Node) Heartbeat(silence time.Duration) Node {
 	return n.setField("heartbeat", func(w *workflow.Node) { w.Heartbeat = silence })
 }

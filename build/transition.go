@@ -15,7 +15,7 @@ func (t Transition) ID(id workflow.TransitionID) Transition {
 	return t.setPart("id", func(w *workflow.Transition) { w.ID = id })
 }
 
-// When sets the condition, an expression of a bool.
+// When sets the condition, a boolean expression.
 func (t Transition) When(condition string) Transition {
 	return t.setSource("condition", condition, func(w *workflow.Transition) { w.Condition = condition })
 }
@@ -69,7 +69,7 @@ func (t Transition) Joins(group string) Transition {
 	})
 }
 
-// Source sets the expression of the value that a branch which joins here brings, where it differs from that of the group.
+// Source sets the expression of the value that a branch joining here contributes, if it differs from that of the group.
 func (t Transition) Source(expression string) Transition {
 	return t.setSource("synchronization.merge.source", expression, func(w *workflow.Transition) {
 		y := workflow.Synchronization{Merge: &workflow.Merge{Source: expression}}

@@ -1,6 +1,6 @@
 // Package handler has ready-made task handlers: Transform evaluates expressions,
-// HTTP makes one request, Exec runs one program. None of them is there unless
-// the host puts it into its pawl.Handlers, under a task type of its choice:
+// HTTP makes one request, Exec runs one program. The host registers them in its
+// pawl.Handlers, under task types of its choice:
 //
 //	handlers := pawl.Handlers{
 //		"transform": handler.Transform(handler.TransformOptions{}),
@@ -9,13 +9,13 @@
 //	}
 //
 // The input of a task says what it asks for: its fields are those of the node's
-// input mapping, and a field that is null counts as absent. An input that is not
-// what the handler takes fails the task with CodeInvalidInput and a message that
-// lists all that is wrong. docs/handlers.md describes inputs, outputs and limits.
+// input mapping, and a field that is null counts as absent. An input that the
+// handler does not accept fails the task with CodeInvalidInput and a message that
+// lists all problems. docs/handlers.md describes inputs, outputs and limits.
 //
 // A handler is called at least once per task. Transform has no effects. HTTP
-// and Exec hand the task's effect key on, and what they call must see to it that
-// a repetition is harmless.
+// and Exec pass on the task's effect key, and the service or program that they
+// call must make a repetition harmless.
 package handler
 
 import (
@@ -30,8 +30,8 @@ import (
 // http_5xx for the class of a status, and exec_exit_1 to exec_exit_255 for an
 // exit status.
 const (
-	// CodeInvalidInput: the input of the task is not what the handler takes, or
-	// an expression does not compile. Permanent.
+	// CodeInvalidInput: the handler does not accept the input of the task, or an
+	// expression does not compile. Permanent.
 	CodeInvalidInput = "invalid_input"
 	// CodeExpression: Transform's expression failed on this data. Permanent.
 	CodeExpression = workflow.CodeExpression
@@ -39,12 +39,12 @@ const (
 	CodeLimit = workflow.CodeLimit
 	// CodeHTTPDenied: the options do not allow this URL or address. Permanent.
 	CodeHTTPDenied = "http_denied"
-	// CodeHTTPNetwork: no answer, or half of one: names, connections, TLS.
+	// CodeHTTPNetwork: no answer, or an incomplete one: names, connections, TLS.
 	// Retryable.
 	CodeHTTPNetwork = "http_network"
 	// CodeHTTPTimeout: the exchange took longer than its timeout. Retryable.
 	CodeHTTPTimeout = "http_timeout"
-	// CodeHTTPBody: the body is not the JSON that it says it is, or text that is
+	// CodeHTTPBody: the body is not the JSON that its type says, or text that is
 	// not UTF-8. Permanent.
 	CodeHTTPBody = "http_body"
 	// CodeHTTPTooLarge: the body is above the limit. Permanent.
@@ -61,7 +61,7 @@ const (
 	// CodeExecSignal: something else killed the program. Retryable.
 	CodeExecSignal = "exec_signal"
 	// CodeExecOutput: standard output is not JSON, not UTF-8, or was left open by
-	// a process that had gone its own way. Permanent.
+	// a process that outlived the program. Permanent.
 	CodeExecOutput = "exec_output"
 	// CodeExecTooLarge: standard output is above the limit; the program was
 	// killed. Permanent.

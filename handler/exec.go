@@ -19,9 +19,9 @@ import (
 type ExecOptions struct {
 	// Command is the one program that is run, and its arguments: {"pdftotext", "-q",
 	// "--", "{}", "-"}. The input fills the holes: "{}" with one of its operands, and
-	// "{...}", once, with all that are left, which may be none. A hole stands behind "--", where
-	// most programs take nothing for an option any more. Then the input has operands in
-	// place of argv, and Programs and AnyProgram do not count.
+	// "{...}", once, with all remaining ones, which may be none. A hole must come after
+	// "--", behind which most programs accept no options. With Command, the input has
+	// operands instead of argv, and Programs and AnyProgram are ignored.
 	Command []string
 	// Programs are the programs that may be run with any arguments, as the first element
 	// of argv names them: "pdftotext", which is looked up in the PATH of this process, or
@@ -37,7 +37,7 @@ type ExecOptions struct {
 	Env []string
 	// InputEnv are the names of the variables that an input may set.
 	InputEnv []string
-	// Dir is the working directory; that of this process by default.
+	// Dir is the working directory; by default, the working directory of this process.
 	Dir string
 	// Timeout bounds how long a program runs; 60 s by default. An input may set
 	// a shorter one.
@@ -57,8 +57,8 @@ const (
 // Exec returns a handler that runs one program, without a shell.
 //
 // The input has operands, a list of strings for the holes of Command, or, where the options
-// have none, argv, a list of strings: the program and its arguments. It may have stdin (any value, written as JSON and closed), env (an object of
-// strings, of the names in InputEnv), timeout (such as "5s"), accept (exit
+// have none, argv, a list of strings: the program and its arguments. It may have stdin (any value, written as JSON and closed), env (an
+// object of strings; only names in InputEnv), timeout (such as "5s"), accept (exit
 // statuses that are no failure besides 0) and text (true: stdin is a string that
 // is written as it is, and standard output is text). The output has status (the
 // exit status), stdout (a JSON value, or text; null if it is empty) and stderr
@@ -70,11 +70,11 @@ const (
 // When the timeout has passed, or the task is withdrawn, the program is killed,
 // on Unix with its whole process group, so that its children end too; processes
 // that it leaves running in its group are killed when it ends by itself. The
-// program survives the death of the engine's process, and the task is sent
-// again when that is back: two of one task may then run at a time.
+// program survives the death of the engine's process, and the task is sent again
+// when the engine is back: two programs for one task may then run at once.
 //
 // An exit status that is not accepted fails the task with exec_exit_N and is
-// retryable; a policy's nonRetryable names those that are not worth it.
+// retryable; list hopeless ones in a policy's nonRetryable.
 // Retryable are CodeExecTimeout and CodeExecSignal as well, and CodeExecStart
 // unless the program is missing or may not be executed; where there are too many open
 // files the engine calls the task again instead, see pawl.Handlers. Permanent are

@@ -31,11 +31,11 @@ type HTTPOptions struct {
 	Allow func(*url.URL) error
 	// Private lets names resolve to addresses that are not public: loopback,
 	// private, link-local and such. By default a connection to one is refused when
-	// it is made, after the name was resolved, so that a task cannot reach what
-	// only this machine can.
+	// it is made, after the name is resolved, so that a task cannot reach services
+	// that only this machine can.
 	Private bool
 	// OtherHosts follows redirects to another host, port or scheme, without the
-	// headers that the task and Prepare have set. By default only those within
+	// headers that the task and Prepare have set. By default only redirects within
 	// the same host are followed, and from http to https on it.
 	OtherHosts bool
 	// Prepare changes a request before it is sent: it adds credentials, which in
@@ -44,10 +44,10 @@ type HTTPOptions struct {
 	// lists can be asked, and only over https: any other URL is refused with
 	// CodeHTTPDenied.
 	Prepare func(context.Context, pawl.Task, *http.Request) error
-	// PrepareAnywhere lets Prepare change requests to every host that may be asked,
-	// and over http: for a Prepare that adds no secret, or looks at the URL itself.
+	// PrepareAnywhere lets Prepare change requests to every reachable host, also over
+	// http: for a Prepare that adds no secret, or checks the URL itself.
 	PrepareAnywhere bool
-	// NoIdempotencyKey leaves the header Idempotency-Key away.
+	// NoIdempotencyKey leaves out the header Idempotency-Key.
 	NoIdempotencyKey bool
 	// Timeout bounds the whole exchange, with redirects and the body; 30 s by
 	// default. An input may set a shorter one.
@@ -57,8 +57,8 @@ type HTTPOptions struct {
 	MaxRetryAfter time.Duration
 	// ResponseBytes bounds the body of a response, decompressed; 1 MiB by default.
 	ResponseBytes int
-	// Transport sends the requests instead of the handler's own one, which uses
-	// no proxy. Then Private is up to it.
+	// Transport replaces the handler's own transport, which uses no proxy. It must
+	// then enforce Private itself.
 	Transport http.RoundTripper
 }
 

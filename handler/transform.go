@@ -34,11 +34,11 @@ const (
 // the same output.
 //
 // The input has expression: one expression, or an object with an expression per
-// field. It may have data: any value, which the expressions see as the variable
-// data, the only one. The output is the value of the expression, or an object
+// field. It may have data: any value, which the expressions see as data, their
+// only variable. The output is the value of the expression, or an object
 // with the value of each.
 //
-// The errors are CodeInvalidInput, also for what does not compile, CodeExpression
+// The errors are CodeInvalidInput, also for an expression that does not compile, CodeExpression
 // and CodeLimit; none is retryable. An expression has at most 16 KiB of source, an
 // object of them at most 256.
 func Transform(o TransformOptions) func(context.Context, pawl.Task) (any, error) {

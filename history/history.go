@@ -1,4 +1,4 @@
-// Package history has the words in which a run tells of itself: its events, the notes of its planner, and why it stands where it stands.
+// Package history has the types that describe a run: its events, the notes of its planner, and why it stands where it stands.
 package history
 
 import (
@@ -11,33 +11,33 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Event tells the world what a decision changed. Events of a run are
+// An Event reports what a decision changed. Events of a run are
 // numbered from 1 without gaps.
 //
-// It is derived from a decision and the state before it, so that a replay of the journal
-// gives the same events again; nothing is decided by what they say.
+// It is derived from a decision and the state before it, so that a replay of the
+// journal gives the same events again; no decision depends on events.
 type Event struct {
-	Seq    int64              `json:"seq"`            // set by whoever keeps the event
+	Seq    int64              `json:"seq"`            // set when the event is stored
 	Record int64              `json:"record"`         // sequence of the journal record that it belongs to
 	At     time.Time          `json:"at"`             // of that record
 	Type   workflow.EventType `json:"type"`           // what happened
-	Token  workflow.TokenID   `json:"token,omitzero"` // whose, if it concerns one
-	Node   workflow.NodeID    `json:"node,omitzero"`  // where
+	Token  workflow.TokenID   `json:"token,omitzero"` // the token, if the event concerns one
+	Node   workflow.NodeID    `json:"node,omitzero"`  // the node, if the event concerns one
 	Group  workflow.GroupID   `json:"group,omitzero"` // the group, if the event concerns one
 	Data   map[string]any     `json:"data,omitzero"`  // particulars, by type; nil if none
 }
 
-// A Note says why a plan is as it is: a condition with what it has read, a limit, the
-// counts of a join.
+// A Note gives a reason for a plan: a condition with the values it has read, a
+// limit, the counts of a join.
 type Note struct {
 	Token      workflow.TokenID      `json:"token,omitzero"`
 	Transition workflow.TransitionID `json:"transition,omitzero"`
 	Tier       int                   `json:"tier,omitzero"`       // priority of the transition
-	Expression string                `json:"expression,omitzero"` // that was evaluated; "" if the note is a text
-	Reads      []Reading             `json:"reads,omitzero"`      // by path
-	Result     bool                  `json:"result,omitzero"`     // of the expression
-	Cost       int                   `json:"cost,omitzero"`       // of its evaluation, in units of CEL
-	Text       string                `json:"text,omitzero"`       // of a note without an expression
+	Expression string                `json:"expression,omitzero"` // the evaluated expression; "" if the note is a text
+	Reads      []Reading             `json:"reads,omitzero"`      // the values read, by path
+	Result     bool                  `json:"result,omitzero"`     // result of the expression
+	Cost       int                   `json:"cost,omitzero"`       // cost of its evaluation, in units of CEL
+	Text       string                `json:"text,omitzero"`       // text of a note without an expression
 }
 
 // A Reading is a value that an expression may have read.
@@ -74,9 +74,9 @@ type Explanation struct {
 	Status   workflow.RunStatus `json:"status"`
 	Seq      int64              `json:"record"`           // the last one
 	At       time.Time          `json:"at"`               // of the last record
-	Failure  *workflow.Failure  `json:"failure,omitzero"` // of a run that has failed, timed out, was cancelled or is suspended
-	Failed   []FailedToken      `json:"failed,omitzero"`  // of a run that has failed: what failed and was not caught, the first one first
-	Waits    []Wait             `json:"waits,omitzero"`   // of a run that goes on: what its tokens wait for
+	Failure  *workflow.Failure  `json:"failure,omitzero"` // set if the run has failed, timed out, was cancelled or is suspended
+	Failed   []FailedToken      `json:"failed,omitzero"`  // for a failed run: the uncaught failures, the first one first
+	Waits    []Wait             `json:"waits,omitzero"`   // for a run that has not ended: what its tokens wait for
 }
 
 // A FailedToken is a token that failed or timed out.
@@ -88,12 +88,12 @@ type FailedToken struct {
 	Attempt int               `json:"attempt,omitzero"`
 	Failure *workflow.Failure `json:"failure,omitzero"`
 	Child   workflow.RunID    `json:"child,omitzero"` // the child run that failed, if the token waited for one
-	Below   []FailedBelow     `json:"below,omitzero"` // what failed in that, and in the child run for which it failed, and so on; see ExplainBelow
+	Below   []FailedBelow     `json:"below,omitzero"` // the failed token in the child run, in its child run, and so on; see ExplainBelow
 	Came    *Arrival          `json:"came,omitzero"`
-	Try     []string          `json:"try,omitzero"` // commands that look further or do it again, to be typed
+	Try     []string          `json:"try,omitzero"` // commands to look further or to try again
 }
 
-// A FailedBelow is the token of a child run for which that failed.
+// A FailedBelow is the token that made a child run fail.
 type FailedBelow struct {
 	Run     workflow.RunID    `json:"run"`
 	Token   workflow.TokenID  `json:"token"`
@@ -102,24 +102,24 @@ type FailedBelow struct {
 	Failure *workflow.Failure `json:"failure,omitzero"`
 }
 
-// A Wait is what one token waits for, or several at one node that wait alike.
+// A Wait is what one token waits for, or several at one node that wait for the same.
 type Wait struct {
 	Token    workflow.TokenID     `json:"token"` // the first of them
-	Count    int                  `json:"count"` // how many tokens wait alike
+	Count    int                  `json:"count"` // how many tokens wait in the same way
 	Place    string               `json:"place"` // its node, with the branches that it is in
 	Status   workflow.TokenStatus `json:"status"`
-	For      string               `json:"for"`               // what it waits for, has and lacks, in one line
+	For      string               `json:"for"`               // what it waits for, and what it has and lacks, in one line
 	Until    time.Time            `json:"until,omitzero"`    // the earliest instant at which time alone changes one of them; zero if never
-	Hopeless bool                 `json:"hopeless,omitzero"` // nothing that lives in the run can bring what it waits for
-	Failure  *workflow.Failure    `json:"failure,omitzero"`  // of its last attempt
+	Hopeless bool                 `json:"hopeless,omitzero"` // nothing live in the run can still end the wait
+	Failure  *workflow.Failure    `json:"failure,omitzero"`  // failure of its last attempt
 	Child    workflow.RunID       `json:"child,omitzero"`    // the child run that it waits for
-	Running  int                  `json:"running,omitzero"`  // of tasks that are out: how many are performed now, if an engine has been asked that has the run
+	Running  int                  `json:"running,omitzero"`  // for dispatched tasks: how many are performed now, if the engine of the run was asked
 	Since    time.Time            `json:"since,omitzero"`    // when the first of those began
-	Worker   string               `json:"worker,omitzero"`   // who performs that; "" if nobody has said so
-	Waiting  int                  `json:"waiting,omitzero"`  // of tasks that are out: how many nobody performs yet
+	Worker   string               `json:"worker,omitzero"`   // the worker that performs it; "" if unknown
+	Waiting  int                  `json:"waiting,omitzero"`  // for dispatched tasks: how many are not yet being performed
 	Queued   *workflow.Queued     `json:"queued,omitzero"`   // how the first of those waits
 	Came     *Arrival             `json:"came,omitzero"`     // nil if the run began with it
-	Try      []string             `json:"try,omitzero"`      // commands that would end the wait, to be typed; none if time or the run ends it
+	Try      []string             `json:"try,omitzero"`      // commands that would end the wait; none if time or the run ends it
 }
 
 // An Arrival is how a token came to its node.
@@ -128,11 +128,11 @@ type Wait struct {
 type Arrival struct {
 	Seq         int64                   `json:"record"`
 	At          time.Time               `json:"at"`
-	Message     string                  `json:"message"` // that the run was given
+	Message     string                  `json:"message"` // the message that the run got
 	From        string                  `json:"from"`    // the place of the token that it grew from
 	Transitions []workflow.TransitionID `json:"transitions,omitzero"`
-	Tier        int                     `json:"tier"`           // of the transitions
-	Notes       []Note                  `json:"notes,omitzero"` // the conditions that were asked, with what they read
+	Tier        int                     `json:"tier"`           // tier of the transitions
+	Notes       []Note                  `json:"notes,omitzero"` // the conditions that were evaluated, with the values read
 }
 
 // String returns the explanation in some lines.

@@ -1,5 +1,5 @@
-// Package pawltest plays scenario files: a definition, mocked tasks, things
-// that happen at given times, and what must come out. They run on the real
+// Package pawltest plays scenario files: a definition, mocked tasks, events at
+// given times, and the expected outcome. They run on the real
 // engine and on real files, in virtual time: a wait of a hundred years
 // takes milliseconds.
 //
@@ -14,7 +14,7 @@
 //
 // # Order within an instant
 //
-// Virtual time stands still while anything can happen. The steps of one instant
+// Virtual time stands still while anything is left to do at an instant. The steps of one instant
 // happen one after the other, and each is committed before the next begins:
 //
 //  1. results of mocks with a delay that are due, in the order of their tasks

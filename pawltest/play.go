@@ -15,8 +15,8 @@ import (
 // Options say how scenarios are played. The zero value plays each once.
 type Options struct {
 	// Crash plays each scenario once more for every commit that it makes, and
-	// lets the process crash right after that commit. The expected outcome must
-	// come all the same. The work of tasks goes on outside: it ends when it
+	// lets the process crash right after that commit. The outcome must still be the
+	// expected one. The work of tasks goes on outside: it ends when it
 	// would have ended without the crash.
 	Crash bool
 	// Shuffle, if not nil, permutes the results that come at one instant, with
@@ -37,17 +37,17 @@ type Options struct {
 // otherwise.
 const DefaultLimit = 10 * time.Minute
 
-// A Report is what came of playing one scenario.
+// A Report is the result of playing one scenario.
 type Report struct {
 	Name     string    `json:"name"`
 	File     string    `json:"file"`
 	Line     int       `json:"line"`
 	Passed   bool      `json:"passed"`
 	Plays    int       `json:"plays"`              // how often it was played
-	Crash    int       `json:"crash,omitempty"`    // the failed play crashed after so many commits; 0: it did not
+	Crash    int       `json:"crash,omitempty"`    // after how many commits the failed play crashed; 0: it did not
 	Error    string    `json:"error,omitempty"`    // why it could not be played to the end
 	Failures []Failure `json:"failures,omitempty"` // what did not come out as expected
-	Trace    []string  `json:"trace,omitempty"`    // of a failed play: the messages, and what was decided
+	Trace    []string  `json:"trace,omitempty"`    // the messages and decisions of a failed play
 
 	lives int // of the engine, over all plays
 }

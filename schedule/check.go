@@ -45,7 +45,7 @@ func Check(set []Schedule, now time.Time) []workflow.Problem {
 }
 
 // Check returns all problems of one schedule, in the order of the text that it was parsed from. Field is the path of a
-// field in it, such as cron[1]. Whether there is such a workflow is not known here.
+// field in it, such as cron[1]. It does not check that the workflow exists.
 func (s *Schedule) Check() []workflow.Problem {
 	c := checker{schedule: s, zones: map[string]*time.Location{}, expressions: expr.NewCompiler(inputLimits)}
 	if s == nil {

@@ -1,7 +1,7 @@
 // Package schedule has the data of schedules, which start runs on time, and
-// computes their instants. A schedule names a workflow and when its runs begin:
-// by cron, every so often, so long after the end of the previous run, or at
-// given instants.
+// computes their instants. A schedule names a workflow and says when its runs
+// begin: by cron, at intervals, some time after the end of the previous run, or
+// at given instants.
 //
 //	schedules:
 //	  - id: nightly

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Error reports every problem of schedules at once, of a text the first thousand. It holds no warnings.
+// An Error reports every problem of schedules at once, for a text the first thousand. It contains no warnings.
 type Error struct {
 	Problems []workflow.Problem // Field is the path of a field, such as schedules[0].cron[1]
 }
@@ -20,7 +20,7 @@ type Error struct {
 // maxListed bounds the problems in the text of an error. All of them are in Problems.
 const maxListed = 100
 
-// Error lists the problems, one a line, the first hundred of them.
+// Error lists the first hundred problems, one per line.
 func (e *Error) Error() string {
 	var lines []string
 	for i, p := range e.Problems {

@@ -13,12 +13,12 @@ import (
 // JSON; [Check] says what is wrong with it. All instants are whole seconds.
 type Schedule struct {
 	ID       string   // 1 to 200 bytes without / and @; the id of a run is ID@INSTANT
-	Workflow Workflow // what it starts
+	Workflow Workflow // the workflow that it starts
 
 	Cron   []string      // expressions of five fields, at most 100: it fires at the instants of all, once each
 	Every  time.Duration // from one second: at all multiples since 1970-01-01 UTC, later by Offset
 	Offset time.Duration // with Every, less than it
-	After  time.Duration // from one second: so long after the end of the previous run
+	After  time.Duration // from one second: the time after the end of the previous run
 	At     []time.Time   // at most 1,000 instants
 
 	Except   []string // with Cron and Every: expressions of five fields, at most 100; minutes in which it does not fire
@@ -28,15 +28,15 @@ type Schedule struct {
 	End      time.Time // it fires neither before Start nor at or after End; zero: no bound
 
 	Input  any               // an expression, or an object whose texts are expressions; see [Timetable.Input]
-	Labels map[string]string // of the runs, as in workflow.Run
-	Tenant string            // of the runs, as in workflow.Run
+	Labels map[string]string // labels of the runs, as in workflow.Run
+	Tenant string            // tenant of the runs, as in workflow.Run
 
-	MetaLimits map[string]float64 // of each run, as in workflow.Run
+	MetaLimits map[string]float64 // limits of each run, as in workflow.Run
 
-	Overlap            Overlap       // what it does while a run of it is not over
-	CatchUp            CatchUp       // which firings are made up for that were due while no engine ran
+	Overlap            Overlap       // what it does while one of its runs has not ended
+	CatchUp            CatchUp       // which of the firings due while no engine ran are made up for
 	Jitter             time.Duration // less than this, and than 24 hours, is added to each instant; see [Firing]
-	PauseAfterFailures int           // so many runs in a row that failed pause it; 0: none do
+	PauseAfterFailures int           // pauses it after so many failed runs in a row; 0: never
 
 	places reading.Places // where the fields were written, if it was parsed
 }
@@ -47,16 +47,16 @@ type Workflow struct {
 	Version int // 0: the latest when it fires
 }
 
-// A CatchUp bounds the firings that are made up for after a time without an engine: the latest ones of those that were
-// due within the window before now fire, and no others. The window counts from the instant with its jitter. It binds
-// neither triggers nor backfills.
+// A CatchUp limits the firings that are made up for after a time without an engine: of the firings due within the
+// window before now, only the latest Most fire. The window counts from the instant with its jitter. It
+// does not apply to triggers or backfills.
 type CatchUp struct {
 	Window time.Duration // from 10 seconds to 366 days; 0: 24 hours
 	Most   int           // at most 1,000; 0: 1
 }
 
-// DST says what cron expressions do when clocks change. The zero value of a field is what the documentation of the
-// package says, which depends on the expression; any other value is for all expressions of the schedule.
+// DST says what cron expressions do when clocks change. The zero value of a field is the behaviour that the documentation of
+// the package describes, which depends on the expression; any other value applies to all expressions of the schedule.
 type DST struct {
 	Missing  Missing
 	Repeated Repeated
@@ -79,8 +79,8 @@ const (
 // enumerations are the lists of values of the types that have one.
 var enumerations = []any{overlaps, missings, repeateds}
 
-// An Overlap says what a schedule does at an instant at which a run that it started is not over. A paused run is not
-// over.
+// An Overlap says what a schedule does at an instant when an earlier run of it
+// has not ended. A paused run has not ended.
 type Overlap string
 
 // The policies of an overlap. The empty value is OverlapSkip.
@@ -98,7 +98,7 @@ type Missing string
 
 // The policies of a missing time.
 const (
-	MissingShift Missing = "shift" // it fires later by what the clock jumps: at 03:30 for 02:30
+	MissingShift Missing = "shift" // it fires later by the length of the jump: at 03:30 for 02:30
 	MissingSkip  Missing = "skip"  // it does not fire
 )
 

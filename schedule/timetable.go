@@ -15,16 +15,16 @@ type Firing struct {
 	At    time.Time `json:"at"`              // the instant, in UTC and whole seconds; it is in the id of the run
 	Due   time.Time `json:"due"`             // At and the jitter: when the run is to start, in whole milliseconds
 	Local string    `json:"local"`           // the time on the clock of the zone that the schedule names: 2027-03-28 02:30
-	Clock Clock     `json:"clock,omitempty"` // what is particular about that time; empty on most days
+	Clock Clock     `json:"clock,omitempty"` // whether that time is special; empty on most days
 	Left  Left      `json:"left,omitempty"`  // why it does not fire; empty if it does
 }
 
-// A Clock says what is particular about a time on the clock.
+// A Clock says whether a time on the clock is special.
 type Clock string
 
-// The particular times. The empty value is a time that is there once.
+// The special times. The empty value is a time that occurs once.
 const (
-	ClockShifted Clock = "shifted" // clocks jump over the time: it fires later by what they jump
+	ClockShifted Clock = "shifted" // clocks jump over the time: it fires later by the length of the jump
 	ClockFirst   Clock = "first"   // the clock shows the time twice, and this is the first
 	ClockSecond  Clock = "second"  // the clock shows the time twice, and this is the second
 )
@@ -34,8 +34,8 @@ type Left string
 
 // The reasons. The empty value is a firing.
 const (
-	LeftExcept   Left = "except"   // Except has it
-	LeftMissing  Left = "missing"  // clocks jump over it, and the schedule skips such
+	LeftExcept   Left = "except"   // Except excludes it
+	LeftMissing  Left = "missing"  // clocks jump over it, and the schedule skips such times
 	LeftRepeated Left = "repeated" // the clock shows it twice, and the schedule takes the other one
 )
 
@@ -54,8 +54,8 @@ type Timetable struct {
 	at       []int64 // sorted
 }
 
-// A Compiler makes timetables, and reads each time zone once. The zero value is ready. It is not for several goroutines
-// at a time.
+// A Compiler makes timetables, and reads each time zone once. The zero value is ready. It
+// must not be used by several goroutines at a time.
 type Compiler struct {
 	zones map[string]*time.Location
 }
@@ -124,7 +124,7 @@ func (t *Timetable) Between(after, until time.Time) iter.Seq[Firing] {
 // A ClockChange is an instant at which the clock of a zone changes.
 type ClockChange struct {
 	At   time.Time `json:"at"`   // in UTC
-	From string    `json:"from"` // the time at which the clock arrives then, without the change: 02:00
+	From string    `json:"from"` // the time that the clock would show without the change: 02:00
 	To   string    `json:"to"`   // the time that it shows: 03:00
 }
 

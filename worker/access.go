@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
-// A Caller is who has sent a request, as Options.Identify says. The zero Caller may
-// do nothing.
+// A Caller is the sender of a request, as Options.Identify names it. The zero
+// Caller may do nothing.
 //
 // A request has two names in it: that of its Caller, which the credential proves, and the worker's id
 // in the message, which the sender claims. checkSender lets the second be only what the first allows.

@@ -22,11 +22,11 @@ import (
 // It has no state of its own, and its fields should not change while it is used. A clientLoop has the
 // state of Run.
 type Client struct {
-	URL      string       // of the pool, without /v1
-	ID       string       // of the worker: no two that run at once may have the same
-	Token    string       // that of the pool, if it has one
+	URL      string       // address of the pool, without /v1
+	ID       string       // id of the worker: no two running at once may have the same
+	Token    string       // token of the pool, if it has one
 	Capacity int          // how many tasks at once; 1 by default
-	Types    []string     // what it takes; the types of the handlers by default
+	Types    []string     // task types that it takes; by default, the types of the handlers
 	HTTP     *http.Client // NewHTTPSClient makes one with certificates; http.DefaultClient by default. It should have no timeout
 	Logger   *slog.Logger // gets what Run cannot return; slog.Default() by default
 

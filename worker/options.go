@@ -39,7 +39,7 @@ type Options struct {
 	// poll, complete, renew, leave, store or keep anything in the name of another. An
 	// error answers 401, or what it says if it is an *Error; its text stays here.
 	Identify func(*http.Request) (Caller, error)
-	// NoToken serves whoever asks from this machine, by the address of the peer. Behind a
+	// NoToken serves all requests from this machine, by the address of the peer. Behind a
 	// proxy, which is such a peer itself, it must not be set.
 	NoToken bool
 	// TLS is what Listen serves with, from version 1.3 on unless MinVersion is 1.2. Its
@@ -47,8 +47,8 @@ type Options struct {
 	// restart (ReadCertificate); ClientCAs and ClientAuth ask workers for
 	// theirs (IdentifyCertificates). New copies it. Without it Listen serves loopback addresses only.
 	TLS *tls.Config
-	// PlainHTTP lets Listen serve other addresses without TLS: behind a proxy that has it, or where
-	// nobody else reads or writes what is on the network.
+	// PlainHTTP lets Listen serve other addresses without TLS: behind a proxy that has it, or
+	// in a network that nobody else can read or write.
 	PlainHTTP bool
 	// MaxConnections is how many connections Listen has open at once; 2,000 by default. At
 	// the bound a new one takes the place of the oldest that no request was served on.

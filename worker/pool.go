@@ -218,8 +218,8 @@ func (p *Pool) tellFreed() {
 // comes after. A worker that is named is told to leave, and gets work again when
 // it registers again. If one of the names is not known, none is drained.
 //
-// A worker may be forgotten while it is waited for; it then holds nothing, and counts as idle. When
-// ctx ends, what was drained stays so.
+// A worker may be forgotten while it is waited for; it then holds nothing, and
+// counts as idle. When ctx ends, drained workers stay drained.
 func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 	p.mu.Lock()
 	if slices.ContainsFunc(workers, func(id string) bool { return p.queue.workers[id] == nil }) {

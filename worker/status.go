@@ -9,22 +9,22 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A Status is how a pool stands. Counts are since New; JSON has
+// A Status is the state of a pool. Counts are since New; JSON has
 // durations in nanoseconds.
 type Status struct {
 	Workers      []WorkerStatus `json:"workers"` // by id
 	Queued       int            `json:"queued"`
 	OldestQueued time.Duration  `json:"oldestQueuedNs"`   // how long
 	Types        []TypeStatus   `json:"types"`            // by name; those with something to say
-	Tenants      []TenantStatus `json:"tenants,omitzero"` // whose turn is next first; none while no task has a tenant
+	Tenants      []TenantStatus `json:"tenants,omitzero"` // by turn, the next one first; none while no task has a tenant
 	Active       []ActiveStatus `json:"active"`           // the oldest first
 	Processed    int64          `json:"processed"`        // results taken
-	Failed       int64          `json:"failed"`           // of these, errors
+	Failed       int64          `json:"failed"`           // how many of these are errors
 	Expired      int64          `json:"expired"`          // leases that ran out
 	Draining     bool           `json:"draining"`         // nothing is handed out any more
 }
 
-// A WorkerStatus is how a worker stands.
+// A WorkerStatus is the state of a worker.
 type WorkerStatus struct {
 	ID         string        `json:"id"`
 	Types      []string      `json:"types"`
@@ -41,7 +41,7 @@ type WorkerStatus struct {
 	Expired    int64         `json:"expired"`
 }
 
-// A TypeStatus is how the tasks of one type stand.
+// A TypeStatus is the state of the tasks of one type.
 type TypeStatus struct {
 	Type         string        `json:"type"`
 	Queued       int           `json:"queued"`
@@ -50,7 +50,7 @@ type TypeStatus struct {
 	Workers      int           `json:"workers"` // that take the type; at 0 its tasks wait
 }
 
-// A TenantStatus is how the tasks of one tenant stand.
+// A TenantStatus is the state of the tasks of one tenant.
 type TenantStatus struct {
 	Tenant string `json:"tenant"` // "" of tasks without one
 	Queued int    `json:"queued"`
@@ -65,11 +65,11 @@ type ActiveStatus struct {
 	Node   workflow.NodeID `json:"node"`
 	Type   string          `json:"type"`
 	Worker string          `json:"worker"`
-	Age    time.Duration   `json:"ageNs"`   // since it was handed out
-	Lease  time.Duration   `json:"leaseNs"` // what is left of it; 0 if it does not run out
+	Age    time.Duration   `json:"ageNs"`   // time since it was handed out
+	Lease  time.Duration   `json:"leaseNs"` // time left; 0 if it does not expire
 }
 
-// Status returns how the pool stands. It looks at every task and every worker.
+// Status returns the state of the pool. It looks at every task and every worker.
 // It brings the queue to now first, so no lease in it has run out.
 func (p *Pool) Status() Status {
 	p.mu.Lock()

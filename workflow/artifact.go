@@ -1,6 +1,6 @@
 package workflow
 
-// An Artifact is a named blob that a task hands over with its result. It counts when the run completes. Names may
+// An Artifact is a named blob that a task hands over with its result. It becomes an output when the run completes. Names may
 // repeat: each task stages its own. If the run does not complete, its artifacts are dropped, unless the engine is
 // told to keep them.
 type Artifact struct {

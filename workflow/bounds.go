@@ -9,20 +9,20 @@ import (
 )
 
 // Bounds say how large a definition may be. The zero value of a field is the
-// default. The methods do what the functions of the same names do, which
-// have the default bounds.
+// default. The methods are like the functions of the same names, which use
+// the default bounds.
 //
 // The cost of reading and checking a definition grows with its size: up to about 200 times its bytes of memory
-// while YAML is read, half of that for JSON; up to 6 ms of a processor for each KiB of expressions, and 40 times
-// their size for as long as it is remembered; 0.1 ms and 1 KiB for each part of a JSON Schema that is a schema
-// itself. A host that takes definitions from people it does not trust sets lower bounds, and reads their texts with
-// the methods here.
+// while YAML is read, half as much for JSON; up to 6 ms of a processor for each KiB of expressions, and 40 times
+// their size in memory while the definition is cached; 0.1 ms and 1 KiB for each subschema of a JSON Schema.
+// A host that takes definitions from people it does not trust should set lower bounds, and parse their texts with
+// these methods.
 type Bounds struct {
 	Nodes       int // 10,000 by default
-	Transitions int // with those that needs is short for: 50,000
-	Bytes       int // of the definition as text: 4 MiB
-	Expressions int // bytes of source of all expressions, each different one once: 1 MiB
-	Subschemas  int // of all JSON Schemas together: 50,000
+	Transitions int // including those that needs stands for: 50,000
+	Bytes       int // size of the definition as text: 4 MiB
+	Expressions int // bytes of source of all expressions, each distinct one once: 1 MiB
+	Subschemas  int // in all JSON Schemas together: 50,000
 
 	elements
 }

@@ -16,8 +16,8 @@ type ChangeKind string
 // The kinds of changes.
 const (
 	ChangeAdded   ChangeKind = "added"   // it was not there
-	ChangeRemoved ChangeKind = "removed" // it is not there any more
-	ChangeChanged ChangeKind = "changed" // some of its fields are others
+	ChangeRemoved ChangeKind = "removed" // it is no longer there
+	ChangeChanged ChangeKind = "changed" // some of its fields differ
 )
 
 // A DefinitionChange is one thing in which a definition differs from an earlier one: a node, a transition or, without
@@ -26,22 +26,22 @@ type DefinitionChange struct {
 	Kind       ChangeKind    `json:"change"`
 	Node       NodeID        `json:"node,omitzero"`
 	Transition TransitionID  `json:"transition,omitzero"`
-	Fields     []FieldChange `json:"fields,omitzero"` // of what is changed, by name
+	Fields     []FieldChange `json:"fields,omitzero"` // the changed fields, by name
 }
 
-// A FieldChange is a field that differs, as the JSON of a definition has it. That JSON leaves out a field with its
-// default. The part of a field that differs is not pointed out: a changed merge shows as the field synchronization.
+// A FieldChange is a field that differs in the JSON of a definition, which leaves out a field with its
+// default value. A change deeper in a field is not located: a changed merge shows as the field synchronization.
 type FieldChange struct {
 	Field  string          `json:"field"`
 	Before json.RawMessage `json:"before,omitzero"` // nil: it had its default
 	After  json.RawMessage `json:"after,omitzero"`  // nil: it has its default
 }
 
-// CompareDefinitions returns in what a definition differs from an earlier one: first in itself, then its nodes, then
-// its transitions, as they stand, and in the end what is removed. Nodes and transitions are known by their ids, and
-// where they stand makes no difference, but the order in which transitions are tried is a field of the definition. It
+// CompareDefinitions returns how a definition differs from an earlier one: first its own fields, then its nodes, then
+// its transitions, in their order, and last what was removed. Nodes and transitions are identified by their ids, and
+// their positions make no difference, but the order in which transitions are tried is a field of the definition. It
 // fails if a definition has no JSON form, a node without an id, or an id twice. nil is an empty definition. Both are
-// completed before, so that a default that is written out is no change.
+// completed first, so that an explicit default is not a change.
 func CompareDefinitions(before, after *Definition) ([]DefinitionChange, error) {
 	was, err := dissectDefinition(before)
 	if err != nil {

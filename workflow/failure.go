@@ -6,19 +6,19 @@ import (
 	"github.com/pawl-run/pawl/internal/value"
 )
 
-// A Failure is an error as data: what a task reported, or what the engine found. Definitions catch failures by Code.
-// Message is for people; a definition that needs to tell failures apart goes by Code.
+// A Failure is an error as data: what a task reported, or what the engine found. Definitions catch failures and tell
+// them apart by Code; Message is for people.
 type Failure struct {
 	Code      string  `json:"code"`
 	Message   string  `json:"message,omitzero"`
-	By        string  `json:"by,omitzero"`        // who has cancelled the run, or the child, if that was told
+	By        string  `json:"by,omitzero"`        // who has cancelled the run, or the child, if known
 	Permanent bool    `json:"permanent,omitzero"` // never retried
-	Attempts  int     `json:"attempts,omitzero"`  // made when it was raised
-	Node      NodeID  `json:"node,omitzero"`      // where it was raised
-	Token     TokenID `json:"token,omitzero"`     // whose it was
+	Attempts  int     `json:"attempts,omitzero"`  // attempts made when it was raised
+	Node      NodeID  `json:"node,omitzero"`      // the node that raised it
+	Token     TokenID `json:"token,omitzero"`     // the token that raised it
 
-	// Cause is the failure that led a run to the end node at which it failed, by the error transition that caught it:
-	// nil if none did. It has no cause of its own, unless it is that of a child run.
+	// Cause is the caught failure that led a run, by an error transition, to the end node at which it failed:
+	// nil if there was none. It has a cause itself only if it came from a child run.
 	Cause *Failure `json:"cause,omitzero"`
 }
 
@@ -44,7 +44,7 @@ func (f *Failure) Error() string {
 	return text
 }
 
-// Short returns the code and, in short, the cause: "not_fulfilled, because ship failed: no_address".
+// Short returns the code and a summary of the cause: "not_fulfilled, because ship failed: no_address".
 func (f *Failure) Short() string {
 	if f.Cause == nil {
 		return f.Code
@@ -68,7 +68,7 @@ const (
 	CodeUnmatched        = "unmatched"         // no transition matched
 	CodeJoinShortfall    = "join_shortfall"    // a quorum can no longer be met
 	CodeJoinTimeout      = "join_timeout"      // a join waited too long
-	CodeJoinUnmet        = "join_unmet"        // the join: all of a node can no longer be met, in a run that goes on
+	CodeJoinUnmet        = "join_unmet"        // the join: all of a node can no longer be met, in a run that continues
 	CodeMerge            = "merge_error"       // branch values do not merge
 	CodeDeadlock         = "deadlock"          // only joins that can never fire are left
 	CodeResultTooLarge   = "result_too_large"  // a result above the payload limit
@@ -77,8 +77,8 @@ const (
 	CodeApprovalTimeout  = "approval_timeout"  // nobody decided in time
 	CodeIDConflict       = "id_conflict"       // the id of a child belongs to another run
 	CodeBlobMissing      = "blob_missing"      // a blob that is referred to is gone
-	CodeBlobDamaged      = "blob_damaged"      // its content is not what its hash says
-	CodeForked           = "forked"            // a task was out when its run was forked, and is not sent again
+	CodeBlobDamaged      = "blob_damaged"      // its content does not have its hash
+	CodeForked           = "forked"            // a task was unfinished when its run was forked, and is not sent again
 	CodeStalled          = "stalled"           // no progress, and nothing to wait for
 	CodeInternal         = "internal_error"    // a broken invariant of the engine
 )
@@ -86,14 +86,14 @@ const (
 // A LimitError reports a bound that a caller's message exceeds. Nothing changed: a message beyond a limit is refused
 // before it is taken.
 type LimitError struct {
-	Limit string // its name, as in Limits or SEMANTICS
+	Limit string // its name, such as one of Limits
 	Max   int64
 	Got   int64  // 0 if it was not counted to the end
-	What  string // the argument that exceeds it, such as "the input of run \"r\""; "" if the call has one only
+	What  string // the argument that exceeds it, such as "the input of run \"r\""; "" if the call has only one
 }
 
-// Error names the argument, the limit and its value, and what to do about a value
-// that is too large.
+// Error names the argument, the limit and its value, and says what to do about a
+// value that is too large.
 func (e *LimitError) Error() string {
 	text := fmt.Sprintf("limit %s exceeded: at most %d", e.Limit, e.Max)
 	if e.Got != 0 {
@@ -109,19 +109,19 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// A SignalError refuses a signal of a name for which no node of the run's definition
-// waits, and which its signals do not declare. Nothing changed.
+// A SignalError refuses a signal whose name no node of the run's definition waits
+// for, and its signals do not declare. Nothing changed.
 type SignalError struct {
 	Run   RunID
 	Name  string
-	Known []string // the names that there are, sorted
+	Known []string // the known names, sorted
 
 	// Workflow and Version are of the run's definition: another version may have the signal.
 	Workflow string
 	Version  int
 }
 
-// Error names the run, the names that there are, and what to do.
+// Error names the run, the known names, and what to do.
 func (e *SignalError) Error() string {
 	text := fmt.Sprintf("run %q has no signal %q", string(e.Run), e.Name)
 	// The first that is nearly the same: most wrong names are slips.
@@ -142,15 +142,15 @@ func (e *SignalError) Error() string {
 	return text + ": " + of + " has " + known + ": declare it in signals, or send it as early if a patch will add a node"
 }
 
-// An InputError reports an input that is no value of JSON which a run can hold, or that does
+// An InputError reports an input that is not a JSON value that a run can hold, or that does
 // not fit the definition's schema.
 type InputError struct {
 	Path    string // RFC 6901 pointer into the input; "" is all of it
 	Message string
 	Schema  bool // the schema of the definition refuses it
 
-	// More are further places where the schema refuses the input of a run without a parent, at most nine. Beyond is how many there are
-	// behind them. An input that is costly to check is told of its first one alone.
+	// More are further places where the schema refuses the input of a run without a parent, at most nine. Beyond counts the rest.
+	// For an input that is costly to check, only the first place is reported.
 	More   []SchemaError
 	Beyond int
 }
@@ -175,8 +175,8 @@ func (e *InputError) Error() string {
 
 // A PatchError says why a patch is refused. Nothing changed.
 type PatchError struct {
-	Op      int    // index of the operation; -1 if it is what all of them come to
-	Path    string // in the document that it changes; "" is all of it
+	Op      int    // index of the operation; -1 if the result of all is refused
+	Path    string // path in the document that it changes; "" is all of it
 	Message string // what is wrong
 }
 

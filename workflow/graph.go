@@ -2,14 +2,14 @@ package workflow
 
 import "github.com/pawl-run/pawl/internal/expr"
 
-// A Graph is a definition that was found valid, as [Compile] returns it: for [Run], so that its runs start without a look at the
-// definition. It is immutable, and goroutines of many runs read it at once.
+// A Graph is a valid definition, as [Compile] returns it. Pass it in [Run] to start runs without checking the
+// definition again. It is immutable, and goroutines of many runs may read it at once.
 type Graph struct {
 	Definition *Definition
 	JSON       string    // the definition, canonical
 	Hash       string    // its SHA-256, in hexadecimal
 	Limits     Limits    // with the engine's defaults filled in
-	Warnings   []Problem // of the definition, with the places of the text that was compiled
+	Warnings   []Problem // warnings of the definition, with places in the compiled text
 
 	programs
 }

@@ -2,8 +2,8 @@ package workflow
 
 import "cmp"
 
-// DefaultLimits returns the bounds that hold where a definition sets none. They are the engine's own: a definition
-// can only ask for less.
+// DefaultLimits returns the limits that apply where a definition sets none. They are the engine's own: a definition
+// can only lower them.
 func DefaultLimits() Limits {
 	return Limits{
 		Foreach: 100_000, LiveTokens: 200_000, Tokens: 1_000_000, Loop: 1_000_000,

@@ -9,7 +9,7 @@ import (
 )
 
 // MarshalJSON returns d in the format that [ParseJSON] reads: canonical JSON of the fields that do not have their
-// default. It fails if a schema, a value or a text in d has no JSON form. Keys are sorted and what has its default is
+// default. It fails if a schema, a value or a text in d has no JSON form. Keys are sorted and defaults are
 // left out, so that equal definitions give equal bytes.
 func (d Definition) MarshalJSON() ([]byte, error) {
 	v, err := value.Normalize(writeFields(definitionFormat(&d)), value.Limits{})
@@ -19,9 +19,9 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	return value.Encode(v), nil
 }
 
-// Hash returns the SHA-256 of the canonical JSON of d, in hexadecimal. A default that is written out does not change
-// it, except unmatched: end, which says that a warning is answered. A published name and version stand for one hash,
-// and a run is of one: it is what makes a definition the same.
+// Hash returns the SHA-256 of the canonical JSON of d, in hexadecimal. An explicit default does not change
+// it, except unmatched: end, which answers a warning. A published name and version stand for one hash, and
+// definitions with the same hash are the same.
 func (d *Definition) Hash() (string, error) {
 	data, err := d.completed().MarshalJSON()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // Parse reads a definition from JSON, if its first character is {, and else from YAML; see [ParseJSON] and
-// [ParseYAML]. JSON is YAML as well, but its errors are told in its own words.
+// [ParseYAML]. JSON is YAML as well, but has its own error messages.
 func Parse(data []byte) (*Definition, error) {
 	if start := bytes.TrimLeft(data, " \t\r\n"); len(start) > 0 && start[0] == '{' {
 		return ParseJSON(data)
@@ -31,17 +31,17 @@ func MustParse(data []byte) *Definition {
 	return d
 }
 
-// ParseJSON reads a definition from JSON. Unknown fields, keys that are there
-// twice, and values of another type than the field's are refused. The error is
+// ParseJSON reads a definition from JSON. It refuses unknown fields, duplicate
+// keys, and values of another type than the field's. The error is
 // a *DefinitionError, which names every problem with its place.
 //
 // The meaning of a text is not checked here: see [Definition.Validate], whose problems name the places in
-// the text as well. Only a text with other problems is told here of ids that no node has.
+// the text as well. Only for a text with other problems, ParseJSON also reports ids that no node has.
 func ParseJSON(data []byte) (*Definition, error) { return Bounds{}.ParseJSON(data) }
 
 // ParseYAML reads a definition from one document of YAML 1.2; see [ParseJSON].
-// Ids, names and codes that YAML does not take for strings, such as 1 or null,
-// and those that some readers do not, such as yes or off, need quotes.
+// Ids, names and codes that YAML does not read as strings, such as 1 or null,
+// or that some YAML readers do not, such as yes or off, need quotes.
 func ParseYAML(data []byte) (*Definition, error) { return Bounds{}.ParseYAML(data) }
 
 // definitionTexts reads the texts of definitions.

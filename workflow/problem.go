@@ -8,17 +8,17 @@ import (
 )
 
 // A Problem is one thing that is wrong with a definition. Code is for programs and never changes its meaning; Message
-// is for people and may. Node and Transition are "" of what belongs to the definition itself.
+// is for people and may change. Node and Transition are "" if the problem is in the definition itself.
 type Problem struct {
 	Code       string // one of those in docs/definition.md, such as unknown_field
 	Message    string // what is wrong, and what to do
 	Node       NodeID
 	Transition TransitionID
 	Field      string // path of the field within the node, transition or definition
-	File       string // of Go, when the definition was built by package build; Line is a line of it
-	Line       int    // from 1, when the definition was parsed or built; 0 if unknown
+	File       string // the Go file, if package build made the definition; Line is a line of it
+	Line       int    // from 1, if the definition was parsed or built; 0 if unknown
 	Column     int    // from 1, in code points; 0 if unknown
-	Warning    bool   // the definition can run all the same
+	Warning    bool   // the definition can still run
 }
 
 // String returns the place and the message in one line. Example: line 3:10: node "pay": retry.jitter: 2 is not in
@@ -49,17 +49,17 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// A DefinitionError reports every problem of a definition at once; of a text that cannot be read as one, the first
-// thousand. It holds no warnings.
+// A DefinitionError reports every problem of a definition at once; for a text that cannot be parsed, the first
+// thousand. It contains no warnings.
 type DefinitionError struct {
-	Name     string // of the definition
+	Name     string // name of the definition
 	Problems []Problem
 }
 
 // maxListed bounds the problems in the text of an error. All of them are in Problems.
 const maxListed = 100
 
-// Error lists the problems, one a line, the first hundred of them.
+// Error lists the first hundred problems, one per line.
 func (e *DefinitionError) Error() string {
 	var lines []string
 	for i, p := range e.Problems {

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// The reasons why a dispatched task waits while nobody performs it yet.
+// The reasons why a dispatched task still waits to be performed.
 const (
-	QueuedForSlot    = "slot"    // the engine performs as many tasks as it may at once: Options.Concurrency
-	QueuedForType    = "type"    // as many tasks of its type are performed as may be: Options.Types
-	QueuedForRate    = "rate"    // of its type so many tasks have begun that the next one comes later: Options.Types
-	QueuedForTenant  = "tenant"  // of its tenant as many tasks are performed as may be: Options.Tenants
-	QueuedForResults = "results" // its run has so many results to commit that no further task of it begins
+	QueuedForSlot    = "slot"    // as many tasks run as the engine allows: Options.Concurrency
+	QueuedForType    = "type"    // as many tasks of its type run as allowed: Options.Types
+	QueuedForRate    = "rate"    // so many tasks of its type have begun that the next must wait: Options.Types
+	QueuedForTenant  = "tenant"  // as many tasks of its tenant run as allowed: Options.Tenants
+	QueuedForResults = "results" // its run has so many uncommitted results that it starts no further task
 	QueuedForWorker  = "worker"  // it is in a pool, and no worker has taken it
 )
 
-// A Queued says how a task waits that is dispatched, and that nobody performs yet.
+// A Queued says how a dispatched task waits to be performed.
 type Queued struct {
 	For   string    `json:"for"`            // slot, type, rate, tenant, results or worker
-	Since time.Time `json:"since"`          // it waits in this life of the engine
-	Place int       `json:"place,omitzero"` // in line, from 1, by priority and arrival: turns of runs and tenants may change it; 0 if it is not known
-	Of    int       `json:"of,omitzero"`    // how many wait in that line: of its type, of its tenant, or all
+	Since time.Time `json:"since"`          // since when it waits, in this life of the engine
+	Place int       `json:"place,omitzero"` // place in the queue, from 1, by priority and arrival: turns of runs and tenants may change it; 0 if unknown
+	Of    int       `json:"of,omitzero"`    // how many wait in that queue: those of its type, of its tenant, or all
 }
 
 // String says it in words.
 func (q Queued) String() string { return q.Reason() + ", since " + q.Since.UTC().Format(time.RFC3339) }
 
-// Reason says in words for what it waits and at which place, but not since when.
+// Reason says in words what it waits for and at which place, but not since when.
 func (q Queued) Reason() string {
 	text := map[string]string{
 		QueuedForSlot: "queued for a slot of the engine", QueuedForType: "queued for the limit of its type", QueuedForRate: "queued for the rate of its type",

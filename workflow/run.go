@@ -9,64 +9,64 @@ import (
 )
 
 // A RunID identifies a run within its engine: 1 to 255 bytes of UTF-8 without control characters. An id given by a
-// caller holds no slash; a child's id is PARENT/TOKEN.ATTEMPT. A caller that repeats a start with the same id,
+// caller contains no slash; a child's id is PARENT/TOKEN.ATTEMPT. A caller that repeats a start with the same id,
 // definition and input has started one run.
 type RunID string
 
-// A Run names one execution: an id and the definition, which stands in Definition or Graph, or is
-// published and named by Workflow. A definition of a few nodes costs little in any form. One of a thousand nodes,
-// given as Definition, is written as JSON at each start, in some 9 ms, to find out whether the engine knows it: compile it once,
-// and give its Graph.
+// A Run names one execution: an id and the definition, which is given as Definition or Graph, or is
+// published and named by Workflow. A definition of a few nodes costs little in any form. A Definition of a thousand nodes
+// is encoded as JSON at each start, in some 9 ms, to find out whether the engine knows it: compile it once,
+// and pass its Graph.
 type Run struct {
 	ID         RunID
 	Definition *Definition // inline, within the bounds of the engine's options; or
-	Graph      *Graph      // inline, as Compile returned it, by whatever bounds that was; or
+	Graph      *Graph      // inline, as Compile returned it, with any bounds; or
 	Workflow   string      // the name of a published definition
-	Version    int         // with Workflow; 0 is the latest, or the one that the run has already
+	Version    int         // with Workflow; 0 is the latest, or the version of the run if it exists already
 
-	// Tenant is on whose behalf the run is performed, at most 255 bytes of UTF-8; "" is
-	// nobody's. Its child runs have it too. Tenants take turns, whatever each has to do, and
-	// the options of an engine bound what one has at once.
+	// Tenant is the customer or team for which the run is performed, at most 255 bytes of UTF-8; ""
+	// is no tenant. Child runs inherit it. Tenants take turns, however much work each has, and
+	// the options of an engine limit what one may have at once.
 	Tenant string
 
-	// Labels say what the run is about, in words of its caller, such as customer: "7": Runs
+	// Labels say what the run is about, in the caller's words, such as customer: "7": Runs
 	// and Watch find runs by them. They do not change. There are at most 16, with keys
-	// of 1 to 64 bytes of UTF-8 and values of at most 256. Its child runs have
-	// none: they are found by their parent. A Codec leaves them in clear, so they hold no secrets.
+	// of 1 to 64 bytes of UTF-8 and values of at most 256. Child runs have
+	// none: find them by their parent. A Codec leaves labels in clear: put no secrets in them.
 	Labels map[string]string
 
-	// MetaLimits bound what the results of the run, and of the runs below it, report together, by name, as Limits.Meta of
-	// its definition does: numbers from 0 to 2^53, of at most 32 names. Where both bound a name the lower number counts;
+	// MetaLimits bound what the results of the run and of its descendants report together, by name, as Limits.Meta of
+	// its definition does: numbers from 0 to 2^53, of at most 32 names. If both bound a name, the lower number counts;
 	// pawl.Raise raises it.
 	MetaLimits map[string]float64
 }
 
-// A ForkPoint says from where a run was forked: from another run, as that was after one of its records. It is zero of
-// a run that was started. A fork has the records of that run up to this one as its own, under its own id.
+// A ForkPoint says from where a run was forked: from another run, as it was after one of its records. It is zero for
+// a run that was started. A fork has copies of the records of that run up to this one, under its own id.
 type ForkPoint struct {
 	Run    RunID `json:"run"`
 	Record int64 `json:"record"` // from 1
 }
 
-// A ForkResult is what a task that was out comes to in a fork, in which it is not sent again.
+// A ForkResult is the result of an unfinished task in a fork, which does not send the task again.
 type ForkResult struct {
 	Token  TokenID `json:"token,omitzero"` // the token of the task, or
-	Node   NodeID  `json:"node,omitzero"`  // the node, where one task is out
+	Node   NodeID  `json:"node,omitzero"`  // the node, if one task is unfinished there
 	Output any     `json:"output,omitzero"`
 }
 
-// A Parent says whose child a run is. A child has it in its facts, and tells by it whom it belongs to: a run that is
-// found under the id of a child and has another parent is no child of this one.
+// A Parent says which run and token have started a child run. It is stored with the child, and identifies it: a run with
+// the id of a child but another parent is not that child.
 type Parent struct {
 	Run     RunID   `json:"run"`
 	Token   TokenID `json:"token"`
 	Attempt int     `json:"attempt"`
 	Root    RunID   `json:"root"`  // the first of its ancestors
-	Depth   int     `json:"depth"` // of the child: 1 below a root
+	Depth   int     `json:"depth"` // depth of the child: 1 below a root
 }
 
 // A RunStatus is a stage in the life of a run. The text form is part of the format of files and of the API, and the
-// number is in pawl.db: a new status comes behind the others.
+// number is in pawl.db: append a new status at the end.
 type RunStatus uint8
 
 // The statuses of a run. RunCompleted and the ones after it are final.
@@ -86,8 +86,8 @@ var runStatusNames = [...]string{"created", "running", "paused", "suspended", "c
 // String returns the text form, e.g. timed_out.
 func (s RunStatus) String() string { return runStatusNames[s] }
 
-// Final reports whether a run in status s has ended. A run that has ended is never opened again: Fork goes on from it
-// under another id.
+// Final reports whether a run in status s has ended. An ended run never continues: Fork makes a run under another id
+// that does.
 func (s RunStatus) Final() bool { return s >= RunCompleted }
 
 // MarshalText returns the text form.
@@ -105,15 +105,15 @@ func (s *RunStatus) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown run status %q: there are %s", string(text), strings.Join(runStatusNames[:], ", "))
 }
 
-// An Outcome is how a run ended, or how it stands.
+// An Outcome is how a run ended, or its status so far.
 type Outcome struct {
 	Run       RunID          `json:"run"`
 	Status    RunStatus      `json:"status"`
-	Output    map[string]any `json:"output,omitzero"`  // of a completed run
-	Failure   *Failure       `json:"failure,omitzero"` // of any other end; why it is suspended; of a run that goes on, an incident: CodeJoinUnmet
+	Output    map[string]any `json:"output,omitzero"`  // output of a completed run
+	Failure   *Failure       `json:"failure,omitzero"` // why a run ended otherwise, or is suspended; for a run that continues, an incident: CodeJoinUnmet
 	StartedAt time.Time      `json:"startedAt,omitzero"`
 	EndedAt   time.Time      `json:"endedAt,omitzero"`   // zero while it runs
-	Artifacts []Artifact     `json:"artifacts,omitzero"` // of a run that has ended, in the order of staging
+	Artifacts []Artifact     `json:"artifacts,omitzero"` // artifacts of an ended run, in the order of staging
 }
 
 // Err returns nil for a completed run and its Failure, as an error, for any
@@ -130,10 +130,10 @@ func (o Outcome) Err() error {
 }
 
 // Bind decodes the output of a completed run into v, as encoding/json would. For any
-// other run it is the error of Err.
+// other run it returns the error of Err.
 func (o Outcome) Bind(v any) error { return o.bindOutput(v, false) }
 
-// BindStrict is Bind, and fails if the output has a field that v has not.
+// BindStrict is Bind, but fails if the output has a field that v lacks.
 func (o Outcome) BindStrict(v any) error { return o.bindOutput(v, true) }
 
 // bindOutput is Bind, strict or not. An output that does not fit v is an error of the caller's, and the run stays
