@@ -11,13 +11,11 @@ import (
 	"github.com/pawl-run/pawl/internal/tasklog"
 )
 
-// Close begins no further task, gives running tasks Options.Grace, commits everything,
-// and releases the directory. It waits until ctx is done for handlers that ignore their
-// context, so ctx should have a deadline, and a handler must not call Close. Nothing is
-// lost if Close does not run, or if it fails, with ErrNoSpace on a full disk: the next
-// Open has all commits. If Close leaves handlers behind, it returns a *LeftBehindError;
-// all else is closed. Further calls wait for the first until their own ctx is done, and
-// return the same.
+// Close begins no further task, gives running tasks Options.Grace, commits everything, and releases the directory. It waits until
+// ctx is done for handlers that ignore their context, so ctx should have a deadline, and a handler must not call Close. Nothing
+// is lost if Close does not run, or if it fails, with ErrNoSpace on a full disk: the next Open has all commits. If Close leaves
+// handlers behind, it returns a *LeftBehindError; all else is closed. Further calls wait for the first until their own ctx is
+// done, and return the same.
 //
 // If a disk does not answer or a run still computes, Close waits until 5 s after ctx is done. It then returns the cause of
 // ctx, with a text that says what it waits for, and continues in the background. The directory stays in use until that has
@@ -43,14 +41,11 @@ func (e *Engine) performedTasks() (out []tasklog.Place) {
 	return out
 }
 
-// shutDown is Close without its patience: it stops tasks, actors and background work,
-// in this order, and closes the directory.
+// shutDown is Close without its patience: it stops tasks, actors and background work, in this order, and closes the directory.
 //
-// Each step makes the next one finite. The socket goes first: no further calls come. Tasks are
-// given their grace, and then cancelled; their results still find actors. When actors are
-// refused and stopped they commit what they have taken. Then come the messages between runs,
-// which nobody is left to take. The feed comes after the last commit, and the directory after
-// all.
+// Each step makes the next one finite. The socket goes first: no further calls come. Tasks are given their grace, and then
+// cancelled; their results still find actors. When actors are refused and stopped they commit what they have taken. Then come the
+// messages between runs, which nobody is left to take. The feed comes after the last commit, and the directory after all.
 func (e *Engine) shutDown(ctx context.Context) error {
 	e.hook.Hit("close.begin")
 	e.dir.OpenOutbox()
@@ -59,8 +54,7 @@ func (e *Engine) shutDown(ctx context.Context) error {
 	}
 	e.closer.Enter(closing.Tasks)
 	grace, cancel := context.WithTimeout(ctx, max(e.options.Grace, 0))
-	// If the grace is over before the handlers have returned their contexts are cancelled, and
-	// they have until ctx is done.
+	// If the grace is over before the handlers have returned their contexts are cancelled, and they have until ctx is done.
 	late := e.dispatcher.StopAndWait(grace) != nil
 	cancel()
 	e.stopTasks(ErrClosed) // by which an executor tells them from those that are over

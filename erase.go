@@ -9,12 +9,10 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Purge forgets a run that has ended, with its children: their rows in the index,
-// their records and their files. The id is free again afterwards. Nothing is
-// forgotten if the run or one below it has not ended. After a crash some children may
-// be gone and the run not: Purge continues from there. It waits for messages between
-// the runs that are not delivered yet. Blobs that only these runs refer to are left to
-// CollectBlobs.
+// Purge forgets a run that has ended, with its children: their rows in the index, their records and their files. The id is free
+// again afterwards. Nothing is forgotten if the run or one below it has not ended. After a crash some children may be gone and
+// the run not: Purge continues from there. It waits for messages between the runs that are not delivered yet. Blobs that only
+// these runs refer to are left to CollectBlobs.
 //
 // Copies of what was forgotten stay in the logs and in free pages of pawl.db for some ten seconds, and are erased then, or by
 // Close. A definition that no run has any more and that is not published goes with later

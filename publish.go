@@ -95,18 +95,14 @@ func (e *Engine) Revision(ctx context.Context, id workflow.RunID, revision int) 
 	return nil, fmt.Errorf("%w: run %q has no revision %d", ErrInvalid, string(id), revision)
 }
 
-// Patch changes the definition of a run that has not ended, whole or not at all. Its Ops are those of a JSON patch (RFC
-// 6902): objects with op, path and value. In the document that they change,
-// nodes and transitions are objects keyed by id, so that a path names what it
-// changes wherever that stands: /nodes/verify/timeout. An element that is added
-// has its key as id and comes last. The published definition and all
-// other runs stay as they are.
+// Patch changes the definition of a run that has not ended, whole or not at all. Its Ops are those of a JSON patch (RFC 6902):
+// objects with op, path and value. In the document that they change, nodes and transitions are objects keyed by id, so that a
+// path names what it changes wherever that stands: /nodes/verify/timeout. An element that is added has its key as id and comes
+// last. The published definition and all other runs stay as they are.
 //
-// Everything that has begun continues as it began: running attempts, inputs,
-// deadlines, finished nodes. The new definition decides from now on. Approvals,
-// groups and joins are decided again at once; waits that the patch changes begin
-// anew. Child runs keep their own definitions; a new node that names a definition
-// gets the one that is published now.
+// Everything that has begun continues as it began: running attempts, inputs, deadlines, finished nodes. The new definition
+// decides from now on. Approvals, groups and joins are decided again at once; waits that the patch changes begin anew. Child runs
+// keep their own definitions; a new node that names a definition gets the one that is published now.
 //
 // Errors: ErrConflict (another revision), *workflow.PatchError (an operation that
 // cannot be applied, or something live would be left without its place),
@@ -179,8 +175,7 @@ func (a Patch) patchRun(ctx context.Context, d *deed) error {
 	return d.submitMessage(ctx, state.Patch{Base: a.Base, Ops: list, Pins: pins, Act: d.by})
 }
 
-// patchPins applies a patch within the bounds of the engine, and returns the
-// definitions of the subworkflows that it adds.
+// patchPins applies a patch within the bounds of the engine, and returns the definitions of the subworkflows that it adds.
 func (d *deed) patchPins(ctx context.Context, base int, ops []any) (state.Pins, error) {
 	s, err := d.stateOf(ctx)
 	switch {
