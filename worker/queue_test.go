@@ -47,6 +47,7 @@ type model struct {
 type modelTask struct {
 	pawl.Task
 	known, withdrawn, closing bool
+	again                     bool // dispatched again while closing
 	holder                    string
 	until                     time.Time
 }
@@ -179,7 +180,7 @@ func (m *model) taken() {
 // let lets go of a task.
 func (m *model) let(t *modelTask, requeue bool) {
 	by := t.holder
-	t.holder, t.closing, t.until = "", false, time.Time{}
+	t.holder, t.closing, t.again, t.until = "", false, false, time.Time{}
 	if !requeue || !t.known || t.withdrawn {
 		delete(m.tasks, t.Key)
 		m.over++
@@ -270,7 +271,7 @@ func (m *model) tenant() string {
 func (m *model) again() {
 	t := m.tasks[m.key()]
 	m.order++
-	t.Order, t.known, t.withdrawn = m.order, true, false
+	t.Order, t.known, t.withdrawn, t.again = m.order, true, false, t.closing
 	if t.Type == "" {
 		t.Type, t.Tenant = rapid.SampledFrom(kinds).Draw(m.T, "type"), m.tenant()
 	}
@@ -368,14 +369,14 @@ func (m *model) finish() {
 	by := t.holder
 	switch rapid.IntRange(0, 2).Draw(m.T, "how") {
 	case 0:
-		t.closing = false
+		t.closing, t.again = false, false
 		if !m.workers[by].permanent {
 			t.until = m.now.Add(testLease)
 		}
 		m.q.undoCompletion(t.Key, m.now)
 		return
 	case 1:
-		m.let(t, false)
+		m.let(t, t.again)
 		m.q.finishCompletion(by, t.Key, false, false, m.now)
 		return
 	}
