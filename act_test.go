@@ -570,3 +570,16 @@ func TestLimitsThatAreNone(t *testing.T) {
 	}
 	require.ErrorIs(t, e.Do(t.Context(), "r", pawl.Raise{}), pawl.ErrInvalid)
 }
+
+// A patch does not depend on how much of the definition was written out, which its text leaves out.
+func TestPatchOfDefaultsThatAreWritten(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	d := &workflow.Definition{
+		Name: "w", Mode: workflow.ModeGraph, Start: "a",
+		Nodes:       []workflow.Node{{ID: "a", Wait: &workflow.WaitSpec{Event: "go"}}, {ID: "b"}},
+		Transitions: []workflow.Transition{{From: "a", To: "b", Outcome: workflow.OnSuccess}},
+	}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+	_, err := e.Patch(t.Context(), "r", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/nodes/b/priority", "value": 1}}})
+	require.NoError(t, err)
+}

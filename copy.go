@@ -52,7 +52,7 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return BackupInfo{}, err
 	}
-	if err := refusal.CheckNewFolder(into); err != nil {
+	if err := refusal.CheckNewFolder(into); err != nil && e.ctx.Err() == nil { // else it is closed
 		return BackupInfo{}, fmt.Errorf("backup: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

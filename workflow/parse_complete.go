@@ -8,7 +8,8 @@ import (
 )
 
 // completed returns a copy of d with its version, the ids of its transitions, the settings of its groups on those
-// that synchronize them, and its schemas and first state in the form of the JSON model. The copy shares the unchanged
+// that synchronize them, its schemas and first state in the form of the JSON model, and without a mode and outcomes that are the
+// default, as its text has none: a patch compares them. The copy shares the unchanged
 // parts with d; d is not modified. The copy of nil is empty. Only completed definitions are checked, hashed,
 // compiled, compared and published, so that it makes no difference how much of one was written out. To complete it
 // twice changes nothing.
@@ -20,9 +21,17 @@ func (d *Definition) completed() *Definition {
 	if c.Version == 0 {
 		c.Version = 1
 	}
+	if c.Mode == ModeGraph {
+		c.Mode = ""
+	}
 	// Transitions change as they are completed, so they are copied; nodes have another schema at most.
 	c.Transitions = slices.Clone(d.Transitions)
 	completeIDs(c.Transitions)
+	for i := range c.Transitions {
+		if t := &c.Transitions[i]; t.Outcome == OnSuccess {
+			t.Outcome = ""
+		}
+	}
 	c.spreadGroups()
 	c.Nodes = slices.Clone(d.Nodes)
 	for i := range c.Nodes {

@@ -51,7 +51,10 @@ func checkPath(path string) error {
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%w: %s: a part of the path is a file; give a folder: %w", ErrInvalid, path, err)
-	case err == nil && !info.IsDir():
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !info.IsDir():
 		return fmt.Errorf("%w: %s: it is a file; give a folder", ErrInvalid, path)
 	}
 	return nil

@@ -13,6 +13,8 @@ import (
 // undrawn says what the generator leaves out of the format, and why.
 var undrawn = map[string]string{
 	"Definition.Groups":   "it is drawn, and spread over the transitions as the definition is compiled",
+	"Mode graph":          "it is drawn, and left out as the definition is compiled",
+	"On success":          "it is drawn, and left out as the definition is compiled",
 	"MergeAs blob":        "an engine of the simulator has no folder of blobs; planning draws it",
 	"Limits.CELCost":      "it is a limit of one evaluation, which tests of limits exceed",
 	"Limits.JSONDepth":    "it is a limit of one value, which tests of limits exceed",
