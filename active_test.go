@@ -119,3 +119,19 @@ func TestBusyNamesItsOption(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrBusy)
 	require.EqualError(t, err, "busy: 1 runs are active, and no more may be (Options.MaxActive)")
 }
+
+// Forks of runs that only wait keep to the bound of active runs: each of them makes room for the next.
+func TestForksMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := open(t, t.TempDir(), pawl.Options{MaxActive: 2})
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, waitThenWork)}, nil))
+		for i := range 20 {
+			require.NoError(t, e.Fork(t.Context(), "a", workflow.RunID(fmt.Sprint("f", i)), pawl.ForkOptions{}))
+			synctest.Wait()
+		}
+		s, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, s.Active, 3)
+		require.NoError(t, e.Close(t.Context()))
+	})
+}

@@ -260,3 +260,9 @@ func BenchmarkTypedCall(b *testing.B) {
 		})
 	}
 }
+
+// A pointer to a Result has no fields of its own either.
+func TestTypedPointerToAResult(t *testing.T) {
+	h := pawl.Handlers{"price": pawl.Typed(func(context.Context, struct{}) (*pawl.Result, error) { return nil, nil })}
+	require.Empty(t, h.CheckDefinition(define(t, "name: one\nstart: a\nnodes: [{id: a, task: price, output: {output.n: result.price}}]\n")))
+}

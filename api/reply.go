@@ -462,9 +462,8 @@ func (v *viewer) showArrival(a *replay.Arrival) *replay.Arrival {
 	return &out
 }
 
-// showExplanation returns an explanation as it is shown. x is a copy whose slices are not: they are
-// cloned before an element is replaced. The failures below are of other runs, so the hook is asked
-// in the name of each.
+// showExplanation returns an explanation as it is shown. x is a copy whose slices are not: they are cloned before an
+// element is replaced. The failures below are of other runs, so the hook is asked in the name of each.
 func (v *viewer) showExplanation(x history.Explanation) history.Explanation {
 	x.Failure, x.Failed, x.Waits = v.showFailure(x.Failure), slices.Clone(x.Failed), slices.Clone(x.Waits)
 	for i := range x.Failed {
@@ -476,7 +475,8 @@ func (v *viewer) showExplanation(x history.Explanation) history.Explanation {
 		}
 	}
 	for i := range x.Waits {
-		x.Waits[i].Failure, x.Waits[i].Came = v.showFailure(x.Waits[i].Failure), v.showArrival(x.Waits[i].Came)
+		w := &x.Waits[i]
+		w.Failure, w.Rejected, w.Came = v.showFailure(w.Failure), v.showFailure(w.Rejected), v.showArrival(w.Came)
 	}
 	return x
 }

@@ -112,6 +112,7 @@ type Wait struct {
 	Until    time.Time            `json:"until,omitzero"`    // the earliest instant at which time alone changes one of them; zero if never
 	Hopeless bool                 `json:"hopeless,omitzero"` // nothing live in the run can still end the wait
 	Failure  *workflow.Failure    `json:"failure,omitzero"`  // failure of its last attempt
+	Rejected *workflow.Failure    `json:"rejected,omitzero"` // for an event: the last error of a condition, if signals are kept that did not match
 	Child    workflow.RunID       `json:"child,omitzero"`    // the child run that it waits for
 	Running  int                  `json:"running,omitzero"`  // for dispatched tasks: how many are performed now, if the engine of the run was asked
 	Since    time.Time            `json:"since,omitzero"`    // when the first of those began
@@ -184,6 +185,9 @@ func (w *Wait) writeWait(b *strings.Builder) {
 	}
 	if w.Failure != nil {
 		fmt.Fprintf(b, "  its last attempt: %v\n", w.Failure)
+	}
+	if w.Rejected != nil {
+		fmt.Fprintf(b, "  the last error of its condition: %v\n", w.Rejected)
 	}
 	w.Came.writeArrival(b)
 	writeCommands(b, w.Try)

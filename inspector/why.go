@@ -78,6 +78,9 @@ func (v *viewer) whyLines(x *history.Explanation, all bool) (lines []whyLine) {
 		if w.Failure != nil {
 			line.Failure = v.failureAt(w.Failure)
 		}
+		if w.Rejected != nil {
+			line.Text += "; the last error: " + v.failureAt(w.Rejected)
+		}
 		v.addArrival(&line, w.Came)
 		line.Child = v.childLink(w.Child)
 		lines = append(lines, line)

@@ -64,7 +64,10 @@ func addWaits(x *Explanation, s *state.State, rejected rejections) {
 			target = t.ID.String()
 		}
 		if t.Status == workflow.WaitingForEvent {
-			w.For += matchText(s, t, rejected)
+			text, kept := matchText(s, t)
+			if w.For += text; kept > 0 {
+				w.Rejected = rejected[t.Node]
+			}
 		}
 		w.Try = commandsFor(s, t, w, target)
 	}
@@ -187,8 +190,8 @@ func budgetText(s *state.State, n *compiled.Node) string {
 }
 
 // matchText tells on which conditions a token takes the events for which it waits, and how many have come that it did not take. It is the
-// same for all tokens of a node, and "" for one that takes any.
-func matchText(s *state.State, t *state.Token, rejected rejections) string {
+// same for all tokens of a node, and "" for one that takes any. It quotes no values: whoever sees the run may read it.
+func matchText(s *state.State, t *state.Token) (text string, kept int) {
 	n := s.Graph.Node(t.Node)
 	var parts, names []string
 	for _, name := range n.Events() {
@@ -201,9 +204,8 @@ func matchText(s *state.State, t *state.Token, rejected rejections) string {
 		}
 	}
 	if parts == nil {
-		return ""
+		return "", 0
 	}
-	kept := 0
 	for range s.KeptSignalsOf(names...) {
 		kept++
 	}
@@ -213,14 +215,11 @@ func matchText(s *state.State, t *state.Token, rejected rejections) string {
 	case kept > 1:
 		parts = append(parts, fmt.Sprintf("%d kept signals did not match", kept))
 	}
-	if failure := rejected[t.Node]; kept > 0 && failure != "" {
-		parts = append(parts, "the last error: "+failure)
-	}
-	return " (" + strings.Join(parts, "; ") + ")"
+	return " (" + strings.Join(parts, "; ") + ")", kept
 }
 
-// rejections are the texts of the last errors in the conditions on which nodes take events: an error there is no match.
-type rejections map[workflow.NodeID]string
+// rejections are the last errors in the conditions on which nodes take events: an error there is no match. They may quote values.
+type rejections map[workflow.NodeID]*workflow.Failure
 
 // maxRejection bounds the text of an error in a condition.
 const maxRejection = 300
@@ -230,7 +229,8 @@ func (r rejections) noteErrors(s *state.State, made []decision.Decision) {
 	for _, d := range made {
 		if d, ok := d.(decision.RejectSignal); ok {
 			if t := s.Token(d.Token); t != nil {
-				r[t.Node] = value.Shorten(d.Failure.Message, maxRejection)
+				d.Failure.Message = value.Shorten(d.Failure.Message, maxRejection)
+				r[t.Node] = &d.Failure
 			}
 		}
 	}

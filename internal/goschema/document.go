@@ -39,9 +39,9 @@ func OfInput(t reflect.Type) (*Schema, error) {
 	return s, nil
 }
 
-// OfOutput returns the schema of the output of a handler: that of a pawl.Result is any, as its Output is, and so is what a reader reads.
+// OfOutput returns the schema of the output of a handler: that of a pawl.Result, or a pointer to one, is any, as its Output is, and so is what a reader reads.
 func OfOutput(t reflect.Type) (*Schema, error) {
-	if qualifiedName(t) == resultType || t.Implements(reader) && !saysItsJSON(t) {
+	if qualifiedName(t) == resultType || t.Kind() == reflect.Pointer && qualifiedName(t.Elem()) == resultType || t.Implements(reader) && !saysItsJSON(t) {
 		return &Schema{}, nil
 	}
 	s, err := Of(t)

@@ -86,6 +86,7 @@ var conditions = &table{[]Row{
 	{err: store.ErrRemote, Code: "remote", Status: 409, Exit: ExitNoEngine, All: true},
 	{err: store.ErrOtherLog, Code: "other_log", Status: 409, Exit: ExitNoEngine, All: true},
 	{err: store.ErrForeign, Code: "foreign", Status: 409, Exit: ExitUnusable, All: true},
+	{typed: isUnknownForGood, Code: "unknown_outcome", Status: 503, Exit: ExitUnknown, All: true},
 	{err: store.ErrNoSpace, Code: "no_space", Status: 507, Exit: ExitNoEngine, All: true},
 	{err: actor.ErrBusy, Code: CodeBusy, Status: 503, Exit: ExitRefused, Later: true},
 	{typed: is[*crowd.BusyError], Code: CodeBusy, Status: 503, Exit: ExitRefused, All: true, Later: true},
@@ -111,6 +112,11 @@ var conditions = &table{[]Row{
 
 // is reports whether an error is, or wraps, one of a type.
 func is[T error](err error) bool { return errors.As(err, new(T)) }
+
+// isUnknownForGood reports whether nobody knows what was done until the directory is opened again, whatever it failed for: a full disk too.
+func isUnknownForGood(err error) bool {
+	return errors.Is(err, state.ErrUnknown) && errors.Is(err, store.ErrFailed)
+}
 
 // isGiven reports whether an error is of what a caller gives: a definition, schedules, an input, a patch or a signal, or a result that a node refuses.
 func isGiven(err error) bool {

@@ -63,13 +63,13 @@ func (r *Roster) sendAway() bool {
 	return false
 }
 
-// CheckRoom returns an error if no further run of a tenant may be active now.
+// CheckRoom returns an error if no further run of a tenant may be active now, and makes room as for a run that is started.
 //
-// It is asked by calls that make runs without an actor, before they do their work.
+// It is asked by calls that make runs without an actor, before they do their work: the actor comes afterwards.
 func (r *Roster) CheckRoom(tenant string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.checkRoom(&Newcomer{Tenant: tenant})
+	return r.makeRoom(&Newcomer{Tenant: tenant})
 }
 
 // setTenant counts a slot as one of a tenant; "" for none. The caller holds the lock.

@@ -64,17 +64,23 @@ func Compare[F any](g *compiled.Graph, handlers map[string]F, types map[string]T
 	return append(findMissing(g, slices.Sorted(maps.Keys(handlers))), Problems(g, types)...)
 }
 
+// maxNames bounds the names in a problem: each node may have a problem.
+const maxNames = 10
+
 // findMissing returns a problem for each task type of a node that has no handler of its name, nor one for all names.
 func findMissing(g *compiled.Graph, names []string) []workflow.Problem {
 	if slices.Contains(names, "*") {
 		return nil
 	}
-	c := &checker{graph: g}
+	c, known := &checker{graph: g}, strings.Join(names[:min(len(names), maxNames)], ", ")
+	if len(names) > maxNames {
+		known += fmt.Sprintf(" and %d more", len(names)-maxNames)
+	}
 	for i := range g.Definition.Nodes {
 		n := g.Nodes[g.Definition.Nodes[i].ID]
 		for _, task := range tasksOf(n) {
 			if !slices.Contains(names, task) {
-				c.atNode(n, "task")(problem.HandlerMissing, "no handler performs %q: a run that comes there fails with %s; there are: %s", task, workflow.CodeUnknownTask, strings.Join(names, ", "))
+				c.atNode(n, "task")(problem.HandlerMissing, "no handler performs %q: a run that comes there fails with %s; there are: %s", task, workflow.CodeUnknownTask, known)
 			}
 		}
 	}
