@@ -116,10 +116,10 @@ type teller interface {
 	appendTold(told []Told, s *state.State) []Told
 }
 
-// ErrorCode returns the code of the error that an event tells, "" if it tells none. The data of task.completed are the
+// ErrorCode returns the code of the error that an event tells, "" if it tells none. The data of what has completed are the
 // handler's own.
 func ErrorCode(e *Event) string {
-	if e.Type == workflow.EventTaskCompleted {
+	if e.Type == workflow.EventTaskCompleted || e.Type == workflow.EventTokenCompleted {
 		return ""
 	}
 	failure := e.Data

@@ -201,7 +201,7 @@ func (b *builder) addRecord(r *decision.Record) error {
 	}
 	codes := map[workflow.TokenID]string{}
 	for i := range events {
-		if code := codeOf(&events[i]); code != "" && events[i].Token != 0 {
+		if code := decision.ErrorCode(&events[i]); code != "" && events[i].Token != 0 {
 			codes[events[i].Token] = code
 		}
 		b.addEnd(r, &events[i], began)
@@ -261,19 +261,6 @@ func (st *status) endedAt(at, began time.Time, a timing.Attempt) timing.Attempt 
 	a.At, a.Queued = at, max(began.Sub(st.since), 0)
 	a.Worked = max(at.Sub(laterOf(st.since, began)), 0)
 	return a
-}
-
-// codeOf returns the code of the error that an event tells; "" if it tells none.
-func codeOf(e *decision.Event) string {
-	if e.Type == workflow.EventTaskCompleted || e.Type == workflow.EventTokenCompleted {
-		return ""
-	}
-	failure := e.Data
-	if nested, ok := e.Data["error"].(map[string]any); ok {
-		failure = nested
-	}
-	code, _ := failure["code"].(string)
-	return code
 }
 
 // scopeOf returns the span that encloses a scope: that of its group, or of the run.
