@@ -610,7 +610,8 @@ func (d *deed) report(ctx context.Context, m state.Message) error {
 	return err
 }
 
-// Elapse lets time pass in a simulation, as its method does. A run refuses it: its time passes by itself.
+// Elapse lets time pass in a simulation: timers fire, attempts and approvals time out, retries are dispatched, each at its instant. A
+// run refuses it: its time passes by itself. Errors: ErrInvalid (a negative duration), *workflow.LimitError (more than 10,000 steps).
 type Elapse struct {
 	Elapse time.Duration `json:"elapse" needs:"elapse must say how much time passes"`
 }
@@ -619,5 +620,5 @@ func (a Elapse) doTo(_ context.Context, d *deed) error {
 	if d.copied == nil {
 		return fmt.Errorf("%w: time passes in a simulation only", ErrInvalid)
 	}
-	return d.copied.Elapse(a.Elapse)
+	return d.copied.copy.Elapse(a.Elapse)
 }

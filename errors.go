@@ -22,8 +22,7 @@ import (
 
 // Conditions that callers test with errors.Is.
 var (
-	// ErrRunExists: a run has the id of this Start, and differs from it in its definition,
-	// input, tenant or labels, or is a fork.
+	// ErrRunExists: a run has the id of this Start, and differs from it in its definition, input, tenant or labels, or is a fork.
 	ErrRunExists = state.ErrRunExists
 	// ErrRunNotFound: no run has this id.
 	ErrRunNotFound = store.ErrRunNotFound
@@ -43,15 +42,12 @@ var (
 	// to which another engine has appended. It can commit nothing any more: close it. From Follow: somebody else has
 	// appended to the log of the copy, which ends; the engine goes on.
 	ErrFenced = store.ErrFenced
-	// ErrCorrupt: what is stored is damaged, or not ours; errors.As a
-	// *CorruptError says what and where. Nothing was changed.
+	// ErrCorrupt: what is stored is damaged, or not ours; errors.As a *CorruptError says what and where. Nothing was changed.
 	ErrCorrupt = store.ErrCorrupt
-	// ErrVersion: another version of pawl wrote what is stored. Nothing was
-	// changed.
+	// ErrVersion: another version of pawl wrote what is stored. Nothing was changed.
 	ErrVersion = store.ErrVersion
-	// ErrFailed: an operation of the disk failed, or the engine directory was
-	// taken away. Close the engine and open it again: everything acknowledged is
-	// there.
+	// ErrFailed: an operation of the disk failed, or the engine directory was taken away. Close the engine and open it again:
+	// everything acknowledged is there.
 	ErrFailed = store.ErrFailed
 	// ErrFollowed: somebody else's Follow of this engine has not returned yet.
 	ErrFollowed = store.ErrFollowed
@@ -71,18 +67,15 @@ var (
 	ErrAmbiguous = state.ErrAmbiguous
 	// ErrAlreadyVoted: this person has voted on this approval.
 	ErrAlreadyVoted = state.ErrAlreadyVoted
-	// ErrGroupClosed: the group was closed, its join has fired, or it has ended
-	// otherwise.
+	// ErrGroupClosed: the group was closed, its join has fired, or it has ended otherwise.
 	ErrGroupClosed = state.ErrGroupClosed
-	// ErrConflict: the run's definition has another revision than the patch is
-	// for; read it again with Engine.Definition.
+	// ErrConflict: the run's definition has another revision than the patch is for; read it again with Engine.Definition.
 	ErrConflict = state.ErrConflict
 	// ErrAgain: a Rerun would do again what has completed; see AgainError.
 	ErrAgain = refusal.ErrAgain
 	// ErrSuspended: an internal fault suspended the run; see its Failure.
 	ErrSuspended = state.ErrSuspended
-	// ErrUnknown: a commit failed, so the message may or may not have been
-	// taken. Sending it again is safe.
+	// ErrUnknown: a commit failed, so the message may or may not have been taken. Sending it again is safe.
 	ErrUnknown = state.ErrUnknown
 	// ErrBusy: too many calls or runs wait already; try again later.
 	ErrBusy = actor.ErrBusy
@@ -92,13 +85,11 @@ var (
 	ErrMaintenance = refusal.ErrMaintenance
 	// ErrInvalid: an argument is not what the method takes; the error says which.
 	ErrInvalid = refusal.ErrInvalid
-	// ErrPending is returned by an Executor whose result will come later,
-	// through Engine.Complete or Engine.Fail.
+	// ErrPending is returned by an Executor whose result will come later, through Engine.Complete or Engine.Fail.
 	ErrPending = errors.New("the result comes later")
 )
 
-// A CorruptError says what is damaged and where: errors.As finds it in errors that are
-// ErrCorrupt.
+// A CorruptError says what is damaged and where: errors.As finds it in errors that are ErrCorrupt.
 type CorruptError struct {
 	Run  workflow.RunID // "" if all runs are concerned
 	File string
@@ -124,10 +115,9 @@ func (e *LockedError) Error() string { return (*store.LockedError)(e).Error() }
 // Unwrap returns ErrLocked.
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// A LeftBehindError says that Close has left handlers behind, which have not returned
-// although their contexts have ended; the context of Close gives them the time to. All else is closed, and
-// nothing is lost: what they return is dropped, and their tasks run again when the
-// directory is opened.
+// A LeftBehindError says that Close has left handlers behind, which have not returned although their contexts have ended; the context
+// of Close gives them the time to. All else is closed, and nothing is lost: what they return is dropped, and their tasks run again when
+// the directory is opened.
 type LeftBehindError struct {
 	Tasks []TaskID // in the order in which they were dispatched
 }
@@ -163,14 +153,12 @@ func HTTPStatus(err error) int {
 	return refusal.Of(err).Status
 }
 
-// A TaskError is an error with a code that the handler chooses. Definitions catch
-// it by Code; a retry policy retries it if it is Retryable. The engine keeps 256
-// bytes of Code and 16 KiB of Message, as of the text of any error, and replaces
-// bytes that are not UTF-8.
+// A TaskError is an error with a code that the handler chooses. Definitions catch it by Code; a retry policy retries it if it is
+// Retryable. The engine keeps 256 bytes of Code and 16 KiB of Message, as of the text of any error, and replaces bytes that are not
+// UTF-8.
 //
-// RetryAfter, if positive, is how long the next attempt waits, in place of the delay
-// of the node's retry policy; more than a day counts as a day. The policy still
-// decides whether there is a next attempt.
+// RetryAfter, if positive, is how long the next attempt waits, in place of the delay of the node's retry policy; more than a day counts
+// as a day. The policy still decides whether there is a next attempt.
 type TaskError struct {
 	Code       string
 	Message    string
@@ -189,8 +177,7 @@ func Permanent(err error) error {
 	return permanent{err}
 }
 
-// IsPermanent says whether no policy retries a handler's error: it comes from
-// Permanent, or is a TaskError that is not Retryable.
+// IsPermanent says whether no policy retries a handler's error: it comes from Permanent, or is a TaskError that is not Retryable.
 func IsPermanent(err error) bool {
 	_, snoozed := snoozeOf(err)
 	return err != nil && !snoozed && failureOf(err).Permanent
@@ -200,9 +187,8 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// failureOf returns a handler's error as a failure. Where Error panics, as that of
-// a nil pointer may, the text says so; where another of its methods does, it is a
-// panic of the handler.
+// failureOf returns a handler's error as a failure. Where Error panics, as that of a nil pointer may, the text says so; where another
+// of its methods does, it is a panic of the handler.
 func failureOf(err error) (f workflow.Failure) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -237,8 +223,7 @@ func retryAfterOf(err error) time.Duration {
 	return min(max(te.RetryAfter, 0), limits.MaxRetryAfter)
 }
 
-// attemptError returns the message that a handler's error is about an attempt; m says
-// about which, and who says so.
+// attemptError returns the message that a handler's error is about an attempt; m says about which, and who says so.
 func attemptError(m state.TaskFailed, err error) state.Message {
 	if after, snoozed := snoozeOf(err); snoozed {
 		return state.TaskSnoozed{Token: m.Token, Attempt: m.Attempt, Epoch: m.Epoch, After: after, Act: m.Act}
@@ -256,15 +241,13 @@ const (
 	maxMessage = texts.MaxMessage
 )
 
-// Snooze returns an error by which a handler asks to be called again after d: because
-// what it looks for is not there yet. That is no failure and costs no attempt of the
-// retry policy, and needs none. The wait is durable and holds no slot; Task.Attempt
-// counts on, so that the next call has a key of its own.
+// Snooze returns an error by which a handler asks to be called again after d: because what it looks for is not there yet. That is no
+// failure and costs no attempt of the retry policy, and needs none. The wait is durable and holds no slot; Task.Attempt counts on, so
+// that the next call has a key of its own.
 //
-// A time that is shorter than a second is taken for a second, one that is longer than 30 days for 30 days.
-// The limit snoozes of the definition, 10,000 by default, bounds how often a task may
-// ask; beyond it the attempt fails with the code limit_exceeded. The timeout of a node
-// counts from each call anew, that of the run goes on.
+// A time that is shorter than a second is taken for a second, one that is longer than 30 days for 30 days. The limit snoozes of the
+// definition, 10,000 by default, bounds how often a task may ask; beyond it the attempt fails with the code limit_exceeded. The timeout
+// of a node counts from each call anew, that of the run goes on.
 func Snooze(d time.Duration) error { return SnoozeError{After: d} }
 
 // A SnoozeError is what Snooze returns. A handler's error that wraps one is one.
@@ -299,9 +282,8 @@ func snoozeOf(err error) (after time.Duration, snoozed bool) {
 // descriptorPause is after how long a task is called again that could open no file.
 const descriptorPause = 5 * time.Second
 
-// lacksDescriptors reports whether a handler's error says that the process, or the system,
-// has too many open files. That passes, and says nothing of the task; an error that the
-// handler has judged, as Permanent or a TaskError, is left at that.
+// lacksDescriptors reports whether a handler's error says that the process, or the system, has too many open files. That passes, and
+// says nothing of the task; an error that the handler has judged, as Permanent or a TaskError, is left at that.
 func lacksDescriptors(err error) bool {
 	var judged permanent
 	var task TaskError
@@ -322,10 +304,9 @@ func withPause(err error) error {
 	return fmt.Errorf("%w: %w", err, SnoozeError{After: after})
 }
 
-// WithMetadata returns err with metadata about the attempt that failed, such as what a call
-// of a model has cost: it is kept as metadata on task.retrying, task.failed or task.parked, and may be as large
-// as that of a Result. nil stays nil. A handler may also return a Result beside its error; only its metadata
-// count. A Snooze and ErrPending keep none.
+// WithMetadata returns err with metadata about the attempt that failed, such as what a call of a model has cost: it is kept as metadata
+// on task.retrying, task.failed or task.parked, and may be as large as that of a Result. nil stays nil. A handler may also return a
+// Result beside its error; only its metadata count. A Snooze and ErrPending keep none.
 func WithMetadata(err error, metadata map[string]any) error {
 	if err == nil {
 		return nil
@@ -355,8 +336,7 @@ type metadataError struct {
 
 func (m *metadataError) Unwrap() error { return m.error }
 
-// withResultMetadata returns the error of a handler with the metadata of the Result beside it, if
-// the error has none of its own.
+// withResultMetadata returns the error of a handler with the metadata of the Result beside it, if the error has none of its own.
 func withResultMetadata(output any, err error) error {
 	if r, ok := output.(Result); ok && r.Metadata != nil && ErrorMetadata(err) == nil {
 		return WithMetadata(err, r.Metadata)

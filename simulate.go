@@ -34,7 +34,7 @@ import (
 //		fmt.Println(step.Record.Decisions)
 //	}
 //
-// The copy is as of the last commit. Its clock stands still until Elapse moves it. A Simulation is for one goroutine at a time.
+// The copy is as of the last commit. Its clock stands still until an [Elapse] moves it. A Simulation is for one goroutine at a time.
 type Simulation struct {
 	engine *Engine
 	copy   simulating.Copy
@@ -140,21 +140,10 @@ func refusePlayed(ctx context.Context) error {
 
 func (s *Simulation) isMade() bool { return s != nil && s.copy.State != nil }
 
-// Elapse lets time pass in the copy: timers fire, attempts and approvals time out, retries
-// are dispatched, each at its instant. Errors: ErrInvalid (d is negative),
+// Play performs the tasks that the copy has dispatched, oldest token first, then those that have come of their results, and so on, with
+// x, until none is left but those for which x has returned ErrPending. Time stands still. The methods of a Task do nothing but Open,
+// and fail with ErrInvalid. A result that the run would not take fails its attempt, as in the run. Errors: the cause of ctx,
 // *workflow.LimitError (more than 10,000 steps).
-func (s *Simulation) Elapse(d time.Duration) error {
-	if !s.isMade() {
-		return simulating.ErrNone
-	}
-	return s.copy.Elapse(d)
-}
-
-// Play performs the tasks that the copy has dispatched, oldest token first, then those that
-// have come of their results, and so on, with x, until none is left but those for which x has returned
-// ErrPending. Time stands still. The methods of a Task do nothing but Open, and fail with
-// ErrInvalid. A result that the run would not take fails its attempt, as in the run.
-// Errors: the cause of ctx, *workflow.LimitError (more than 10,000 steps).
 func (s *Simulation) Play(ctx context.Context, x Executor) error {
 	switch {
 	case !s.isMade():
@@ -189,8 +178,7 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 	}
 }
 
-// performTask returns the message that a task has come to with x; nil if its result comes
-// later.
+// performTask returns the message that a task has come to with x; nil if its result comes later.
 func (s *Simulation) performTask(ctx context.Context, x Executor, t *dispatch.Task) (m state.Message) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -236,9 +224,8 @@ func (simulatedServices) Once(context.Context, Task, string, func(context.Contex
 	return nil, errSimulated
 }
 
-// EndChild tells the copy how a child run that it waits for has ended; Output and Failure of
-// o are taken by its status. Errors: ErrInvalid (o has not ended), ErrNotLive (t does not
-// wait for a child), ErrAmbiguous.
+// EndChild tells the copy how a child run that it waits for has ended; Output and Failure of o are taken by its status. Errors:
+// ErrInvalid (o has not ended), ErrNotLive (t does not wait for a child), ErrAmbiguous.
 func (s *Simulation) EndChild(t Target, o workflow.Outcome) error {
 	if !s.isMade() {
 		return simulating.ErrNone
@@ -267,8 +254,7 @@ func (s *Simulation) Now() time.Time {
 	return s.copy.Now
 }
 
-// Snapshot returns the copy as Inspect would return the run. Values are those of the copy:
-// do not modify them.
+// Snapshot returns the copy as Inspect would return the run. Values are those of the copy: do not modify them.
 func (s *Simulation) Snapshot() Snapshot {
 	if !s.isMade() {
 		return Snapshot{}
@@ -393,8 +379,7 @@ func (e *Engine) simulateForkOf(
 
 // simulateFrom returns a copy of a state, as of now.
 //
-// Keys of its tasks are made with the epoch that tasks have now, so that they look as they
-// would.
+// Keys of its tasks are made with the epoch that tasks have now, so that they look as they would.
 func (e *Engine) simulateFrom(s *state.State, h store.Head) *Simulation {
 	s.Epoch = e.dispatchEpoch()
 	return &Simulation{engine: e, copy: simulating.Copy{Head: h, State: s, Now: timeout.Instant(e.hook.Now())}}

@@ -113,15 +113,15 @@ func TestSimulatedTime(t *testing.T) {
 		}}
 		require.NoError(t, sim.Play(t.Context(), again))
 		require.Zero(t, calls)
-		require.NoError(t, sim.Elapse(2*time.Minute))
+		require.NoError(t, sim.Do(t.Context(), pawl.Elapse{Elapse: 2 * time.Minute}))
 		require.NoError(t, sim.Play(t.Context(), again))
 		require.Equal(t, 1, calls)
-		require.NoError(t, sim.Elapse(time.Hour))
+		require.NoError(t, sim.Do(t.Context(), pawl.Elapse{Elapse: time.Hour}))
 		require.Equal(t, began.Add(time.Hour+2*time.Minute), sim.Now())
 		end := sim.Snapshot()
 		require.Equal(t, workflow.RunCompleted, end.Status)
 		require.Equal(t, workflow.NodeID("late"), end.Tokens[len(end.Tokens)-1].Node)
-		require.ErrorIs(t, sim.Elapse(-1), pawl.ErrInvalid)
+		require.ErrorIs(t, sim.Do(t.Context(), pawl.Elapse{Elapse: -1}), pawl.ErrInvalid)
 		require.ErrorIs(t, sim.Do(t.Context(), pawl.Signal{Name: "x", Early: true}), pawl.ErrEnded)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,20 +27,17 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Executor performs tasks. Execute may be called again with the same Key
-// after a crash: delivery is at least once. Its output is anything that can be encoded as
-// JSON, including json.RawMessage and an io.Reader of JSON: the engine reads the reader within
-// the attempt, and closes an io.Closer. Its error fails the attempt, with the code of a TaskError if it is
-// one. ErrPending says that the result comes later through Engine.Complete.
-// ctx is cancelled when the attempt is over, also after ErrPending, and, with the cause ErrClosed, when the
-// engine is closed. The goroutine may perform the next task: Execute must undo any change to it, such as
+// An Executor performs tasks. Execute may be called again with the same Key after a crash: delivery is at least once. Its output is
+// anything that can be encoded as JSON, including json.RawMessage and an io.Reader of JSON: the engine reads the reader within the
+// attempt, and closes an io.Closer. Its error fails the attempt, with the code of a TaskError if it is one. ErrPending says that the
+// result comes later through Engine.Complete. ctx is cancelled when the attempt is over, also after ErrPending, and, with the cause
+// ErrClosed, when the engine is closed. The goroutine may perform the next task: Execute must undo any change to it, such as
 // runtime.LockOSThread.
 type Executor interface {
 	Execute(ctx context.Context, t Task) (output any, err error)
 }
 
-// A Task is one attempt of a task node, as a handler sees it: in the engine's process, or as a
-// worker of package worker in any other.
+// A Task is one attempt of a task node, as a handler sees it: in the engine's process, or as a worker of package worker in any other.
 type Task struct {
 	Key       Key    // of this attempt: for Engine.Complete, Fail and Heartbeat
 	EffectKey string // the same in every attempt of the task: for de-duplication
@@ -69,9 +67,8 @@ type Task struct {
 	services TaskServices // nil: every method fails with ErrClosed
 }
 
-// TaskServices implements the methods of Task; each gets the task as an argument. It is the engine
-// or, where the task runs in another process, the client of a pool of package worker. A test of a
-// handler may have its own.
+// TaskServices implements the methods of Task; each gets the task as an argument. It is the engine or, where the task runs in another
+// process, the client of a pool of package worker. A test of a handler may have its own.
 type TaskServices interface {
 	Heartbeat(ctx context.Context, t Task, details any) error
 	Put(ctx context.Context, t Task, r io.Reader, mediaType string) (blob.Ref, error)
@@ -100,8 +97,7 @@ type Branch struct {
 	Total int
 }
 
-// Bind decodes the input into v, as encoding/json would. Its error is permanent: a
-// further attempt would have the same input.
+// Bind decodes the input into v, as encoding/json would. Its error is permanent: a further attempt would have the same input.
 func (t Task) Bind(v any) error { return t.bindInput(v, false) }
 
 // BindStrict is Bind, and fails if the input has a field that v has not.
@@ -114,28 +110,24 @@ func (t Task) bindInput(v any, strict bool) error {
 	return nil
 }
 
-// Heartbeat says that the task is alive and, with details, how far it is, see
-// Engine.Heartbeat; nil leaves the details as they are. An error says that the attempt is
-// no longer wanted, or that the details are no value, or too large.
+// Heartbeat says that the task is alive and, with details, how far it is, see Engine.Heartbeat; nil leaves the details as they are. An
+// error says that the attempt is no longer wanted, or that the details are no value, or too large.
 func (t Task) Heartbeat(ctx context.Context, details any) error {
 	return t.askedServices().Heartbeat(ctx, t, details)
 }
 
-// Put is Engine.PutBlob for a handler: the blob stays at least until the attempt
-// is over.
+// Put is Engine.PutBlob for a handler: the blob stays at least until the attempt is over.
 func (t Task) Put(ctx context.Context, r io.Reader, mediaType string) (blob.Ref, error) {
 	return t.askedServices().Put(ctx, t, r, mediaType)
 }
 
-// Open is Engine.OpenBlob for a handler. A handler that returns its error fails
-// with the code blob_missing or blob_damaged, for good.
+// Open is Engine.OpenBlob for a handler. A handler that returns its error fails with the code blob_missing or blob_damaged, for good.
 func (t Task) Open(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 	return t.askedServices().Open(ctx, t, ref)
 }
 
-// Once is Engine.Once for a handler. With an empty key it is the task's
-// EffectKey: f succeeds once over all attempts of the task, and Purge of the run
-// forgets the outcome. It keeps what it promises in every process; package worker says what a lost lease does.
+// Once is Engine.Once for a handler. With an empty key it is the task's EffectKey: f succeeds once over all attempts of the task, and
+// Purge of the run forgets the outcome. It keeps what it promises in every process; package worker says what a lost lease does.
 func (t Task) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
 	return t.askedServices().Once(ctx, t, key, f)
 }
@@ -193,20 +185,46 @@ func (s engineServices) Once(ctx context.Context, t Task, key string, f func(con
 	return s.engine.once.Do(ctx, onceKeyOf(t.Run)+value.Hash(t.EffectKey), f)
 }
 
-// A Result is an output with metadata about how it was made, which is kept on
-// the task's event, and with artifacts: named blobs that count when the run
-// completes. An Executor may return one, or a pointer to it, in place of a plain output.
+// A Result is an output with metadata about how it was made, which is kept on the task's event, and with artifacts: named blobs that
+// count when the run completes. An Executor may return one, or a pointer to it, in place of a plain output; a handler of [Typed] may
+// return a [ResultOf].
 type Result struct {
 	Output    any
 	Metadata  map[string]any
 	Artifacts []Artifact
 }
 
-// Handlers is an Executor that chooses a function by task type. The type "*"
-// is the default route. A type without a function fails the task with the code
-// unknown_task. The workers of package worker take the same. A function whose error says
-// that there are too many open files is called again 5 s later, as if it had returned
-// Snooze, unless it is a TaskError or Permanent.
+// A ResultOf is a Result whose output is an Out, for the handlers of [Typed]: who reads the result is checked against Out.
+//
+//	pawl.Typed(func(ctx context.Context, in Question) (pawl.ResultOf[Answer], error) {
+//		answer, cost, err := ask(ctx, in)
+//		return pawl.ResultOf[Answer]{Output: answer, Metadata: map[string]any{"cost": cost}}, err
+//	})
+type ResultOf[Out any] struct {
+	Output    Out
+	Metadata  map[string]any
+	Artifacts []Artifact
+}
+
+func (r ResultOf[Out]) untyped() Result {
+	return Result{untypedResult(r.Output), r.Metadata, r.Artifacts}
+}
+
+// untypedResult returns the output of a handler, as a Result if it is a ResultOf or points to one.
+func untypedResult(output any) any {
+	r, ok := output.(interface{ untyped() Result })
+	if !ok {
+		return output
+	}
+	if p := reflect.ValueOf(r); p.Kind() == reflect.Pointer && p.IsNil() {
+		return nil
+	}
+	return r.untyped()
+}
+
+// Handlers is an Executor that chooses a function by task type. The type "*" is the default route. A type without a function fails the
+// task with the code unknown_task. The workers of package worker take the same. A function whose error says that there are too many
+// open files is called again 5 s later, as if it had returned Snooze, unless it is a TaskError or Permanent.
 type Handlers map[string]func(ctx context.Context, t Task) (any, error)
 
 // Execute implements Executor.
@@ -220,15 +238,14 @@ func (h Handlers) Execute(ctx context.Context, t Task) (any, error) {
 		return nil, TaskError{Code: workflow.CodeUnknownTask, Message: fmt.Sprintf("no handler for task type %q; there are: %s", t.Type, known)}
 	}
 	output, err := f(ctx, t)
-	return output, withPause(err)
+	return untypedResult(output), withPause(err)
 }
 
 // Logger returns the logger of the task to whose handler a context belongs: Options.Logger, or that of a worker, with the keys run,
 // workflow, node, token, attempt and task and, in a span, trace_id. Outside of a handler it is slog.Default().
 func Logger(ctx context.Context) *slog.Logger { return tasklog.Logger(ctx) }
 
-// An absentExecutor is that of an engine without one: every task waits for
-// Engine.Complete.
+// An absentExecutor is that of an engine without one: every task waits for Engine.Complete.
 type absentExecutor struct{ told sync.Map } // task types
 
 // Execute implements Executor.
@@ -239,19 +256,17 @@ func (a *absentExecutor) Execute(ctx context.Context, t Task) (any, error) {
 	return nil, ErrPending
 }
 
-// A Key names one attempt of one task: run, token, attempt, and the life of the
-// engine that dispatched it. It is opaque to hosts. It is the same in every life of the
-// engine, and nobody can make one without the directory: the holder of a key, from a
-// callback's URL for instance, can deliver the result of that attempt and of no other.
+// A Key names one attempt of one task: run, token, attempt, and the life of the engine that dispatched it. It is opaque to hosts. It is
+// the same in every life of the engine, and nobody can make one without the directory: the holder of a key, from a callback's URL for
+// instance, can deliver the result of that attempt and of no other.
 type Key string
 
 // keyOf returns the key of an attempt.
 func (e *Engine) keyOf(a taskkey.Attempt) Key { return Key(e.keys.Key(a)) }
 
-// DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, for instance to sign
-// data that come back from outside. The bytes are the same in every life of the directory, in its
-// backups and in repaired copies, and cannot be guessed without the directory. Each purpose has
-// different bytes. It fails with ErrClosed.
+// DeriveSecret returns 32 bytes for one purpose, a text of the host's choice, for instance to sign data that come back from outside.
+// The bytes are the same in every life of the directory, in its backups and in repaired copies, and cannot be guessed without the
+// directory. Each purpose has different bytes. It fails with ErrClosed.
 func (e *Engine) DeriveSecret(purpose string) ([]byte, error) {
 	if err := e.checkUsable(context.Background()); err != nil {
 		return nil, err
@@ -277,19 +292,15 @@ func (e *Engine) parseKey(k Key) (taskkey.Attempt, error) {
 	return a, nil
 }
 
-// Heartbeat says that an attempt is alive and, with details, how far it is: anything
-// that can be encoded as JSON, up to 16 KiB; nil leaves the details as they are. The
-// last details are Task.Details of the next attempt, and Inspect shows them.
+// Heartbeat says that an attempt is alive and, with details, how far it is: anything that can be encoded as JSON, up to 16 KiB; nil
+// leaves the details as they are. The last details are Task.Details of the next attempt, and Inspect shows them.
 //
-// Heartbeats of one attempt within a tenth of its node's heartbeat (at most 10 s; 1 s
-// where the node has none) are merged: the first is committed at once, the others
-// together at the end of that time. The last details are committed with the error or
-// the Snooze of the attempt, and when the engine closes; a crash, or a timeout of the
-// attempt, may lose those of the last such time.
+// Heartbeats of one attempt within a tenth of its node's heartbeat (at most 10 s; 1 s where the node has none) are merged: the first is
+// committed at once, the others together at the end of that time. The last details are committed with the error or the Snooze of the
+// attempt, and when the engine closes; a crash, or a timeout of the attempt, may lose those of the last such time.
 //
-// Errors: ErrStale (the attempt is no longer wanted), ErrInvalid (details that are not
-// JSON), also *workflow.LimitError (details that are too large), *blob.Error (details
-// refer to a missing blob).
+// Errors: ErrStale (the attempt is no longer wanted), ErrInvalid (details that are not JSON), also *workflow.LimitError (details that
+// are too large), *blob.Error (details refer to a missing blob).
 func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -320,26 +331,20 @@ func (e *Engine) Heartbeat(ctx context.Context, key Key, details any) error {
 // maxOnceKey is the longest key of Once, in bytes.
 const maxOnceKey = 255
 
-// Once returns the outcome that is kept under a business key, such as
-// "invoice/2026-17", or calls f and keeps what it returns, as a value of the JSON
-// model, in the engine's directory. Another attempt, another run or the next life of
-// the process does not repeat an effect whose outcome is kept: the pattern is
-// the idempotent receiver of Hohpe and Woolf, Enterprise Integration Patterns.
+// Once returns the outcome that is kept under a business key, such as "invoice/2026-17", or calls f and keeps what it returns, as a
+// value of the JSON model, in the engine's directory. Another attempt, another run or the next life of the process does not repeat an
+// effect whose outcome is kept: the pattern is the idempotent receiver of Hohpe and Woolf, Enterprise Integration Patterns.
 //
-// Under a key one call of f runs at a time; further callers wait for it until
-// their ctx is done. Only a success is kept: after an error the next caller calls
-// f again. Once returns without error only once the outcome is durable. Where the disk is full, or
-// a log outside of the directory does not answer, Once waits for that with the outcome in hand,
-// as the result of a task waits; when its ctx is done before, the engine goes on trying until Close, and
-// callers under the key wait for it. If the process dies, or the engine closes or fails, between f's effect
-// and that, f is called again: by itself Once does not keep an effect from happening twice around a
-// crash. Let f pass the key on, or look first whether the effect is there.
+// Under a key one call of f runs at a time; further callers wait for it until their ctx is done. Only a success is kept: after an error
+// the next caller calls f again. Once returns without error only once the outcome is durable. Where the disk is full, or a log outside
+// of the directory does not answer, Once waits for that with the outcome in hand, as the result of a task waits; when its ctx is done
+// before, the engine goes on trying until Close, and callers under the key wait for it. If the process dies, or the engine closes or
+// fails, between f's effect and that, f is called again: by itself Once does not keep an effect from happening twice around a crash.
+// Let f pass the key on, or look first whether the effect is there.
 //
-// Outcomes are kept until Forget or ForgetBefore; Purge of a run leaves them. f
-// must not call Once with the same key: it would wait for itself.
-// Errors: that of f, ErrInvalid (the key is empty, longer than 255 bytes or not
-// UTF-8; the outcome is not JSON), *workflow.LimitError (more than 1 MiB),
-// ErrUnknown, ErrClosed.
+// Outcomes are kept until Forget or ForgetBefore; Purge of a run leaves them. f must not call Once with the same key: it would wait for
+// itself. Errors: that of f, ErrInvalid (the key is empty, longer than 255 bytes or not UTF-8; the outcome is not JSON),
+// *workflow.LimitError (more than 1 MiB), ErrUnknown, ErrClosed.
 func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (any, error)) (any, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return nil, err
@@ -350,8 +355,7 @@ func (e *Engine) Once(ctx context.Context, key string, f func(context.Context) (
 	return e.once.Do(ctx, key, f)
 }
 
-// Forget forgets the outcome that Once keeps under a key. A key without one is no
-// error; that of a schedule is ErrInvalid.
+// Forget forgets the outcome that Once keeps under a key. A key without one is no error; that of a schedule is ErrInvalid.
 func (e *Engine) Forget(ctx context.Context, key string) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -362,8 +366,7 @@ func (e *Engine) Forget(ctx context.Context, key string) error {
 	return e.callUntil(ctx, func() error { return closedError(e.dir.ForgetOutcome(key)) })
 }
 
-// ForgetBefore forgets the outcomes that Once has kept since before an instant,
-// and returns how many.
+// ForgetBefore forgets the outcomes that Once has kept since before an instant, and returns how many.
 func (e *Engine) ForgetBefore(ctx context.Context, before time.Time) (int, error) {
 	if err := e.checkUsable(ctx); err != nil {
 		return 0, err

@@ -266,3 +266,64 @@ func TestTypedPointerToAResult(t *testing.T) {
 	h := pawl.Handlers{"price": pawl.Typed(func(context.Context, struct{}) (*pawl.Result, error) { return nil, nil })}
 	require.Empty(t, h.CheckDefinition(define(t, "name: one\nstart: a\nnodes: [{id: a, task: price, output: {output.n: result.price}}]\n")))
 }
+
+type answer struct {
+	Text string `json:"text"`
+}
+
+// ask is a typed handler that reports what its call has cost.
+func ask(_ context.Context, in struct{ Question string }) (pawl.ResultOf[answer], error) {
+	out := pawl.ResultOf[answer]{Output: answer{"no"}, Metadata: map[string]any{"cost": 0.5}}
+	if in.Question == "" {
+		return out, pawl.TaskError{Code: "empty"}
+	}
+	return out, nil
+}
+
+// A typed handler reports metadata and artifacts beside its output, and metadata of an attempt that fails; what reads the result is still
+// checked against the type of the output.
+func TestTypedResults(t *testing.T) {
+	ctx := t.Context()
+	var e *pawl.Engine
+	h := pawl.Handlers{
+		"ask": pawl.Typed(ask),
+		"nil": pawl.Typed(func(context.Context, struct{}) (*pawl.ResultOf[answer], error) { return nil, nil }),
+		"artifact": pawl.Typed(func(ctx context.Context, _ struct{}) (*pawl.ResultOf[answer], error) {
+			ref, err := e.PutBlob(ctx, strings.NewReader("x"), "text/plain")
+			return &pawl.ResultOf[answer]{Output: answer{"see"}, Artifacts: []pawl.Artifact{{Name: "a.txt", Blob: ref}}}, err
+		}),
+		"within": pawl.Typed(func(context.Context, struct{}) (pawl.ResultOf[pawl.ResultOf[int]], error) {
+			return pawl.ResultOf[pawl.ResultOf[int]]{}, nil
+		}),
+	}
+	problems := h.CheckDefinition(define(t, "name: one\nstart: a\nnodes: [{id: a, task: ask, output: {output.n: result.tezt}}]\n"))
+	require.Len(t, problems, 2, "the input is missing, and the result has no such field")
+	require.Contains(t, problems[1].Message, "text")
+
+	e, err := pawl.Open(ctx, t.TempDir(), pawl.Options{Executor: h})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Close(ctx)) }()
+	run := func(id workflow.RunID, task string, input map[string]string) workflow.Outcome {
+		n := workflow.Node{ID: "a", Task: task, Input: input, Output: map[string]string{"output": "result"}}
+		if task == "nil" {
+			n.Output = map[string]string{"output.none": "result"}
+		}
+		out, err := e.Run(ctx, workflow.Run{ID: id, Definition: &workflow.Definition{Name: "one", Start: "a", Nodes: []workflow.Node{n}}}, nil)
+		require.NoError(t, err)
+		return out
+	}
+	out := run("asked", "ask", map[string]string{"Question": "'why?'"})
+	require.Equal(t, map[string]any{"text": "no"}, out.Output)
+	out = run("failed", "ask", map[string]string{"Question": "''"})
+	require.Equal(t, "empty", out.Failure.Code)
+	for _, id := range []workflow.RunID{"asked", "failed"} {
+		o, err := e.Overview(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]float64{"cost": 0.5}, o.Meta, id)
+	}
+	require.Equal(t, map[string]any{"none": nil}, run("nil", "nil", nil).Output)
+	out = run("artifact", "artifact", nil)
+	require.Equal(t, map[string]any{"text": "see"}, out.Output)
+	require.Len(t, out.Artifacts, 1)
+	require.Equal(t, workflow.CodeInvalidResult, run("within", "within", nil).Failure.Code)
+}

@@ -176,6 +176,12 @@ input:
 	build.TypedTask(b, "a", func(context.Context, chan int) (int, error) { return 0, nil })
 	_, err = b.Definition()
 	require.ErrorContains(t, err, "chan int")
+
+	b = build.New("order") // with metadata, the type of the output counts
+	build.TypedTask(b, "quote", func(context.Context, order) (*pawl.ResultOf[offer], error) { return nil, nil }).Output("output.price", "result.price")
+	d, err = b.Definition()
+	require.ErrorContains(t, err, "it reads result.price")
+	require.Nil(t, d)
 }
 
 type inner struct{ X int }

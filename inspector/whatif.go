@@ -243,7 +243,7 @@ func (v *viewer) tryLine(sim *pawl.Simulation, l *simulationLine) error {
 		if err != nil {
 			return err
 		}
-		return sim.Elapse(d)
+		return sim.Do(v.ctx, pawl.Elapse{Elapse: d})
 	}
 	f := &actForm{act: actOf(l.Do), By: cmp.Or(v.who, "you"), Reason: "what if", Name: l.On, value: l.value}
 	t := pawl.Target{Run: v.id}

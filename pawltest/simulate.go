@@ -81,7 +81,7 @@ func (d *driver) simulateEvent(ctx context.Context, engine *pawl.Engine, run wor
 	if err := play(); err != nil {
 		return err
 	}
-	if err := sim.Elapse(e.Elapse); err != nil {
+	if err := sim.Do(ctx, pawl.Elapse{Elapse: e.Elapse}); err != nil {
 		return err
 	}
 	if err := play(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Openness says whether the objects of a JSON Schema may have fields that their Go types lack.
@@ -18,8 +19,9 @@ const (
 
 // The types of the root package that are no values of their own, which imports this one.
 const (
-	taskType   = "github.com/pawl-run/pawl.Task"
-	resultType = "github.com/pawl-run/pawl.Result"
+	taskType     = "github.com/pawl-run/pawl.Task"
+	resultType   = "github.com/pawl-run/pawl.Result"
+	resultOfType = "github.com/pawl-run/pawl.ResultOf["
 )
 
 func qualifiedName(t reflect.Type) string { return t.PkgPath() + "." + t.Name() }
@@ -39,9 +41,17 @@ func OfInput(t reflect.Type) (*Schema, error) {
 	return s, nil
 }
 
-// OfOutput returns the schema of the output of a handler: that of a pawl.Result, or a pointer to one, is any, as its Output is, and so is what a reader reads.
+// OfOutput returns the schema of the output of a handler: that of a pawl.ResultOf is the schema of its Output, and that of a pawl.Result, or of
+// what a reader reads, is any. A pointer to a result counts as the result.
 func OfOutput(t reflect.Type) (*Schema, error) {
-	if qualifiedName(t) == resultType || t.Kind() == reflect.Pointer && qualifiedName(t.Elem()) == resultType || t.Implements(reader) && !saysItsJSON(t) {
+	result := t
+	if t.Kind() == reflect.Pointer {
+		result = t.Elem()
+	}
+	if name := qualifiedName(result); strings.HasPrefix(name, resultOfType) {
+		output, _ := result.FieldByName("Output")
+		return OfOutput(output.Type)
+	} else if name == resultType || t.Implements(reader) && !saysItsJSON(t) {
 		return &Schema{}, nil
 	}
 	s, err := Of(t)

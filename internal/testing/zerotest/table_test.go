@@ -105,6 +105,7 @@ var hiddenTypes = []reflect.Type{
 	reflect.TypeFor[pawl.Pause](),
 	reflect.TypeFor[pawl.Raise](),
 	reflect.TypeFor[pawl.Result](),
+	reflect.TypeFor[pawl.ResultOf[any]](),
 	reflect.TypeFor[pawl.Resume](),
 	reflect.TypeFor[pawl.Retry](),
 	reflect.TypeFor[pawl.SealedError](),
