@@ -295,7 +295,7 @@ func Open(ctx context.Context, path string, o Options) (*Engine, error) {
 	if e.stalls != nil {
 		e.background.Go(func() { e.stalls.ScanUntilDone(e.ctx) })
 	}
-	e.background.Go(func() { e.warnOfPublished(e.ctx) })
+	e.background.Go(func() { e.warnOfDefinitions(e.ctx) })
 	return e.finishOpen(ctx, path)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-run/pawl/internal/goschema"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/typecheck"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -202,23 +203,37 @@ func newFaults(e *Engine) *faults.Log {
 	return log
 }
 
-// maxCompared bounds how many names of published definitions an engine compares with its handlers as it opens.
-const maxCompared = 1000
+// An engine that opens compares its handlers with the definitions of so many live runs, and of so many published names.
+const (
+	maxLiveCompared = 10_000
+	maxCompared     = 1000
+)
 
-// warnOfPublished compares the newest version of each published definition with the handlers, and logs what
-// does not fit: a deployment may have changed the handlers.
-func (e *Engine) warnOfPublished(ctx context.Context) {
+// warnOfDefinitions compares the definitions that live runs have, and the newest version of each published one, with the handlers, and
+// logs what does not fit: a deployment may have changed the handlers. Where it cannot read, whoever performs such a run is told then.
+func (e *Engine) warnOfDefinitions(ctx context.Context) {
 	if _, ok := e.options.Executor.(Handlers); !ok || e.options.Maintenance {
 		return
+	}
+	hashes := map[string]bool{}
+	live := []workflow.RunStatus{workflow.RunCreated, workflow.RunRunning, workflow.RunPaused, workflow.RunSuspended}
+	for h, err := range e.dir.HeadsUntil(ctx, store.RunFilter{Status: live, Newest: true, Limit: maxLiveCompared}) {
+		if err != nil {
+			break
+		}
+		hashes[h.Definition] = true
 	}
 	latest := map[string]string{}
 	for p, err := range e.dir.AllPublished(ctx, "") {
 		if err != nil || len(latest) == maxCompared {
-			break // whoever starts such a run is told of it then
+			break
 		}
 		latest[p.Name] = p.Hash // by name and version
 	}
 	for _, hash := range latest {
+		hashes[hash] = true
+	}
+	for hash := range hashes {
 		if g, err := e.dir.GraphUntil(ctx, hash); err == nil {
 			e.faults.Warnings(ctx, nil, g, nil)
 		}

@@ -186,19 +186,26 @@ transitions: [{from: charge, to: pause}, {from: pause, to: ship}, {from: ship, t
 	warnings, err := e.Publish(t.Context(), d)
 	require.NoError(t, err)
 	require.Len(t, warnings, 1)
+	older := workflow.MustParse([]byte("name: older\nstart: pause\nnodes: [{id: pause, wait: {event: go}}, {id: pack, task: post}]\ntransitions: [{from: pause, to: pack}]\n"))
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "live", Definition: older}, nil))
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "over", Definition: workflow.MustParse([]byte("name: over\nstart: a\nnodes: [{id: a, task: charge}]\n"))}, nil))
+	_, err = e.Wait(t.Context(), "over")
+	require.NoError(t, err)
 	require.NoError(t, e.Close(t.Context()))
 	require.Equal(t, 1, strings.Count(log.String(), "handler_missing"), log.String())
 
 	log.Reset()
-	options.Executor = pawl.Handlers{"post": plain, "courier": plain}
+	options.Executor = pawl.Handlers{"courier": plain, "move": plain}
 	synctest.Test(t, func(t *testing.T) {
 		e, err = pawl.Open(t.Context(), dir, options)
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, e.Close(t.Context()))
 	})
-	require.Equal(t, 1, strings.Count(log.String(), "handler_missing"), log.String())
+	require.Equal(t, 3, strings.Count(log.String(), "handler_missing"), log.String())
 	require.Contains(t, log.String(), `node \"charge\"`)
+	require.Contains(t, log.String(), `node \"ship\"`)
+	require.Contains(t, log.String(), `node \"pack\"`, "of a live run, whose definition is not published")
 	require.Contains(t, log.String(), "runs of it may fail")
 }
 
