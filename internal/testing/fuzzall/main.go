@@ -4,6 +4,7 @@
 //
 //	go run ./internal/testing/fuzzall -time 10m           # all
 //	go run ./internal/testing/fuzzall -time 10s -foreign  # those that read bytes of others
+//	go run ./internal/testing/fuzzall -time 10s -days 3   # a third of them: three days have all
 //	go run ./internal/testing/fuzzall FuzzImage FuzzLog   # these
 //
 // An input that fails is kept in testdata/fuzz of the package, where go test executes it from then on.
@@ -35,6 +36,7 @@ func main() {
 	flag.DurationVar(&o.time, "time", 10*time.Minute, "how long each target runs")
 	flag.IntVar(&o.jobs, "jobs", 2, "how many targets run at once, each with one worker")
 	flag.BoolVar(&o.foreign, "foreign", false, "only the targets that read bytes of others")
+	flag.IntVar(&o.days, "days", 1, "in how many days, from one run a day, all targets have had their turn")
 	flag.Parse()
 	o.names = flag.Args()
 	if err := run(os.Stdout, o); err != nil {
@@ -47,13 +49,14 @@ func main() {
 type options struct {
 	time    time.Duration
 	jobs    int
+	days    int // 0 is 1
 	foreign bool
 	names   []string // of targets; nil for all
 }
 
 // run fuzzes the targets that the options choose, and returns an error if one of them fails.
 func run(out io.Writer, o options) error {
-	chosen := choose(o)
+	chosen := turnOf(choose(o), int(time.Now().Unix()/(24*60*60)), o.days)
 	if len(chosen) == 0 {
 		return fmt.Errorf("no target is called %s", strings.Join(o.names, " "))
 	}
@@ -88,6 +91,14 @@ func choose(o options) []target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t target) bool {
 		return o.foreign && !t.foreign || len(o.names) > 0 && !slices.Contains(o.names, t.name)
 	})
+}
+
+// turnOf returns the targets that have their turn on a day, where so many days have all. Neighbours share a test program, so they
+// have it together.
+func turnOf(all []target, day, days int) []target {
+	days = max(days, 1)
+	turn := day % days
+	return all[len(all)*turn/days : len(all)*(turn+1)/days]
 }
 
 // cacheFolder returns the folder in which Go keeps the inputs that were of interest.

@@ -77,3 +77,14 @@ func TestChoose(t *testing.T) {
 		require.True(t, x.foreign)
 	}
 }
+
+// So many days have each target once, whatever day is the first.
+func TestTurns(t *testing.T) {
+	require.Equal(t, targets, turnOf(targets, 20_000, 0))
+	var had []target
+	for day := range 3 {
+		had = append(had, turnOf(targets, 20_001+day, 3)...)
+	}
+	require.ElementsMatch(t, targets, had)
+	require.Empty(t, turnOf(nil, 1, 3))
+}
