@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/dispatch"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/simulating"
 	"github.com/pawl-run/pawl/internal/state"
@@ -92,7 +93,7 @@ func (d *deed) submitMessage(ctx context.Context, m state.Message) error {
 		return d.engine.runs.Ask(ctx, d.run, m)
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 	return d.copied.copy.Take(d.run, m)
 }

@@ -193,6 +193,16 @@ func TestTheCauseOfAContext(t *testing.T) {
 		gone, leave := context.WithCancelCause(t.Context())
 		leave(reason)
 		_, inspected := e.Inspect(gone, "w")
+		sim, err2 := e.Simulate(t.Context(), pawl.OfRun{Run: "w"})
+		require.NoError(t, err2)
+		_, measured := e.DiskUse(gone)
+		_, copied := e.Backup(gone, filepath.Join(t.TempDir(), "copy"))
+		var once error
+		_, err2 = e.Once(t.Context(), "key", func(context.Context) (any, error) { // others wait for it
+			_, once = e.Once(gone, "key", func(context.Context) (any, error) { return 1, nil })
+			return 1, nil
+		})
+		require.NoError(t, err2)
 		for _, c := range []struct {
 			err    error
 			is     error
@@ -203,6 +213,10 @@ func TestTheCauseOfAContext(t *testing.T) {
 			{e.Signal(late, "w", workflow.Signal{Name: "go"}), context.DeadlineExceeded, 504},
 			{inspected, context.Canceled, 503},
 			{e.Signal(gone, "w", workflow.Signal{Name: "go"}), context.Canceled, 503},
+			{sim.Do(gone, pawl.Signal{Name: "go"}), context.Canceled, 503},
+			{measured, context.Canceled, 503},
+			{copied, context.Canceled, 503},
+			{once, context.Canceled, 503},
 		} {
 			require.ErrorIs(t, c.err, c.is)
 			require.ErrorIs(t, c.err, reason)

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/dispatch"
 	"github.com/pawl-run/pawl/internal/forking"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/running"
 	"github.com/pawl-run/pawl/internal/simulating"
 	"github.com/pawl-run/pawl/internal/state"
@@ -161,7 +162,7 @@ func (s *Simulation) Play(ctx context.Context, x Executor) error {
 		}
 		for _, t := range tasks {
 			if ctx.Err() != nil {
-				return context.Cause(ctx)
+				return late.Cause(ctx)
 			}
 			if !s.copy.IsOut(t) { // what came of another one's result has ended it
 				continue

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/socket"
 	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/workflow"
@@ -151,7 +152,7 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 	a, err := c.http.Do(r)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, late.Cause(ctx)
 		}
 		return nil, err
 	}
@@ -642,7 +643,7 @@ func listStream[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T,
 // streamError says why a stream broke.
 func streamError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/runfile"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -58,7 +59,7 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 	case <-d.closing:
 		return BackupInfo{}, ErrClosed
 	case <-ctx.Done():
-		return BackupInfo{}, context.Cause(ctx)
+		return BackupInfo{}, late.Cause(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -173,7 +174,7 @@ func (d *Dir) copyIndex(ctx context.Context, to string, copied func()) error {
 	}
 	for more := true; more && err == nil; {
 		d.hook.Hit("backup.pages")
-		if err = context.Cause(ctx); err == nil {
+		if err = late.Cause(ctx); err == nil {
 			err = d.readIndex(func(*sqlite.Conn) (err error) {
 				if more, err = copying.Step(stepPages); err == nil && !more {
 					copied()
@@ -285,7 +286,7 @@ func (b *backup) copyFiles(ctx context.Context, copied *sqlite.Conn, building st
 	close(c.rows)
 	c.ended.Wait()
 	if err == nil {
-		err = context.Cause(ctx)
+		err = late.Cause(ctx)
 	}
 	slices.SortStableFunc(c.damaged, func(x, y damagedRow) int { return cmp.Compare(x.num, y.num) })
 	for _, d := range c.damaged {
@@ -316,7 +317,7 @@ func (c *fileCopier) handRows(ctx context.Context, copied *sqlite.Conn) error {
 			c.noteDamage(row.Num, err)
 		}
 		if row.File == "" {
-			return context.Cause(ctx)
+			return late.Cause(ctx)
 		}
 		if folder := path.Dir(row.File); !made[folder] {
 			if err := os.MkdirAll(filepath.Join(c.building, filepath.FromSlash(folder)), 0o700); err != nil {
@@ -328,7 +329,7 @@ func (c *fileCopier) handRows(ctx context.Context, copied *sqlite.Conn) error {
 		case c.rows <- &row:
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return late.Cause(ctx)
 		}
 	})
 }
@@ -417,7 +418,7 @@ func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building st
 			return nil
 		}
 		last = hash
-		if err := context.Cause(ctx); err != nil {
+		if err := late.Cause(ctx); err != nil {
 			return err
 		}
 		b.dir.hook.Hit("backup.blob")

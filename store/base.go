@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/pace"
 	"github.com/pawl-run/pawl/internal/sqlite"
 	"github.com/pawl-run/pawl/internal/state"
@@ -81,7 +82,7 @@ func (b *baseBuilder) makeBase(ctx context.Context) (hash string, err error) {
 	case <-d.closing:
 		return "", ErrClosed
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return "", late.Cause(ctx)
 	}
 	d.flusher.holdFiles()
 	defer d.flusher.releaseFiles(d.removeReleased)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/index"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/sqlite"
 )
 
@@ -309,7 +310,7 @@ func copyBackup(ctx context.Context, from, to *os.Root, info *RestoreInfo) error
 		case err != nil:
 			return err
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return late.Cause(ctx)
 		case name == ".":
 			return nil
 		case e.IsDir():

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/crowd"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/serving"
 )
@@ -241,7 +242,7 @@ func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return late.Cause(ctx)
 		}
 		p.mu.Lock()
 	}
@@ -333,7 +334,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		errs = append(errs, context.Cause(ctx), p.leftBehind())
+		errs = append(errs, late.Cause(ctx), p.leftBehind())
 	}
 	return errors.Join(errs...)
 }

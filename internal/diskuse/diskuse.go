@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/store"
 )
 
@@ -48,7 +49,7 @@ type Meter struct {
 func (m *Meter) MeasureDisk(ctx context.Context, d Directory) ([]history.DiskUse, error) {
 	for {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, late.Cause(ctx)
 		}
 		m.mu.Lock()
 		age, busy := d.Now().Sub(m.at), m.busy
@@ -66,7 +67,7 @@ func (m *Meter) MeasureDisk(ctx context.Context, d Directory) ([]history.DiskUse
 		select {
 		case <-busy:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, late.Cause(ctx)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl/actor"
 	"github.com/pawl-run/pawl/internal/heap"
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/taskkey"
 	"github.com/pawl-run/pawl/internal/taskqueue"
@@ -545,7 +546,7 @@ func (d *Dispatcher) StopAndWait(ctx context.Context) error {
 	case <-returned:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return late.Cause(ctx)
 	}
 }
 

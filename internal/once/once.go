@@ -68,7 +68,7 @@ func (t *Outcomes) Do(ctx context.Context, key string, f func(context.Context) (
 			case <-turn:
 				continue // it may have failed
 			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+				return nil, late.Cause(ctx)
 			}
 		}
 		return t.onceAlone(ctx, key, turn, f)
@@ -137,7 +137,7 @@ func (t *Outcomes) keepOutcome(ctx context.Context, key string, v any, leave fun
 	case err := <-ended:
 		return true, err
 	case <-ctx.Done():
-		return true, context.Cause(ctx)
+		return true, late.Cause(ctx)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-run/pawl/internal/late"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/store"
@@ -276,7 +277,7 @@ func (p *purging) reserveAll(ctx context.Context, all []*doomed) error {
 		select {
 		case <-moved:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return late.Cause(ctx)
 		}
 	}
 }
