@@ -74,8 +74,8 @@ type Limits struct {
 	RunBytes         int64  // the run on the disk, in bytes: its file, and its part of the log
 	SignalBytes      int    // the payloads of all kept signals, in bytes of JSON
 
-	// Meta bounds what the results of a run, and of the runs below it, report together: numbers in their metadata, such as
-	// cost, by name, more than 0. No attempt begins that would exceed it: see Node.Budget.
+	// Meta bounds, by name, the sums of numbers, such as a cost, in the metadata of the results of a run and of the runs below
+	// it. Each bound is more than 0. No attempt begins that would exceed it: see Node.Budget.
 	Meta map[string]float64
 }
 
@@ -159,8 +159,8 @@ func (n *Node) TaskTypes() []string {
 }
 
 // A SubworkflowSpec names the definition that a child run executes. The definition that a name means is settled when the
-// root run starts, for all its descendants: later publications do not change a tree of runs that
-// has begun. A child whose version is 0 is pinned as well.
+// root run starts, for all its descendants, also for a Version of 0: later publications do not change a
+// tree of runs that has begun.
 type SubworkflowSpec struct {
 	Name     string
 	NameExpr string   // instead of Name: expression that yields one of Names, evaluated when the node is entered

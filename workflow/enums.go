@@ -16,8 +16,8 @@ var enumerations = []any{
 	modes, outcomes, remainings, joinTimeouts, shortfalls, approvalTimeouts, exhaustedValues, unmatchedValues, strategies, mergeForms, joins, kinds,
 }
 
-// Values returns the values of an enumeration of the format, in the order of the documentation; of a Strategy and a Join
-// those without a number, and of a Join only those that wait.
+// Values returns the values of an enumeration of the format, in the order of the documentation. For Strategy and Join it
+// returns only values without a number, and for Join not JoinNone.
 func Values[T Mode | On | Remaining | JoinTimeout | Shortfall | ApprovalTimeout | Exhausted | Unmatched | Strategy | MergeAs | Join | Kind]() []T {
 	for _, list := range enumerations {
 		if values, ok := list.([]T); ok {
@@ -27,8 +27,8 @@ func Values[T Mode | On | Remaining | JoinTimeout | Shortfall | ApprovalTimeout 
 	panic(fmt.Sprintf("workflow: %T has no list", *new(T)))
 }
 
-// A Mode says how a definition is scheduled. In a dag, what is scheduled follows from which transitions are resolved,
-// and data flows through the variable nodes; there are no fan-outs, loops and joins of groups.
+// A Mode says how a definition is scheduled. In a dag, a node begins once enough of its incoming transitions are
+// resolved, and data flow through the variable nodes; a dag has no fan-outs, loops or joins of groups.
 type Mode string
 
 // The modes of a definition.
@@ -39,7 +39,7 @@ const (
 
 var modes = []Mode{ModeGraph, ModeDAG}
 
-// On says with which end of its node a transition is taken. A failure that no transition catches fails the branch or,
+// On says after which outcome of its node a transition is taken. A failure that no transition catches fails the branch or,
 // outside any group, the run.
 type On string
 
@@ -54,8 +54,8 @@ var outcomes = []On{OnSuccess, OnError, OnAlways}
 
 // Remaining says what becomes of branches that still run when their join fires. With cancel they end, and so do their
 // tasks and child runs. With ignore they run on, and the run is not complete before they have ended, but nothing that
-// they do changes the join. With block they do so too, and the next join of this group in the same branch waits for
-// them, its time not running.
+// they do changes the join. Block is like ignore, but the next join of this group in the same branch also waits until
+// they have ended, and only then does its timeout begin.
 type Remaining string
 
 // The fates of stragglers. The empty value is RemainingCancel.
@@ -118,23 +118,23 @@ const (
 
 var exhaustedValues = []Exhausted{ExhaustedFail, ExhaustedPark}
 
-// An InFlight says what becomes in a fork of the tasks and child runs that were out in the run that is forked. The
-// run that is forked still has them, so that the fork must not take their results for its own.
+// An InFlight says what a fork does with the tasks and child runs that were unfinished in its original. The original
+// still has them, so the fork must not take their results for its own.
 type InFlight string
 
-// The fates of tasks that were out. The empty value is InFlightAgain.
+// The choices for unfinished tasks. The empty value is InFlightAgain.
 const (
 	InFlightAgain InFlight = ""     // tasks are sent again, under keys of the fork, and child runs start anew
 	InFlightPark  InFlight = "park" // they wait for an operator, as dead letters
 )
 
-// A RetryInput says with which input an operator's retry calls a task. The attempts of a task that follow each other
-// by its policy have all the same input.
+// A RetryInput says with which input an operator's retry calls a task. All attempts that the retry policy makes have
+// the same input.
 type RetryInput string
 
 // The inputs of a retry. The empty value is InputIfPatched.
 const (
-	InputIfPatched RetryInput = ""      // a dead letter's is evaluated anew if the definition was patched since; otherwise as it was
+	InputIfPatched RetryInput = ""      // evaluated anew for a dead letter whose definition was patched since; otherwise as it was
 	InputAgain     RetryInput = "again" // evaluated anew, with the data that the run has now
 	InputKept      RetryInput = "kept"  // as it was
 )
@@ -152,8 +152,8 @@ const (
 var unmatchedValues = []Unmatched{UnmatchedEnd, UnmatchedFail}
 
 // A Strategy says how many branches of a group a join waits for: an AND-join, a discriminator or an m-out-of-n join
-// (WCP-3, 9, 30). The zero Strategy is All. It can be compared with ==. any and mOfN 1 mean the same and are written
-// differently, which any keeps.
+// (WCP-3, 9, 30). The zero Strategy is All. It can be compared with ==. Any and MOfN(1) mean the same, but are not
+// equal: each keeps the form in which it is written.
 type Strategy struct {
 	some bool // a quorum rather than all
 	any  bool // written as any
@@ -189,9 +189,9 @@ func (s Strategy) String() string {
 	return fmt.Sprintf("mOfN(%d)", s.n)
 }
 
-// A Tolerance says how many branches of a group may fail before the group does. The zero Tolerance says nothing. It
-// can be compared with ==. To say nothing is not the same as to tolerate no failure: a join of all has then the
-// latter as its default, one with a quorum has none.
+// A Tolerance says how many branches of a group may fail before the group does. It can be compared with ==. The zero
+// Tolerance leaves that to the strategy: All then tolerates no failure, and a quorum any number, until it can no longer
+// be met.
 type Tolerance struct {
 	kind     toleranceKind
 	failures int
@@ -214,7 +214,7 @@ func TolerateFailures(n int) Tolerance { return Tolerance{kind: toleranceCount, 
 func TolerateRatio(share float64) Tolerance { return Tolerance{kind: toleranceRatio, ratio: share} }
 
 // Exceeded reports whether more of total branches have failed than t tolerates. The zero Tolerance is never exceeded.
-// total is not 0 where a branch has failed. A share that is met exactly is tolerated.
+// total is at least failed. A share that is met exactly is tolerated.
 func (t Tolerance) Exceeded(failed, total int) bool {
 	switch t.kind {
 	case toleranceCount:
@@ -231,7 +231,7 @@ type MergeAs string
 
 // How a merged value is kept. The empty value is MergeAsValue.
 const (
-	MergeAsValue MergeAs = "value" // in the data of the run, up to limits.MaxMergedBytes
+	MergeAsValue MergeAs = "value" // in the data of the run, at most 16 MiB of JSON
 	MergeAsBlob  MergeAs = "blob"  // a reference to a blob of newline-delimited JSON, a line for each element of the list
 )
 
@@ -249,8 +249,8 @@ func textsOf[T ~string](values []T) []string {
 }
 
 // A Join says how a node waits for its incoming transitions. The zero Join of a graph-mode node does not wait. It can
-// be compared with ==. A group's join is on a transition and counts branches; this one is on a node and counts what
-// came by each transition.
+// be compared with ==. The join of a group is a Synchronization, on a transition, and counts branches; a Join is on a
+// node and counts the tokens that came by each transition.
 type Join struct {
 	kind joinKind
 	n    int
@@ -281,8 +281,8 @@ var joins = []Join{JoinAll, JoinAny, JoinSynchronize}
 // node of a dag runs once.
 func JoinMOfN(n int) Join { return Join{kind: joinMOfN, n: n} }
 
-// Quorum returns the number of JoinMOfN, 1 for JoinAny and 0 for the others. 0 stands for all, and only a dag asks
-// for that.
+// Quorum returns the number of JoinMOfN, 1 for JoinAny and 0 for the others. In a dag, 0 means all transitions; a graph
+// does not use the quorum.
 func (j Join) Quorum() int {
 	switch j.kind {
 	case joinAny:

@@ -22,9 +22,9 @@ const (
 	EventWorkflowForked    EventType = "workflow.forked"
 )
 
-// Events of tokens, which walk the nodes of a run. token.waiting says in its data what the token waits for;
-// join.completed is of the join of a node and names the tokens that met; node.skipped is of a dag, for a node that
-// never runs.
+// Events of tokens, which walk the nodes of a run. The data of token.waiting say what the token waits for;
+// join.completed reports that the join of a node, not of a group, has fired, and names the tokens that met there;
+// node.skipped reports a node of a dag that never runs.
 const (
 	EventTokenCreated   EventType = "token.created"
 	EventTokenWaiting   EventType = "token.waiting"
@@ -49,7 +49,7 @@ const (
 	EventTaskInputRenewed EventType = "task.input_renewed"
 )
 
-// Events of groups: a fan-out, its join and what the branches come to. Each is
+// Events of groups: a fan-out, its join and the merge of its branches. Each is
 // one event, however wide the group.
 const (
 	EventFanOutStarted  EventType = "fan_out.started"
@@ -62,15 +62,15 @@ const (
 	EventGroupClosed    EventType = "fan_out.closed"
 )
 
-// Events of subworkflows, in the parent run. The child has its own, under its own id.
+// Events of subworkflows, in the parent run. The child run has events of its own, under its own id.
 const (
 	EventSubworkflowStarted   EventType = "subworkflow.started"
 	EventSubworkflowCompleted EventType = "subworkflow.completed"
 	EventSubworkflowFailed    EventType = "subworkflow.failed"
 )
 
-// Events of signals. A signal is received once and later taken by one token or lost, because its time was up or
-// nobody waited for one that is not kept; rejected says that the match of a waiting token has failed with an error.
+// Events of signals. A signal is received once. Later one token takes it, or it is lost, because its TTL has passed or
+// it is transient and no token waited. signal.rejected says that the match of a waiting token has failed with an error.
 const (
 	EventSignalReceived EventType = "signal.received"
 	EventSignalTaken    EventType = "signal.taken"

@@ -77,7 +77,7 @@ const (
 	CodeApprovalTimeout  = "approval_timeout"  // nobody decided in time
 	CodeIDConflict       = "id_conflict"       // the id of a child belongs to another run
 	CodeBlobMissing      = "blob_missing"      // a blob that is referred to is gone
-	CodeBlobDamaged      = "blob_damaged"      // its content does not have its hash
+	CodeBlobDamaged      = "blob_damaged"      // the content of a blob does not fit its hash
 	CodeForked           = "forked"            // a task was unfinished when its run was forked, and is not sent again
 	CodeStalled          = "stalled"           // no progress, and nothing to wait for
 	CodeInternal         = "internal_error"    // a broken invariant of the engine
@@ -109,14 +109,14 @@ func (e *LimitError) Error() string {
 	return text
 }
 
-// A SignalError refuses a signal whose name no node of the run's definition waits
-// for, and its signals do not declare. Nothing changed.
+// A SignalError refuses a signal with a name that no node of the run's definition
+// waits for, and that Definition.Signals does not declare. Nothing changed.
 type SignalError struct {
 	Run   RunID
 	Name  string
 	Known []string // the known names, sorted
 
-	// Workflow and Version are of the run's definition: another version may have the signal.
+	// Workflow and Version name the run's definition: another version may have the signal.
 	Workflow string
 	Version  int
 }

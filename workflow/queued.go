@@ -23,10 +23,10 @@ type Queued struct {
 	Of    int       `json:"of,omitzero"`    // how many wait in that queue: those of its type, of its tenant, or all
 }
 
-// String says it in words.
+// String returns Reason and since when the task waits, in RFC 3339.
 func (q Queued) String() string { return q.Reason() + ", since " + q.Since.UTC().Format(time.RFC3339) }
 
-// Reason says in words what it waits for and at which place, but not since when.
+// Reason says in words what the task waits for, and its place in the queue if it is known.
 func (q Queued) Reason() string {
 	text := map[string]string{
 		QueuedForSlot: "queued for a slot of the engine", QueuedForType: "queued for the limit of its type", QueuedForRate: "queued for the rate of its type",

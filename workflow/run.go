@@ -35,7 +35,7 @@ type Run struct {
 	// none: find them by their parent. A Codec leaves labels in clear: put no secrets in them.
 	Labels map[string]string
 
-	// MetaLimits bound what the results of the run and of its descendants report together, by name, as Limits.Meta of
+	// MetaLimits bound the sums that the results of the run and of its descendants report, by name, as Limits.Meta of
 	// its definition does: numbers from 0 to 2^53, of at most 32 names. If both bound a name, the lower number counts;
 	// pawl.Raise raises it.
 	MetaLimits map[string]float64
@@ -110,7 +110,7 @@ type Outcome struct {
 	Run       RunID          `json:"run"`
 	Status    RunStatus      `json:"status"`
 	Output    map[string]any `json:"output,omitzero"`  // output of a completed run
-	Failure   *Failure       `json:"failure,omitzero"` // why a run ended otherwise, or is suspended; for a run that continues, an incident: CodeJoinUnmet
+	Failure   *Failure       `json:"failure,omitzero"` // why it did not complete, or is suspended; for a run that continues, an incident: CodeJoinUnmet
 	StartedAt time.Time      `json:"startedAt,omitzero"`
 	EndedAt   time.Time      `json:"endedAt,omitzero"`   // zero while it runs
 	Artifacts []Artifact     `json:"artifacts,omitzero"` // artifacts of an ended run, in the order of staging

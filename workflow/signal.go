@@ -2,7 +2,7 @@ package workflow
 
 import "time"
 
-// A Signal is an event for a token that waits for its name in the run. It goes only to the token that has waited longest
+// A Signal is an event for a token of the run that waits for its name. It goes only to the token that has waited longest
 // among those whose match holds; if none waits, it is kept.
 type Signal struct {
 	Name      string        `json:"name"`

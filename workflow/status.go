@@ -57,8 +57,8 @@ func (s *TokenStatus) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown status of a thread: %q; there are %s", string(text), strings.Join(tokenStatusNames[:], ", "))
 }
 
-// A Phase is a stage in the life of a group. A group that gathers can still decide. Each of the others is the
-// decision, which is taken once.
+// A Phase is a stage in the life of a group. The join of a Gathering group is still undecided. Each other phase is its
+// decision, which is made once.
 type Phase uint8
 
 // The phases of a group. Fired and the ones after it are final.

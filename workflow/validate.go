@@ -12,10 +12,9 @@ import (
 // Validate returns a *DefinitionError with every problem of d that is not a warning, nil without such problems.
 func (d *Definition) Validate() error { return d.completed().errorOf(d.Check()) }
 
-// Check returns all problems of d, warnings as well, in this order: those of the definition, of its nodes and of its
+// Check returns all problems of d, including warnings, in this order: those of the definition, of its nodes and of its
 // transitions, in definition order, and then in the order of the text that was parsed. It takes time in proportion to
-// the size of d, or n log n. It stops at nothing: whoever mends a definition sees all that is wrong with it, not one
-// problem after the other.
+// the size of d, or n log n. It does not stop at the first problem.
 func (d *Definition) Check() []Problem { return newChecker(d.completed()).checkAll() }
 
 // errorOf returns an error for those problems that are not warnings. Problems keep their order.
