@@ -19,7 +19,7 @@ import (
 // A request has two names in it: that of its Caller, which the credential proves, and the worker's id
 // in the message, which the sender claims. checkSender lets the second be only what the first allows.
 type Caller struct {
-	// Worker is the id of the worker that the caller is; "*" lets it be any.
+	// Worker is the only worker id that the caller may use; "*" allows every id.
 	Worker string
 	// Types are the task types that it may register for; "*" is every type.
 	Types []string
@@ -221,10 +221,10 @@ func (c Caller) visibleStatus(s Status) Status {
 	return s
 }
 
-// Revoke keeps a worker out as long as the pool lives: it leaves, as by Leave, and whatever
-// comes in its name is refused with the code forbidden. It need not be registered.
-// With a shared Token a worker comes back under another id: give each its own, see
-// Options.Identify. To keep one out after a restart, let Identify refuse it.
+// Revoke removes a worker as Leave does, and for the life of the pool refuses every request
+// in its name with the code forbidden. The worker need not be registered. With a shared Token
+// it can come back under another id: give each worker its own token, see Options.Identify.
+// To keep a worker out after a restart, let Identify refuse it.
 func (p *Pool) Revoke(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

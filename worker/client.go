@@ -30,8 +30,8 @@ type Client struct {
 	HTTP     *http.Client // NewHTTPSClient makes one with certificates; http.DefaultClient by default. It should have no timeout
 	Logger   *slog.Logger // gets what Run cannot return; slog.Default() by default
 
-	// Drain, when it is closed, lets Run take no more tasks, finish those that it holds, leases renewed, and
-	// return nil. nil never does.
+	// Drain makes Run, once it is closed, take no more tasks, finish those that it holds, with their leases
+	// renewed, and return nil. A nil Drain never does.
 	Drain <-chan struct{}
 }
 
@@ -46,7 +46,7 @@ const callTimeout = 40 * time.Second
 // a lease is.
 //
 // Run calls it when it begins, and again whenever the pool answers that it does not know the worker.
-// The worker keeps what it holds: the pool gives back what the next poll does not name.
+// The worker keeps the tasks that it holds: the pool sends again those that the next poll does not name.
 func (c *Client) Register(ctx context.Context, types ...string) (lease time.Duration, err error) {
 	var a registerReply
 	q := registerRequest{Version: version, Worker: c.ID, Types: types, Capacity: max(c.Capacity, 1)}

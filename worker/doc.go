@@ -28,16 +28,16 @@
 //     again keeps the tasks that it holds and gets no more than its capacity leaves.
 //   - A worker holds a task under a lease (60 s by default), which it renews by
 //     heartbeat. A lease that expires puts the task back to the head of the queue
-//     of its type, under the same key. At most one live lease is on a key.
-//   - Only the holder can complete a task. Where nobody holds it, because the
-//     coordinator was restarted, whoever heartbeats or completes it first is the
-//     holder. A completion that is repeated is answered like the first one, and
-//     changes nothing. It is answered when the result is committed.
+//     of its type, under the same key. A key has at most one live lease.
+//   - Only the holder can complete a task. If nobody holds it, because the
+//     coordinator was restarted, the first worker that heartbeats or completes it
+//     becomes the holder. The pool answers a completion when the result is committed;
+//     a repeated completion gets the same answer, and changes nothing.
 //   - A task that is over, since its run was cancelled or it timed out, leaves the queue
 //     at once; its holder is told at its next contact.
-//   - Nothing is lost between assignment and delivery: a worker that polls says
-//     what it works on, and is given again what it has a lease on but did not
-//     name.
+//   - Nothing is lost between assignment and delivery: a worker that polls names
+//     the tasks on which it works, and gets again those under its lease that it
+//     does not name.
 //   - A handler is a function of pawl.Handlers, whose Task has the same methods in every
 //     process. Large data goes by reference: Task.Put and Task.Open.
 //   - Task.Once keeps outcomes in the engine's directory, for the workers of every process:

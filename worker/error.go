@@ -7,10 +7,9 @@ import (
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
-// An Error is what a pool refuses something with, here and over HTTP. Callers
-// choose by Code.
-// It is a part of the protocol: its JSON is the body of a refusal, and a Client decodes it into the
-// same type. Message is for a person and may change; Code and Status do not.
+// An Error is a refusal of a pool, in its process and over HTTP. Callers choose by
+// Code. It is a part of the protocol: its JSON is the body of a refusal, and a Client decodes it into
+// the same type. Message is for people and may change; Code and Status do not.
 type Error struct {
 	Status  int    `json:"status"` // of HTTP
 	Code    string `json:"code"`   // one of those that protocol.md lists
@@ -20,8 +19,8 @@ type Error struct {
 // Error returns code and message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Is says that errors of the same code are the same, for errors.Is, and which of the
-// engine's they are: a handler need not know in which process it runs.
+// Is reports whether target is an Error with the same code, or the pawl.ErrStale, ErrInvalid or
+// ErrClosed that the code stands for: a handler need not know in which process it runs.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case pawl.ErrStale:

@@ -26,11 +26,11 @@ const (
 
 // Handler returns the protocol of remote workers, paths /v1/..., for a server of
 // the host. Every answer is JSON; an error is {"error": {status, code, message}}.
-// Options.Token, Identify or NoToken says whom it serves; without one of them it refuses
+// Exactly one of Options.Token, Identify and NoToken says whom it serves; otherwise it refuses
 // everybody.
 //
-// The order is access, path, method, body, message: who may not ask learns nothing of paths. A path
-// under another version number, such as /v2, is told apart from one that does not exist.
+// It checks access, path, method, body and message, in this order: a caller without access learns
+// nothing of paths. A path of another version, such as /v2, is refused with a code of its own.
 func (p *Pool) Handler() http.Handler {
 	paths := map[string]http.Handler{
 		"/v1/register":  postHandler(p, p.serveRegister),

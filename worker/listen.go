@@ -10,14 +10,14 @@ import (
 	"github.com/pawl-run/pawl/internal/loopback"
 )
 
-// Listen serves the protocol at a TCP address, until Close, and returns the
-// address, whose port is a free one for port 0. The host is to be named:
-// "127.0.0.1:8080" serves this machine. Another address needs Options.Token or Identify, else it is
-// ErrTokenNeeded, and Options.TLS, or PlainHTTP, else it is ErrTLSNeeded.
+// Listen serves the protocol at a TCP address until Close, and returns the bound
+// address; port 0 stands for a free port. Name the host: "127.0.0.1:8080" serves this machine.
+// Listen fails with ErrTokenNeeded unless Options has exactly one of Token, Identify and, for a loopback
+// address only, NoToken; and for another address with ErrTLSNeeded unless it has TLS or PlainHTTP.
 //
 // The rules about loopback are checked on the address that was bound and not on the text, because a
-// name such as localhost may stand for any. It may be called several times; Close ends all servers,
-// and Listen fails after it with ErrClosed.
+// name such as localhost may stand for any. Listen may be called several times; Close ends all servers,
+// and Listen then fails with ErrClosed.
 func (p *Pool) Listen(address string) (net.Addr, error) {
 	if err := p.options.checkAccess(); err != nil || p.options.NoToken && !loopback.IsLoopback(address) {
 		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)

@@ -30,7 +30,7 @@ type runningTask struct {
 	cancel context.CancelCauseFunc
 }
 
-// They are causes of contexts, for a handler that asks context.Cause why it was interrupted.
+// The causes of cancelled contexts, for a handler that asks context.Cause why it was interrupted.
 var (
 	errOver = errors.New("the attempt is over")
 	errLeft = errors.New("the worker has left")
@@ -81,11 +81,11 @@ func (p *Pool) leftBehind() error {
 
 // Start adds a worker of this process, or changes one: it takes the types that
 // r names, or those of the handlers, and gets work at once. Its leases do not
-// run out: it lives as long as the process. It returns an *Error if r is not
-// valid or the id is that of a remote worker, and what pawl.Handlers.Check says.
+// run out, since it lives as long as the process. Start returns an *Error if r is not
+// valid or the id is that of a remote worker, or the error of pawl.Handlers.Check.
 //
-// Start for an id that is there changes its handlers at once for tasks that begin later; those that
-// run keep theirs.
+// Start with the id of a local worker gives it new handlers for tasks that begin later; running
+// tasks keep theirs.
 func (p *Pool) Start(r Registration, h pawl.Handlers) error {
 	if r.Types == nil {
 		r.Types = handledTypes(h)

@@ -20,42 +20,42 @@ type Options struct {
 	// Lease is how long a worker holds a task without a heartbeat; 60 s by
 	// default.
 	Lease time.Duration
-	// Expiry is how long a worker is remembered that holds nothing and is not
-	// heard of; 5 min by default.
+	// Expiry is how long the pool remembers a worker that holds nothing and sends
+	// nothing; 5 min by default.
 	Expiry time.Duration
-	// Types bound how tasks are handed out, by task type. "*" is for each of
-	// the types that have none of their own.
+	// Types bound how tasks are handed out, by task type. The bound of "*" holds for
+	// each type without a bound of its own.
 	Types map[string]pawl.TypeLimit
 	// MaxWorkers is how many workers may be registered; 10,000 by default.
 	MaxWorkers int
-	// Token is what remote workers must send as "Authorization: Bearer TOKEN". A caller
-	// that has it may be any worker, and take every type. A pool that serves remote
-	// workers has one of Token, Identify and NoToken; otherwise nobody is served.
+	// Token is the text that remote workers must send as "Authorization: Bearer TOKEN". A
+	// caller that has it may be any worker, and take every type. A pool that serves remote
+	// workers has exactly one of Token, Identify and NoToken; otherwise it serves nobody.
 	Token string
 	// Identify says which worker sends a request, and which types it may take: by a token
 	// for each worker (IdentifyTokens), by a client certificate (IdentifyCertificates), or as the
 	// host likes.
 	// It is called for every request, from many goroutines, and should answer at once. No worker can
-	// poll, complete, renew, leave, store or keep anything in the name of another. An
-	// error answers 401, or what it says if it is an *Error; its text stays here.
+	// poll, complete, renew, leave, store or keep anything in the name of another. An *Error
+	// is answered as it is; any other error is answered 401, without its text.
 	Identify func(*http.Request) (Caller, error)
-	// NoToken serves all requests from this machine, by the address of the peer. Behind a
-	// proxy, which is such a peer itself, it must not be set.
+	// NoToken serves all requests from a loopback address to a loopback host. It must not be
+	// set behind a proxy on this machine, from which all requests then come.
 	NoToken bool
-	// TLS is what Listen serves with, from version 1.3 on unless MinVersion is 1.2. Its
+	// TLS configures what Listen serves, from version 1.3 on unless MinVersion is 1.2. Its
 	// GetCertificate is asked for every connection, so that certificates are renewed without a
-	// restart (ReadCertificate); ClientCAs and ClientAuth ask workers for
-	// theirs (IdentifyCertificates). New copies it. Without it Listen serves loopback addresses only.
+	// restart (ReadCertificate); ClientCAs and ClientAuth ask workers for certificates
+	// (IdentifyCertificates). New copies it. Without TLS and PlainHTTP, Listen serves loopback addresses only.
 	TLS *tls.Config
 	// PlainHTTP lets Listen serve other addresses without TLS: behind a proxy that has it, or
 	// in a network that nobody else can read or write.
 	PlainHTTP bool
-	// MaxConnections is how many connections Listen has open at once; 2,000 by default. At
-	// the bound a new one takes the place of the oldest that no request was served on.
-	// A worker has about two, so set it with the workers, and below what the process may open.
+	// MaxConnections is how many connections Listen has open at once; 2,000 by default. At the
+	// bound a new one replaces the oldest on which no request was served, or else is closed. A
+	// worker has about two: set it by the number of workers, and below the process's limit of open files.
 	MaxConnections int
-	// MaxBody bounds a request's body, in bytes; 2 MiB by default. All bodies that are held at once have 64 times as much, those of one
-	// caller with a name 48 times; at the bound workers are asked to come back.
+	// MaxBody bounds the body of a request, in bytes; 2 MiB by default. All bodies held at once may take 64 times as much, or 128 MiB if
+	// that is more, and those of one caller with a name three quarters of it; beyond that, a request is answered 503.
 	MaxBody int64
 	// MaxBlob bounds a blob that a remote worker stores, in bytes; 1 GiB by
 	// default.

@@ -81,8 +81,8 @@ func New(o Options) (*Pool, error) {
 	return p, nil
 }
 
-// Attach says which engine gets the results. It is called once the engine is
-// open, and again for one that is opened later; results and remote workers wait for it.
+// Attach says which engine gets the results. Call it when the engine is open, and
+// again for one that is opened later; until the first call results and remote workers wait.
 func (p *Pool) Attach(e *pawl.Engine) { p.attachEngine(e) }
 
 // observes is what an engine has that counts what a pool tells of itself.
@@ -129,7 +129,7 @@ func (p *Pool) countSeats() (held, free, expired int64) {
 // pawl.ErrPending. The task leaves the queue when ctx is cancelled.
 //
 // The engine calls it once for each dispatch, and again under the same key in its next life. owner
-// tells these calls apart: the end of an earlier ctx must not withdraw what a later call has added.
+// tells these calls apart: the end of an earlier ctx must not withdraw the task of a later call.
 func (p *Pool) Execute(ctx context.Context, t pawl.Task) (any, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,13 +213,13 @@ func (p *Pool) tellFreed() {
 	p.changed = make(chan struct{})
 }
 
-// Drain lets the workers that are named, or all of them, get nothing new, and
-// waits until they hold nothing or ctx is done. Without names the pool hands out
-// nothing any more, which its workers are not told: they wait for the pool that
-// comes after. A worker that is named is told to leave, and gets work again when
-// it registers again. If one of the names is not known, none is drained.
+// Drain stops handing tasks to the named workers, or to all without names, and waits
+// until they hold none. Without names the workers are not told: they wait for
+// the pool that comes after. A named worker is told to leave, and gets tasks again
+// when it registers again. Errors: ErrUnknownWorker (one of the names; then none is
+// drained), the cause of ctx.
 //
-// A worker may be forgotten while it is waited for; it then holds nothing, and
+// A worker may be forgotten while Drain waits for it; it then holds nothing, and
 // counts as idle. When ctx ends, drained workers stay drained.
 func (p *Pool) Drain(ctx context.Context, workers ...string) error {
 	p.mu.Lock()
@@ -267,10 +267,10 @@ func (p *Pool) hasBusyWorker(workers []string) bool {
 	return false
 }
 
-// Leave removes a worker: its tasks go back to the heads of their queues at once. It may
-// register again, unlike after Revoke. The
-// contexts of an in-process worker's tasks are cancelled, and each goes back when its
-// function has returned. It fails with ErrUnknownWorker.
+// Leave removes a worker; unlike after Revoke, it may register again. The tasks of a remote
+// worker go back to the heads of their queues at once. The contexts of an in-process
+// worker's tasks are cancelled, and each task goes back when its function has returned.
+// It fails with ErrUnknownWorker.
 func (p *Pool) Leave(id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,15 +301,15 @@ func (p *Pool) removeWorker(s *workerState) {
 
 // Close hands out nothing more, ends polls and servers, cancels the contexts of
 // in-process workers, and waits until their functions have returned or ctx is
-// done. Call Drain first to let them finish. ctx should have a deadline: answers
-// that are on their way are waited for too, which takes up to an hour where a
-// worker sends a blob slowly. The engine may be closed before or after; tasks
-// that are left are dispatched again when it is opened again. Errors: the cause of ctx,
-// also with a *pawl.LeftBehindError that names the tasks of functions that go on.
+// done. Call Drain first to let them finish. ctx should have a deadline: Close also
+// waits for requests in progress, up to an hour for a worker that sends a blob
+// slowly. The engine may be closed before or after; it dispatches unfinished tasks
+// again when it is opened again. Errors: the cause of ctx, joined with a
+// *pawl.LeftBehindError that names the tasks whose functions still run.
 //
-// The order: first nothing new begins, then polls return so that Shutdown of the servers need not wait
-// for them, then the goroutines are waited for. It may be called again, and then waits for what is
-// left.
+// First nothing new begins, then polls return, so that Shutdown of the servers need not wait
+// for them, and then Close waits for the goroutines. It may be called again, and then waits for
+// those that are left.
 func (p *Pool) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed, p.queue.drained = true, true

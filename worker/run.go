@@ -22,13 +22,13 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 
 // Run works for the pool until ctx is done: it registers, polls, performs up to
 // Capacity tasks at once, each in its goroutine, renews the leases, and delivers
-// the results, over and over where the pool cannot be reached or was restarted.
-// Then the tasks' contexts are cancelled, what they were at is given back, and
-// Run returns nil once all functions have returned; so it does when the pool
-// drains this worker, or Drain is closed, and what it held is done. Any other error says that the
-// pool does not take it: a wrong token, a registration that is not valid, or, before it
-// has registered, an ErrCertificate. Later on such an error is logged and the call repeated, since
-// certificates are renewed.
+// the results. It repeats each of these while the pool cannot be reached or restarts.
+// When ctx is done, the tasks' contexts are cancelled, unfinished tasks are given back,
+// and Run returns nil once all functions have returned. It also returns nil when the pool
+// drains this worker, or Drain is closed, and all of its tasks are done. It returns the error of
+// pawl.Handlers.Check, or an *Error if the pool refuses the worker, such as for a wrong token; or,
+// before it has registered, an ErrCertificate. Later it logs such an error and repeats the call,
+// since certificates are renewed.
 //
 // Three contexts: ctx is the caller's, and that of the tasks; polling is part of it and ends earlier
 // when Drain is closed; beating goes on until the last result is delivered, so that no lease runs out

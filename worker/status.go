@@ -70,7 +70,7 @@ type ActiveStatus struct {
 }
 
 // Status returns the state of the pool. It looks at every task and every worker.
-// It brings the queue to now first, so no lease in it has run out.
+// It first ends the leases that have run out.
 func (p *Pool) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +80,8 @@ func (p *Pool) Status() Status {
 	return p.queue.statusAt(now)
 }
 
-// StatusOf returns how the pool stands that performs the tasks of an engine: the status of its executor, where that is a
-// Pool or has the method Status of one. ok is false for any other executor. Error: pawl.ErrClosed.
+// StatusOf returns the status of the pool that performs the tasks of an engine: its executor must be a Pool, or have the
+// method Status of one. ok is false for any other executor and a nil engine. It fails with pawl.ErrClosed.
 func StatusOf(e *pawl.Engine) (s Status, ok bool, err error) {
 	if e == nil {
 		return Status{}, false, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
-// ErrTLSNeeded says that Listen was to serve other machines in clear text: with an address that
-// is not a loopback one, and neither Options.TLS nor Options.PlainHTTP.
+// ErrTLSNeeded says that Listen would serve other machines in clear text: the address is not a
+// loopback one, and neither Options.TLS nor Options.PlainHTTP is set.
 var ErrTLSNeeded = errors.New("tokens and inputs would cross the network in clear text: set Options.TLS, or Options.PlainHTTP behind a proxy that has it")
 
 // serverTLS returns a copy of the configuration of a host that is fit to serve with; nil for nil.
@@ -42,16 +42,16 @@ func atLeastTLS13(config *tls.Config) *tls.Config {
 }
 
 // IdentifyCertificates returns a function for Options.Identify that knows callers by the names
-// in their client certificates: URIs, DNS names and mail addresses, or the common name of one that
-// has none of these. The first with an entry counts; "*" is the entry of every other
-// certificate. A Caller without a Worker is the worker of that name, so that
+// in their client certificates: URIs, DNS names and mail addresses, or the common name of a
+// certificate without these. The first name with an entry counts; "*" is the entry of all other
+// certificates. A Caller without a Worker is the worker of that name, or else of the first, so that
 //
 //	worker.IdentifyCertificates(map[string]worker.Caller{"*": {Types: []string{"resize"}}})
 //
 // lets everyone in to whom the authority has given a certificate. The map is copied. A certificate
 // counts if TLS has verified it and it has not expired since: set ClientCAs, and ClientAuth
-// to tls.RequireAndVerifyClientCert, or to tls.VerifyClientCertIfGiven, which tells
-// a worker without one so in an answer of the protocol.
+// to tls.RequireAndVerifyClientCert, or to tls.VerifyClientCertIfGiven, which lets the pool
+// answer a worker without a certificate with 401.
 func IdentifyCertificates(callers map[string]Caller) func(*http.Request) (Caller, error) {
 	known := make(map[string]Caller, len(callers))
 	for name, c := range callers {
@@ -112,10 +112,10 @@ type fileState struct {
 	changed time.Time
 }
 
-// ReadCertificate lets a configuration, of a pool or of a worker, present the certificate in a PEM file, with the chain
-// behind it, and its key in another one. The files are read again when they have changed, so that nothing needs a restart when they
-// are renewed; while they cannot be read, or do not fit each other since one is new already, the certificate is the former one.
-// It fails if a file cannot be read now, or they do not fit each other.
+// ReadCertificate makes into, the configuration of a pool or of a worker, present the certificate in a PEM file, with the
+// chain behind it, whose key is in another file. The files are read again when they have changed, so that a renewal needs no
+// restart; while they cannot be read, or only one of them is new, the previous certificate is presented.
+// It fails if a file cannot be read now, or the key is not that of the certificate.
 func ReadCertificate(into *tls.Config, certificate, key string) error {
 	f := &certificateFiles{certificate: certificate, key: key}
 	if err := f.refreshPair(); err != nil {
@@ -158,7 +158,7 @@ func (f *certificateFiles) refreshPair() error {
 }
 
 // ErrCertificate says that a Client and its pool cannot connect, because one of them does not
-// accept the certificate of the other. The text of the error begins with a code, such as certificate_expired, and says whose it is.
+// accept the certificate of the other. The text of the error begins with a code, such as certificate_expired, and says which of the two.
 var ErrCertificate = errors.New("a certificate is not accepted")
 
 // A certificateError is an ErrCertificate. err has the words of package tls or x509.
@@ -226,10 +226,10 @@ func explainTLS(err error) error {
 	return &certificateError{Code: code, Err: err}
 }
 
-// NewHTTPSClient returns a client for Client.HTTP that connects over TLS only. In the configuration,
-// RootCAs has the authority of the pool's certificate, if it is not one of the system's, and
-// Certificates or GetClientCertificate (ReadCertificate) have that of the worker. It is copied; the version
-// is 1.3 or later unless MinVersion says another. A failure over a certificate is an ErrCertificate.
+// NewHTTPSClient returns a client for Client.HTTP that connects over TLS only. Its RootCAs have the
+// authority of the pool's certificate, unless the system has it, and Certificates or GetClientCertificate
+// (ReadCertificate) have the worker's certificate. config is copied; nil is an empty one. The version is 1.3
+// or later unless MinVersion says another. A failure over a certificate is an ErrCertificate.
 func NewHTTPSClient(config *tls.Config) *http.Client {
 	if config == nil {
 		config = new(tls.Config)
