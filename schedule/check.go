@@ -22,8 +22,8 @@ import (
 // Check returns all problems of a set of schedules, in the order of the schedules and of the text that was parsed: those
 // that [Schedule.Check] finds, and ids that are there twice. A Field begins with schedules[0].
 //
-// Unless now is zero, Check evaluates the input of the next firing after it as [Timetable.Input] does, of schedules without a
-// fault, as if it were the first. An expression that fails is a problem, and a warning if it uses last, which that firing may know.
+// Unless now is zero, Check evaluates, as [Timetable.Input] does, the input of the next firing after now of each schedule without
+// a fault, as if it were its first. A failure is a problem, but only a warning if last, which is null, or fire.count, 1, may cause it.
 func Check(set []Schedule, now time.Time) []workflow.Problem {
 	var out []workflow.Problem
 	c := checker{zones: map[string]*time.Location{}, expressions: expr.NewCompiler(inputLimits), now: now}

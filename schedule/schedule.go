@@ -15,7 +15,7 @@ type Schedule struct {
 	ID       string   // 1 to 200 bytes without / and @; the id of a run is ID@INSTANT
 	Workflow Workflow // the workflow that it starts
 
-	Cron   []string      // expressions of five fields, at most 100: it fires at the instants of all, once each
+	Cron   []string      // expressions of five fields, at most 100: it fires at every instant of any of them, once
 	Every  time.Duration // from one second: at all multiples since 1970-01-01 UTC, later by Offset
 	Offset time.Duration // with Every, less than it
 	After  time.Duration // from one second: the time after the end of the previous run
@@ -35,7 +35,7 @@ type Schedule struct {
 
 	Overlap            Overlap       // what it does while one of its runs has not ended
 	CatchUp            CatchUp       // which of the firings due while no engine ran are made up for
-	Jitter             time.Duration // less than this, and than 24 hours, is added to each instant; see [Firing]
+	Jitter             time.Duration // at most 24 hours and Every: each instant is delayed by less than this; see [Firing]
 	PauseAfterFailures int           // pauses it after so many failed runs in a row; 0: never
 
 	places reading.Places // where the fields were written, if it was parsed

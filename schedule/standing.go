@@ -27,7 +27,7 @@ type Pause struct {
 	At       time.Time `json:"at"`
 	By       string    `json:"by,omitzero"`
 	Reason   string    `json:"reason,omitzero"`
-	Incident bool      `json:"incident,omitzero"` // as many of its runs have failed as PauseAfterFailures says
+	Incident bool      `json:"incident,omitzero"` // the engine paused it, since PauseAfterFailures runs in a row have failed
 }
 
 // A Backfill asks for the firings of a schedule whose instants are later than From and not later than To, which has passed. At

@@ -60,8 +60,8 @@ type Compiler struct {
 	zones map[string]*time.Location
 }
 
-// Compile returns the timetable of a schedule; nil is an empty one. The error is an *Error with what [Schedule.Check] finds, but that the
-// expressions of the input are not compiled: [Timetable.Input] does that.
+// Compile returns the timetable of a schedule; nil is an empty schedule. The error is an *Error with the problems of its times. Use
+// [Schedule.Check] to check its other fields too; [Timetable.Input] compiles the expressions of the input.
 func (c *Compiler) Compile(s *Schedule) (*Timetable, error) {
 	if s == nil {
 		s = &Schedule{}
@@ -83,9 +83,9 @@ func Compile(s *Schedule) (*Timetable, error) { return new(Compiler).Compile(s) 
 // Schedule returns the schedule of the timetable with its defaults filled in, as [Schedule.Complete] does.
 func (t *Timetable) Schedule() Schedule { return t.schedule }
 
-// Next returns the first firing whose instant is later than after; it is false if there is none. A caller gives, for a
-// schedule by After, the end of the previous run, or the instant at which the schedule was applied if it has had none: the
-// firing is so long after that, at a full second. It takes some microseconds, and looks 40 years ahead at most.
+// Next returns the first firing whose instant is later than after, and false if there is none. For a schedule with After,
+// pass the end of the previous run or, before the first, the instant at which the schedule was applied: the firing comes
+// After later, rounded up to a full second. Next takes some microseconds, and looks at most 40 years ahead.
 func (t *Timetable) Next(after time.Time) (Firing, bool) {
 	from := after.Unix()
 	for range maxLeft {
@@ -103,7 +103,7 @@ func (t *Timetable) Next(after time.Time) (Firing, bool) {
 const maxLeft = 100_000
 
 // Between returns the instants that are later than after and not later than until, in order: those at which the schedule
-// fires, and those that it leaves out, with the reason in Left. A schedule by After has none here, because its
+// fires, and those that it leaves out, with the reason in Left. A schedule with After has none here, because its
 // instants depend on its runs.
 func (t *Timetable) Between(after, until time.Time) iter.Seq[Firing] {
 	return func(yield func(Firing) bool) {
