@@ -17,18 +17,18 @@ import (
 type Info struct {
 	Hash string
 	Size int64     // in bytes
-	Time time.Time // when it was last put: at which Put gave it its name
+	Time time.Time // when Put last gave it its name
 }
 
 // A Store keeps blobs. Its methods may be called by many goroutines. Their
-// errors are of type *Error, but for the context's own and those of the reader
+// errors are of type *Error, except those of the context and of the reader
 // that Put reads from. An invalid hash is an *Error with fs.ErrInvalid.
 type Store interface {
 	// Put reads r to its end and keeps what it read. When it returns without
-	// an error, the blob survives a crash and a loss of power. The same bytes
-	// are kept once; put anew they get a new Info.Time, and what was damaged
-	// of them is whole again. After an error nothing of r is kept, or all of it
-	// without the promise of durability. It ends early when ctx does, between
+	// an error, the blob survives a crash and a loss of power. Equal contents
+	// are kept once: to put one again gives it a new Info.Time, and repairs
+	// it if it was damaged. After an error nothing of r is kept, or all of it
+	// without the promise of durability. Put ends early when ctx does, between
 	// two reads.
 	Put(ctx context.Context, r io.Reader) (hash string, size int64, err error)
 	// Open returns the content, or an *Error with ErrMissing. Reading to the
@@ -45,10 +45,10 @@ type Store interface {
 	// power; then the blob is back, whole.
 	Delete(ctx context.Context, hash string, before time.Time) (bool, error)
 	// All iterates over all blobs in the order of their hashes. Blobs that are
-	// put or deleted meanwhile are in it or not. A blob that cannot be looked
-	// at comes as an error with as much of its Info as is known, and the
-	// iteration goes on if the caller does; it ends when ctx does, with its
-	// error.
+	// put or deleted meanwhile may be in it or not. A blob that cannot be
+	// examined is yielded as an error with as much of its Info as is known, and
+	// the iteration goes on if the caller does. When ctx ends, All yields its
+	// error and ends.
 	All(ctx context.Context) iter.Seq2[Info, error]
 }
 
@@ -56,7 +56,7 @@ type Store interface {
 var (
 	// ErrMissing says that the Store has no such blob.
 	ErrMissing = errors.New("missing")
-	// ErrDamaged says that what is kept is not what was put. To put the same
+	// ErrDamaged says that the kept content is not what was put. To put the same
 	// bytes again, or to restore the file from a backup, repairs it.
 	ErrDamaged = errors.New("damaged")
 	// ErrSize says that a reference gives another size than the blob has. Send the
@@ -66,9 +66,9 @@ var (
 
 // An Error says what is wrong with a blob, or with the Store of blobs.
 type Error struct {
-	Hash   string // "" where it is not known, as while Put reads, or concerns all
+	Hash   string // "" while it is unknown, as in Put, or if the error is of the whole Store
 	Err    error  // ErrMissing, ErrDamaged, ErrSize, or what the system says
-	Detail string // more of it, or ""
+	Detail string // what failed, such as "put"; or ""
 }
 
 // Error names the blob and what is wrong with it.

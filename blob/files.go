@@ -136,9 +136,9 @@ func clearTemporary(root *os.Root) error {
 	return nil
 }
 
-// Close gives the folder back. Afterwards every method fails with an *Error with
-// fs.ErrClosed; a Put that is under way fails, or has been done. Readers that
-// are open stay so.
+// Close releases the folder. Afterwards every method but Size fails with an *Error
+// with fs.ErrClosed; a Put in progress either fails or completes. Open readers
+// stay open.
 func (f *Files) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +176,7 @@ func (f *Files) findBlob(ctx context.Context, hash string) (address, *os.Root, e
 	return a, root, err
 }
 
-// Open is that of Store.
+// Open implements Store.
 func (f *Files) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 	a, root, err := f.findBlob(ctx, hash)
 	if err != nil {
@@ -194,8 +194,8 @@ func (f *Files) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 	return newReader(file, sealed, a), nil
 }
 
-// Stat is that of Store. The size is that of the file, or what the file says if it is
-// sealed.
+// Stat implements Store. The size is that of the file or, if it is sealed, the one
+// that the file states.
 func (f *Files) Stat(ctx context.Context, hash string) (Info, error) {
 	a, root, err := f.findBlob(ctx, hash)
 	if err != nil {
@@ -215,8 +215,8 @@ func (f *Files) statBlob(root *os.Root, a address) (Info, error) {
 	return Info{Hash: a.fullHash(), Size: file.Size(), Time: file.ModTime()}, nil
 }
 
-// Delete is that of Store. If the place of a blob has anything but a regular file,
-// that is left alone, and the error is an *Error with ErrDamaged.
+// Delete implements Store. If anything but a regular file stands in the blob's place,
+// Delete leaves it alone, and returns an *Error with ErrDamaged.
 func (f *Files) Delete(ctx context.Context, hash string, before time.Time) (bool, error) {
 	if f.readOnly {
 		return false, &Error{Hash: hash, Err: fs.ErrPermission}
@@ -252,12 +252,12 @@ func (f *Files) removeBlob(root *os.Root, a address, before time.Time) error {
 	return nil
 }
 
-// Size returns about how many bytes the content of all blobs has. It is known of a folder that this Files has made, and else once All
-// came to its end, as Engine.CollectBlobs does; from then on Put and Delete count.
+// Size returns about how many bytes the contents of all blobs have. known is true once an iteration of All has come to its end, as in
+// Engine.CollectBlobs, or if OpenFiles found no folder; Put and Delete keep the number up to date.
 func (f *Files) Size() (bytes int64, known bool) { return f.bytes.Load(), f.counted.Load() }
 
-// All is that of Store. Files and folders with other names than those of blobs
-// are passed over.
+// All implements Store. It passes over files and folders with other names than
+// those of blobs.
 func (f *Files) All(ctx context.Context) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		root, err := f.rootFolder(ctx)

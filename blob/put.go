@@ -25,10 +25,10 @@ const (
 // chunks are the buffers of Puts that have ended.
 var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
-// Put is that of Store. A disk that is full is an *Error with the system's
-// ENOSPC or EDQUOT. Where a link or a FIFO stands in the blob's place, the blob
-// replaces it; a folder there is left alone and an *Error with ErrDamaged. The
-// content and its name are durable when it returns, the Info.Time need not be.
+// Put implements Store. On a full disk it returns an *Error with the system's
+// ENOSPC or EDQUOT. The blob replaces a link or a FIFO in its place; a folder
+// there is left alone, and Put returns an *Error with ErrDamaged. The content
+// and its name are durable when it returns, the Info.Time need not be.
 func (f *Files) Put(ctx context.Context, r io.Reader) (hash string, size int64, err error) {
 	if r == nil {
 		return "", 0, &Error{Err: fs.ErrInvalid, Detail: "put: there is nothing to read"}

@@ -15,14 +15,13 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Load reads the scenarios of a file, or of every file of a folder and the
-// folders in it whose name ends in .yaml or .yml and in which a document has the
-// field scenario, in the order of their paths. An error joins a *FileError for
-// each file, or scenario of a file, that cannot be read. The
-// other scenarios are returned with it. Load reads regular files of at most 4 MiB only,
-// below the folder that it loads, or that of the file, or below the current one;
-// this holds for the definitions to which a scenario refers as well, and for what
-// a link leads to.
+// Load reads the scenarios of a file, or of all files in a folder and the folders
+// below it, in the order of their paths, whose name ends in .yaml or .yml and
+// whose first document has the field scenario. An error joins a *FileError for
+// each file, or scenario of a file, that cannot be read; Load returns the other
+// scenarios with it. It reads only regular files of at most 4 MiB, below the
+// loaded folder (or that of the loaded file) or the current one. The same holds
+// for definitions to which a scenario refers, and for the targets of links.
 func Load(path string) ([]*Scenario, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 type Options struct {
 	// Crash plays each scenario once more for every commit that it makes, and
 	// lets the process crash right after that commit. The outcome must still be the
-	// expected one. The work of tasks goes on outside: it ends when it
-	// would have ended without the crash.
+	// expected one. Tasks are taken to run in other processes: they end when
+	// they would have ended without the crash.
 	Crash bool
 	// Shuffle, if not nil, permutes the results that come at one instant, with
 	// this seed.
@@ -26,8 +26,8 @@ type Options struct {
 	Run *regexp.Regexp
 
 	// Limit is how long the plays of one scenario may take together, by a real
-	// clock; 0 is [DefaultLimit], and less than 0 as well. A scenario that takes
-	// longer has an error, and those after it are played.
+	// clock; 0 or less is [DefaultLimit]. A scenario that takes longer has an
+	// error in its Report, and the scenarios after it are played.
 	Limit time.Duration
 
 	inspect func(folder string) error // of our own tests: looks at the directories that a play leaves
@@ -59,7 +59,7 @@ const lastDecisions = 40
 // if nothing did.
 func (r Report) String() string { return r.describe(lastDecisions) }
 
-// Verbose returns what String does with all decisions.
+// Verbose is String with all decisions.
 func (r Report) Verbose() string { return r.describe(len(r.Trace)) }
 
 func (r Report) describe(decisions int) string {
