@@ -212,9 +212,8 @@ func (c *call) signName(by *string) error {
 	return nil
 }
 
-// An ActReport says what an act has done or, after a dry run, would do. The Future is nil for
-// an act that was done: what comes of it is told by events and the journal, while that of a dry run
-// is nowhere else.
+// An ActReport says what an act has done or, after a dry run or a simulation, would do. The Future is
+// nil for an act that was done: the events and the journal of the run tell its consequences.
 type ActReport struct {
 	Run      workflow.RunID `json:"run"`
 	Applied  bool           `json:"applied"`           // false: nothing was changed
@@ -305,15 +304,15 @@ func (p *performer) performAct(ctx context.Context, o *Operation) (err error) {
 	return err
 }
 
-// A Simulate is the body of a simulation, on a copy of a run: acts, one after the other, and the results of the
-// tasks that come of them.
+// A Simulate is the body of a simulation on a copy of a run: acts, one after the other, and the results of the
+// tasks that the copy then dispatches.
 type Simulate struct {
-	At      int64                      `json:"-"` // on the run as it was after this record, from 1; 0 is as it stands. The query of a request has it
+	At      int64                      `json:"-"` // copies the run as of this record, from 1; 0: as of now. A request has it in its query
 	Acts    []Operation                `json:"acts,omitzero"`
-	Results map[workflow.NodeID]Result `json:"results,omitzero"` // by node; of others the tasks go on
+	Results map[workflow.NodeID]Result `json:"results,omitzero"` // by node; tasks at other nodes stay dispatched
 }
 
-// A Result is what the tasks at a node come to: an output, or the code of an error.
+// A Result is the result of each task at a node: an output, or the code of an error.
 type Result struct {
 	Output  json.RawMessage `json:"output,omitzero"`
 	Code    string          `json:"code,omitzero"`
@@ -327,18 +326,18 @@ type simulateRequest struct {
 	Results map[workflow.NodeID]Result `json:"results"`
 }
 
-// A Future is what would become of a run.
+// A Future is the state that a run would reach, and the steps to it.
 type Future struct {
-	At      time.Time         `json:"at"`      // when it stands so, by the clock of the copy
-	Outcome *workflow.Outcome `json:"outcome"` // how it stands
-	Steps   []Step            `json:"steps"`   // what is decided on the way
+	At      time.Time         `json:"at"`      // the time then, by the clock of the copy
+	Outcome *workflow.Outcome `json:"outcome"` // the outcome, or the status so far
+	Steps   []Step            `json:"steps"`   // the messages on the way, and what they decide
 }
 
 // A Step is what a run would make of one message.
 type Step struct {
 	Record Record          `json:"record"`
 	Events []history.Event `json:"events,omitzero"`
-	Notes  []history.Note  `json:"notes,omitzero"` // why it is decided so
+	Notes  []history.Note  `json:"notes,omitzero"` // the reasons of the decisions
 }
 
 // showFuture returns what has become of a copy.
@@ -371,11 +370,11 @@ func (c *call) replyToSimulation(id workflow.RunID, try func() (*pawl.Simulation
 	return c.reply(DryRunReport{RunSummary: s, Future: v.showFuture(copied), SentAgain: copied.SentAgain()})
 }
 
-// A DryRunReport is the run that a start or a fork would make, and what would be decided on the way.
+// A DryRunReport is the run that a start, a fork or an import would make, with its Future.
 type DryRunReport struct {
 	pawl.RunSummary
 	*Future
-	SentAgain []workflow.NodeID `json:"sentAgain,omitzero"` // of a fork: whose tasks and child runs would be sent again
+	SentAgain []workflow.NodeID `json:"sentAgain,omitzero"` // for a fork: the nodes whose tasks and child runs would be sent again
 }
 
 // maxActs bounds the acts of a simulation.

@@ -16,8 +16,8 @@ import (
 // A Backup says where a copy of the engine directory goes, on the machine of the engine.
 type Backup struct {
 	Into string `json:"into"` // an absolute path
-	// Interval and Keep are of a copy that follows: how long a commit waits for others, and for how
-	// long one can go back, as Go durations; "" are a second, and a week.
+	// Interval and Keep are for Follow, as Go durations: how long a commit waits for others before
+	// they are copied ("" is a second), and how far back a restore can go ("" is a week).
 	Interval string `json:"interval,omitzero"`
 	Keep     string `json:"keep,omitzero"`
 }
@@ -26,17 +26,17 @@ type Backup struct {
 type BackupReport struct {
 	Path    string   `json:"path"`
 	Runs    int      `json:"runs"`
-	Files   int      `json:"files"` // of runs
+	Files   int      `json:"files"` // files of runs
 	Blobs   int      `json:"blobs"`
-	Bytes   int64    `json:"bytes"`             // of all of it
+	Bytes   int64    `json:"bytes"`             // size of the copy
 	Damaged []string `json:"damaged,omitempty"` // parts that could not be copied, and why
 }
 
 // A FollowReport says how far a copy that follows the engine directory is. It has only comparable
-// fields, so followFrames tells only what differs from what it told last.
+// fields, so that followFrames sends a report only if it differs from the last one.
 type FollowReport struct {
-	At      time.Time `json:"at,omitzero"`   // as of when the copy is like the directory
-	Waiting int       `json:"waiting"`       // transactions that it has not got yet
+	At      time.Time `json:"at,omitzero"`   // the copy has everything up to this moment
+	Waiting int       `json:"waiting"`       // transactions that the copy lacks
 	Base    time.Time `json:"base,omitzero"` // when its last base was made; zero without a base yet
 	Failure string    `json:"failure,omitzero"`
 }
@@ -159,15 +159,15 @@ func (c *Client) Backup(ctx context.Context, b Backup) (out BackupReport, err er
 	return out, err
 }
 
-// Follow keeps a copy of the engine directory up to date, as Engine.Follow does, as long as somebody takes
-// what it yields: how far the copy is. When the engine closes it ends with an error, and what was committed
-// last may not be kept: a host that wants that calls Engine.Follow itself.
+// Follow keeps a copy of the engine directory up to date, as Engine.Follow does, while the caller iterates. It
+// yields how far the copy is. When the engine closes, Follow ends with an error, and the copy may lack the
+// last commits: a host that needs them calls Engine.Follow itself.
 func (c *Client) Follow(ctx context.Context, b Backup) iter.Seq2[FollowReport, error] {
 	return listStream[FollowReport](ctx, c, &question{method: http.MethodPost, path: "/v1/follow", body: b})
 }
 
-// A Purge says who forgets a run that has ended, and why. Nothing of it is kept but a line in the
-// log of the engine.
+// A Purge says who forgets a run that has ended, and why. The engine keeps no record of that, but
+// writes a line to its Logger.
 type Purge struct {
 	By     string `json:"by,omitzero"` // who purges the run; may be left out where the host says who that is
 	Reason string `json:"reason"`
@@ -177,8 +177,8 @@ type Purge struct {
 type PurgeReport struct {
 	Run     workflow.RunID `json:"run"`
 	Applied bool           `json:"applied"` // false: nothing was changed
-	Runs    int            `json:"runs"`    // how many, with those below it
-	Bytes   int64          `json:"bytes"`   // of their files
+	Runs    int            `json:"runs"`    // how many runs, including those below it
+	Bytes   int64          `json:"bytes"`   // size of their files
 }
 
 // purgeRun forgets a run that has ended. The dry run comes first in both cases: afterwards nobody

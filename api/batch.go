@@ -204,10 +204,10 @@ func (c *call) readBatchAct(of batched) (*Operation, error) {
 	return o, c.signAct(&o.By, o.Reason)
 }
 
-// DoAll does something to all that a selection chooses, as Engine.DoAll does, and adds up what the requests have come to. With an error,
-// what was done until then is returned too, and DoAll goes on from there with the Cursor as Selection.After, the zero value being the
-// beginning. The act is one that the selection takes. If a refusal says what was done of its request, its figures are added; if not,
-// nothing is known to have been done, and the cursor stays where the request began. The Err of a pawl.Refusal is an *Error.
+// DoAll does an operation to all runs or tokens that a selection chooses, as Engine.DoAll does. It sends several requests and adds up
+// their reports. The Err of a pawl.Refusal is an *Error. With an error DoAll also returns the report so far; to continue, pass its
+// Cursor as Selection.After, where the zero value is the beginning. If the error does not say how much of its request was done, the
+// report does not count that request, and the Cursor is where the request began.
 func (c *Client) DoAll(ctx context.Context, s pawl.Selection, o Operation) (pawl.Report, error) {
 	of, query, limit := queryOfSelection(s)
 	if query == nil {

@@ -31,11 +31,11 @@ import (
 // ErrNoEngine says that no engine answers: none has the directory open, or one without Options.Socket.
 var ErrNoEngine = socket.ErrNoEngine
 
-// A Client asks an engine of another process. Refusals are of type *Error, and for errors.Is what
-// the engine's method would have returned. A call that changes something fails with pawl.ErrUnknown
-// if the connection broke, the context ended or a proxy answered when it was sent: Journal tells
-// whether it was taken. It may be used from any goroutine. base has no slash at its end. A Client
-// keeps nothing between calls but what http does, its connections.
+// A Client asks an engine of another process. Its methods return refusals as *Error, which errors.Is
+// matches with the error of the engine's method. A call that changes something fails with pawl.ErrUnknown
+// if the connection broke, the context ended or a proxy answered after it was sent: Journal tells
+// whether the engine took it. A Client may be used from any goroutine. base has no slash at its end.
+// A Client keeps nothing between calls but the connections of http.
 type Client struct {
 	base string
 	http *http.Client
@@ -57,9 +57,9 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 	return c, nil
 }
 
-// NewClient returns a client of a Handler. base is where it is mounted, such as
-// https://example.com/pawl; h does the requests, and adds what lets the host identify the caller; nil is
-// http.DefaultClient.
+// NewClient returns a client of a Handler. base is the URL at which it is mounted, such as
+// https://example.com/pawl. h sends the requests, and adds the credentials by which the host identifies the
+// caller; nil is http.DefaultClient.
 func NewClient(base string, h *http.Client) *Client {
 	if h == nil {
 		h = http.DefaultClient
@@ -315,7 +315,7 @@ func (c *Client) Start(ctx context.Context, id workflow.RunID, s Start) (out paw
 	return out, err
 }
 
-// DryRunStart says what Start would begin. Nothing is changed.
+// DryRunStart returns the run that Start would make. Nothing is changed.
 func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (out DryRunReport, err error) {
 	q := aboutRun(id, "")
 	q.method, q.body = http.MethodPut, s
@@ -324,7 +324,7 @@ func (c *Client) DryRunStart(ctx context.Context, id workflow.RunID, s Start) (o
 	return out, err
 }
 
-// Do does something to a run. The Target of an act on a token says to which.
+// Do does an operation to a run. An act on a token names the token in its Target.
 func (c *Client) Do(ctx context.Context, id workflow.RunID, o Operation) (ActReport, error) {
 	return c.doOrDryRun(ctx, id, o, false)
 }
@@ -373,7 +373,7 @@ func (c *Client) Fork(ctx context.Context, id workflow.RunID, f Fork) (out ForkR
 	return out, err
 }
 
-// DryRunFork says what Fork would make. Nothing is changed.
+// DryRunFork returns the run that Fork would make. Nothing is changed.
 func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out DryRunReport, err error) {
 	q := aboutRun(id, "/forks")
 	q.method, q.body = http.MethodPost, f
@@ -382,7 +382,7 @@ func (c *Client) DryRunFork(ctx context.Context, id workflow.RunID, f Fork) (out
 	return out, err
 }
 
-// Simulate says what would become of a run. Nothing is changed.
+// Simulate does acts to a copy of a run and reports the Future. Nothing is changed.
 func (c *Client) Simulate(ctx context.Context, id workflow.RunID, t Simulate) (out ActReport, err error) {
 	q := aboutRun(id, "/simulate")
 	q.method, q.body = http.MethodPost, t
@@ -428,9 +428,9 @@ func (c *Client) Summary(ctx context.Context, id workflow.RunID) (s pawl.RunSumm
 	return s, err
 }
 
-// Wait returns the outcome of a run when it has ended, as Engine.Wait does. One request waits for
-// maxWait at most; it is asked again until the run has ended, or ctx is done. A run that is paused
-// or suspended is waited for.
+// Wait returns the outcome of a run when it has ended, as Engine.Wait does. It sends requests of at
+// most maxWait until the run has ended or ctx is done, also while the run is paused
+// or suspended.
 func (c *Client) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
 	q := aboutRun(id, "")
 	q.query.Set("wait", maxWait.String())
@@ -499,8 +499,8 @@ func (c *Client) Definition(ctx context.Context, id workflow.RunID) (*workflow.D
 	return c.askDefinition(ctx, aboutRun(id, "/definition"))
 }
 
-// Events lists the events of a run, as Engine.Events does. A stream that breaks, when the engine closes,
-// is an error: go on after the last event.
+// Events lists the events of a run, as Engine.Events does. If the stream breaks, such as when the engine
+// closes, it ends with an error: go on after the last event.
 func (c *Client) Events(ctx context.Context, id workflow.RunID, o pawl.EventsOptions) iter.Seq2[history.Event, error] {
 	q := aboutRun(id, "/events")
 	q.query.Set("after", strconv.FormatInt(o.After, 10))
@@ -526,7 +526,7 @@ func (c *Client) Why(ctx context.Context, id workflow.RunID) (x history.Explanat
 	return x, err
 }
 
-// Graph returns a picture of a run on its definition, as SVG, at most so many pixels wide; 0 is 1,600.
+// Graph returns a picture of a run on its definition, as SVG of at most width pixels; 0 is 1,600.
 func (c *Client) Graph(ctx context.Context, id workflow.RunID, width int) ([]byte, error) {
 	q := aboutRun(id, "/graph.svg")
 	q.query.Set("width", strconv.Itoa(width))

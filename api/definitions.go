@@ -74,7 +74,7 @@ func (c *call) showPublished() error {
 	return c.replyTagged(http.StatusOK, d)
 }
 
-// Definitions lists the definitions that are published and that the filter chooses, by name and version, as
+// Definitions lists the published definitions that the filter chooses, by name and version, as
 // Engine.Definitions does.
 func (c *Client) Definitions(ctx context.Context, f pawl.DefinitionFilter) ([]pawl.PublishedDefinition, error) {
 	out := []pawl.PublishedDefinition{}
@@ -157,7 +157,7 @@ func (c *call) showRevision() error {
 	return c.reply(RunDefinition{revision, d})
 }
 
-// Revisions lists the revisions of a run's definition that follow one of them, as Engine.Revisions does.
+// Revisions lists the revisions of a run's definition with numbers above after, as Engine.Revisions does.
 func (c *Client) Revisions(ctx context.Context, id workflow.RunID, after int) iter.Seq2[pawl.RunRevision, error] {
 	q := aboutRun(id, "/revisions")
 	q.query.Set("after", strconv.Itoa(max(after, 0)))

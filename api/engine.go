@@ -12,9 +12,9 @@ import (
 
 // An EngineInfo says which engine answers, and how many runs it has.
 type EngineInfo struct {
-	PID    int             `json:"pid"`    // of its process
+	PID    int             `json:"pid"`    // of the engine's process
 	Counts []pawl.RunCount `json:"counts"` // of runs, by workflow and status
-	Stats  pawl.Stats      `json:"stats"`  // what it does now
+	Stats  pawl.Stats      `json:"stats"`  // how busy it is now
 }
 
 // showEngine answers which process has the engine, and its figures. Dial asks it first, as it needs
@@ -32,7 +32,7 @@ func (c *call) showEngine() error {
 	return c.reply(EngineInfo{os.Getpid(), append([]pawl.RunCount{}, counts...), stats})
 }
 
-// Workers say who performs the tasks of an engine now. Nothing of it is kept: the pool is asked.
+// Workers say who performs the tasks of an engine now, as its pool knows it; nothing of it is stored.
 type Workers struct {
 	Pool *worker.Status `json:"pool,omitzero"` // absent where the executor of the engine is no pool
 	More bool           `json:"more"`          // workers hold more tasks than are listed

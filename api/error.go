@@ -8,11 +8,11 @@ import (
 	"github.com/pawl-run/pawl/internal/refusal"
 )
 
-// An Error is what a request is refused with. A Client returns it: for errors.Is it is also the error of the engine that its Code
-// stands for. Code is what programs choose by, and part of the API; Message is for people and may change. A Client builds it from the
-// body of the answer, so errors.Is works across the connection as in the process: errors.Is(err, pawl.ErrRunNotFound) for a run that
-// the server does not have. Types do not cross: errors.As finds no *workflow.SignalError. Errors that share a code are one: with
-// invalid_request a *workflow.DefinitionError, InputError, PatchError or SignalError is pawl.ErrInvalid, which it is not in the process.
+// An Error is the refusal of a request. Programs choose by Code, which is part of the API; Message is for people and may change.
+// A Client builds the Error from the body of the answer, and errors.Is matches it with each error of the engine that has this Code,
+// such as pawl.ErrRunNotFound for a run that the server does not have. Types do not cross the connection: errors.As finds no
+// *workflow.SignalError. A *workflow.DefinitionError, InputError, PatchError or SignalError arrives with the code invalid_request, so
+// that a Client's Error matches pawl.ErrInvalid, which the error in the engine's process does not.
 type Error struct {
 	Status  int         `json:"status"` // of HTTP
 	Code    string      `json:"code"`   // one of those in docs/api.md

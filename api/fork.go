@@ -23,23 +23,23 @@ type Fork struct {
 	At       int64             `json:"at,omitzero"`       // the record; 0 is the last one after which the run had not ended
 	Node     workflow.NodeID   `json:"node,omitzero"`     // in place of At: the node that is to be performed again; or
 	Token    workflow.TokenID  `json:"token,omitzero"`    // one of its tokens
-	InFlight workflow.InFlight `json:"inFlight,omitzero"` // what becomes of tasks that were out: "" sends them again, park leaves them to an operator
-	Results  []ForkResult      `json:"results,omitzero"`  // what some of them come to
-	Again    bool              `json:"again,omitzero"`    // with Node or Token: what has completed and cannot be kept is done again
+	InFlight workflow.InFlight `json:"inFlight,omitzero"` // for unfinished tasks: "" sends them again, park leaves them to an operator
+	Results  []ForkResult      `json:"results,omitzero"`  // the results of some of them
+	Again    bool              `json:"again,omitzero"`    // with Node or Token: work that has completed and cannot be kept is done again
 	By       string            `json:"by,omitzero"`       // who forks the run
 	Reason   string            `json:"reason"`
 }
 
-// A ForkReport is a fork that was made, and what it has sent again: see pawl.Engine.SentAgain.
+// A ForkReport is a fork that was made, and the nodes whose tasks it sent again: see pawl.Engine.SentAgain.
 type ForkReport struct {
 	pawl.RunSummary
 	SentAgain []workflow.NodeID `json:"sentAgain,omitzero"`
 }
 
-// A ForkResult is what a task that was out comes to in a fork.
+// A ForkResult is the result of an unfinished task in a fork, which does not send the task again.
 type ForkResult struct {
-	Token  workflow.TokenID `json:"token,omitzero"` // that has the task, or
-	Node   workflow.NodeID  `json:"node,omitzero"`  // the node, where one task is out
+	Token  workflow.TokenID `json:"token,omitzero"` // the token of the task, or
+	Node   workflow.NodeID  `json:"node,omitzero"`  // the node, if one task is unfinished there
 	Output json.RawMessage  `json:"output,omitzero"`
 }
 
@@ -108,7 +108,7 @@ type Import struct {
 	From     string            `json:"from"`              // an absolute path on the machine of the engine: what replay.Find takes
 	To       workflow.RunID    `json:"to"`                // the id of the new run
 	At       int64             `json:"at,omitzero"`       // the record; 0 is the last one after which the run had not ended
-	InFlight workflow.InFlight `json:"inFlight,omitzero"` // what becomes of tasks that were out: "" sends them again, park leaves them to an operator
+	InFlight workflow.InFlight `json:"inFlight,omitzero"` // for unfinished tasks: "" sends them again, park leaves them to an operator
 	By       string            `json:"by,omitzero"`       // who imports the run
 	Reason   string            `json:"reason"`
 }
@@ -189,7 +189,7 @@ func (c *Client) Import(ctx context.Context, m Import) (pawl.RunSummary, error) 
 	return s, err
 }
 
-// DryRunImport says what Import would make. Nothing is changed.
+// DryRunImport returns the run that Import would make. Nothing is changed.
 func (c *Client) DryRunImport(ctx context.Context, m Import) (out DryRunReport, err error) {
 	q := &question{method: http.MethodPost, path: "/v1/import", body: m, query: url.Values{"dryRun": {"1"}}}
 	err = c.ask(ctx, q, &out)
@@ -234,8 +234,8 @@ func (w *exportWriter) Write(text []byte) (int, error) {
 	return w.w.Write(text)
 }
 
-// Export writes a run with all runs below it as one text, as Engine.Export does. After an error what was written is
-// not an export.
+// Export writes a run with all runs below it to w as one text, as Engine.Export does. After an error the text is
+// incomplete, and readers refuse it.
 func (c *Client) Export(ctx context.Context, id workflow.RunID, w io.Writer, o pawl.ExportOptions) error {
 	q := aboutRun(id, "/export")
 	if o.Blobs {

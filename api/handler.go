@@ -20,8 +20,8 @@ import (
 )
 
 // Handler serves an engine, for a server of the host. Its paths are /v1/..., /healthz and
-// /readyz: mount it anywhere with http.StripPrefix. The server should bound how long the headers of a
-// request may take.
+// /readyz: mount it anywhere with http.StripPrefix. Set ReadHeaderTimeout of the server, since the
+// Handler sees no request before its headers.
 func Handler(e *pawl.Engine, o Options) http.Handler {
 	return newServer(&server{engine: e, options: o})
 }

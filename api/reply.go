@@ -401,11 +401,11 @@ func (v *viewer) showDeadLetter(l *pawl.DeadLetter) any {
 type Record struct {
 	Seq       int64     `json:"record"`
 	At        time.Time `json:"at"`
-	Kind      string    `json:"kind"`             // of the message, as TaskCompleted
-	By        string    `json:"by,omitzero"`      // who has asked for it, if that was told
+	Kind      string    `json:"kind"`             // kind of the message, such as TaskCompleted
+	By        string    `json:"by,omitzero"`      // who asked for it; "" if unknown
 	Reason    string    `json:"reason,omitzero"`  // likewise
 	Message   string    `json:"message,omitzero"` // in one line
-	Decisions []string  `json:"decisions"`        // a line each
+	Decisions []string  `json:"decisions"`        // in one line each
 }
 
 func (v *viewer) showRecord(r *pawl.Record) any { return v.recordOf(r) }

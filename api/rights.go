@@ -22,14 +22,14 @@ import (
 // not bring another: Define without Act cannot start a run.
 type Rights uint8
 
-// The rights. Without one nothing but the health of the engine is told.
+// The rights. A caller without any sees only the health of the engine.
 const (
 	// View: runs and how they stand, their tokens, events and definitions, without the values in them.
 	View Rights = 1 << iota
 	// Values: inputs, outputs and data of runs, texts of errors, readings of conditions. It
 	// needs View as well.
 	Values
-	// Act: to start runs of published definitions, and everything that changes a run, but its definition.
+	// Act: to start runs of published definitions, and to change runs in every way but by a patch.
 	Act
 	// Define: to publish definitions, to start runs of definitions that are not published, and to patch those of runs.
 	Define
@@ -46,15 +46,15 @@ const (
 type Options struct {
 	// Identify says who sends a request, from what the host knows: a session, a certificate, a
 	// header that its proxy sets. Acts are done in that name; with "" the request itself names the actor. An *Error is answered
-	// as it is, any other error with 401. It is called once for each request, from any goroutine, and again while one lasts:
-	// every 15 s for a stream, which ends if the name or the rights are not the same any more, and after a wait.
+	// as it is, any other error with 401. It is called at the beginning of each request, from any goroutine, and again
+	// every 15 s of a stream, which ends if the name or the rights have changed, and after a wait.
 	//
 	// Without it the handler serves requests from a loopback address to a loopback host which have come
 	// through no proxy, with View and Values.
 	Identify func(*http.Request) (who string, rights Rights, err error)
 	// Redact returns what is shown in place of a value of a run, at a path such as output.card.number or
-	// state.items[3]: the value itself, another one, or nil. It is asked for every value and then for those in what it has
-	// returned. Texts in which values stand, such as messages of errors, are left out if it is set. It must not modify what it gets.
+	// state.items[3]: the value itself, another one, or nil. It is called for every value, and then for the values inside its
+	// result. If it is set, texts that may quote values, such as messages of errors, are left out. It must not modify its argument.
 	Redact func(run workflow.RunID, path string, value any) any
 	// Rate bounds how fast one caller sends requests, by the name that Identify gives: a request that comes too soon is
 	// answered 429 with Retry-After. Callers without a name count as one.
@@ -91,9 +91,9 @@ func (s *server) identifyCaller(r *http.Request) (caller, error) {
 	return caller{}, refusef(http.StatusUnauthorized, codeUnauthorized, "the caller is not known")
 }
 
-// NarrowLocal says in a request through the socket of an engine, which has all rights by itself, for whom it is sent
-// and, with reading, that it has View and Values only. It is for programs that let others ask through them, as pawl
-// serve does; headers that others have set are replaced. Without a request it does nothing.
+// NarrowLocal names in a request to the socket of an engine, which otherwise has all rights, the person for whom it is
+// sent. The request then lacks the right Files, and with reading it has only View and Values. NarrowLocal is for programs
+// that forward requests of others, as pawl serve does; it replaces headers that those have set. If r is nil, it does nothing.
 func NarrowLocal(r *http.Request, who string, reading bool) { loopback.NarrowLocal(r, who, reading) }
 
 // identifyLocal is the Options.Identify of what is served on the socket of an engine.

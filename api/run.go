@@ -183,7 +183,7 @@ func (c *call) listTokens() error {
 
 // Data are the values of a run.
 type Data struct {
-	Seq         int64          `json:"record"` // the last one
+	Seq         int64          `json:"record"` // sequence of the last record
 	Input       map[string]any `json:"input,omitzero"`
 	State       map[string]any `json:"state,omitzero"`
 	Output      map[string]any `json:"output,omitzero"`      // of a run that has completed
@@ -321,15 +321,15 @@ func (c *call) readPosition() (after int64, limit int, err error) {
 // A Start is a run to be started: of a published definition, or of one that it brings.
 type Start struct {
 	Workflow   string            `json:"workflow,omitzero"`   // the name of a published definition; or
-	Definition json.RawMessage   `json:"definition,omitzero"` // another one, which takes the right Define
+	Definition json.RawMessage   `json:"definition,omitzero"` // a definition in place of it, which takes the right Define
 	Version    int               `json:"version,omitzero"`    // with Workflow; 0 is the latest, or the one that the run has already
 	Input      json.RawMessage   `json:"input,omitzero"`      // an object
-	Tenant     string            `json:"tenant,omitzero"`     // on whose behalf
-	Labels     map[string]string `json:"labels,omitzero"`     // what it is about, to find it by
+	Tenant     string            `json:"tenant,omitzero"`     // the customer or team for which it runs
+	Labels     map[string]string `json:"labels,omitzero"`     // to find the run by
 	By         string            `json:"by,omitzero"`         // who starts it
 	Reason     string            `json:"reason,omitzero"`
 
-	MetaLimits map[string]float64 `json:"metaLimits,omitzero"` // the most that its results may report together, by name
+	MetaLimits map[string]float64 `json:"metaLimits,omitzero"` // bounds on the sums that its results report, by name
 }
 
 // startRun starts a run: 201, or 200 if it was started so before. PUT may be repeated: the engine
@@ -395,14 +395,14 @@ func (c *call) startRun() error {
 	return c.replyTagged(status, c.viewerOf(run.ID).showSummary(&summary))
 }
 
-// A PublishReport says what a definition was found to be, which is published now.
+// A PublishReport is about a definition that was published or, after a dry run, could be.
 type PublishReport struct {
 	Name     string   `json:"name"`
 	Version  int      `json:"version"`
-	Warnings []string `json:"warnings"` // it can run all the same
+	Warnings []string `json:"warnings"` // a run can start all the same
 
 	DryRun bool `json:"dryRun,omitzero"` // nothing was changed
-	Known  bool `json:"known,omitzero"`  // of a dry run: the same is published already
+	Known  bool `json:"known,omitzero"`  // for a dry run: the same definition is published already
 }
 
 // publishDefinition publishes the definition in the body under the name and version in the path.

@@ -34,16 +34,16 @@ type ScheduleAct struct {
 	Do     string    `json:"-"`
 	By     string    `json:"by,omitzero"` // who acts; may be left out where the host says who that is
 	Reason string    `json:"reason"`
-	From   time.Time `json:"from,omitzero"` // behind which the instants of a backfill are
-	To     time.Time `json:"to,omitzero"`   // the last one
+	From   time.Time `json:"from,omitzero"` // the instants of a backfill are later than this
+	To     time.Time `json:"to,omitzero"`   // and not later than this
 	Most   int       `json:"most,omitzero"` // runs of a backfill at once; 0 is 1
 }
 
-// A ScheduleReport says what has come of an act on a schedule.
+// A ScheduleReport is the result of an act on a schedule.
 type ScheduleReport struct {
 	Schedule string         `json:"schedule"`
-	Run      workflow.RunID `json:"run,omitzero"`     // that a trigger starts
-	Firings  int            `json:"firings,omitzero"` // of a backfill
+	Run      workflow.RunID `json:"run,omitzero"`     // the run that a trigger starts
+	Firings  int            `json:"firings,omitzero"` // how many a backfill makes
 }
 
 // scheduleActs are the acts on schedules, by the ends of their paths.
@@ -235,7 +235,7 @@ func performOnSchedule(ctx context.Context, of pawl.Schedules, id, do string, a 
 	return out, err
 }
 
-// Schedules lists how schedules stand, from behind an id on, as Schedules.List does.
+// Schedules lists the schedules with ids above after, and how they stand, as Schedules.List does.
 func (c *Client) Schedules(ctx context.Context, after string) iter.Seq2[schedule.Standing, error] {
 	return listLines[schedule.Standing](ctx, c, &question{method: http.MethodGet, path: "/v1/schedules", query: textQuery("cursor", after)})
 }
@@ -260,7 +260,7 @@ func (c *Client) ScheduleEvents(ctx context.Context, id string, since, until tim
 	return out.Events, err
 }
 
-// ApplySchedules makes schedules what a set says, as Schedules.Apply does.
+// ApplySchedules creates and changes schedules as set says, and with o.Prune deletes all others, as Schedules.Apply does.
 func (c *Client) ApplySchedules(ctx context.Context, set ScheduleSet, o pawl.ApplyOptions) (out ScheduleChanges, err error) {
 	q := &question{method: http.MethodPut, path: "/v1/schedules", query: url.Values{}, body: set, acts: !o.DryRun}
 	for name, on := range map[string]bool{"prune": o.Prune, "dryRun": o.DryRun} {
@@ -272,7 +272,7 @@ func (c *Client) ApplySchedules(ctx context.Context, set ScheduleSet, o pawl.App
 	return out, err
 }
 
-// ActOnSchedule does something to a schedule: a.Do is pause, resume, trigger, backfill or delete, as the methods of Schedules are.
+// ActOnSchedule does an act to a schedule: a.Do is pause, resume, trigger, backfill or delete, like the methods of Schedules.
 func (c *Client) ActOnSchedule(ctx context.Context, id string, a ScheduleAct) (out ScheduleReport, err error) {
 	q := aboutSchedule(id, "/"+url.PathEscape(a.Do))
 	q.method, q.body, q.acts = http.MethodPost, a, true

@@ -14,12 +14,12 @@ import (
 // An Event reports what a decision changed. Events of a run are
 // numbered from 1 without gaps.
 //
-// It is derived from a decision and the state before it, so that a replay of the
+// An event is derived from a decision and the state before that, so that a replay of the
 // journal gives the same events again; no decision depends on events.
 type Event struct {
 	Seq    int64              `json:"seq"`            // set when the event is stored
 	Record int64              `json:"record"`         // sequence of the journal record that it belongs to
-	At     time.Time          `json:"at"`             // of that record
+	At     time.Time          `json:"at"`             // instant of that record
 	Type   workflow.EventType `json:"type"`           // what happened
 	Token  workflow.TokenID   `json:"token,omitzero"` // the token, if the event concerns one
 	Node   workflow.NodeID    `json:"node,omitzero"`  // the node, if the event concerns one
@@ -72,7 +72,7 @@ type Explanation struct {
 	Run      workflow.RunID     `json:"run"`
 	Workflow string             `json:"workflow"` // name of the definition
 	Status   workflow.RunStatus `json:"status"`
-	Seq      int64              `json:"record"`           // the last one
+	Seq      int64              `json:"record"`           // sequence of the last record
 	At       time.Time          `json:"at"`               // of the last record
 	Failure  *workflow.Failure  `json:"failure,omitzero"` // set if the run has failed, timed out, was cancelled or is suspended
 	Failed   []FailedToken      `json:"failed,omitzero"`  // for a failed run: the uncaught failures, the first one first
@@ -81,7 +81,7 @@ type Explanation struct {
 
 // A FailedToken is a token that failed or timed out.
 // Child is set for a subworkflow node, whether or not the child run is recorded; ExplainBelow looks
-// for it.
+// for the child run.
 type FailedToken struct {
 	Token   workflow.TokenID  `json:"token"`
 	Place   string            `json:"place"` // its node, with the branches that it is in

@@ -14,8 +14,8 @@ type TimingFilter struct {
 }
 
 // Timings say how long attempts of tasks have waited and worked. An engine counts them in memory, keeps them in its directory when it
-// is closed, and loses those of a life that ends by a crash. Attempts count when the run has taken their end: a result, a failure, a
-// timeout or a snooze, not those that were cancelled. Whole runs count likewise.
+// is closed, and loses those since Open if it crashes. An attempt is counted when the run has recorded its end: a result, a failure, a
+// timeout or a snooze, but not a cancellation. Whole runs are counted likewise.
 type Timings struct {
 	At     time.Time     `json:"at"`              // when they were read
 	Since  time.Time     `json:"since,omitzero"`  // when the first attempt was counted; zero if none was
@@ -41,11 +41,11 @@ type Timing struct {
 	LastWeek  TimingSum `json:"lastWeek"`
 }
 
-// A TimingSum says how many attempts have ended in a time, and how long they took.
+// A TimingSum says how many attempts have ended in a period, and how long they took.
 type TimingSum struct {
 	Attempts int64     `json:"attempts"` // that ended
 	Failed   int64     `json:"failed"`   // how many of these failed, by an error or a timeout, even if another attempt followed
-	Rate     float64   `json:"rate"`     // attempts per second, since the first was counted if the time began before
+	Rate     float64   `json:"rate"`     // attempts per second of the period, or since the first counted attempt if that is later
 	Queue    Quantiles `json:"queue"`    // how long attempts waited for a slot, their limits and a worker
 	Work     Quantiles `json:"work"`     // how long handlers or workers then worked on them; attempts that had not begun are left out
 	// Meta are the numbers in the metadata of their results, also failed ones, summed by name, for the first 8 names of a row's series.
