@@ -68,7 +68,7 @@ var (
 type Error struct {
 	Hash   string // "" while it is unknown, as in Put, or if the error is of the whole Store
 	Err    error  // ErrMissing, ErrDamaged, ErrSize, or what the system says
-	Detail string // what failed, such as "put"; or ""
+	Detail string // what was being done, such as "put", or what is wrong; or ""
 }
 
 // Error names the blob and what is wrong with it.
