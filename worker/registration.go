@@ -11,11 +11,11 @@ import (
 
 // A Registration says what a worker takes.
 type Registration struct {
-	// ID names the worker; no two that run at once may have the same.
+	// ID names the worker, in at most 255 bytes; no two that run at once may have the same.
 	ID string
-	// Types are the task types that it takes; "*" is every type.
+	// Types are the task types that it takes, at most 256; "*" is every type. In Start, nil is those of the handlers.
 	Types []string
-	// Capacity is how many tasks it holds at once; 1 by default.
+	// Capacity is how many tasks it holds at once, at most 10,000; 1 by default.
 	Capacity int
 }
 
