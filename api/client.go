@@ -213,7 +213,7 @@ func (c *Client) Timings(ctx context.Context, f history.TimingFilter) (t history
 	return t, err
 }
 
-// DiskUse returns what takes the disk of the engine, as Engine.DiskUse does.
+// DiskUse returns how many bytes the parts of the engine directory take, as Engine.DiskUse does.
 func (c *Client) DiskUse(ctx context.Context) ([]history.DiskUse, error) {
 	var out diskUses
 	err := c.ask(ctx, &question{method: http.MethodGet, path: "/v1/disk"}, &out)
@@ -429,7 +429,7 @@ func (c *Client) Summary(ctx context.Context, id workflow.RunID) (s pawl.RunSumm
 }
 
 // Wait returns the outcome of a run when it has ended, as Engine.Wait does. It sends requests of at
-// most maxWait until the run has ended or ctx is done, also while the run is paused
+// most 5 min until the run has ended or ctx is done, also while the run is paused
 // or suspended.
 func (c *Client) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
 	q := aboutRun(id, "")
@@ -526,7 +526,7 @@ func (c *Client) Why(ctx context.Context, id workflow.RunID) (x history.Explanat
 	return x, err
 }
 
-// Graph returns a picture of a run on its definition, as SVG of at most width pixels; 0 is 1,600.
+// Graph returns a picture of a run on its definition, as SVG of at most width pixels, unless a node is wider; 0 is 1,600.
 func (c *Client) Graph(ctx context.Context, id workflow.RunID, width int) ([]byte, error) {
 	q := aboutRun(id, "/graph.svg")
 	q.query.Set("width", strconv.Itoa(width))
