@@ -90,18 +90,21 @@ func (p *planner) childEnded(m state.ChildEnded) error {
 		p.completeNode(t, completion{output: output})
 		return nil
 	}
-	p.failAttempt(t, childFailure(m), false)
+	p.failAttempt(t, p.childFailure(m), false)
 	return nil
 }
 
 // childFailure returns the failure of a node whose child has not completed. The failure of
-// a child passes through. Code, message and whether it is worth another attempt are the
+// a child passes through. Code, message, cause and whether it is worth another attempt are the
 // child's own. If the child timed out or was cancelled, the code says so, and the node is
 // not retried: its own timeout is a different matter.
-func childFailure(m state.ChildEnded) *workflow.Failure {
+func (p *planner) childFailure(m state.ChildEnded) *workflow.Failure {
 	f := workflow.Failure{Permanent: true}
 	if m.Failure != nil {
 		f.Code, f.Message, f.Permanent = m.Failure.Code, m.Failure.Message, m.Failure.Permanent
+		if p.planLike() >= 4 {
+			f.Cause = withoutCause(m.Failure.Cause, 0)
+		}
 	}
 	switch m.Status {
 	case workflow.RunTimedOut:

@@ -19,13 +19,14 @@ import (
 // (decision.DetailedSince). From 2 to 3 cancels and CancelNodes also end tokens that wait for
 // their siblings, where they name the node that the join leads to; a wait fails that would
 // last more than 200 years; and a failure at an end node has the cause that was caught on the
-// way there. A record is planned again by its own rules where planLike is asked.
+// way there. From 3 to 4 the failure of a child run keeps its cause in the parent. A record is
+// planned again by its own rules where planLike is asked.
 //
 // Committed records are applied as they stand, so runs go on; but replay, Import and Why plan
 // journals again, and TestGolden holds the planner to the journals of every earlier version in
 // the archives. So decide as before for runs that began before, or note in the changelog which
 // journals differ. A record of a newer planner is refused with ErrVersion.
-const Version = 3
+const Version = 4
 
 // planLike returns the version by whose rules to plan: that of the record, where one is planned
 // again, so that it comes to the same.

@@ -123,9 +123,15 @@ func operationOf(c interpreter.InterpretableCall) operation {
 	if !ok {
 		o = &functions.Overload{}
 	}
+	ofInts := integral[c.Function()]
 	return operation{many: func(m meter, args []ref.Val) ref.Val {
 		if price != nil {
 			price(m, args)
+		}
+		if ofInts != nil {
+			if v := ofInts(args); v != nil {
+				return v
+			}
 		}
 		if zoned {
 			if err := checkZone(args[1]); err != nil {
