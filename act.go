@@ -587,10 +587,16 @@ func (d *deed) findKey(ctx context.Context, t Target) (key Key, err error) {
 			break
 		}
 	}
-	if key == "" {
-		err = fmt.Errorf("run %q: %w: no attempt of that task runs", string(d.run), ErrNotLive)
+	if key != "" {
+		return key, nil
 	}
-	return key, err
+	switch status, err := d.status(ctx); {
+	case err != nil:
+		return "", err
+	case status.Final():
+		return "", fmt.Errorf("run %q: %w", string(d.run), ErrEnded)
+	}
+	return "", fmt.Errorf("run %q: %w: no attempt of that task runs", string(d.run), ErrNotLive)
 }
 
 // reportResult delivers the result of an attempt, which comes from outside.

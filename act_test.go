@@ -478,6 +478,8 @@ func TestPatchIsKept(t *testing.T) {
 			require.Equal(t, []string{"a check", "a ship", "b ship"}, done)
 			_, err = e.Patch(t.Context(), "a", pawl.Patch{Base: 3, Ops: []any{op("add", "/nodes/check/priority", 5)}})
 			require.ErrorIs(t, err, pawl.ErrEnded)
+			require.ErrorIs(t, e.Do(t.Context(), "a", pawl.Complete{Target: pawl.Target{Node: "check"}}), pawl.ErrEnded)
+			require.ErrorIs(t, e.Do(t.Context(), "a", pawl.Fail{Target: pawl.Target{Token: 1}, Code: "x"}), pawl.ErrEnded)
 			require.NoError(t, e.Close(context.Background()))
 			require.Equal(t, []string{"1 1", "3 3"}, revisions(t, dir), "b, and a")
 		})

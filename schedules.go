@@ -80,7 +80,7 @@ func (s Schedules) Resume(ctx context.Context, id string) error {
 
 // Trigger starts a run of a schedule now, also of one that is paused, and returns its id; its instant is now, in milliseconds. The
 // overlap of the schedule binds it: with OverlapSkip it fails with ErrBusy while a run is not over, and with OverlapBuffer the run
-// begins later. ErrInvalid says that the run cannot begin. The trace of the run links to the span that ctx is in.
+// begins later. ErrInvalid, or ErrNotPublished, says that the run cannot begin. The trace of the run links to the span that ctx is in.
 func (s Schedules) Trigger(ctx context.Context, id string) (run workflow.RunID, err error) {
 	err = s.changeStored(ctx, func(m *scheduling.Scheduler, by state.Act) (err error) {
 		run, err = m.Trigger(ctx, id, by)

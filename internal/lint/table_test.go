@@ -95,7 +95,7 @@ var layers = map[string][]string{
 	"internal/importing":         slices.Concat(decided, []string{"internal/refusal", "internal/shown", "internal/texts", "replay", "store"}),
 	"internal/closing":           slices.Concat(vocabulary, []string{"internal/late", "internal/tasklog", "workflow"}),
 	"internal/once":              slices.Concat(decided, []string{"internal/faults", "internal/late", "internal/refusal", "internal/tasklog", "blob", "store"}),
-	"internal/scheduling":        slices.Concat(decided, []string{"internal/heap", "internal/index", "internal/refusal", "internal/telemetry", "internal/testhook", "internal/traceparent", "actor", "schedule", "store"}),
+	"internal/scheduling":        slices.Concat(decided, []string{"internal/heap", "internal/index", "internal/refusal", "internal/telemetry", "internal/testhook", "internal/texts", "internal/traceparent", "actor", "schedule", "store"}),
 	"internal/purging":           slices.Concat(decided, []string{"internal/late", "internal/refusal", "store"}),
 	"internal/refusal":           slices.Concat(decided, []string{"internal/crowd", "actor", "blob", "schedule", "store"}),
 	"internal/texts":             slices.Concat(decided, []string{"internal/refusal"}),

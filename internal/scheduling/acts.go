@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	runstate "github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/internal/traceparent"
 	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -112,8 +114,10 @@ func (s *Scheduler) Trigger(ctx context.Context, id string, act runstate.Act) (w
 	switch {
 	case err != nil:
 		return "", err
+	case out.Kind == kindRefused && errors.Is(e.cause, store.ErrNotPublished):
+		return "", fmt.Errorf("the run cannot begin: %w", e.cause)
 	case out.Kind == kindRefused:
-		return "", fmt.Errorf("%w: the run cannot begin: %s", refusal.ErrInvalid, out.Error)
+		return "", fmt.Errorf("%w: the run cannot begin: %w", refusal.ErrInvalid, e.cause)
 	}
 	return schedule.Firing{At: ev.Scheduled}.RunID(id), nil
 }

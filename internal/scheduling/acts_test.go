@@ -175,6 +175,24 @@ func TestRefusedInput(t *testing.T) {
 	})
 }
 
+// A trigger says like Start that nobody has published the definition, and a tenant that no run can have is refused before it is stored.
+func TestRunsThatCannotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.applyFields("every: 10m")
+		_, err := o.Schedules().Trigger(t.Context(), "s")
+		require.ErrorIs(t, err, pawl.ErrNotPublished)
+		require.Equal(t, 404, pawl.HTTPStatus(err))
+		for _, tenant := range []string{" a ", "\uff41", "a\u200b"} {
+			set := one(t, "every: 10m")
+			set[0].Tenant = tenant
+			_, err = o.Schedules().Apply(t.Context(), set, pawl.ApplyOptions{})
+			require.ErrorIs(t, err, pawl.ErrInvalid)
+			require.ErrorContains(t, err, `schedule "s": `)
+		}
+	})
+}
+
 // A run that a backfill has started, and a firing that comes after it has joined, is over once: the schedule fires again.
 func TestEndOfAJoinedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/schedule"
 	"github.com/pawl-run/pawl/store"
 )
@@ -94,6 +95,9 @@ func compileSet(set []schedule.Schedule) (map[string]*schedule.Timetable, error)
 	tables := make(map[string]*schedule.Timetable, len(set))
 	var c schedule.Compiler
 	for i := range set {
+		if err := texts.CheckTenant(set[i].Tenant); err != nil { // no run could begin
+			return nil, fmt.Errorf("schedule %q: %w", set[i].ID, err)
+		}
 		t, err := c.Compile(&set[i])
 		if err != nil {
 			return nil, err

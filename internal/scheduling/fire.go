@@ -200,6 +200,7 @@ func (s *Scheduler) refuseFiring(e *entry, next *state, ev schedule.Event, cause
 	}
 	next.Fired--
 	run := ev.Run
+	e.cause = cause
 	ev.Kind, ev.Run, ev.Error = kindRefused, "", cause.Error()
 	events := []schedule.Event{s.numberEvent(next, ev)}
 	if paused, ok := s.countFailure(e, next, "it could not begin: "+cause.Error()); ok {

@@ -105,6 +105,7 @@ type entry struct {
 	gone   bool
 	stale  bool               // nobody knows what the row says: it is to be read again
 	look   bool               // runs may have ended that nobody has told of
+	cause  error              // why the run of the last firing that was refused cannot begin
 	wait   time.Duration      // since the last step that failed
 	late   string             // why that is
 	recent []schedule.Event   // the last ones, the newest last; nil if they were not read
