@@ -82,6 +82,14 @@ func TestExport(t *testing.T) {
 	rec, err = replay.Open(path, replay.Options{})
 	require.NoError(t, err)
 	require.Equal(t, workflow.RunID("family"), rec.Run)
+
+	child, err := e.OpenRecording(path + ":family/2.1")
+	require.NoError(t, err)
+	require.NoError(t, e.Import(t.Context(), child, "alone", pawl.ForkOptions{}))
+	alone := summaryOf(t, e, "alone")
+	require.Equal(t, workflow.RunID("family/2.1"), alone.ForkedFrom.Run)
+	require.Empty(t, alone.Parent)
+	require.ErrorIs(t, e.Import(t.Context(), child, "family/2.1", pawl.ForkOptions{}), pawl.ErrInvalid)
 }
 
 // An export is about as large as the file of the run: a text that lies in the state, is the input of each turn and stands in

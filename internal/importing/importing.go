@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-run/pawl/decision"
 	"github.com/pawl-run/pawl/internal/compiled"
@@ -85,7 +86,8 @@ func readSource(ctx context.Context, from *replay.Recording, host Host) (*store.
 	if !ok {
 		return nil, fmt.Errorf("%w: its first record starts nothing", refusal.ErrInvalid)
 	}
-	if err := errors.Join(texts.CheckRunID(from.Run), texts.CheckTenant(start.Tenant), host.CheckLabels(start.Labels)); err != nil {
+	plain := workflow.RunID(strings.ReplaceAll(string(from.Run), "/", ".")) // a child run may become one of its own
+	if err := errors.Join(texts.CheckRunID(plain), texts.CheckTenant(start.Tenant), host.CheckLabels(start.Labels)); err != nil {
 		return nil, err
 	}
 	head := store.Head{Run: from.Run, Status: seen.Status, InputHash: value.Hash(start.Input), Tenant: start.Tenant, Labels: start.Labels}
