@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 const secret = "correct horse"
@@ -114,7 +115,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/poll", `null`, 400, remote.CodeInvalid, "it is no JSON object"},
 		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {"code": "a", "Code": "b", "message": ""}`), 400, remote.CodeInvalid, `unknown field "Code"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "a", "blob": {"$blob": "x", "size": 1, "size": 2}}]`), 400, remote.CodeInvalid, `the field "size" is there twice`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "result": {"a": 1, "a": 2}`), 400, remote.CodeInvalid, "result: "},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": NaN`), 400, remote.CodeInvalid, "not the JSON object that this path takes"},
 		{"POST", "/v1/poll", `{"worker": 7}`, 400, remote.CodeInvalid, "worker"},
 		{"POST", "/v1/poll", `{"worker": "ann"} {}`, 400, remote.CodeInvalid, "one object per request"},
 		{"POST", "/v1/poll", `{"worker": "ann", "wait": "soon"}`, 400, remote.CodeInvalid, `a duration like "30s"`},
@@ -139,12 +140,19 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/complete", complete(`, "status": "failed"`), 400, remote.CodeInvalid, `send "error"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "error": {}`), 400, remote.CodeInvalid, "or no error"},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1, "resultRef": "x"`), 400, remote.CodeInvalid, "send one of them"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1e999`), 400, remote.CodeInvalid, "result:"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "after": "1s"`), 400, remote.CodeInvalid, `the field after: send "status": "snoozed", or no after`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "take": -1`), 400, remote.CodeInvalid, "take is -1"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "result": 1`), 400, remote.CodeInvalid, `the field result: send "status": "completed", or no result`},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "resultRef": "x"`), 400, remote.CodeInvalid, "the field resultRef"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "artifacts": [{"name": "x", "blob": {"$blob": "x", "size": 1}}]`), 400, remote.CodeInvalid, "the field artifacts"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "after": "1s"`), 400, remote.CodeInvalid, "the field after"},
+		{"POST", "/v1/complete", complete(`, "status": "snoozed", "after": "1s", "result": 1`), 400, remote.CodeInvalid, "the field result"},
+		{"POST", "/v1/complete", complete(`, "status": "snoozed", "after": "1s", "resultRef": "x"`), 400, remote.CodeInvalid, "the field resultRef"},
+		{"POST", "/v1/complete", complete(`, "status": "snoozed", "after": "1s", "error": {}`), 400, remote.CodeInvalid, `the field error: send "status": "failed", or no error`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": []`), 400, remote.CodeInvalid, "metadata must be an object"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": {"a": 1e999}`), 400, remote.CodeInvalid, "metadata:"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "metadata": 1`), 400, remote.CodeInvalid, "metadata must be an object"},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "run": "other"`), 400, remote.CodeInvalid, `the key is of run "run", not "other"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "node": "other"`), 400, remote.CodeInvalid, `the key is of node "node", not "other"`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`), 400, remote.CodeInvalid, "send the reference as Put gave it"},
 		{"POST", "/v1/blobs?worker=bob&key=k1", `content`, 409, remote.CodeNotHolder, "drop the result"},
 		{"POST", "/v1/blobs?worker=ann&key=k9", `content`, 409, remote.CodeStale, "drop the result"},
 		{"POST", "/v1/blobs", `content`, 400, remote.CodeInvalid, "the id of a worker is missing"},
@@ -240,6 +248,40 @@ func TestCompletions(t *testing.T) {
 		_, e = ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"retryAfter": %q}}`, after))
 		require.Equal(t, fmt.Sprintf(`retryAfter is %q: send a duration such as "30s"`, after), e.Message)
 	}
+}
+
+// JSON that is no value of a run fails its task for good, and says where it is wrong: refused, it would come again for ever. Metadata of a failure are
+// replaced by what is wrong with them.
+func TestResultsThatNoRunCanKeep(t *testing.T) {
+	p, f := newPool(t, Options{})
+	joined(t, p, "ann", 1, "a")
+	complete := func(k pawl.Key, fields string) any {
+		t.Helper()
+		f.dispatch("a", k)
+		_, e := ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1.0", "worker": "ann", "key": %q, %s}`, k, fields))
+		require.Nil(t, e, fields)
+		return f.result(k)
+	}
+	for k, tt := range map[pawl.Key]struct{ fields, says string }{
+		"number":   {`"result": {"n": [1, 9007199254740993]}`, "result: $.n[1]: "},
+		"large":    {`"result": 1e400`, "result: $: "},
+		"twice":    {`"result": {"a": 1, "a": 2}`, "result: $.a: key twice in one object at byte 14"},
+		"half":     {`"result": {"a": "\ud800"}`, "result: $.a: "},
+		"bytes":    {`"result": ["` + "\xff" + `"]`, "result: $[0]: "},
+		"deep":     {`"result": ` + strings.Repeat("[", 150) + strings.Repeat("]", 150), "result: $[0][0]"},
+		"metadata": {`"result": 1, "metadata": {"a": 1e999}`, "metadata: $.a: "},
+		"artifact": {`"artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`, `the artifact "x": `},
+	} {
+		failure, failed := complete(k, `"status": "completed", `+tt.fields).(pawl.TaskError)
+		require.True(t, failed, k)
+		require.Equal(t, workflow.CodeInvalidResult, failure.Code, k)
+		require.Contains(t, failure.Message, tt.says, k)
+		require.False(t, failure.Retryable, k)
+	}
+	cause := complete("failed", `"status": "failed", "result": null, "error": {"code": "gone"}, "metadata": {"a": 1e999}`).(error)
+	require.ErrorAs(t, cause, &pawl.TaskError{})
+	require.Contains(t, pawl.ErrorMetadata(cause)["invalid_metadata"], "metadata: $.a: ")
+	require.Empty(t, p.Status().Active)
 }
 
 // take answers a completion with the next task.
