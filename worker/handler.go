@@ -159,7 +159,7 @@ func decodeObject(body []byte, v any) error {
 	return invalidRequestf("the body is not the JSON object that this path takes: %v", err)
 }
 
-// wrongMethod returns the refusal of a method, and sets the header Allow, as 405 requires.
+// wrongMethod returns the refusal of a method where the methods in want are taken, and sets the header Allow, as 405 requires.
 func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
 	w.Header().Set("Allow", want)
 	return poolErrorf(http.StatusMethodNotAllowed, remote.CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
@@ -217,8 +217,8 @@ func writeReply(w http.ResponseWriter, status int, v any) {
 }
 
 func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		writeError(w, wrongMethod(w, http.MethodGet, r))
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		writeError(w, wrongMethod(w, "GET, HEAD", r))
 		return
 	}
 	setReadTimeout(w, 0)

@@ -126,7 +126,8 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/poll", `{}`, 400, remote.CodeInvalid, "the id of a worker is missing"},
 		{"POST", "/v1/poll", `{"worker": "` + strings.Repeat("x", 1000) + `"}`, 413, remote.CodeTooLarge, "more than 1000 bytes: store large results elsewhere and send a resultRef"},
 		{"GET", "/v1/poll", ``, 405, remote.CodeMethod, "takes POST, not GET"},
-		{"POST", "/v1/status", `{}`, 405, remote.CodeMethod, "takes GET, not POST"},
+		{"POST", "/v1/status", `{}`, 405, remote.CodeMethod, "takes GET, HEAD, not POST"},
+		{"HEAD", "/v1/poll", ``, 405, remote.CodeMethod, "takes POST, not HEAD"},
 		{"POST", "/v2/poll", `{}`, 404, remote.CodeVersion, "use the paths under /v1"},
 		{"POST", "/poll", `{}`, 404, remote.CodeNotFound, "there are /v1/register"},
 		{"POST", "//v1/poll", `{}`, 404, remote.CodeNotFound, "no such path"},
@@ -158,7 +159,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/blobs", `content`, 400, remote.CodeInvalid, "the id of a worker is missing"},
 		{"GET", "/v1/blobs", ``, 400, remote.CodeInvalid, "hash: "},
 		{"GET", "/v1/blobs?hash=sha256:" + strings.Repeat("0", 64), ``, 404, remote.CodeNotFound, "send the $blob of a reference"},
-		{"PUT", "/v1/blobs", ``, 405, remote.CodeMethod, "takes GET, POST, not PUT"},
+		{"PUT", "/v1/blobs", ``, 405, remote.CodeMethod, "takes GET, HEAD, POST, not PUT"},
 		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k1", "status": "completed"}`, 409, remote.CodeNotHolder, "drop the result"},
 		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k9", "status": "completed"}`, 409, remote.CodeStale, "drop the result"},
 	} {
@@ -282,6 +283,28 @@ func TestResultsThatNoRunCanKeep(t *testing.T) {
 	require.ErrorAs(t, cause, &pawl.TaskError{})
 	require.Contains(t, pawl.ErrorMetadata(cause)["invalid_metadata"], "metadata: $.a: ")
 	require.Empty(t, p.Status().Active)
+}
+
+// HEAD answers as GET does, without a body.
+func TestHead(t *testing.T) {
+	p, _ := newPool(t, Options{})
+	server := httptest.NewServer(p.Handler())
+	defer server.Close()
+	for path, status := range map[string]int{
+		"/v1/status":              http.StatusOK,
+		"/v1/blobs?hash=" + large: http.StatusOK,
+		"/v1/blobs?hash=sha256:" + strings.Repeat("0", 64): http.StatusNotFound,
+		"/v1/blobs?hash=md5:1":                             http.StatusBadRequest,
+	} {
+		response, err := server.Client().Head(server.URL + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Empty(t, body)
+		require.Equal(t, status, response.StatusCode, path)
+		require.Equal(t, path == "/v1/blobs?hash="+large, response.Header.Get("Content-Type") == "application/octet-stream", path)
+	}
 }
 
 // take answers a completion with the next task.
