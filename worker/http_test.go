@@ -112,6 +112,10 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/poll", `{"WORKER": "ann"}`, 400, remote.CodeInvalid, `unknown field "WORKER"`},
 		{"POST", "/v1/poll", `{"worker": "bob", "worker": "ann"}`, 400, remote.CodeInvalid, `the field "worker" is there twice`},
 		{"POST", "/v1/poll", `{"worker": "bob", "w\u006frker": "ann"}`, 400, remote.CodeInvalid, `the field "worker" is there twice`},
+		{"POST", "/v1/poll", `{"worker": "\ud800"}`, 400, remote.CodeInvalid, "worker: half of a surrogate pair at byte 12"},
+		{"POST", "/v1/register", `{"types": ["a", "\uDfff\u0041"], "worker": "ann"}`, 400, remote.CodeInvalid, "types[1]: half of a surrogate pair at byte 17"},
+		{"POST", "/v1/poll", `{"wait": "0s", "worker": "` + "ann\xff" + `"}`, 400, remote.CodeInvalid, "worker: string is not UTF-8 at byte"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "\udc00"}]`), 400, remote.CodeInvalid, "artifacts[0].name: half of a surrogate pair"},
 		{"POST", "/v1/poll", `null`, 400, remote.CodeInvalid, "it is no JSON object"},
 		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {"code": "a", "Code": "b", "message": ""}`), 400, remote.CodeInvalid, `unknown field "Code"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "a", "blob": {"$blob": "x", "size": 1, "size": 2}}]`), 400, remote.CodeInvalid, `the field "size" is there twice`},
@@ -279,6 +283,8 @@ func TestResultsThatNoRunCanKeep(t *testing.T) {
 		require.Contains(t, failure.Message, tt.says, k)
 		require.False(t, failure.Retryable, k)
 	}
+	spoken := complete("spoken", `"status": "failed", "error": {"code": "gone", "message": "no file \udc80"}`)
+	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no file \uFFFD", Retryable: true}, spoken)
 	cause := complete("failed", `"status": "failed", "result": null, "error": {"code": "gone"}, "metadata": {"a": 1e999}`).(error)
 	require.ErrorAs(t, cause, &pawl.TaskError{})
 	require.Contains(t, pawl.ErrorMetadata(cause)["invalid_metadata"], "metadata: $.a: ")
