@@ -87,17 +87,17 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, body io.R
 	return nil, refused.Error
 }
 
-// serveBlobs takes a blob from the holder of a task (POST), or gives one (GET).
-// The path has no JSON body, and so no postHandler around it.
+// serveBlobs takes a blob from the holder of a task (POST), or gives one (GET), or says
+// whether it is there (HEAD). The path has no JSON body, and so no postHandler around it.
 func (p *Pool) serveBlobs(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch r.Method {
 	case http.MethodPost:
 		err = p.receiveBlob(w, r)
-	case http.MethodGet:
+	case http.MethodGet, http.MethodHead:
 		err = p.sendBlob(w, r)
 	default:
-		err = wrongMethod(w, "GET, POST", r)
+		err = wrongMethod(w, "GET, HEAD, POST", r)
 	}
 	if err != nil {
 		writeError(w, err)
@@ -194,6 +194,9 @@ func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 	defer content.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Method == http.MethodHead {
+		return nil // nothing is read that would not be sent
+	}
 	_, err = io.Copy(timedWriter{w}, content)
 	if err == nil {
 		err = http.NewResponseController(w).Flush()

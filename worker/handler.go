@@ -5,16 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/strict"
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // Bounds of one request, besides those of its messages.
@@ -150,6 +154,9 @@ func (p *Pool) readBody(w http.ResponseWriter, r *http.Request, load *crowd.Load
 // program at the other end.
 func decodeObject(body []byte, v any) error {
 	err := strict.DecodeObject(body, v)
+	if err == nil {
+		err = checkNames(body)
+	}
 	switch {
 	case err == nil:
 		return nil
@@ -159,7 +166,44 @@ func decodeObject(body []byte, v any) error {
 	return invalidRequestf("the body is not the JSON object that this path takes: %v", err)
 }
 
-// wrongMethod returns the refusal of a method, and sets the header Allow, as 405 requires.
+// spoken are the fields of messages that have the words of a handler, and no names. The texts of values
+// are checked where those are read. An error, also one about a bad name, must come through, and
+// has U+FFFD in place of what is no text.
+var spoken = []string{"result", "metadata", "error", "outcome", "details"}
+
+// checkNames refuses a name, id or key that is no UTF-8 or has half of a surrogate pair, in a body that
+// was decoded. encoding/json replaces both by U+FFFD, so that two ids would become one.
+func checkNames(body []byte) error {
+	if utf8.Valid(body) && !bytes.Contains(body, []byte(`\ud`)) && !bytes.Contains(body, []byte(`\uD`)) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	_, err := d.Token()
+	for err == nil && d.More() {
+		err = checkField(d)
+	}
+	return err
+}
+
+// checkField is checkNames for the next field.
+func checkField(d *json.Decoder) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	var raw json.RawMessage
+	if err := d.Decode(&raw); err != nil {
+		return err
+	}
+	name, _ := token.(string)
+	var wrong *value.Error
+	if _, err := value.Decode(raw, value.Limits{}); slices.Contains(spoken, name) || !errors.As(err, &wrong) || wrong.Code != value.CodeString {
+		return nil
+	}
+	return fmt.Errorf("%s%s: %s at byte %d", name, strings.TrimPrefix(wrong.Path, "$"), wrong.Message, int(d.InputOffset())-len(raw)+wrong.Offset)
+}
+
+// wrongMethod returns the refusal of a method where the methods in want are taken, and sets the header Allow, as 405 requires.
 func wrongMethod(w http.ResponseWriter, want string, r *http.Request) error {
 	w.Header().Set("Allow", want)
 	return poolErrorf(http.StatusMethodNotAllowed, remote.CodeMethod, "%s takes %s, not %s", r.URL.Path, want, r.Method)
@@ -217,8 +261,8 @@ func writeReply(w http.ResponseWriter, status int, v any) {
 }
 
 func (p *Pool) serveStatus(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		writeError(w, wrongMethod(w, http.MethodGet, r))
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		writeError(w, wrongMethod(w, "GET, HEAD", r))
 		return
 	}
 	setReadTimeout(w, 0)

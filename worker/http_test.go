@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/remote"
 	"github.com/pawl-run/pawl/internal/testing/harness"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 const secret = "correct horse"
@@ -111,10 +112,14 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/poll", `{"WORKER": "ann"}`, 400, remote.CodeInvalid, `unknown field "WORKER"`},
 		{"POST", "/v1/poll", `{"worker": "bob", "worker": "ann"}`, 400, remote.CodeInvalid, `the field "worker" is there twice`},
 		{"POST", "/v1/poll", `{"worker": "bob", "w\u006frker": "ann"}`, 400, remote.CodeInvalid, `the field "worker" is there twice`},
+		{"POST", "/v1/poll", `{"worker": "\ud800"}`, 400, remote.CodeInvalid, "worker: half of a surrogate pair at byte 12"},
+		{"POST", "/v1/register", `{"types": ["a", "\uDfff\u0041"], "worker": "ann"}`, 400, remote.CodeInvalid, "types[1]: half of a surrogate pair at byte 17"},
+		{"POST", "/v1/poll", `{"wait": "0s", "worker": "` + "ann\xff" + `"}`, 400, remote.CodeInvalid, "worker: string is not UTF-8 at byte"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "\udc00"}]`), 400, remote.CodeInvalid, "artifacts[0].name: half of a surrogate pair"},
 		{"POST", "/v1/poll", `null`, 400, remote.CodeInvalid, "it is no JSON object"},
 		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {"code": "a", "Code": "b", "message": ""}`), 400, remote.CodeInvalid, `unknown field "Code"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "a", "blob": {"$blob": "x", "size": 1, "size": 2}}]`), 400, remote.CodeInvalid, `the field "size" is there twice`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "result": {"a": 1, "a": 2}`), 400, remote.CodeInvalid, "result: "},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "result": NaN`), 400, remote.CodeInvalid, "not the JSON object that this path takes"},
 		{"POST", "/v1/poll", `{"worker": 7}`, 400, remote.CodeInvalid, "worker"},
 		{"POST", "/v1/poll", `{"worker": "ann"} {}`, 400, remote.CodeInvalid, "one object per request"},
 		{"POST", "/v1/poll", `{"worker": "ann", "wait": "soon"}`, 400, remote.CodeInvalid, `a duration like "30s"`},
@@ -125,7 +130,8 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/poll", `{}`, 400, remote.CodeInvalid, "the id of a worker is missing"},
 		{"POST", "/v1/poll", `{"worker": "` + strings.Repeat("x", 1000) + `"}`, 413, remote.CodeTooLarge, "more than 1000 bytes: store large results elsewhere and send a resultRef"},
 		{"GET", "/v1/poll", ``, 405, remote.CodeMethod, "takes POST, not GET"},
-		{"POST", "/v1/status", `{}`, 405, remote.CodeMethod, "takes GET, not POST"},
+		{"POST", "/v1/status", `{}`, 405, remote.CodeMethod, "takes GET, HEAD, not POST"},
+		{"HEAD", "/v1/poll", ``, 405, remote.CodeMethod, "takes POST, not HEAD"},
 		{"POST", "/v2/poll", `{}`, 404, remote.CodeVersion, "use the paths under /v1"},
 		{"POST", "/poll", `{}`, 404, remote.CodeNotFound, "there are /v1/register"},
 		{"POST", "//v1/poll", `{}`, 404, remote.CodeNotFound, "no such path"},
@@ -139,18 +145,25 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/v1/complete", complete(`, "status": "failed"`), 400, remote.CodeInvalid, `send "error"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "error": {}`), 400, remote.CodeInvalid, "or no error"},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1, "resultRef": "x"`), 400, remote.CodeInvalid, "send one of them"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "result": 1e999`), 400, remote.CodeInvalid, "result:"},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "after": "1s"`), 400, remote.CodeInvalid, `the field after: send "status": "snoozed", or no after`},
+		{"POST", "/v1/complete", complete(`, "status": "completed", "take": -1`), 400, remote.CodeInvalid, "take is -1"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "result": 1`), 400, remote.CodeInvalid, `the field result: send "status": "completed", or no result`},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "resultRef": "x"`), 400, remote.CodeInvalid, "the field resultRef"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "artifacts": [{"name": "x", "blob": {"$blob": "x", "size": 1}}]`), 400, remote.CodeInvalid, "the field artifacts"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "after": "1s"`), 400, remote.CodeInvalid, "the field after"},
+		{"POST", "/v1/complete", complete(`, "status": "snoozed", "after": "1s", "result": 1`), 400, remote.CodeInvalid, "the field result"},
+		{"POST", "/v1/complete", complete(`, "status": "snoozed", "after": "1s", "resultRef": "x"`), 400, remote.CodeInvalid, "the field resultRef"},
+		{"POST", "/v1/complete", complete(`, "status": "snoozed", "after": "1s", "error": {}`), 400, remote.CodeInvalid, `the field error: send "status": "failed", or no error`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": []`), 400, remote.CodeInvalid, "metadata must be an object"},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "metadata": {"a": 1e999}`), 400, remote.CodeInvalid, "metadata:"},
+		{"POST", "/v1/complete", complete(`, "status": "failed", "error": {}, "metadata": 1`), 400, remote.CodeInvalid, "metadata must be an object"},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "run": "other"`), 400, remote.CodeInvalid, `the key is of run "run", not "other"`},
 		{"POST", "/v1/complete", complete(`, "status": "completed", "node": "other"`), 400, remote.CodeInvalid, `the key is of node "node", not "other"`},
-		{"POST", "/v1/complete", complete(`, "status": "completed", "artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`), 400, remote.CodeInvalid, "send the reference as Put gave it"},
 		{"POST", "/v1/blobs?worker=bob&key=k1", `content`, 409, remote.CodeNotHolder, "drop the result"},
 		{"POST", "/v1/blobs?worker=ann&key=k9", `content`, 409, remote.CodeStale, "drop the result"},
 		{"POST", "/v1/blobs", `content`, 400, remote.CodeInvalid, "the id of a worker is missing"},
 		{"GET", "/v1/blobs", ``, 400, remote.CodeInvalid, "hash: "},
 		{"GET", "/v1/blobs?hash=sha256:" + strings.Repeat("0", 64), ``, 404, remote.CodeNotFound, "send the $blob of a reference"},
-		{"PUT", "/v1/blobs", ``, 405, remote.CodeMethod, "takes GET, POST, not PUT"},
+		{"PUT", "/v1/blobs", ``, 405, remote.CodeMethod, "takes GET, HEAD, POST, not PUT"},
 		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k1", "status": "completed"}`, 409, remote.CodeNotHolder, "drop the result"},
 		{"POST", "/v1/complete", `{"version": "1.0", "worker": "bob", "key": "k9", "status": "completed"}`, 409, remote.CodeStale, "drop the result"},
 	} {
@@ -239,6 +252,64 @@ func TestCompletions(t *testing.T) {
 	for _, after := range []string{"30", "-1s", "soon"} {
 		_, e = ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1", "worker": "ann", "key": "x", "status": "failed", "error": {"retryAfter": %q}}`, after))
 		require.Equal(t, fmt.Sprintf(`retryAfter is %q: send a duration such as "30s"`, after), e.Message)
+	}
+}
+
+// JSON that is no value of a run fails its task for good, and says where it is wrong: refused, it would come again for ever. Metadata of a failure are
+// replaced by what is wrong with them.
+func TestResultsThatNoRunCanKeep(t *testing.T) {
+	p, f := newPool(t, Options{})
+	joined(t, p, "ann", 1, "a")
+	complete := func(k pawl.Key, fields string) any {
+		t.Helper()
+		f.dispatch("a", k)
+		_, e := ask(p, "POST", "/v1/complete", fmt.Sprintf(`{"version": "1.0", "worker": "ann", "key": %q, %s}`, k, fields))
+		require.Nil(t, e, fields)
+		return f.result(k)
+	}
+	for k, tt := range map[pawl.Key]struct{ fields, says string }{
+		"number":   {`"result": {"n": [1, 9007199254740993]}`, "result: $.n[1]: "},
+		"large":    {`"result": 1e400`, "result: $: "},
+		"twice":    {`"result": {"a": 1, "a": 2}`, "result: $.a: key twice in one object at byte 14"},
+		"half":     {`"result": {"a": "\ud800"}`, "result: $.a: "},
+		"bytes":    {`"result": ["` + "\xff" + `"]`, "result: $[0]: "},
+		"deep":     {`"result": ` + strings.Repeat("[", 150) + strings.Repeat("]", 150), "result: $[0][0]"},
+		"metadata": {`"result": 1, "metadata": {"a": 1e999}`, "metadata: $.a: "},
+		"artifact": {`"artifacts": [{"name": "x", "blob": {"$blob": "md5:1", "size": 1}}]`, `the artifact "x": `},
+	} {
+		failure, failed := complete(k, `"status": "completed", `+tt.fields).(pawl.TaskError)
+		require.True(t, failed, k)
+		require.Equal(t, workflow.CodeInvalidResult, failure.Code, k)
+		require.Contains(t, failure.Message, tt.says, k)
+		require.False(t, failure.Retryable, k)
+	}
+	spoken := complete("spoken", `"status": "failed", "error": {"code": "gone", "message": "no file \udc80"}`)
+	require.Equal(t, pawl.TaskError{Code: "gone", Message: "no file \uFFFD", Retryable: true}, spoken)
+	cause := complete("failed", `"status": "failed", "result": null, "error": {"code": "gone"}, "metadata": {"a": 1e999}`).(error)
+	require.ErrorAs(t, cause, &pawl.TaskError{})
+	require.Contains(t, pawl.ErrorMetadata(cause)["invalid_metadata"], "metadata: $.a: ")
+	require.Empty(t, p.Status().Active)
+}
+
+// HEAD answers as GET does, without a body.
+func TestHead(t *testing.T) {
+	p, _ := newPool(t, Options{})
+	server := httptest.NewServer(p.Handler())
+	defer server.Close()
+	for path, status := range map[string]int{
+		"/v1/status":              http.StatusOK,
+		"/v1/blobs?hash=" + large: http.StatusOK,
+		"/v1/blobs?hash=sha256:" + strings.Repeat("0", 64): http.StatusNotFound,
+		"/v1/blobs?hash=md5:1":                             http.StatusBadRequest,
+	} {
+		response, err := server.Client().Head(server.URL + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Empty(t, body)
+		require.Equal(t, status, response.StatusCode, path)
+		require.Equal(t, path == "/v1/blobs?hash="+large, response.Header.Get("Content-Type") == "application/octet-stream", path)
 	}
 }
 

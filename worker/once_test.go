@@ -2,8 +2,10 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -224,6 +226,34 @@ func TestOnceKeepsNoFailure(t *testing.T) {
 	})
 }
 
+// A worker that does not want to wait hears of a kept outcome and of a free turn all the same.
+func TestOnceLooksBeforeItWaits(t *testing.T) {
+	onEngine(t, func(t *testing.T, p *Pool, e *pawl.Engine) {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: three}, nil))
+		task := held(t, client(p, "ann", 1))
+		once := func(turn, key string) remote.OnceReply {
+			t.Helper()
+			began := time.Now()
+			q := onceRequest{Worker: "ann", OnceMessage: remote.OnceMessage{Key: task.Key, Turn: turn, Once: key, Wait: "0s"}}
+			a, err := client(p, "ann", 1).askOnce(t.Context(), q)
+			require.NoError(t, err)
+			if a.Status != remote.OnceWait {
+				require.Zero(t, time.Since(began), "at once")
+			}
+			return a
+		}
+		_, err := e.Once(t.Context(), "kept", func(context.Context) (any, error) { return 7, nil })
+		require.NoError(t, err)
+		for i := range 50 {
+			turn := strconv.Itoa(i)
+			require.Equal(t, remote.OnceReply{Status: remote.OnceKept, Outcome: json.RawMessage("7")}, once(turn, "kept"))
+			require.Equal(t, remote.OnceYours, once(turn, "free/"+turn).Status)
+			require.Equal(t, remote.OnceYours, once(turn, "free/"+turn).Status, "still")
+		}
+		require.Equal(t, remote.OnceWait, once("another", "free/0").Status)
+	})
+}
+
 func TestOnceMessagesAreChecked(t *testing.T) {
 	onEngine(t, func(t *testing.T, p *Pool, e *pawl.Engine) {
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "r", Definition: three}, nil))
@@ -243,8 +273,10 @@ func TestOnceMessagesAreChecked(t *testing.T) {
 		mine := p.queue.items[task.Key].task
 		p.mu.Unlock()
 		held := func() error { return nil }
+		gone, leave := context.WithCancel(t.Context())
+		leave() // so that nothing waits
 		for i := range remote.MaxTurns {
-			_, err := p.turns.AskTurn(t.Context(), mine, remote.OnceMessage{Key: task.Key, Turn: string(rune('a' + i)), Once: "k"}, 0, held)
+			_, err := p.turns.AskTurn(gone, mine, remote.OnceMessage{Key: task.Key, Turn: string(rune('a' + i)), Once: "k"}, 0, held)
 			require.NoError(t, err)
 		}
 		_, err := onceAnswer(p.turns.AskTurn(t.Context(), mine, remote.OnceMessage{Key: task.Key, Turn: "one more"}, 0, held))

@@ -129,6 +129,8 @@ func (m *completeRequest) toCompletion() (completion, error) {
 		return c, poolErrorf(400, remote.CodeVersion, "the completion has no version: send \"version\": %q", version)
 	case m.Key == "":
 		return c, invalidRequestf("the completion has no key: send the key of the task")
+	case m.Take < 0:
+		return c, invalidRequestf("take is %d: it must be positive, or left out for no tasks", m.Take)
 	}
 	var err error
 	if c.output, c.cause, err = m.ReadResult(); err != nil {

@@ -124,10 +124,12 @@ func encodeMetadata(metadata map[string]any) ([]byte, error) {
 // It also turns a completion that was refused into a failure: package worker calls it when the pool
 // answers that a result is too large or not valid, natspool also when it does not fit into a message.
 // Everything of a success is cleared, since ReadResult reads a message with Error only if its status
-// is "failed". A snooze, wherever it stands in the chain of the error, is no failure and has no error.
+// is "failed", and refuses one with fields of another status. A snooze, wherever it stands in the chain
+// of the error, is no failure and has no error.
 func (m *Completion) SetFailure(cause error) {
 	if s := (pawl.SnoozeError{}); errors.As(cause, &s) {
-		m.Status, m.Result, m.Metadata, m.Artifacts, m.After = StatusSnoozed, nil, nil, nil, max(s.After, 0).String()
+		m.Status, m.Result, m.ResultRef, m.Metadata, m.Artifacts, m.Error = StatusSnoozed, nil, "", nil, nil, nil
+		m.After = max(s.After, 0).String()
 		return
 	}
 	f := &FailureMessage{Code: workflow.CodeError, Message: fmt.Sprint(cause)}
@@ -142,7 +144,7 @@ func (m *Completion) SetFailure(cause error) {
 	f.Message = strings.ToValidUTF8(f.Message[:min(len(f.Message), MaxMessage)], "\uFFFD")
 	retryable := !pawl.IsPermanent(cause)
 	f.Retryable = &retryable
-	m.Status, m.Result, m.Metadata, m.Artifacts, m.Error, m.After = StatusFailed, nil, nil, nil, f, ""
+	m.Status, m.Result, m.ResultRef, m.Metadata, m.Artifacts, m.Error, m.After = StatusFailed, nil, "", nil, nil, f, ""
 	if metadata := pawl.ErrorMetadata(cause); metadata != nil {
 		m.Metadata, _ = encodeMetadata(metadata) // PerformTask has looked at it
 	}
@@ -154,34 +156,67 @@ func (m *Completion) SetFailure(cause error) {
 //
 // It is the other end of NewCompletion, in the process of the engine, but it must not trust that: a
 // worker in any language may have written the message. The errors are sent to its author, so they say
-// what to send instead. A status that contradicts the other fields is refused, and not guessed at. The
-// pool passes output and cause on to SendResult.
+// what to send instead. A status that contradicts the other fields is refused, and not guessed at. A
+// result that is JSON, but no value that a run can keep, is a failure for good, as it is for a function
+// of this process: if it were refused, its task would come again for ever, since the next attempt has
+// the same result. The pool passes output and cause on to SendResult.
 func (m *Completion) ReadResult() (output any, cause, err error) {
-	switch {
-	case m.Status == StatusFailed:
+	if err := m.checkFields(); err != nil {
+		return nil, nil, err
+	}
+	switch m.Status {
+	case StatusFailed:
 		cause, err = m.readCause()
 		return nil, cause, err
-	case m.Status == StatusSnoozed:
+	case StatusSnoozed:
 		after, err := time.ParseDuration(m.After)
 		if err != nil || after < 0 {
 			return nil, nil, fmt.Errorf("after is %q: send a duration such as \"30s\"", m.After)
 		}
 		return nil, pawl.Snooze(after), nil
-	case m.Status != StatusCompleted:
-		return nil, nil, fmt.Errorf("status is %q: it must be \"completed\", \"failed\" or \"snoozed\"", m.Status)
-	case m.Error != nil:
-		return nil, nil, errors.New("status is \"completed\" and there is an error: send \"status\": \"failed\", or no error")
-	case m.Result != nil && m.ResultRef != "":
-		return nil, nil, errors.New("there are a result and a resultRef: send one of them")
-	case len(m.ResultRef) > MaxRef:
-		return nil, nil, fmt.Errorf("resultRef has %d bytes; at most %d", len(m.ResultRef), MaxRef)
 	}
-	output, err = m.readOutput()
-	return output, nil, err
+	if output, err = m.readOutput(); err != nil {
+		return nil, pawl.TaskError{Code: workflow.CodeInvalidResult, Message: err.Error()}, nil
+	}
+	return output, nil, nil
 }
 
-// readOutput returns a pawl.Result in every case, also for a completion without a result, whose output
-// is nil. A ResultRef becomes the value {"$ref": ...}: the engine keeps the reference and does not
+// checkFields refuses a message whose fields contradict each other, or are not of their form. A
+// result of null says nothing beside another status: some programs send every field, null where they have none.
+func (m *Completion) checkFields() error {
+	switch m.Status {
+	case StatusCompleted, StatusFailed, StatusSnoozed:
+	default:
+		return fmt.Errorf("status is %q: it must be \"completed\", \"failed\" or \"snoozed\"", m.Status)
+	}
+	for _, f := range []struct {
+		name  string
+		given bool
+		with  string // the status that the field is for
+	}{
+		{"result", m.Result != nil && string(m.Result) != "null", StatusCompleted},
+		{"resultRef", m.ResultRef != "", StatusCompleted},
+		{"artifacts", len(m.Artifacts) > 0, StatusCompleted},
+		{"error", m.Error != nil, StatusFailed},
+		{"after", m.After != "", StatusSnoozed},
+	} {
+		if f.given && m.Status != f.with {
+			return fmt.Errorf("status is %q and there is the field %s: send \"status\": %q, or no %s", m.Status, f.name, f.with, f.name)
+		}
+	}
+	switch {
+	case m.Result != nil && m.ResultRef != "":
+		return errors.New("there are a result and a resultRef: send one of them")
+	case len(m.ResultRef) > MaxRef:
+		return fmt.Errorf("resultRef has %d bytes; at most %d", len(m.ResultRef), MaxRef)
+	case len(m.Metadata) > 0 && m.Metadata[0] != '{' && string(m.Metadata) != "null":
+		return errors.New("metadata must be an object")
+	}
+	return nil
+}
+
+// readOutput returns a pawl.Result, also for a completion without a result, whose output
+// is nil. An error says which part is no value that a run can keep, and where in it. A ResultRef becomes the value {"$ref": ...}: the engine keeps the reference and does not
 // read what is behind it. For an artifact only the form of its reference is looked at; whether its
 // blob is there, the engine checks when it commits the result.
 func (m *Completion) readOutput() (any, error) {
@@ -207,7 +242,8 @@ func (m *Completion) readOutput() (any, error) {
 	return out, nil
 }
 
-// readMetadata returns what the message tells about the attempt; nil if nothing.
+// readMetadata returns what the message tells about the attempt, which checkFields has found to be an
+// object; nil if nothing.
 func (m *Completion) readMetadata() (map[string]any, error) {
 	if m.Metadata == nil {
 		return nil, nil
@@ -216,17 +252,15 @@ func (m *Completion) readMetadata() (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
-	out, ok := metadata.(map[string]any)
-	if !ok && metadata != nil {
-		return nil, errors.New("metadata must be an object")
-	}
+	out, _ := metadata.(map[string]any)
 	return out, nil
 }
 
 // readCause returns the error that the message reports.
 //
 // The message stands for a pawl.TaskError, the one kind of error that crosses the protocol: an error
-// of another type has become one in SetFailure, with the code workflow.CodeError.
+// of another type has become one in SetFailure, with the code workflow.CodeError. Metadata that are no
+// value must not hide the failure: as in the engine's process, the reason is kept instead.
 func (m *Completion) readCause() (cause, err error) {
 	if m.Error == nil {
 		return nil, errors.New("status is \"failed\" and there is no error: send \"error\": {\"code\": ..., \"message\": ...}")
@@ -242,9 +276,12 @@ func (m *Completion) readCause() (cause, err error) {
 		code = workflow.CodeError
 	}
 	cause = pawl.TaskError{Code: code, Message: m.Error.Message, Retryable: m.Error.Retryable == nil || *m.Error.Retryable, RetryAfter: after}
-	metadata, err := m.readMetadata()
+	metadata, wrong := m.readMetadata()
+	if wrong != nil {
+		metadata = map[string]any{"invalid_metadata": wrong.Error()}
+	}
 	if metadata != nil {
 		cause = pawl.WithMetadata(cause, metadata)
 	}
-	return cause, err
+	return cause, nil
 }

@@ -57,9 +57,14 @@ type onceTurn struct {
 	err     error
 }
 
-// AskTurn answers a worker that asks for the turn, after at most wait. checkHeld says whether the
-// worker holds the task, and is asked once the turn is there: EndTurns ends it if the worker
-// loses the task afterwards. It fails with the error of checkHeld, with ErrManyTurns, or with that of
+// lookTime is how long AskTurn looks for a kept outcome or a free turn, also for a worker that does not
+// want to wait. Either takes one read of the engine's directory: the whole time passes only while somebody
+// else has the turn, or the disk is slow.
+const lookTime = 250 * time.Millisecond
+
+// AskTurn answers a worker that asks for the turn, after at most wait, or lookTime if that is longer. checkHeld
+// says whether the worker holds the task, and is asked once the turn is there: EndTurns ends it if the
+// worker loses the task afterwards. It fails with the error of checkHeld, with ErrManyTurns, or with that of
 // Task.Once.
 //
 // An answer OnceWait leaves the turn open: the worker asks again and joins it. checkHeld is asked
@@ -75,7 +80,7 @@ func (t *Turns) AskTurn(ctx context.Context, task pawl.Task, q OnceMessage, wait
 	if err != nil {
 		return OnceReply{}, err
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(max(wait, lookTime))
 	defer timer.Stop()
 	select {
 	case <-turn.ended:
