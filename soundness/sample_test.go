@@ -64,3 +64,35 @@ nodes: [{id: a, output: {output.r: timestamp(input.v).getHours()}}]
 	require.True(t, r.Complete, "%v", r)
 	require.Empty(t, r.Findings)
 }
+
+// TestPayloadsOfSchemas makes up the payload of an event from the schema of the node's result.
+func TestPayloadsOfSchemas(t *testing.T) {
+	for _, payload := range []string{
+		`{type: object}`,
+		`{type: object, required: [amount, currency], properties: {amount: {type: number}, currency: {type: string, pattern: "^[A-Z]{3}$", examples: [EUR]}}}`,
+	} {
+		d, err := workflow.ParseYAML([]byte(`
+name: paid
+start: paid
+nodes:
+  - {id: paid, wait: {event: paid}, timeout: 1h, outputSchema: {type: object, properties: {payload: ` + payload + `}}}
+  - {id: s}
+  - {id: l}
+  - {id: j, join: all}
+  - {id: r}
+transitions:
+  - {from: paid, to: s}
+  - {from: s, to: l, condition: "size(nodes) > 0"}
+  - {from: s, to: r, priority: 1}
+  - {from: l, to: j}
+  - {from: r, to: j}
+`))
+		require.NoError(t, err)
+		r, err := soundness.Check(d, soundness.Options{})
+		require.NoError(t, err)
+		require.Empty(t, r.Bounds)
+		require.Len(t, r.Faults(), 1)
+		require.Equal(t, soundness.UnmeetableJoin, r.Faults()[0].Code)
+		playScenario(t, r.Faults()[0])
+	}
+}

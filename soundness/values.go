@@ -385,9 +385,9 @@ func pathInResult(node workflow.NodeID, r reading) (path []string, ok bool) {
 	return nil, false
 }
 
-// payloadsOf returns the payloads to try for an event for which a node waits.
+// payloadsOf returns the payloads to try for an event for which a node waits. The schema of the node's result may describe them.
 func (v *values) payloadsOf(n *compiled.Node) [][]any {
-	return v.assignments("payload at "+string(n.ID), nil, func(u *use, ref []string) ([]string, bool) {
+	return v.assignments("payload at "+string(n.ID), schemaAt(n.Node.OutputSchema, []string{"payload"}), func(u *use, ref []string) ([]string, bool) {
 		switch {
 		case ref[0] == "payload" && slices.ContainsFunc(n.Waits, func(w compiled.Wait) bool {
 			return w.Match != nil && u.program != nil && w.Match.Source() == u.program.Source()
