@@ -261,6 +261,20 @@ transitions: [{from: a, to: b}]`,
 			`at node "a" no value was found with which what follows can be evaluated: node "a": no payload was found that its match accepts`,
 		},
 		{
+			"an approval", `start: a
+nodes: [{id: a, approval: {message: x}, timeout: 1h, unmatched: fail}, {id: b}]
+transitions: [{from: a, to: b, condition: result.aproved}]`,
+			`at node "a" no value was found with which what follows can be evaluated: node "a": result.aproved: 1:7: no such key: aproved`,
+		},
+		{
+			"a wait", "start: a\nnodes: [{id: a, wait: {event: e}, output: {state.x: result.paylod}}]",
+			`at node "a" no value was found with which what follows can be evaluated: node "a": result.paylod: 1:7: no such key: paylod`,
+		},
+		{
+			"a dag", "mode: dag\nnodes: [{id: a, task: a, timeout: 1s}, {id: b, task: b, needs: [a], timeout: 1s, input: {x: result.x}}]",
+			`at node "a" no value was found with which what follows can be evaluated: node "b": result.x: 1:7: no such key: x`,
+		},
+		{
 			"time", "start: a\nnodes: [{id: a, wait: {for: 1m}, output: {state.x: \"state.none.a\"}}]",
 			`no value was found with which what follows when time passes, or a group is closed, can be evaluated: node "a": state.none.a: 1:11: no such key: none`,
 		},

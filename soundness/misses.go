@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -94,11 +95,16 @@ func (x *explorer) tellNoValue(node workflow.NodeID) {
 		return
 	}
 	var reads func(reading) bool
-	if x.graph.Node(node).Node.OutputSchema == nil {
+	if n := x.graph.Node(node); n.Node.OutputSchema == nil && isMadeUp(n) && x.graph.Definition.Mode != workflow.ModeDAG {
 		reads = func(r reading) bool {
 			_, ok := pathInResult(node, r)
 			return ok
 		}
 	}
 	x.tellMiss(fmt.Sprintf("at node %q no value was found with which what follows can be evaluated", string(node)), fmt.Sprintf("; an outputSchema of %q may help", string(node)), reads)
+}
+
+// isMadeUp reports whether the search makes up the result of a node: the engine fixes what those of approvals and waits are.
+func isMadeUp(n *compiled.Node) bool {
+	return n.Kind == workflow.KindTask || n.Kind == workflow.KindSubworkflow
 }

@@ -1,6 +1,7 @@
 package soundness
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -23,10 +24,11 @@ func schemaAt(schema any, path []string) any {
 // schemaPool returns values that a schema allows, as far as its simple keywords tell.
 //
 // They are few and on the edges: both bools, the bounds of a number, a text with something and
-// one without. They need not be all valid, since patterns, greatest lengths and multiples are not
+// one without. Examples and the default of the schema come first, for no text is made up that
+// matches a pattern. They need not be all valid, since greatest lengths and multiples are not
 // read: the planner refuses a value that the schema does not allow, and tryMove takes that for
 // a wrong guess.
-func schemaPool(schema any) []any {
+func (v *values) schemaPool(schema any) []any {
 	m, ok := schema.(map[string]any)
 	if !ok {
 		return nil
@@ -38,6 +40,15 @@ func schemaPool(schema any) []any {
 	if e, ok := m["enum"].([]any); ok {
 		return e
 	}
+	pool, examples := v.typePool(m), v.examplesOf(m)
+	if len(examples) == 0 || m["type"] == "object" {
+		return pool
+	}
+	return distinct(append(slices.Clone(examples), slices.DeleteFunc(pool, func(x any) bool { return !allowsValue(m, x) })...))
+}
+
+// typePool is schemaPool without examples.
+func (v *values) typePool(m map[string]any) []any {
 	switch m["type"] {
 	case "boolean":
 		return []any{true, false}
@@ -45,12 +56,13 @@ func schemaPool(schema any) []any {
 		return numberPool(m)
 	case "string":
 		least := leastOf(m, "minLength")
+		format, _ := m["format"].(string)
 		if least == 0 {
-			return []any{"a", ""}
+			return []any{cmp.Or(formats[format], "a"), ""}
 		}
 		return []any{strings.Repeat("a", least)}
 	case "array":
-		items := sampleOf(m["items"])
+		items := v.sampleOf(m["items"])
 		if items == nil {
 			items = int64(1)
 		}
@@ -61,11 +73,17 @@ func schemaPool(schema any) []any {
 		}
 		return []any{whole}
 	case "object":
-		return []any{sampleOf(schema)}
+		return []any{v.sampleOf(m)}
 	case "null":
 		return []any{nil}
 	}
 	return nil
+}
+
+// formats has a text of each format that expressions or schemas may insist on.
+var formats = map[string]string{
+	"date-time": "2030-01-01T00:00:00Z", "date": "2030-01-01", "time": "00:00:00Z", "email": "a@example.com",
+	"uri": "https://example.com", "uuid": "00000000-0000-4000-8000-000000000000",
 }
 
 // maxLeast bounds the texts and lists that are made up.
@@ -156,8 +174,8 @@ func floatOf(x any) float64 {
 //
 // It is the base into which the values that matter are put: required fields must be there for
 // the schema to let it through, and optional ones do no harm. A property without a known
-// schema is left out.
-func sampleOf(schema any) any {
+// schema is left out. The properties of an example of the whole take the place of others.
+func (v *values) sampleOf(schema any) any {
 	m, ok := schema.(map[string]any)
 	if !ok {
 		return nil
@@ -166,13 +184,19 @@ func sampleOf(schema any) any {
 	if m["type"] == "object" || m["type"] == nil && isObject {
 		out := map[string]any{}
 		for _, name := range slices.Sorted(maps.Keys(properties)) {
-			if x := sampleOf(properties[name]); x != nil {
+			if x := v.sampleOf(properties[name]); x != nil {
 				out[name] = x
+			}
+		}
+		for _, x := range v.examplesOf(m) {
+			if example, ok := x.(map[string]any); ok {
+				maps.Copy(out, example)
+				break
 			}
 		}
 		return out
 	}
-	if pool := schemaPool(schema); len(pool) > 0 {
+	if pool := v.schemaPool(schema); len(pool) > 0 {
 		return pool[0]
 	}
 	return nil

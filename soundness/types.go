@@ -1,8 +1,8 @@
 package soundness
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/compiled"
@@ -11,13 +11,14 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// checkTypes evaluates the expressions that read only data described by schemas, with values
-// that the schemas allow. An expression that fails with all of them does not fit its schemas.
+// checkTypes evaluates the expressions that read only data described by schemas, with a value of
+// each type that the schemas allow. An expression that fails with all of them because of their
+// types does not fit its schemas.
 //
 // Only expressions are checked all of whose references a schema describes, and whatever a run
 // does to state is taken to fit the schema of state. The input mappings of a node read the
-// result of the node before, which is known only if a single transition leads here and joins
-// nothing.
+// result of the node before, which is known only if a single transition leads here, after a
+// success, and joins nothing, no run begins here, and there is no dag, where that result is null.
 func (c *checker) checkTypes() {
 	g := c.graph
 	for i := range g.Definition.Nodes {
@@ -29,11 +30,15 @@ func (c *checker) checkTypes() {
 			c.checkType(n, "", "output "+m.Name, m.Program, n.Node.OutputSchema, false)
 		}
 		for _, t := range n.Outgoing {
-			c.checkType(n, t.ID, "condition", t.Condition, n.Node.OutputSchema, true)
-			c.checkType(n, t.ID, "foreach.collection", t.Collection, n.Node.OutputSchema, false)
+			var after any // a failure has no result
+			if isAfterSuccess(t) {
+				after = n.Node.OutputSchema
+			}
+			c.checkType(n, t.ID, "condition", t.Condition, after, true)
+			c.checkType(n, t.ID, "foreach.collection", t.Collection, after, false)
 		}
 		var before any // of what is left when the node is entered
-		if len(n.Incoming) == 1 && n.Incoming[0].Joins == nil {
+		if len(n.Incoming) == 1 && n.Incoming[0].Joins == nil && isAfterSuccess(n.Incoming[0]) && n.ID != g.Definition.Start && g.Definition.Mode != workflow.ModeDAG {
 			before = g.Node(n.Incoming[0].From).Node.OutputSchema
 		}
 		for _, m := range n.Input {
@@ -46,43 +51,30 @@ func (c *checker) checkTypes() {
 	}
 }
 
+func isAfterSuccess(t *compiled.Transition) bool {
+	return t.Outcome != workflow.OnError && t.Outcome != workflow.OnAlways
+}
+
 // checkType evaluates one expression, whose result has a schema.
 //
 // It is careful not to accuse: one sample with which the expression works, or fails for another
-// reason than its types, such as a limit, acquits it.
+// reason than its types, acquits it. Such reasons are a limit, a text that is no number, or an index.
 func (c *checker) checkType(n *compiled.Node, t workflow.TransitionID, field string, p *expr.Program, result any, condition bool) {
-	if p == nil {
+	// An expression may ask whether a field is there: no sample is without one.
+	if p == nil || len(p.References()) == 0 || optional.MatchString(p.Source()) {
 		return
 	}
 	d := c.graph.Definition
 	schemas := map[string]any{"input": d.Input.Schema, state.SectionState: d.State.Schema, "result": result}
-	vars := []expr.Map{{}}
-	for _, ref := range p.References() {
-		schema := schemas[ref[0]]
-		if schema == nil || isOpenAt(schema, ref[1:]) {
+	y := &typing{check: c, compiler: expr.NewCompiler(expr.Limits{}), schemas: schemas, refs: p.References()}
+	for _, ref := range y.refs {
+		if schema := schemas[ref[0]]; schema == nil || isOpenAt(schema, ref[1:]) {
 			return // nothing says what it is
 		}
-		if _, done := vars[0][ref[0]]; done {
-			continue
-		}
-		vars = withSamples(vars, ref[0], schema)
 	}
-	var last *expr.Error
-	for _, v := range vars {
-		if c.isStopped() {
-			return // a sample that was not tried might acquit it
-		}
-		var err error
-		if condition {
-			_, err = p.EvalBool(v)
-		} else {
-			_, err = p.Eval(v)
-		}
-		if err == nil || !errors.As(err, &last) || last.Code != expr.CodeExpression {
-			return
-		}
-	}
-	if last == nil || len(p.References()) == 0 {
+	y.samples = y.drawSamples()
+	last := y.failureOf(p, condition)
+	if last == nil || !y.alwaysFails(p.Source(), condition) {
 		return
 	}
 	c.addFinding(Finding{
@@ -96,57 +88,6 @@ func firstLine(text string) string {
 	return line
 }
 
-// withSamples returns the variables with every sample of a schema for one more of them.
-func withSamples(vars []expr.Map, name string, schema any) []expr.Map {
-	const most = 64
-	var out []expr.Map
-	for _, v := range vars {
-		for _, x := range samplesOf(schema) {
-			if len(out) == most {
-				return out
-			}
-			next := expr.Map{name: x}
-			for k, y := range v {
-				next[k] = y
-			}
-			out = append(out, next)
-		}
-	}
-	return out
-}
-
-// samplesOf returns values that a schema allows: one with the first value of each field, one
-// with the last.
-func samplesOf(schema any) []any {
-	first := sampleOf(schema)
-	second := lastSampleOf(schema)
-	if first == nil && second == nil {
-		return []any{nil}
-	}
-	return distinct([]any{first, second})
-}
-
-// lastSampleOf is sampleOf with the last value of each pool.
-func lastSampleOf(schema any) any {
-	m, ok := schema.(map[string]any)
-	if !ok {
-		return nil
-	}
-	if properties, ok := m["properties"].(map[string]any); ok {
-		out := map[string]any{}
-		for name, p := range properties {
-			if x := lastSampleOf(p); x != nil {
-				out[name] = x
-			}
-		}
-		return out
-	}
-	if pool := schemaPool(schema); len(pool) > 0 {
-		return pool[len(pool)-1]
-	}
-	return nil
-}
-
 // forbids reports whether a schema says that a field is never there: a value that has it is refused.
 func forbids(schema any, path []string) bool {
 	for _, key := range path {
@@ -157,7 +98,7 @@ func forbids(schema any, path []string) bool {
 		properties, has := m["properties"].(map[string]any)
 		next, listed := properties[key]
 		if !listed {
-			return m["type"] != nil && m["type"] != "object" || has && m["additionalProperties"] == false
+			return !allowsObject(m) || has && m["additionalProperties"] == false && m["patternProperties"] == nil
 		}
 		schema = next
 	}
@@ -177,9 +118,9 @@ func isOpenAt(schema any, path []string) bool {
 		switch {
 		case listed:
 			schema = next
-		case m["type"] != nil && m["type"] != "object":
+		case !allowsObject(m):
 			return false // a field of what has none
-		case has && m["additionalProperties"] == false:
+		case has && m["additionalProperties"] == false && m["patternProperties"] == nil:
 			return false // a field that there never is
 		default:
 			return true
@@ -189,6 +130,11 @@ func isOpenAt(schema any, path []string) bool {
 	if !ok {
 		return true
 	}
-	_, isText := m["type"].(string)
-	return !isText && m["enum"] == nil && m["const"] == nil || len(schemaPool(schema)) == 0
+	return m["type"] == nil && m["enum"] == nil && m["const"] == nil
+}
+
+// allowsObject reports whether a schema lets an object through, as far as its type says.
+func allowsObject(m map[string]any) bool {
+	list, several := m["type"].([]any)
+	return m["type"] == nil || m["type"] == "object" || several && slices.Contains(list, any("object"))
 }

@@ -153,15 +153,16 @@ func (u *use) textOf(ref []string) string {
 type values struct {
 	graph    *compiled.Graph
 	uses     []use
-	relevant map[string]bool // sections and fields that can change where tokens go, as state.x
-	varied   map[string]bool // roots with assignments that were not tried
-	quorum   int             // the largest that a join asks for
-	check    *checker        // which is asked whether to go on, and told what was left out
+	relevant map[string]bool   // sections and fields that can change where tokens go, as state.x
+	varied   map[string]bool   // roots with assignments that were not tried
+	examples map[uintptr][]any // of schemas
+	quorum   int               // the largest that a join asks for
+	check    *checker          // which is asked whether to go on, and told what was left out
 }
 
 func newValues(c *checker) *values {
 	g := c.graph
-	v := &values{graph: g, check: c, relevant: map[string]bool{}, varied: map[string]bool{}}
+	v := &values{graph: g, check: c, relevant: map[string]bool{}, varied: map[string]bool{}, examples: map[uintptr][]any{}}
 	for i := range g.Definition.Nodes {
 		v.addNodeUses(g.Node(g.Definition.Nodes[i].ID))
 	}
@@ -384,9 +385,9 @@ func pathInResult(node workflow.NodeID, r reading) (path []string, ok bool) {
 	return nil, false
 }
 
-// payloadsOf returns the payloads to try for an event for which a node waits.
+// payloadsOf returns the payloads to try for an event for which a node waits. The schema of the node's result may describe them.
 func (v *values) payloadsOf(n *compiled.Node) [][]any {
-	return v.assignments("payload at "+string(n.ID), nil, func(u *use, ref []string) ([]string, bool) {
+	return v.assignments("payload at "+string(n.ID), schemaAt(n.Node.OutputSchema, []string{"payload"}), func(u *use, ref []string) ([]string, bool) {
 		switch {
 		case ref[0] == "payload" && slices.ContainsFunc(n.Waits, func(w compiled.Wait) bool {
 			return w.Match != nil && u.program != nil && w.Match.Source() == u.program.Source()
@@ -433,11 +434,14 @@ func (v *values) assignments(name string, schema any, pathOf func(*use, []string
 		}
 	}
 	dropCopies(matters, rest)
-	slots := sortedSlots(matters)
+	slots, base := sortedSlots(matters), v.sampleOf(schema)
 	for i := range slots {
-		slots[i].pool = distinct(append(slots[i].pool, schemaPool(schemaAt(schema, slots[i].path))...))
+		pool := slices.Concat(slots[i].pool, v.schemaPool(schemaAt(schema, slots[i].path)))
+		if x, ok := valueAt(base, slots[i].path); ok { // of an example of the whole
+			pool = append(pool, x)
+		}
+		slots[i].pool = distinct(pool)
 	}
-	base := sampleOf(schema)
 	var out [][]any
 	for _, d := range []any{int64(1), "a", true, []any{}, map[string]any{}} {
 		filled := base
@@ -533,6 +537,15 @@ func withPath(v any, path []string, x any) any {
 	}
 	m[path[0]] = withPath(m[path[0]], path[1:], x)
 	return m
+}
+
+// valueAt returns what is at a path; false if nothing is there.
+func valueAt(v any, path []string) (any, bool) {
+	for _, key := range path {
+		m, _ := v.(map[string]any)
+		v = m[key]
+	}
+	return v, v != nil
 }
 
 func hasPath(v any, path []string) bool {

@@ -1,0 +1,293 @@
+package soundness
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pawl-run/pawl/internal/expr"
+)
+
+// A typing tells whether an expression fails because of the types of what it reads.
+type typing struct {
+	check    *checker
+	compiler *expr.Compiler // of parts of the expression
+	schemas  map[string]any // of each variable that the expression reads
+	refs     [][]string     // of the expression
+	samples  []expr.Map     // the variables to try, which have each combination of types; none if there are too many
+	made     int            // values for samples
+}
+
+// The bounds of the work for an expression. The check claims nothing of an expression beyond them.
+const (
+	maxTyped       = 256    // samples
+	maxTypedValues = 20_000 // in all samples
+)
+
+// drawSamples returns variables in which the references have each combination of the types that the schemas allow.
+func (y *typing) drawSamples() []expr.Map {
+	out := []expr.Map{{}}
+	for _, ref := range y.refs {
+		for _, v := range out {
+			if _, ok := v[ref[0]]; !ok {
+				v[ref[0]] = map[string]any{}
+			}
+		}
+		path, schema := listedPath(y.schemas[ref[0]], ref[1:])
+		pool := y.typesOf(schema)
+		if len(pool)*len(out) > maxTyped || y.made > maxTypedValues {
+			return nil
+		}
+		var next []expr.Map
+		for _, v := range out {
+			for _, x := range pool {
+				set := maps.Clone(v)
+				set[ref[0]] = withPath(v[ref[0]], path, x)
+				next = append(next, set)
+			}
+		}
+		out = next
+	}
+	return out
+}
+
+// listedPath returns the part of a path that a schema lists among its properties, and the schema there.
+func listedPath(schema any, path []string) (listed []string, at any) {
+	for i, key := range path {
+		m, _ := schema.(map[string]any)
+		properties, _ := m["properties"].(map[string]any)
+		next, ok := properties[key]
+		if !ok {
+			return path[:i], schema
+		}
+		schema = next
+	}
+	return path, schema
+}
+
+// typesOf returns values of each type that a schema allows: both bools, numbers with and without a fraction, lists with elements of each
+// type. Without a schema they are values of all types. They need not be all valid: a value too many can only acquit an expression.
+func (y *typing) typesOf(schema any) (out []any) {
+	m, _ := schema.(map[string]any)
+	defer func() { y.made += len(out) }()
+	if y.made > maxTypedValues || y.check.isStopped() {
+		return []any{nil} // drawSamples gives up
+	}
+	if c, ok := m["const"]; ok {
+		return []any{c}
+	}
+	if e, ok := m["enum"].([]any); ok {
+		return e
+	}
+	types, several := m["type"].([]any)
+	_, isObject := m["properties"].(map[string]any)
+	switch {
+	case several:
+	case m["type"] != nil:
+		types = []any{m["type"]}
+	case isObject:
+		types = []any{"object"}
+	default:
+		return []any{int64(1), 0.5, "a", true, false, nil, []any{}, map[string]any{}}
+	}
+	for _, name := range types {
+		out = append(out, y.typeOf(m, name)...)
+	}
+	return out
+}
+
+// typeOf returns values of one type.
+func (y *typing) typeOf(m map[string]any, name any) (out []any) {
+	switch name {
+	case "boolean":
+		return []any{true, false}
+	case "integer":
+		return numberPool(m)
+	case "number":
+		out = numberPool(m)
+		for _, x := range out {
+			out = append(out, floatOf(x)+0.25, floatOf(x)-0.25)
+		}
+		return slices.DeleteFunc(distinct(append(out, 0.5)), func(x any) bool { return !allowsNumber(m, x) })
+	case "string":
+		return []any{strings.Repeat("a", leastOf(m, "minLength")), strings.Repeat("a", leastOf(m, "minLength")+1)}
+	case "array":
+		least := leastOf(m, "minItems")
+		if least == 0 {
+			out = append(out, []any{})
+		}
+		for _, x := range y.typesOf(m["items"]) {
+			out = append(out, slices.Repeat([]any{x}, max(least, 1)))
+		}
+		y.made += len(out) * least
+		return out
+	case "object":
+		return y.objectsOf(m)
+	}
+	return []any{nil}
+}
+
+// objectsOf returns objects with the properties that a schema lists: each property has its values in turn.
+func (y *typing) objectsOf(m map[string]any) (out []any) {
+	properties, _ := m["properties"].(map[string]any)
+	pools, most := map[string][]any{}, 1
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		pools[name] = y.typesOf(properties[name])
+		most = max(most, len(pools[name]))
+	}
+	if y.made += most * len(pools); y.made > maxTypedValues {
+		return nil
+	}
+	for i := range most {
+		object := map[string]any{}
+		for name, pool := range pools {
+			if len(pool) > 0 {
+				object[name] = pool[i%len(pool)]
+			}
+		}
+		out = append(out, object)
+	}
+	return out
+}
+
+// failureOf evaluates an expression with each sample, and returns its last error if it fails with all because of their types.
+func (y *typing) failureOf(p *expr.Program, condition bool) (last *expr.Error) {
+	for _, v := range y.samples {
+		if y.check.isStopped() {
+			return nil // a sample that was not tried might acquit it
+		}
+		var err error
+		if condition {
+			_, err = p.EvalBool(v)
+		} else {
+			_, err = p.Eval(v)
+		}
+		if err == nil || !errors.As(err, &last) || last.Code != expr.CodeExpression || !y.isOfTypes(last.Message) {
+			return nil
+		}
+	}
+	return last
+}
+
+// isOfTypes reports whether an error tells of types, and not of a value: an operation that these types do not have, or a field that a
+// schema forbids.
+func (y *typing) isOfTypes(message string) bool {
+	if key, missing := strings.CutPrefix(message, "no such key: "); missing {
+		return slices.ContainsFunc(y.refs, func(ref []string) bool {
+			i := slices.Index(ref[1:], key)
+			return i >= 0 && forbids(y.schemas[ref[0]], ref[1:i+2])
+		})
+	}
+	return strings.HasPrefix(message, "no such overload") || strings.HasPrefix(message, "unsupported index type ") ||
+		strings.HasSuffix(message, ", expected iterable type") || strings.HasPrefix(message, "result is ") && strings.HasSuffix(message, ", not a bool")
+}
+
+// alwaysFails reports whether an expression fails with every value, given that it fails with each sample. An expression without branches
+// does, for its types are the same with every value. In one with branches each way must fail, since other values may take another one.
+func (y *typing) alwaysFails(source string, condition bool) bool {
+	if !branches(source) {
+		return true
+	}
+	masked, ok := maskTexts(source)
+	return ok && len(source) <= maxBranching && y.waysFail(source, masked, condition)
+}
+
+// maxBranching bounds the expressions that are taken apart, in bytes: each of their parts is compiled.
+const maxBranching = 2000
+
+// waysFail reports whether all ways through an expression fail: the condition of c ? x : y or both alternatives, and all operands of && or ||,
+// for an error of one operand does not count if the other one decides.
+func (y *typing) waysFail(source, masked string, condition bool) bool {
+	source, masked = unwrap(source, masked)
+	if at := outside(masked, "?"); len(at) > 0 {
+		colons := outside(masked, ":") // a choice between ? and : is in brackets
+		if len(colons) == 0 {
+			return false
+		}
+		end := colons[0]
+		part := func(from, to int, condition bool) bool {
+			return y.waysFail(source[from:to], masked[from:to], condition)
+		}
+		return part(0, at[0], true) || part(at[0]+1, end, condition) && part(end+1, len(source), condition)
+	}
+	for _, operator := range []string{"||", "&&"} {
+		at, from := outside(masked, operator), 0
+		if len(at) == 0 {
+			continue
+		}
+		for _, to := range append(at, len(source)) {
+			if !y.waysFail(source[from:to], masked[from:to], true) {
+				return false
+			}
+			from = min(to+len(operator), len(source))
+		}
+		return true
+	}
+	if branches(masked) || y.check.isStopped() {
+		return false // in an argument
+	}
+	p, err := y.compiler.Compile(source, slices.Sorted(maps.Keys(y.schemas)))
+	return err == nil && y.failureOf(p, condition) != nil
+}
+
+// branches reports whether values decide which parts of an expression are evaluated, or count.
+func branches(source string) bool {
+	return strings.Contains(source, "?") || strings.Contains(source, "||") || strings.Contains(source, "&&")
+}
+
+// maskTexts returns an expression with dots in place of its literals. It reports false for one with escapes, comments, or texts in three
+// quotes, which it does not read.
+func maskTexts(source string) (masked string, ok bool) {
+	masked = literals.ReplaceAllStringFunc(source, func(text string) string { return strings.Repeat(".", len(text)) })
+	unread := strings.Contains(source, `\`) || strings.Contains(source, `'''`) || strings.Contains(source, `"""`)
+	return masked, !unread && !strings.ContainsAny(masked, `'"`) && !strings.Contains(masked, "//")
+}
+
+// unwrap drops spaces and parentheses around a whole expression.
+func unwrap(source, masked string) (inner, innerMasked string) {
+	for {
+		left := len(masked) - len(strings.TrimLeft(masked, " \t\r\n"))
+		right := len(strings.TrimRight(masked, " \t\r\n"))
+		if left >= right {
+			return source, masked
+		}
+		source, masked = source[left:right], masked[left:right]
+		if masked[0] != '(' || closing(masked) != len(masked)-1 {
+			return source, masked
+		}
+		source, masked = source[1:len(source)-1], masked[1:len(masked)-1]
+	}
+}
+
+// closing returns where the bracket ends with which a text begins; -1 if nowhere.
+func closing(masked string) int {
+	depth := 0
+	for i := range len(masked) {
+		switch masked[i] {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// outside returns where an operator stands outside of brackets.
+func outside(masked, operator string) (at []int) {
+	depth := 0
+	for i := range len(masked) {
+		switch c := masked[i]; {
+		case strings.IndexByte("([{", c) >= 0:
+			depth++
+		case strings.IndexByte(")]}", c) >= 0:
+			depth--
+		case depth == 0 && strings.HasPrefix(masked[i:], operator):
+			at = append(at, i)
+		}
+	}
+	return at
+}
