@@ -47,6 +47,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -101,8 +102,11 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if status > exitDone {
 		return status
 	}
+	if err == nil {
+		err = refuseEmpty(chosen)
+	}
 	if err != nil {
-		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedVerb(err)))
+		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedVerb(chosen, err)))
 	}
 	ctx, con.end = context.WithCancelCause(ctx)
 	defer con.end(nil)
@@ -132,12 +136,39 @@ func verbName(n *kong.Node) string {
 }
 
 // failedVerb returns the verb whose arguments are wrong, behind a blank; "" if that is not known.
-func failedVerb(err error) string {
+// chosen is nil if the parser has refused them.
+func failedVerb(chosen *kong.Context, err error) string {
 	parsed := (*kong.ParseError)(nil)
-	if !errors.As(err, &parsed) || parsed.Context.Selected() == nil {
+	if errors.As(err, &parsed) {
+		chosen = parsed.Context
+	}
+	if chosen == nil || chosen.Selected() == nil {
 		return ""
 	}
-	return " " + verbName(parsed.Context.Selected())
+	return " " + verbName(chosen.Selected())
+}
+
+// refuseEmpty returns an error if a flag, or an argument that may be left out, is given but empty, as by a variable of a shell that is not
+// set. To take it for one that is left out would widen what is done: --tenant "$TENANT" to the runs of all tenants.
+func refuseEmpty(chosen *kong.Context) error {
+	for _, given := range chosen.Path {
+		switch {
+		case given.Flag != nil && isEmptyValue(given.Flag.Target):
+			return fmt.Errorf("--%s is empty: give it a value, or leave it out", given.Flag.Name)
+		case given.Positional != nil && !given.Positional.Required && given.Positional.Target.Kind() == reflect.String && given.Positional.Target.Len() == 0:
+			return fmt.Errorf("<%s> is empty: give it a value, or leave it out", given.Positional.Name)
+		}
+	}
+	return nil
+}
+
+// isEmptyValue reports whether a flag has no text, or none in a list.
+func isEmptyValue(v reflect.Value) bool {
+	if texts, ok := v.Interface().([]string); ok {
+		return len(texts) == 0 || slices.Contains(texts, "")
+	}
+	kind := v.Kind()
+	return (kind == reflect.String || kind == reflect.Map) && v.Len() == 0
 }
 
 // workingText returns what a verb says while it is at work; nothing if it says that itself. A verb
