@@ -81,7 +81,7 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	status := -1
 	con.written = &keptWriter{to: con.Out}
 	con.Out = con.written
-	args = spellFlags(args)
+	args = spellHelp(spellFlags(args))
 	parser, err := con.newParser(func(code int) { status = code }, args...)
 	if err != nil {
 		return con.finish(err)
@@ -125,6 +125,14 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 		return con.finish(con.whileWorking(working, do))
 	}
 	return con.finish(do())
+}
+
+// spellHelp returns the words with --help in place of help, which stands before those of a command.
+func spellHelp(words []string) []string {
+	if len(words) == 0 || words[0] != "help" {
+		return words
+	}
+	return append(slices.Clone(words[1:]), "--help")
 }
 
 // verbName returns the name of the verb that a command is, or is below.
