@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -95,7 +96,7 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 // listRuns writes the runs as they are now.
 func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pawl.RunFilter) error {
 	rows := [][]string{c.withSum([]string{"RUN", "WORKFLOW", "STATUS", "AT", "STARTED", "TOOK", "NEXT"}, strings.ToUpper(c.Sort))}
-	now, wrong, limit, listed := con.Now(), troubled{}, f.Limit, 0
+	now, wrong, limit, listed, numbers := con.Now(), troubled{}, f.Limit, 0, map[string]float64{}
 	if limit > 0 {
 		f.Limit++ // to see whether there are more
 	}
@@ -106,6 +107,7 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		if listed++; limit > 0 && listed > limit {
 			break
 		}
+		maps.Copy(numbers, run.Meta)
 		places, err := placesOf(ctx, e, &run)
 		if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
 			continue
@@ -129,6 +131,9 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		row := []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), c.instantText(run.StartedAt, now), took, nextText(run.Alarm, now)}
 		rows = append(rows, c.withSum(row, sumText(run.Meta, c.Sort)))
 	}
+	if listed > 0 {
+		c.sayUnknown(con, numbers)
+	}
 	if c.JSON {
 		return wrong.saysNo()
 	}
@@ -141,6 +146,22 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		return wrong.saysNo()
 	}
 	return errors.Join(con.printTotal(ctx, e, len(rows)-1), wrong.saysNo())
+}
+
+// sayUnknown says so if no listed run has reported a number of the name by which they are sorted. A run that has would be the first.
+func (c *lsCommand) sayUnknown(con *console, numbers map[string]float64) {
+	if _, ok := numbers[c.Sort]; ok || c.Sort == "" {
+		return
+	}
+	text := fmt.Sprintf("--sort: no run in this list has reported a number %q", c.Sort)
+	names := slices.Sorted(maps.Keys(numbers))
+	if i := slices.IndexFunc(names, func(name string) bool { return value.NearlyEqual(c.Sort, name) }); i >= 0 {
+		text += fmt.Sprintf(" (did you mean %q?)", names[i])
+	}
+	if len(names) > 0 {
+		text += "; there are " + strings.Join(names, ", ")
+	}
+	fmt.Fprintln(con.Errs, "pawl:", printableText(text))
 }
 
 // withSum returns a row with the sum by which the list is sorted behind the id, if it is.
