@@ -51,6 +51,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -81,7 +82,10 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	status := -1
 	con.written = &keptWriter{to: con.Out}
 	con.Out = con.written
-	args = spellHelp(spellFlags(args))
+	args = spellFlags(args)
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	parser, err := con.newParser(func(code int) { status = code }, args...)
 	if err != nil {
 		return con.finish(err)
@@ -106,7 +110,7 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 		err = refuseEmpty(chosen)
 	}
 	if err != nil {
-		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedVerb(chosen, err)))
+		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedCommand(chosen, err)))
 	}
 	ctx, con.end = context.WithCancelCause(ctx)
 	defer con.end(nil)
@@ -127,14 +131,6 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	return con.finish(do())
 }
 
-// spellHelp returns the words with --help in place of help, which stands before those of a command.
-func spellHelp(words []string) []string {
-	if len(words) == 0 || words[0] != "help" {
-		return words
-	}
-	return append(slices.Clone(words[1:]), "--help")
-}
-
 // verbName returns the name of the verb that a command is, or is below.
 func verbName(n *kong.Node) string {
 	for n.Parent != nil && n.Parent.Parent != nil {
@@ -143,9 +139,8 @@ func verbName(n *kong.Node) string {
 	return n.Name
 }
 
-// failedVerb returns the verb whose arguments are wrong, behind a blank; "" if that is not known.
-// chosen is nil if the parser has refused them.
-func failedVerb(chosen *kong.Context, err error) string {
+// failedCommand returns the command whose arguments are wrong, behind a blank; "" if that is not known. chosen is nil if the parser has refused them.
+func failedCommand(chosen *kong.Context, err error) string {
 	parsed := (*kong.ParseError)(nil)
 	if errors.As(err, &parsed) {
 		chosen = parsed.Context
@@ -153,7 +148,7 @@ func failedVerb(chosen *kong.Context, err error) string {
 	if chosen == nil || chosen.Selected() == nil {
 		return ""
 	}
-	return " " + verbName(chosen.Selected())
+	return " " + chosen.Selected().Path()
 }
 
 // refuseEmpty returns an error if a flag, or an argument that may be left out, is given but empty, as by a variable of a shell that is not
@@ -179,9 +174,8 @@ func isEmptyValue(v reflect.Value) bool {
 	return (kind == reflect.String || kind == reflect.Map) && v.Len() == 0
 }
 
-// workingText returns what a verb says while it is at work; nothing if it says that itself. A verb
-// has none where it tells its own progress, as run does, or where it asks something, as a line that
-// ticks would stand in the question.
+// workingText returns what a verb says while it is at work; nothing where it tells its own progress, as run does, or asks something, as a
+// line that ticks would stand in the question.
 func workingText(name string) string {
 	for _, v := range verbs() {
 		if v.name == name {
@@ -222,9 +216,8 @@ func (con *console) newParser(exit func(int), words ...string) (*kong.Kong, erro
 	return kong.New(&struct{}{}, options...)
 }
 
-// writeHelp writes kong's help, and the example of the command that was asked about, or the exit
-// statuses. For a verb, kong lists its flags; the lines below show a use that is common, as flags
-// alone do not say which belong together.
+// writeHelp writes kong's help, and the example of the command that was asked about, or the exit statuses. Flags, which kong lists, do not
+// say which of them belong together: the example shows a use that is common.
 func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
 		return err
@@ -239,9 +232,13 @@ func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 		return nil
 	}
 	for _, v := range verbs() {
-		if v.name == verbName(asked) {
-			fmt.Fprintln(out, "\nExample:")
-			for _, line := range v.example {
+		if v.name != verbName(asked) {
+			continue
+		}
+		fmt.Fprintln(out, "\nExample:")
+		for _, line := range v.example {
+			// A command below a verb shows its own lines alone.
+			if asked.Name == v.name || strings.HasPrefix(line, "pawl "+asked.Path()+" ") {
 				fmt.Fprintln(out, "  "+line)
 			}
 		}
