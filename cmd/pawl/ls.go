@@ -428,7 +428,7 @@ func (t *troubled) note(ctx context.Context, con *console, run workflow.RunID, e
 		return err
 	}
 	t.runs++
-	fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(run)), printableText(err.Error()))
+	fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(run)), printableText(errorText(err)))
 	return nil
 }
 
