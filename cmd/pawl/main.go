@@ -59,6 +59,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/store"
 )
 
 func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
@@ -287,7 +288,7 @@ var statuses = []struct {
 }{
 	{exitNo, []error{errNo}},
 	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, errReadOnly, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
-	{exitNotFound, []error{fs.ErrNotExist}},
+	{exitNotFound, []error{fs.ErrNotExist, store.ErrNotOurs}},
 	{exitRefused, []error{errExhibit, errRefusedAct}},
 }
 
