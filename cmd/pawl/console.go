@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -52,9 +53,8 @@ type console struct {
 	end   func(error) // ends the context of the command, with a cause
 }
 
-// newConsole returns the console of the process. COLUMNS is the width if it is set, else
-// the terminal's. There are colours on a terminal unless NO_COLOR is set, see
-// https://no-color.org.
+// newConsole returns the console of the process. COLUMNS is the width if it is set, else the terminal's. There are colours on a terminal
+// unless NO_COLOR is set, see https://no-color.org.
 func newConsole(in, out, errs *os.File) *console {
 	con := &console{In: in, Out: out, Errs: errs, Live: isTerminal(errs), Now: time.Now}
 	if con.Live {
@@ -117,10 +117,9 @@ func (con *console) writeLine(asJSON bool, v any) {
 	}
 }
 
-// readLine returns the next line of the input without its end. The error is io.EOF behind the last
-// one, or the cause of ctx, which does not wait for the input. A read from a terminal cannot be
-// interrupted, so it goes on in its goroutine when ctx is done; the process ends soon after. Nobody
-// may read con.In beside it.
+// readLine returns the next line of the input without its end. The error is io.EOF behind the last one, or the cause of ctx, which does not
+// wait for the input. A read from a terminal cannot be interrupted, so it goes on in its goroutine when ctx is done; the process ends soon
+// after. Nobody may read con.In beside it.
 func (con *console) readLine(ctx context.Context) (string, error) {
 	if con.lines == nil {
 		con.lines = bufio.NewReader(con.In)
@@ -145,15 +144,20 @@ func (con *console) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// errorText returns what an error says to people, without the code of an answer, which is for
-// programs. The code is not lost: it chooses the exit status, and JSON has it where refusals are
-// printed.
+// errorText returns what an error says to people, without the code of an answer, which is for programs. The code is not lost: it chooses
+// the exit status, and JSON has it where refusals are printed.
 func errorText(err error) string {
-	refused := (*api.Error)(nil)
+	text, refused := err.Error(), (*api.Error)(nil)
 	if errors.As(err, &refused) {
-		return strings.Replace(err.Error(), refused.Error(), refused.Message, 1)
+		text = strings.Replace(text, refused.Error(), refused.Message, 1)
 	}
-	return err.Error()
+	// An error of a file says by itself which run is corrupt, and so may all that hand it on.
+	said := map[string]bool{}
+	return strings.Join(slices.DeleteFunc(strings.Split(text, ": "), func(part string) bool {
+		again := said[part] && (part == pawl.ErrCorrupt.Error() || strings.HasPrefix(part, `run "`))
+		said[part] = true
+		return again
+	}), ": ")
 }
 
 // finish says what went wrong and returns the exit status. errNo is silent, as the answer was
@@ -187,14 +191,11 @@ func (con *console) writeValue(v any) error {
 	return e.Encode(v)
 }
 
-// inTest calls f with a *testing.T and ends the process with the status that f
-// returns.
+// inTest calls f with a *testing.T and ends the process with the status that f returns.
 //
-// Virtual time comes from testing/synctest, whose bubbles need a *testing.T, and
-// only the test runner makes those. So the runner is started on one test, in
-// which everything happens. Its flags are registered and parsed, from no
-// arguments, since it asks for them; and f ends the process from within the
-// test, so that the runner prints nothing of its own.
+// Virtual time comes from testing/synctest, whose bubbles need a *testing.T, and only the test runner makes those. So the runner is started
+// on one test, in which everything happens. Its flags are registered and parsed, from no arguments, since it asks for them; and f ends the
+// process from within the test, so that the runner prints nothing of its own.
 func inTest(f func(t *testing.T) int) {
 	testing.Init()
 	if err := flag.CommandLine.Parse(nil); err != nil {
@@ -213,16 +214,14 @@ func (con *console) whileWorking(what string, do func() error) error {
 	return do()
 }
 
-// progressEvery is how often the progress of a run is looked at, and how long a run goes on
-// before anything is said; quietLooks is how many looks pass between two lines where they
-// cannot be written anew.
+// progressEvery is how often the progress of a run is looked at, and how long a run goes on before anything is said; quietLooks is how many
+// looks pass between two lines where they cannot be written anew.
 const (
 	progressEvery = time.Second
 	quietLooks    = 10
 )
 
-// A progress tells on con.Errs how far a run has come. One goroutine uses it; blocked may be read
-// when followRun has returned.
+// A progress tells on con.Errs how far a run has come. One goroutine uses it; blocked may be read when followRun has returned.
 type progress struct {
 	con     *console
 	run     workflow.RunID
@@ -281,10 +280,9 @@ func (p *progress) clear() {
 	}
 }
 
-// isBlocked reports whether all that lives waits for people, signals or an operator, also in the
-// child runs that it waits for, and time alone changes nothing. A token that is dispatched, or that
-// waits for a timer or a retry, changes something by itself. An alarm of the run does so as well: a
-// timeout, or an approval that expires.
+// isBlocked reports whether all that lives waits for people, signals or an operator, also in the child runs that it waits for, and time
+// alone changes nothing. A token that is dispatched, or that waits for a timer or a retry, changes something by itself. An alarm of the run
+// does so as well: a timeout, or an approval that expires.
 func (p *progress) isBlocked(s pawl.Snapshot) bool {
 	if !s.Alarm.IsZero() || s.Live == 0 && s.Status != workflow.RunRunning { // one that runs has an open group
 		return false
@@ -400,8 +398,7 @@ func (con *console) printItems(of string, items []string) {
 	con.printLine("%s", line)
 }
 
-// printBeside writes a text beside what it is of. A text that is too long for the line goes on below, at the same
-// column.
+// printBeside writes a text beside what it is of. A text that is too long for the line goes on below, at the same column.
 func (con *console) printBeside(of, text string) {
 	of += strings.Repeat(" ", columns.Gap)
 	hang := diagram.CountColumns(of)

@@ -126,7 +126,7 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 		if runs, _ := os.Stat(filepath.Join(f.Dir, "runs")); runs != nil && runs.IsDir() {
 			return nil, &toldError{fmt.Sprintf("%s is missing: restore a backup, or pawl repair %s INTO, which needs only the files of runs", filepath.Join(f.Dir, "pawl.db"), f.Dir), pawl.ErrCorrupt}
 		}
-		return nil, fmt.Errorf("%s is no engine directory, name one with --dir or PAWL_DIR: %w", f.Dir, fs.ErrNotExist)
+		return nil, &toldError{f.Dir + " is no engine directory, name one with --dir or PAWL_DIR", fs.ErrNotExist}
 	}
 	keys, err := f.codec()
 	if err != nil {

@@ -172,7 +172,7 @@ func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []w
 		ids = append(ids, run.Run)
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("no run is chosen: %w", pawl.ErrRunNotFound)
+		return nil, &toldError{"no run is chosen", pawl.ErrRunNotFound}
 	}
 	return ids, nil
 }

@@ -176,8 +176,8 @@ type retryCommand struct {
 	actFlag
 }
 
-// runCommand retries the task that is named or, after a question, those that are chosen. "patched" is what an empty Input of the act stands
-// for: the input is evaluated anew if the definition was patched since, else it is as it was.
+// runCommand retries the task that is named, or those that are parked in a named run or, after a question, those that are chosen in all
+// runs. "patched" is what an empty Input of the act stands for: the input is evaluated anew if the definition was patched since, else it is as it was.
 func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
 	var act pawl.Retry
 	if c.Input != "patched" {
@@ -185,7 +185,7 @@ func (c *retryCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
 		deeds, err := c.chooseTasks(ctx, e, act, "is tried again")
-		if err == nil && c.Target == "" {
+		if err == nil && c.Run == "" {
 			err = c.confirmChange(ctx, con, &c.bulkFlag, "retry "+pluralText(len(deeds), "parked task"))
 		}
 		if err != nil {
@@ -202,7 +202,8 @@ type skipCommand struct {
 	actFlag
 }
 
-// runCommand completes the task that is named or, after a question, each of those that are chosen, all with the same output.
+// runCommand completes the task that is named, or those that are parked in a named run or, after a question, each of those that are chosen
+// in all runs; all with the same output.
 func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
 	output, err := jsonText("--output", c.Output)
 	if err != nil {
@@ -210,7 +211,7 @@ func (c *skipCommand) runCommand(ctx context.Context, con *console) error {
 	}
 	return c.withActor(ctx, con, func(e *reached) error {
 		deeds, err := c.chooseTasks(ctx, e, pawl.Skip{Output: output}, "is skipped")
-		if err == nil && c.Target == "" {
+		if err == nil && c.Run == "" {
 			err = c.confirmChange(ctx, con, &c.bulkFlag, "skip "+pluralText(len(deeds), "parked task"))
 		}
 		if err != nil {

@@ -13,13 +13,14 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/internal/value"
 	"github.com/pawl-run/pawl/workflow"
 )
 
 var lsVerb = verb{
 	name:    "ls",
 	help:    "List runs: where they are, since when, and what comes next.",
-	example: []string{"pawl ls --status running,failed", `pawl ls --where 'status == "failed" && labels.customer == "7"'`, "pawl ls --workflow order --limit 0 --json", "pawl ls --status running --watch"},
+	example: []string{"pawl ls --status running,failed", `pawl ls --where 'status == "failed" && labels.customer == "7"'`, "pawl ls --workflow order --json", "pawl ls --status running --watch"},
 	command: func() command { return new(lsCommand) },
 }
 
@@ -59,12 +60,15 @@ func (f *filterFlag) runFilter() (pawl.RunFilter, error) {
 // An lsCommand lists runs.
 type lsCommand struct {
 	filterFlag
-	Limit  int    `short:"n" default:"50" placeholder:"N" help:"At most so many; 0 lists all."`
+	Limit  *int   `short:"n" placeholder:"N" help:"At most so many; 0 lists all. If this is not given, 50, and all with --json."`
 	Oldest bool   `help:"Those that were started first come first."`
 	Sort   string `placeholder:"NAME" help:"Those come first whose results have reported the largest sum of this number, such as cost."`
 	Watch  bool   `short:"w" help:"List them again whenever one has changed, once a second at most, until interrupted; with --json, write each that has changed."`
 	dirFlag
 }
+
+// defaultLimit is how many runs are listed for people.
+const defaultLimit = 50
 
 // runCommand lists the runs, the newest first.
 func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
@@ -72,10 +76,15 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	if c.Limit < 0 {
-		return fmt.Errorf("--limit: %d is less than 0, which lists all", c.Limit)
+	switch {
+	case c.Limit == nil && !c.JSON: // a program would not see that there are more
+		f.Limit = defaultLimit
+	case c.Limit != nil && *c.Limit < 0:
+		return fmt.Errorf("--limit: %d is less than 0, which lists all", *c.Limit)
+	case c.Limit != nil:
+		f.Limit = *c.Limit
 	}
-	f.Newest, f.Limit, f.Sort = !c.Oldest, c.Limit, c.Sort
+	f.Newest, f.Sort = !c.Oldest, c.Sort
 	return c.withEngine(ctx, con, func(e *reached) error {
 		if c.Watch {
 			return c.watchRuns(ctx, con, e, f)
@@ -87,11 +96,18 @@ func (c *lsCommand) runCommand(ctx context.Context, con *console) error {
 // listRuns writes the runs as they are now.
 func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pawl.RunFilter) error {
 	rows := [][]string{c.withSum([]string{"RUN", "WORKFLOW", "STATUS", "AT", "STARTED", "TOOK", "NEXT"}, strings.ToUpper(c.Sort))}
-	now, wrong := con.Now(), troubled{}
+	now, wrong, limit, listed, numbers := con.Now(), troubled{}, f.Limit, 0, map[string]float64{}
+	if limit > 0 {
+		f.Limit++ // to see whether there are more
+	}
 	for run, err := range e.Runs(ctx, f) {
 		if err != nil {
 			return err
 		}
+		if listed++; limit > 0 && listed > limit {
+			break
+		}
+		maps.Copy(numbers, run.Meta)
 		places, err := placesOf(ctx, e, &run)
 		if errors.Is(err, pawl.ErrRunNotFound) { // it was purged meanwhile
 			continue
@@ -115,13 +131,37 @@ func (c *lsCommand) listRuns(ctx context.Context, con *console, e *reached, f pa
 		row := []string{string(run.Run), definition, run.Status.String(), placeText(&run, places), c.instantText(run.StartedAt, now), took, nextText(run.Alarm, now)}
 		rows = append(rows, c.withSum(row, sumText(run.Meta, c.Sort)))
 	}
+	if listed > 0 {
+		c.sayUnknown(con, numbers)
+	}
 	if c.JSON {
 		return wrong.saysNo()
 	}
 	if len(rows) > 1 {
 		con.printTable(rows)
 	}
+	if limit > 0 && listed > limit && !c.isEmpty() { // how many fit, nobody has counted
+		con.printLine("the first %s; --limit 0 shows all", countText(len(rows)-1))
+		con.printSource(e.source)
+		return wrong.saysNo()
+	}
 	return errors.Join(con.printTotal(ctx, e, len(rows)-1), wrong.saysNo())
+}
+
+// sayUnknown says so if no listed run has reported a number of the name by which they are sorted. A run that has would be the first.
+func (c *lsCommand) sayUnknown(con *console, numbers map[string]float64) {
+	if _, ok := numbers[c.Sort]; ok || c.Sort == "" {
+		return
+	}
+	text := fmt.Sprintf("--sort: no run in this list has reported a number %q", c.Sort)
+	names := slices.Sorted(maps.Keys(numbers))
+	if i := slices.IndexFunc(names, func(name string) bool { return value.NearlyEqual(c.Sort, name) }); i >= 0 {
+		text += fmt.Sprintf(" (did you mean %q?)", names[i])
+	}
+	if len(names) > 0 {
+		text += "; there are " + strings.Join(names, ", ")
+	}
+	fmt.Fprintln(con.Errs, "pawl:", printableText(text))
 }
 
 // withSum returns a row with the sum by which the list is sorted behind the id, if it is.
@@ -388,7 +428,7 @@ func (t *troubled) note(ctx context.Context, con *console, run workflow.RunID, e
 		return err
 	}
 	t.runs++
-	fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(run)), printableText(err.Error()))
+	fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(run)), printableText(errorText(err)))
 	return nil
 }
 

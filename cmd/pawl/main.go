@@ -47,9 +47,11 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -57,6 +59,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/testhook"
+	"github.com/pawl-run/pawl/store"
 )
 
 func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
@@ -81,6 +84,9 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	con.written = &keptWriter{to: con.Out}
 	con.Out = con.written
 	args = spellFlags(args)
+	if len(args) > 0 && args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
 	parser, err := con.newParser(func(code int) { status = code }, args...)
 	if err != nil {
 		return con.finish(err)
@@ -101,8 +107,11 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if status > exitDone {
 		return status
 	}
+	if err == nil {
+		err = refuseEmpty(chosen)
+	}
 	if err != nil {
-		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedVerb(err)))
+		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedCommand(chosen, err)))
 	}
 	ctx, con.end = context.WithCancelCause(ctx)
 	defer con.end(nil)
@@ -131,18 +140,43 @@ func verbName(n *kong.Node) string {
 	return n.Name
 }
 
-// failedVerb returns the verb whose arguments are wrong, behind a blank; "" if that is not known.
-func failedVerb(err error) string {
+// failedCommand returns the command whose arguments are wrong, behind a blank; "" if that is not known. chosen is nil if the parser has refused them.
+func failedCommand(chosen *kong.Context, err error) string {
 	parsed := (*kong.ParseError)(nil)
-	if !errors.As(err, &parsed) || parsed.Context.Selected() == nil {
+	if errors.As(err, &parsed) {
+		chosen = parsed.Context
+	}
+	if chosen == nil || chosen.Selected() == nil {
 		return ""
 	}
-	return " " + verbName(parsed.Context.Selected())
+	return " " + chosen.Selected().Path()
 }
 
-// workingText returns what a verb says while it is at work; nothing if it says that itself. A verb
-// has none where it tells its own progress, as run does, or where it asks something, as a line that
-// ticks would stand in the question.
+// refuseEmpty returns an error if a flag, or an argument that may be left out, is given but empty, as by a variable of a shell that is not
+// set. To take it for one that is left out would widen what is done: --tenant "$TENANT" to the runs of all tenants.
+func refuseEmpty(chosen *kong.Context) error {
+	for _, given := range chosen.Path {
+		switch {
+		case given.Flag != nil && isEmptyValue(given.Flag.Target):
+			return fmt.Errorf("--%s is empty: give it a value, or leave it out", given.Flag.Name)
+		case given.Positional != nil && !given.Positional.Required && given.Positional.Target.Kind() == reflect.String && given.Positional.Target.Len() == 0:
+			return fmt.Errorf("<%s> is empty: give it a value, or leave it out", given.Positional.Name)
+		}
+	}
+	return nil
+}
+
+// isEmptyValue reports whether a flag has no text, or none in a list.
+func isEmptyValue(v reflect.Value) bool {
+	if texts, ok := v.Interface().([]string); ok {
+		return len(texts) == 0 || slices.Contains(texts, "")
+	}
+	kind := v.Kind()
+	return (kind == reflect.String || kind == reflect.Map) && v.Len() == 0
+}
+
+// workingText returns what a verb says while it is at work; nothing where it tells its own progress, as run does, or asks something, as a
+// line that ticks would stand in the question.
 func workingText(name string) string {
 	for _, v := range verbs() {
 		if v.name == name {
@@ -183,9 +217,8 @@ func (con *console) newParser(exit func(int), words ...string) (*kong.Kong, erro
 	return kong.New(&struct{}{}, options...)
 }
 
-// writeHelp writes kong's help, and the example of the command that was asked about, or the exit
-// statuses. For a verb, kong lists its flags; the lines below show a use that is common, as flags
-// alone do not say which belong together.
+// writeHelp writes kong's help, and the example of the command that was asked about, or the exit statuses. Flags, which kong lists, do not
+// say which of them belong together: the example shows a use that is common.
 func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	if err := kong.DefaultHelpPrinter(o, ctx); err != nil {
 		return err
@@ -200,9 +233,13 @@ func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 		return nil
 	}
 	for _, v := range verbs() {
-		if v.name == verbName(asked) {
-			fmt.Fprintln(out, "\nExample:")
-			for _, line := range v.example {
+		if v.name != verbName(asked) {
+			continue
+		}
+		fmt.Fprintln(out, "\nExample:")
+		for _, line := range v.example {
+			// A command below a verb shows its own lines alone.
+			if asked.Name == v.name || strings.HasPrefix(line, "pawl "+asked.Path()+" ") {
 				fmt.Fprintln(out, "  "+line)
 			}
 		}
@@ -251,7 +288,7 @@ var statuses = []struct {
 }{
 	{exitNo, []error{errNo}},
 	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, errReadOnly, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
-	{exitNotFound, []error{fs.ErrNotExist}},
+	{exitNotFound, []error{fs.ErrNotExist, store.ErrNotOurs}},
 	{exitRefused, []error{errExhibit, errRefusedAct}},
 }
 

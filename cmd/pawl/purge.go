@@ -150,9 +150,8 @@ type endedRun struct {
 	at       time.Time
 }
 
-// chooseEnded returns the runs that are named, or those that are chosen of the ones that have ended
-// and are no children, the first that ended first. With Keep the age cannot be left to the engine's
-// filter: the runs that are too young count among those that are kept.
+// chooseEnded returns the runs that are named, or those that are chosen of the ones that have ended and are no children, the first that
+// ended first. With Keep the age cannot be left to the engine's filter: the runs that are too young count among those that are kept.
 func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached) (ids []workflow.RunID, err error) {
 	chosen := !c.isEmpty() || c.Age > 0 || c.Keep > 0
 	if (len(c.Run) > 0) == chosen {
@@ -195,14 +194,13 @@ func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached
 		runs = append(runs, endedRun{r.Run, r.Workflow, r.EndedAt})
 	}
 	if ids = c.dropKept(runs, con.Now()); len(ids) == 0 {
-		return nil, fmt.Errorf("no run that has ended is chosen: %w", pawl.ErrRunNotFound)
+		return nil, &toldError{"no run that has ended is chosen", pawl.ErrRunNotFound}
 	}
 	return ids, nil
 }
 
-// dropKept returns the runs but those of each workflow that stay. Three runs of one workflow that
-// ended on Monday, Tuesday and Wednesday, with Keep 1: Monday's and Tuesday's are returned, in that
-// order. An age spares those that are younger, of any rank.
+// dropKept returns the runs but those of each workflow that stay. Three runs of one workflow that ended on Monday, Tuesday and Wednesday,
+// with Keep 1: Monday's and Tuesday's are returned, in that order. An age spares those that are younger, of any rank.
 func (c *purgeCommand) dropKept(runs []endedRun, now time.Time) (ids []workflow.RunID) {
 	slices.SortStableFunc(runs, func(a, b endedRun) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id)) })
 	ended := map[string]int{}

@@ -19,9 +19,14 @@ import (
 )
 
 var scheduleVerb = verb{
-	name:    "schedule",
-	help:    "Start runs on time: look at schedules, and keep those of an engine.",
-	example: []string{"pawl schedule next schedules.yaml --year", "pawl schedule apply schedules.yaml --dry-run -m nightly", "pawl schedule ls", "pawl schedule backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --at-most 2 -m outage"},
+	name: "schedule",
+	help: "Start runs on time: look at schedules, and keep those of an engine.",
+	example: []string{
+		"pawl schedule check schedules.yaml", "pawl schedule next schedules.yaml --year", "pawl schedule apply schedules.yaml --dry-run -m nightly",
+		"pawl schedule ls --json", "pawl schedule show nightly --events", "pawl schedule pause nightly -m maintenance", "pawl schedule resume nightly -m done",
+		"pawl schedule trigger nightly -m 'the report is missing'", "pawl schedule rm nightly -m replaced",
+		"pawl schedule backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --at-most 2 -m outage",
+	},
 	command: func() command {
 		doing := func(what string) scheduleActCommand { return scheduleActCommand{act: api.ScheduleAct{Do: what}} }
 		return &scheduleCommand{

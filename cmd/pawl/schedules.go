@@ -286,7 +286,11 @@ func (con *console) printStanding(st *schedule.Standing) error {
 		con.printWhole("  %s is not over", run)
 	}
 	for _, b := range st.Backfills {
-		con.printProse("  a backfill from %s to %s goes on, %s at once", instantUTC(b.From), instantUTC(b.To), pluralText(b.Most, "run"))
+		how := "goes on, " + pluralText(b.Most, "run") + " at once"
+		if st.Paused != nil {
+			how = "waits until the schedule is resumed"
+		}
+		con.printProse("  a backfill from %s to %s %s", instantUTC(b.From), instantUTC(b.To), how)
 	}
 	if err := con.printScheduleFields(&st.Schedule); err != nil {
 		return err
@@ -390,9 +394,10 @@ func instantUTC(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 
 // A scheduleActCommand does something to a schedule. pause, resume, trigger and rm are values of it.
 type scheduleActCommand struct {
-	act api.ScheduleAct
-	had int  // instants of a backfill that have fired before
-	dry bool // the backfill is only tried
+	act    api.ScheduleAct
+	had    int  // instants of a backfill that have fired before
+	dry    bool // the backfill is only tried
+	paused bool // the schedule of a backfill is
 
 	Schedule string `arg:"" help:"The id of the schedule."`
 	By       string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
@@ -435,6 +440,7 @@ func (c *scheduleActCommand) instantsLeft(ctx context.Context, con *console, e *
 	if err != nil {
 		return nil, err
 	}
+	c.paused = st.Paused != nil
 	events, err := e.ScheduleEvents(ctx, c.Schedule, time.Time{}, time.Time{})
 	if err == nil {
 		left, c.had, err = scheduling.InstantsLeft(&st.Schedule, events, schedule.Backfill{From: c.act.From, To: c.act.To, Most: c.act.Most}, con.Now())
@@ -479,6 +485,9 @@ func (c *scheduleActCommand) backfillText(done api.ScheduleReport) string {
 	text := fmt.Sprintf("%s fires for %s, at most %s at once", done.Schedule, pluralText(left, "instant"), pluralText(c.act.Most, "run"))
 	if c.had > 0 {
 		text += fmt.Sprintf("; %s more have fired before", countText(c.had))
+	}
+	if c.paused {
+		text += "; it waits until the schedule is resumed"
 	}
 	return text
 }

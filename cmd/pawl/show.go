@@ -411,10 +411,15 @@ func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation) {
 				w.Until = c.zoneOf(w.Until)
 			}
 			w.For = strings.Replace(w.For, w.Since.UTC().Format(time.RFC3339), c.zoneOf(w.Since).Format("2006-01-02 15:04:05.000"), 1)
+			// It stands behind "waits for".
+			w.For = waitingRun.Replace(w.For)
 		}
 	}
 	con.writeLine(c.JSON, x)
 }
+
+// waitingRun words why a run that does not go on lets a thread wait.
+var waitingRun = strings.NewReplacer("the run is paused", "the run, which is paused", "the run is suspended: to ", "the run, which is suspended, to ", "the run is suspended: ", "the run, which is suspended, then for ")
 
 // explainRecording explains a run that is named as a recording.
 func (c *whyCommand) explainRecording() (*replay.Explanation, error) {

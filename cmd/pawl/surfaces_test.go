@@ -402,7 +402,7 @@ func TestSurfacesSpareWhatRunsAgain(t *testing.T) {
 			return ""
 		},
 		"command": func(id workflow.RunID, meanwhile func()) string {
-			status, text := s.runCommand(&afterwards{meanwhile, *strings.NewReader("y\n")}, "skip", string(id), "-m", "listed")
+			status, text := s.runCommand(&afterwards{meanwhile, *strings.NewReader("y\n")}, "skip", "--where", fmt.Sprintf("run == %q", id), "-m", "listed")
 			require.Equal(t, exitRefused, status, text)
 			return text
 		},

@@ -11,7 +11,7 @@ var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 6_490},
 	"store":    {50, 17_520},
 	"api":      {16, 4_890},
-	"cmd/pawl": {30, 9_527},
+	"cmd/pawl": {30, 9_617},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.
