@@ -21,6 +21,7 @@ func (c *checker) checkNode(s site, n *Node) {
 	c.checkJoin(s, n)
 	c.checkAtLeast(s, "priority", n.Priority, 0)
 	c.checkOptionalName(s, "lock", n.Lock)
+	c.checkLiteral(s, "lock", n.Lock, "all threads at the node take the lock of this very name")
 	knownValue(c, s, "unmatched", n.Unmatched, unmatchedValues)
 	c.checkSchema(s, "outputSchema", n.OutputSchema)
 	c.checkReferences(s, "cancels", n.Cancels)
@@ -65,6 +66,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		c.reportProblem(s, kinds[1], problem.Conflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
 	}
 	c.checkOptionalName(s, "task", n.Task)
+	c.checkLiteralName(s, "task", n.Task, "it is the task type of this very name; say taskExpr and tasks for an expression")
 	if n.Task != "" && n.TaskExpr != "" {
 		c.reportProblem(s, "taskExpr", problem.Conflict, "only one of task and taskExpr")
 	}
@@ -74,6 +76,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		switch {
 		case w.NameExpr == "":
 			c.checkName(s, "subworkflow.name", w.Name)
+			c.checkLiteralName(s, "subworkflow.name", w.Name, "it is the definition of this very name; say nameExpr and names for an expression")
 		case w.Name != "":
 			c.reportProblem(s, "subworkflow.nameExpr", problem.Conflict, "only one of name and nameExpr")
 		}
@@ -143,12 +146,51 @@ func (c *checker) checkChoice(s site, of choice) {
 // does a sentence.
 var fieldOfVariable = regexp.MustCompile(`^(input|state|output|result|error|item|nodes|branch)(\.\??\w+|\[[^\]]+\])+$`)
 
+// fieldOfInput is a name that looks like an expression. Names such as result.ready and item.created are usual for events.
+var fieldOfInput = regexp.MustCompile(`^(input|nodes)(\.\??\w+|\[[^\]]+\])+$`)
+
+// variableWord finds a variable that a message may be meant to read.
+var variableWord = regexp.MustCompile(`\b(input|state|output|result|error|item|nodes|branch)\b`)
+
+// maxLiterals bounds the texts that are compiled to see whether they are expressions, in bytes of a whole definition.
+const maxLiterals = 64 << 10
+
 // checkLiteral warns of a text that was probably meant as an expression. Fields that take an expression and fields
 // that take a text look alike in YAML.
 func (c *checker) checkLiteral(s site, field, text, meaning string) {
-	if fieldOfVariable.MatchString(text) {
-		c.reportWarning(s, field, problem.LiteralText, "%q is literal text here, not an expression: %s", text, meaning)
+	if fieldOfVariable.MatchString(text) || c.isExpression(text) {
+		c.warnLiteral(s, field, text, meaning)
 	}
+}
+
+// checkLiteralName is checkLiteral for a name that is also the name of something outside of the definition.
+func (c *checker) checkLiteralName(s site, field, name, meaning string) {
+	if fieldOfInput.MatchString(name) {
+		c.warnLiteral(s, field, name, meaning)
+	}
+}
+
+func (c *checker) warnLiteral(s site, field, text, meaning string) {
+	c.reportWarning(s, field, problem.LiteralText, "%.200q is literal text here, not an expression: %s", text, meaning)
+}
+
+// isExpression reports whether a text can be compiled and reads a variable as prose would not: in a text with quotes
+// or parentheses, or a part of it. Prose hardly ever compiles, and "error / result" reads no part.
+func (c *checker) isExpression(text string) bool {
+	if !variableWord.MatchString(text) {
+		return false
+	}
+	if c.literals += len(text); c.literals > maxLiterals {
+		return false
+	}
+	program, err := c.compiler.expressions.Compile(text, c.compiler.variables)
+	if err != nil {
+		return false
+	}
+	marked := strings.ContainsAny(text, `'"(`)
+	return slices.ContainsFunc(program.References(), func(ref []string) bool {
+		return variableWord.MatchString(ref[0]) && (marked || len(ref) > 1)
+	})
 }
 
 // checkMessage checks what the people of an approval are asked.
@@ -194,6 +236,7 @@ func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 	}
 	c.checkDuration(s, field+".for", w.For)
 	c.checkOptionalName(s, field+".event", w.Event)
+	c.checkLiteralName(s, field+".event", w.Event, "the node waits for a signal of this very name; say match to choose among signals")
 	// A timer has no payload that could match.
 	if w.Match != "" && w.Event == "" {
 		c.reportProblem(s, field+".match", problem.InvalidField, "match is for an event")
