@@ -113,8 +113,8 @@ func (c *checker) checkEnd(s site, e *EndSpec) {
 	}
 	c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words; say codeExpr for an expression")
 	c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words; say messageExpr for an expression")
-	c.checkOptionalExpression(s, "end.codeExpr", e.CodeExpr, placeMapping)
-	c.checkOptionalExpression(s, "end.messageExpr", e.MessageExpr, placeMapping)
+	c.checkText(s, "end.codeExpr", e.CodeExpr)
+	c.checkText(s, "end.messageExpr", e.MessageExpr)
 }
 
 // A choice is an expression that chooses one of the names of a list.
@@ -128,7 +128,7 @@ type choice struct {
 // what a run may come to is known before: subworkflows are pinned when the root starts, and task types can be
 // compared with the handlers that there are.
 func (c *checker) checkChoice(s site, of choice) {
-	c.checkOptionalExpression(s, of.expr, of.source, placeMapping)
+	c.checkText(s, of.expr, of.source)
 	c.checkNames(s, of.list, of.names)
 	// An expression without a list, a list that is too long for each of its names to be looked up at a start, and a
 	// list that nothing chooses from.
@@ -199,7 +199,7 @@ func (c *checker) checkMessage(s site, a *ApprovalSpec) {
 		c.reportProblem(s, "approval.messageExpr", problem.Conflict, "only one of message and messageExpr")
 	}
 	c.checkLiteral(s, "approval.message", a.Message, "people are asked these very words; say messageExpr for an expression")
-	c.checkOptionalExpression(s, "approval.messageExpr", a.MessageExpr, placeMapping)
+	c.checkText(s, "approval.messageExpr", a.MessageExpr)
 }
 
 // checkWait checks what a wait node waits for: one thing, or a list that has no list as an item.
