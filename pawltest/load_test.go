@@ -81,6 +81,8 @@ func TestLoadErrors(t *testing.T) {
 		{head + "expect: {children: {zz: []}}", `s.yaml:3:21: expect: children: there is no definition "zz"`},
 		{head + "definitions: [{name: child, start: b, nodes: [{id: b, wait: {for: 1s}}]}]\nexpect: {children: {chld: []}}", `s.yaml:4:21: expect: children: there is no definition "chld"; did you mean "child"?`},
 		{head + "definitions: [{name: child, start: b, nodes: [{id: b, wait: {for: 1s}}]}]\nmocks: {b: []}\nexpect: {}", `s.yaml:4:9: mocks: node "b" performs no task`},
+		{head + "mocks: {a: {output: {}}}\nexpect: {}", "s.yaml:3:12: mocks: a: a mock is a list of calls, such as [{output: {}}], or {byIndex"},
+		{head + "mocks: {a: 7}\nexpect: {}", "s.yaml:3:12: mocks: a: a mock is a list of calls"},
 		{head + "mocks: {a: [{output: 1, error: {code: x}}]}\nexpect: {}", "s.yaml:3:13: mocks: a: a call comes to one thing, not to output and error"},
 		{head + "mocks: {a: [{snooze: 1s, expr: 'input'}]}\nexpect: {}", "s.yaml:3:13: mocks: a: a call comes to one thing, not to expr and snooze"},
 		{head + "expect: {before: [[a]]}", "s.yaml:1:1: expect: before: a list of pairs of nodes"},

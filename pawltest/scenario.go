@@ -91,14 +91,14 @@ func (m *mocks) readElement(e *document.Element) error {
 	if e.Kind == document.List {
 		return decodeElement(e, &m.calls)
 	}
+	if e.Kind != document.Object || e.Member("byIndex") == nil {
+		return errorAt(e, "a mock is a list of calls, such as [{output: {}}], or {byIndex: {...}} with such lists")
+	}
 	var by struct {
 		Index map[string][]mock `yaml:"byIndex"`
 	}
 	if err := decodeElement(e, &by); err != nil {
 		return err
-	}
-	if by.Index == nil {
-		return errorAt(e, "neither a list of calls nor byIndex")
 	}
 	m.byIndex = by.Index
 	for key := range by.Index {
