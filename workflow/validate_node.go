@@ -86,8 +86,8 @@ func (c *checker) checkKinds(s site, n *Node) {
 	// 0 is the default of a quorum, and is 1.
 	if a := n.Approval; a != nil {
 		c.checkMessage(s, a)
-		c.checkAtLeast(s, "approval.quorum", a.Quorum, 0)
-		c.checkAtLeast(s, "approval.rejectQuorum", a.RejectQuorum, 0)
+		c.checkVotes(s, "approval.quorum", a.Quorum)
+		c.checkVotes(s, "approval.rejectQuorum", a.RejectQuorum)
 		knownValue(c, s, "approval.onTimeout", a.OnTimeout, approvalTimeouts)
 	}
 	if n.Wait != nil {
@@ -200,6 +200,14 @@ func (c *checker) checkMessage(s site, a *ApprovalSpec) {
 	}
 	c.checkLiteral(s, "approval.message", a.Message, "people are asked these very words; say messageExpr for an expression")
 	c.checkText(s, "approval.messageExpr", a.MessageExpr)
+}
+
+// checkVotes checks how many votes end an approval. More than it takes never come.
+func (c *checker) checkVotes(s site, field string, n int) {
+	c.checkAtLeast(s, field, n, 0)
+	if n > limits.MaxVotes && !c.bounded.isBoundless() {
+		c.reportProblem(s, field, problem.OutOfRange, "%d is more than %d, the votes that an approval takes", n, limits.MaxVotes)
+	}
 }
 
 // checkWait checks what a wait node waits for: one thing, or a list that has no list as an item.
