@@ -42,7 +42,7 @@ func (c *checker) checkNode(s site, n *Node) {
 func (c *checker) checkBudget(s site, n *Node) {
 	c.checkAmounts(s, "budget", n.Budget, true)
 	if k := n.Kind(); len(n.Budget) > 0 && k != KindTask && k != KindSubworkflow {
-		c.reportProblem(s, "budget", problem.InvalidField, "a budget is for a task or a subworkflow, not for a node that is a %s", k)
+		c.reportProblem(s, "budget", problem.InvalidField, "a budget is for a task or a subworkflow, not for a node of kind %s", k)
 	}
 	for _, name := range sortedKeys(n.Budget) {
 		if most, ok := c.def.Limits.Meta[name]; ok && n.Budget[name] > most {
