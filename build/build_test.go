@@ -184,6 +184,38 @@ input:
 	require.Nil(t, d)
 }
 
+// The types are compared whatever else is wrong, but for the parts that are.
+func TestTypesAreComparedBesideOtherProblems(t *testing.T) {
+	b := build.New("")
+	at := line(1)
+	build.TypedTask(b, "quote", quote).
+		Input("itmes", "input.items").
+		Input("items", "no expression").
+		Output("output.price", "result.price").
+		Output("nowhere", "result.price").
+		Retry(workflow.RetrySpec{MaxAttempts: -1}).
+		To("missing").
+		To("ship").When("result.price > 1")
+	b.Task("ship").Cancels("gone").To("ship").Loop(0)
+	_, err := b.Definition()
+	found := problems(t, err)
+	require.Contains(t, found[at+1][0].Message, "has no such field")
+	require.Len(t, found[at+2], 1, "the field is filled")
+	require.Contains(t, found[at+3][0].Message, "it reads result.price")
+	require.Equal(t, problem.InvalidPath, found[at+4][0].Code)
+	require.Equal(t, problem.OutOfRange, found[at+5][0].Code)
+	require.Equal(t, problem.Dangling, found[at+6][0].Code)
+	require.Contains(t, found[at+7][0].Message, "it reads result.price")
+	require.Equal(t, problem.Dangling, found[at+8][0].Code)
+	require.Equal(t, problem.OutOfRange, found[at+8][1].Code)
+
+	b = build.New("order").StartAt("nowhere") // a definition that cannot be mended has its other problems
+	build.TypedTask(b, "quote", quote).Type(" ").Input("itmes", "input.items")
+	_, err = b.Definition()
+	require.ErrorContains(t, err, "nowhere")
+	require.NotContains(t, err.Error(), "itmes")
+}
+
 type inner struct{ X int }
 
 // everything has a field of each kind that can be encoded as JSON.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"runtime"
@@ -32,15 +33,12 @@ func (b *Builder) Definition() (*workflow.Definition, error) {
 	if d.Start == "" && d.Mode != workflow.ModeDAG && len(d.Nodes) > 0 {
 		d.Start = d.Nodes[0].ID
 	}
+	wrong := faultsOf(&d)
 	problems := slices.Clone(b.wrong)
-	for _, p := range d.Check() {
-		if !p.Warning {
-			problems = append(problems, b.placeProblem(&d, p))
-		}
+	for _, p := range wrong {
+		problems = append(problems, b.placeProblem(&d, p))
 	}
-	if len(problems) == 0 {
-		problems = b.typeProblems(&d)
-	}
+	problems = append(problems, b.typeProblems(&d, wrong)...)
 	if err := b.errorOf(problems); err != nil {
 		return nil, err
 	}
@@ -76,8 +74,14 @@ func (b *Builder) errorOf(problems []workflow.Problem) error {
 	return &workflow.DefinitionError{Name: b.definition.Name, Problems: problems}
 }
 
-// typeProblems compares the definition with the types of the functions that its nodes were made from.
-func (b *Builder) typeProblems(d *workflow.Definition) (out []workflow.Problem) {
+// faultsOf returns the problems of a definition but for warnings.
+func faultsOf(d *workflow.Definition) []workflow.Problem {
+	return slices.DeleteFunc(d.Check(), func(p workflow.Problem) bool { return p.Warning })
+}
+
+// typeProblems compares the definition with the types of the functions that its nodes were made from. Parts with one of the
+// problems in wrong are not compared, and nothing is if the rest is no definition.
+func (b *Builder) typeProblems(d *workflow.Definition, wrong []workflow.Problem) (out []workflow.Problem) {
 	types := map[string]typecheck.Types{}
 	for i := range d.Nodes {
 		own, typed := b.types[i]
@@ -97,7 +101,11 @@ func (b *Builder) typeProblems(d *workflow.Definition) (out []workflow.Problem) 
 	if len(types) == 0 || len(out) > 0 {
 		return out
 	}
-	g, err := compiled.Compile(compiled.Boundless(), d)
+	sound := b.leaveOutFaults(*d, wrong)
+	if sound == nil {
+		return nil
+	}
+	g, err := compiled.Compile(compiled.Boundless(), sound)
 	if err != nil {
 		return []workflow.Problem{b.placeProblem(d, workflow.Problem{Code: problem.InvalidValue, Message: err.Error()})}
 	}
@@ -106,6 +114,52 @@ func (b *Builder) typeProblems(d *workflow.Definition) (out []workflow.Problem) 
 		out = append(out, b.placeProblem(d, p))
 	}
 	return out
+}
+
+// maxRounds bounds how often faults are left out: without a part, another may be a fault.
+const maxRounds = 3
+
+// leaveOutFaults returns a copy of a definition without the parts that have the problems in wrong, for the comparison of types.
+// It is nil if there is no such copy.
+func (b *Builder) leaveOutFaults(d workflow.Definition, wrong []workflow.Problem) *workflow.Definition {
+	ids := transitionIDs(&d) // as they are, whatever is left out
+	d.Nodes, d.Transitions = slices.Clone(d.Nodes), slices.Clone(d.Transitions)
+	for i, id := range ids {
+		d.Transitions[i].ID = id
+	}
+	for range maxRounds {
+		for _, p := range wrong {
+			b.leaveOut(&d, p)
+		}
+		if len(wrong) == 0 {
+			return &d
+		}
+		wrong = faultsOf(&d)
+	}
+	return nil
+}
+
+// leaveOut takes the part that has a problem out of a definition.
+func (b *Builder) leaveOut(d *workflow.Definition, p workflow.Problem) {
+	i, known := b.indices[p.Node]
+	section, name, _ := strings.Cut(p.Field, ".")
+	switch {
+	case p.Transition != "":
+		d.Transitions = slices.DeleteFunc(d.Transitions, func(t workflow.Transition) bool { return t.ID == p.Transition })
+	case p.Node != "" && !known: // the calls are wrong, not the definition
+	case p.Node != "" && section == "input": // a field that is filled, by a value of any type
+		d.Nodes[i].Input = withKey(d.Nodes[i].Input, name, "null")
+	case p.Node != "" && section == "output":
+		d.Nodes[i].Output = maps.Clone(d.Nodes[i].Output)
+		delete(d.Nodes[i].Output, name)
+	case p.Node != "":
+		n := &d.Nodes[i]
+		*n = workflow.Node{ID: n.ID, Task: n.Task, Input: n.Input, Output: n.Output}
+	case section == "start" && d.Mode != workflow.ModeDAG && len(d.Nodes) > 0:
+		d.Start = d.Nodes[0].ID
+	default: // the whole has no types but those of its input
+		*d = workflow.Definition{Name: "copy", Mode: d.Mode, Start: d.Start, Groups: d.Groups, Nodes: d.Nodes, Transitions: d.Transitions}
+	}
 }
 
 // A part is the definition itself, which is the zero part, a node or a transition.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +75,16 @@ func TestLoadErrors(t *testing.T) {
 		{head + "expect: {never: [z]}", `s.yaml:3:18: expect: never: no definition has a node "z"`},
 		{head + "expect:\n  path:\n    - a\n    - z", `s.yaml:6:7: expect: path: no definition has a node "z"`},
 		{head + "expect: {before: [[a, z]]}", `s.yaml:3:23: expect: before: no definition has a node "z"`},
+		{head + "expect: {events: {workflow.complete: 0}}", `s.yaml:3:19: expect: events: there is no event type "workflow.complete"; did you mean "workflow.completed"?`},
+		{head + "expect: {forks: {b: {events: {x.y: 0}}}}\nevents: [{at: 1s, fork: {as: b}}]", `s.yaml:3:31: expect: forks: events: there is no event type "x.y"`},
+		{head + "events: [{at: 1s, simulate: {expect: {events: {x: 1}}}}]\nexpect: {}", `s.yaml:3:48: events: simulate: expect: events: there is no event type "x"`},
+		{head + "expect: {children: {zz: []}}", `s.yaml:3:21: expect: children: there is no definition "zz"`},
+		{head + "definitions: [{name: child, start: b, nodes: [{id: b, wait: {for: 1s}}]}]\nexpect: {children: {chld: []}}", `s.yaml:4:21: expect: children: there is no definition "chld"; did you mean "child"?`},
+		{head + "definitions: [{name: child, start: b, nodes: [{id: b, wait: {for: 1s}}]}]\nmocks: {b: []}\nexpect: {}", `s.yaml:4:9: mocks: node "b" performs no task`},
+		{head + "mocks: {a: {output: {}}}\nexpect: {}", "s.yaml:3:12: mocks: a: a mock is a list of calls, such as [{output: {}}], or {byIndex"},
+		{head + "mocks: {a: 7}\nexpect: {}", "s.yaml:3:12: mocks: a: a mock is a list of calls"},
+		{head + "mocks: {a: [{output: 1, error: {code: x}}]}\nexpect: {}", "s.yaml:3:13: mocks: a: a call comes to one thing, not to output and error"},
+		{head + "mocks: {a: [{snooze: 1s, expr: 'input'}]}\nexpect: {}", "s.yaml:3:13: mocks: a: a call comes to one thing, not to expr and snooze"},
 		{head + "expect: {before: [[a]]}", "s.yaml:1:1: expect: before: a list of pairs of nodes"},
 		{head + "expect: {rejected: [0]}", "s.yaml:1:1: expect: rejected: there is no event 0; the first is 0"},
 		{head + "mocks: {z: []}\nexpect: {}", `s.yaml:3:9: mocks: no definition has a node "z"`},
@@ -106,6 +117,17 @@ func TestLoadErrors(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	_, err = Load(t.TempDir())
 	assert.ErrorContains(t, err, "no file in it holds a scenario")
+}
+
+// An expectation may count every type of event.
+func TestEventTypesAreKnown(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "workflow", "event.go"))
+	require.NoError(t, err)
+	found := regexp.MustCompile(`EventType = "([^"]+)"`).FindAllStringSubmatch(string(text), -1)
+	require.Len(t, eventTypes, len(found))
+	for _, m := range found {
+		assert.Contains(t, eventTypes, m[1])
+	}
 }
 
 // Aliases do not make a small file stand for a huge document.
@@ -156,7 +178,7 @@ expect: {}
 // A scenario takes numbers in every way of YAML, and integers of JSON's.
 func TestLoadNumbers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
-	text := head + "input: [0x10, 1_000, .5, +3, 1e3, 18446744073709551616, !!float 7, -0, -0.0]\nexpect: {nodes: {a: 0x1}}\n"
+	text := head + "input: [0x10, 1_000, .5, +3, 1e3, 18446744073709551616, 7.0, -0, -0.0]\nexpect: {nodes: {a: 0x1}}\n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	scenarios, err := Load(path)
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/document"
@@ -69,18 +70,35 @@ type mockError struct {
 	RetryAfter time.Duration `yaml:"retryAfter"`
 }
 
+func (m *mock) readElement(e *document.Element) error {
+	type plain mock // without this method
+	if err := decodeElement(e, (*plain)(m)); err != nil {
+		return err
+	}
+	var said []string
+	for _, field := range []string{"output", "error", "expr", "snooze"} {
+		if e.Member(field) != nil {
+			said = append(said, field)
+		}
+	}
+	if len(said) > 1 {
+		return errorAt(e, "a call comes to one thing, not to %s", strings.Join(said, " and "))
+	}
+	return nil
+}
+
 func (m *mocks) readElement(e *document.Element) error {
 	if e.Kind == document.List {
 		return decodeElement(e, &m.calls)
+	}
+	if e.Kind != document.Object || e.Member("byIndex") == nil {
+		return errorAt(e, "a mock is a list of calls, such as [{output: {}}], or {byIndex: {...}} with such lists")
 	}
 	var by struct {
 		Index map[string][]mock `yaml:"byIndex"`
 	}
 	if err := decodeElement(e, &by); err != nil {
 		return err
-	}
-	if by.Index == nil {
-		return errorAt(e, "neither a list of calls nor byIndex")
 	}
 	m.byIndex = by.Index
 	for key := range by.Index {

@@ -26,7 +26,7 @@ func loopChain(n, loops int, ends func(i int) (from, to int)) *Definition {
 	id := func(i int) NodeID { return NodeID(fmt.Sprint("n", i)) }
 	d := &Definition{Name: "x", Start: id(0)}
 	for i := range n {
-		d.Nodes = append(d.Nodes, Node{ID: id(i), Task: "t"})
+		d.Nodes = append(d.Nodes, Node{ID: id(i), Task: "t", Unmatched: UnmatchedEnd})
 		if i > 0 {
 			d.Transitions = append(d.Transitions, Transition{From: id(i - 1), To: id(i)})
 		}

@@ -37,6 +37,7 @@ type checker struct {
 	binding         binding
 	found           []finding
 	source          int    // bytes of the expressions so far, each different one once
+	literals        int    // bytes of the literal texts so far that were compiled
 	wrongSchemas    int    // so far
 	subschemas      int    // so far, of all schemas
 	unknownKeywords int    // so far, of all schemas

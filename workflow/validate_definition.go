@@ -50,7 +50,7 @@ func (c *checker) checkStart(s site) {
 	switch d := c.def; {
 	// All nodes without predecessors start: to name one would have no meaning.
 	case d.Mode == ModeDAG && d.Start != "":
-		c.reportProblem(s, "start", problem.InvalidField, "with mode: dag every node without predecessors starts")
+		c.reportProblem(s, "start", problem.InvalidField, "with mode: dag every node without predecessors starts: leave it out")
 	// A dag needs no start and may have no nodes.
 	case d.Mode == ModeDAG:
 	case len(d.Nodes) == 0:

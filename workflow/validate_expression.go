@@ -3,6 +3,7 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/pawl-run/pawl/internal/expr"
 	"github.com/pawl-run/pawl/internal/problem"
@@ -106,9 +107,23 @@ func (c *checker) checkResult(s site, field, source, want string) {
 	if !ok || known.err != nil {
 		return // it is told already
 	}
-	if is := known.program.Type(); is != "" && is != want {
+	if is := typeOf(known.program); is != "" && is != want {
 		c.reportWarning(s, field, problem.ResultType, "%.80q is always of the type %s, and %s is needed: the node fails with %s", source, is, want, CodeExpression)
 	}
+}
+
+// typeOf returns the type of an expression's result by the names of JSON Schema, if it is known whatever the variables are; else "".
+func typeOf(program *expr.Program) string {
+	if strings.TrimSpace(program.Source()) == "null" {
+		return "null"
+	}
+	return program.Type()
+}
+
+// checkText checks an expression of a node whose result is a text, if there is one.
+func (c *checker) checkText(s site, field, source string) {
+	c.checkOptionalExpression(s, field, source, placeMapping)
+	c.checkResult(s, field, source, "string")
 }
 
 // expressionProblem returns the code and the message of a problem. The place in an expression is counted from its own

@@ -21,6 +21,7 @@ func (c *checker) checkNode(s site, n *Node) {
 	c.checkJoin(s, n)
 	c.checkAtLeast(s, "priority", n.Priority, 0)
 	c.checkOptionalName(s, "lock", n.Lock)
+	c.checkLiteral(s, "lock", n.Lock, "all threads at the node take the lock of this very name")
 	knownValue(c, s, "unmatched", n.Unmatched, unmatchedValues)
 	c.checkSchema(s, "outputSchema", n.OutputSchema)
 	c.checkReferences(s, "cancels", n.Cancels)
@@ -41,7 +42,7 @@ func (c *checker) checkNode(s site, n *Node) {
 func (c *checker) checkBudget(s site, n *Node) {
 	c.checkAmounts(s, "budget", n.Budget, true)
 	if k := n.Kind(); len(n.Budget) > 0 && k != KindTask && k != KindSubworkflow {
-		c.reportProblem(s, "budget", problem.InvalidField, "a budget is for a task or a subworkflow, not for a node that is a %s", k)
+		c.reportProblem(s, "budget", problem.InvalidField, "a budget is for a task or a subworkflow, not for a node of kind %s", k)
 	}
 	for _, name := range sortedKeys(n.Budget) {
 		if most, ok := c.def.Limits.Meta[name]; ok && n.Budget[name] > most {
@@ -65,6 +66,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		c.reportProblem(s, kinds[1], problem.Conflict, "a node has one kind, not %s", strings.Join(kinds, " and "))
 	}
 	c.checkOptionalName(s, "task", n.Task)
+	c.checkLiteralName(s, "task", n.Task, "it is the task type of this very name; say taskExpr and tasks for an expression")
 	if n.Task != "" && n.TaskExpr != "" {
 		c.reportProblem(s, "taskExpr", problem.Conflict, "only one of task and taskExpr")
 	}
@@ -74,6 +76,7 @@ func (c *checker) checkKinds(s site, n *Node) {
 		switch {
 		case w.NameExpr == "":
 			c.checkName(s, "subworkflow.name", w.Name)
+			c.checkLiteralName(s, "subworkflow.name", w.Name, "it is the definition of this very name; say nameExpr and names for an expression")
 		case w.Name != "":
 			c.reportProblem(s, "subworkflow.nameExpr", problem.Conflict, "only one of name and nameExpr")
 		}
@@ -83,8 +86,8 @@ func (c *checker) checkKinds(s site, n *Node) {
 	// 0 is the default of a quorum, and is 1.
 	if a := n.Approval; a != nil {
 		c.checkMessage(s, a)
-		c.checkAtLeast(s, "approval.quorum", a.Quorum, 0)
-		c.checkAtLeast(s, "approval.rejectQuorum", a.RejectQuorum, 0)
+		c.checkVotes(s, "approval.quorum", a.Quorum)
+		c.checkVotes(s, "approval.rejectQuorum", a.RejectQuorum)
 		knownValue(c, s, "approval.onTimeout", a.OnTimeout, approvalTimeouts)
 	}
 	if n.Wait != nil {
@@ -110,8 +113,8 @@ func (c *checker) checkEnd(s site, e *EndSpec) {
 	}
 	c.checkLiteral(s, "end.fail", e.Fail, "the run fails with these very words; say codeExpr for an expression")
 	c.checkLiteral(s, "end.message", e.Message, "the run fails with these very words; say messageExpr for an expression")
-	c.checkOptionalExpression(s, "end.codeExpr", e.CodeExpr, placeMapping)
-	c.checkOptionalExpression(s, "end.messageExpr", e.MessageExpr, placeMapping)
+	c.checkText(s, "end.codeExpr", e.CodeExpr)
+	c.checkText(s, "end.messageExpr", e.MessageExpr)
 }
 
 // A choice is an expression that chooses one of the names of a list.
@@ -125,7 +128,7 @@ type choice struct {
 // what a run may come to is known before: subworkflows are pinned when the root starts, and task types can be
 // compared with the handlers that there are.
 func (c *checker) checkChoice(s site, of choice) {
-	c.checkOptionalExpression(s, of.expr, of.source, placeMapping)
+	c.checkText(s, of.expr, of.source)
 	c.checkNames(s, of.list, of.names)
 	// An expression without a list, a list that is too long for each of its names to be looked up at a start, and a
 	// list that nothing chooses from.
@@ -143,12 +146,51 @@ func (c *checker) checkChoice(s site, of choice) {
 // does a sentence.
 var fieldOfVariable = regexp.MustCompile(`^(input|state|output|result|error|item|nodes|branch)(\.\??\w+|\[[^\]]+\])+$`)
 
+// fieldOfInput is a name that looks like an expression. Names such as result.ready and item.created are usual for events.
+var fieldOfInput = regexp.MustCompile(`^(input|nodes)(\.\??\w+|\[[^\]]+\])+$`)
+
+// variableWord finds a variable that a message may be meant to read.
+var variableWord = regexp.MustCompile(`\b(input|state|output|result|error|item|nodes|branch)\b`)
+
+// maxLiterals bounds the texts that are compiled to see whether they are expressions, in bytes of a whole definition.
+const maxLiterals = 64 << 10
+
 // checkLiteral warns of a text that was probably meant as an expression. Fields that take an expression and fields
 // that take a text look alike in YAML.
 func (c *checker) checkLiteral(s site, field, text, meaning string) {
-	if fieldOfVariable.MatchString(text) {
-		c.reportWarning(s, field, problem.LiteralText, "%q is literal text here, not an expression: %s", text, meaning)
+	if fieldOfVariable.MatchString(text) || c.isExpression(text) {
+		c.warnLiteral(s, field, text, meaning)
 	}
+}
+
+// checkLiteralName is checkLiteral for a name that is also the name of something outside of the definition.
+func (c *checker) checkLiteralName(s site, field, name, meaning string) {
+	if fieldOfInput.MatchString(name) {
+		c.warnLiteral(s, field, name, meaning)
+	}
+}
+
+func (c *checker) warnLiteral(s site, field, text, meaning string) {
+	c.reportWarning(s, field, problem.LiteralText, "%.200q is literal text here, not an expression: %s", text, meaning)
+}
+
+// isExpression reports whether a text can be compiled and reads a variable as prose would not: in a text with quotes
+// or parentheses, or a part of it. Prose hardly ever compiles, and "error / result" reads no part.
+func (c *checker) isExpression(text string) bool {
+	if !variableWord.MatchString(text) {
+		return false
+	}
+	if c.literals += len(text); c.literals > maxLiterals {
+		return false
+	}
+	program, err := c.compiler.expressions.Compile(text, c.compiler.variables)
+	if err != nil {
+		return false
+	}
+	marked := strings.ContainsAny(text, `'"(`)
+	return slices.ContainsFunc(program.References(), func(ref []string) bool {
+		return variableWord.MatchString(ref[0]) && (marked || len(ref) > 1)
+	})
 }
 
 // checkMessage checks what the people of an approval are asked.
@@ -157,7 +199,15 @@ func (c *checker) checkMessage(s site, a *ApprovalSpec) {
 		c.reportProblem(s, "approval.messageExpr", problem.Conflict, "only one of message and messageExpr")
 	}
 	c.checkLiteral(s, "approval.message", a.Message, "people are asked these very words; say messageExpr for an expression")
-	c.checkOptionalExpression(s, "approval.messageExpr", a.MessageExpr, placeMapping)
+	c.checkText(s, "approval.messageExpr", a.MessageExpr)
+}
+
+// checkVotes checks how many votes end an approval. More than it takes never come.
+func (c *checker) checkVotes(s site, field string, n int) {
+	c.checkAtLeast(s, field, n, 0)
+	if n > limits.MaxVotes && !c.bounded.isBoundless() {
+		c.reportProblem(s, field, problem.OutOfRange, "%d is more than %d, the votes that an approval takes", n, limits.MaxVotes)
+	}
 }
 
 // checkWait checks what a wait node waits for: one thing, or a list that has no list as an item.
@@ -194,6 +244,7 @@ func (c *checker) checkEvent(s site, field string, w *WaitSpec) {
 	}
 	c.checkDuration(s, field+".for", w.For)
 	c.checkOptionalName(s, field+".event", w.Event)
+	c.checkLiteralName(s, field+".event", w.Event, "the node waits for a signal of this very name; say match to choose among signals")
 	// A timer has no payload that could match.
 	if w.Match != "" && w.Event == "" {
 		c.reportProblem(s, field+".match", problem.InvalidField, "match is for an event")

@@ -53,3 +53,14 @@ func problemCodes(t *testing.T) []string {
 	require.NotEmpty(t, codes)
 	return codes
 }
+
+// Only so many bytes of literal texts are compiled, and further texts are passed over.
+func TestLiteralsAreBounded(t *testing.T) {
+	for long, warned := range map[int]int{1000: 1, 64 << 10: 0} {
+		d := workflow.Definition{Name: "d", Start: "a", Nodes: []workflow.Node{
+			{ID: "a", Approval: &workflow.ApprovalSpec{Message: "Is the input " + strings.Repeat("long", long/4) + "?"}},
+			{ID: "b", Approval: &workflow.ApprovalSpec{Message: "'Pay ' + input.amount"}},
+		}, Transitions: []workflow.Transition{{From: "a", To: "b"}}}
+		require.Len(t, d.Check(), warned, "%d", long)
+	}
+}

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/problem"
@@ -16,34 +17,41 @@ func (c *checker) checkUnmatched() {
 	}
 	for i := range c.graph.nodes {
 		n := &c.graph.nodes[i]
-		if n.Unmatched == "" && c.graph.index[n.ID] == i && c.graph.mayMatchNothing(i) {
-			c.reportWarning(c.atNode(i), "", problem.MayMatchNothing,
-				"every transition that leaves it has a condition: if none holds, the thread ends here and nothing fails. "+
-					"Add one without a condition and with a higher priority, or say unmatched: fail (or end, if that is meant)")
+		if n.Unmatched != "" || c.graph.index[n.ID] != i || !c.graph.mayMatchNothing(i) {
+			continue
 		}
+		has, none, without := "a condition", "if none holds", "a condition"
+		if slices.ContainsFunc(c.graph.out[i], func(e edge) bool { return e.transition != nil && e.transition.Loop != nil }) {
+			has, none, without = "a condition or a loop", "if no condition holds and each loop is at its bound", "either"
+		}
+		c.reportWarning(c.atNode(i), "", problem.MayMatchNothing,
+			"every transition that leaves it has %s: %s, the thread ends here and nothing fails. "+
+				"Add one without %s and with a higher priority, or say unmatched: fail (or end, if that is meant)", has, none, without)
 	}
 }
 
-// mayMatchNothing reports whether every transition that node n may take when it completes has a condition, and no two
-// of the conditions are opposites. It goes by the texts of conditions and proves nothing: a condition that it cannot
+// mayMatchNothing reports whether every transition that node n may take when it completes has a condition or a loop, and no
+// two of the conditions are opposites, but for those of loops. It goes by the texts of conditions and proves nothing: a condition that it cannot
 // see through counts as one that may fail.
 func (g *adjacency) mayMatchNothing(n int) bool {
 	var conditions []string
+	mayFail := false
 	for _, e := range g.out[n] {
 		t := e.transition
 		if t == nil || t.Outcome == OnError {
 			continue
 		}
-		// It always matches, but for a loop at its bound, which this check does not know about.
-		if t.Condition == "" || t.Condition == "true" {
+		switch certain := t.Condition == "" || t.Condition == "true"; {
+		case t.Loop != nil: // at its bound a loop is not taken, whatever its condition says
+			mayFail = true
+		case certain:
 			return false
-		}
-		if t.Loop == nil { // at its bound a loop is not taken, whatever its condition says
-			conditions = append(conditions, withoutSpaces(t.Condition))
+		default:
+			mayFail, conditions = true, append(conditions, withoutSpaces(t.Condition))
 		}
 	}
 	// A node that nothing leaves is an end, and meant to be.
-	return conditions != nil && !haveOpposites(conditions)
+	return mayFail && !haveOpposites(conditions)
 }
 
 // haveOpposites reports whether one of two conditions always holds, as far as their text tells. Each condition is

@@ -82,6 +82,7 @@ func TestCommand(t *testing.T) {
 		{[]string{"test", "nothing"}, 3, "0 passed, 0 failed, 1 unreadable\n", "pawl: nothing: no such file or directory\n"},
 		{[]string{"test", "good.yaml", "nothing"}, 2, "ok   good.yaml:1: good\n1 passed, 0 failed, 1 unreadable\n", "nothing: no such file or directory\npawl: some files"},
 		{[]string{"test", "--json", "syntax.yaml"}, 2, "{\"passed\":0,\"failed\":0,\"unreadable\":1}\n", "syntax.yaml:1: "},
+		{[]string{"test", "--run", "nomatch", "both.yaml"}, 1, "0 passed, 0 failed\n", `pawl: --run: no scenario has a name that matches "nomatch"`},
 		{[]string{"test", "--run", "(", "good.yaml"}, 2, "", "--run"},
 		{[]string{"test"}, 2, "", "<file-or-folder>"},
 		{[]string{"tset"}, 2, "", "tset"},

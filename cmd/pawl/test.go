@@ -98,10 +98,12 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 		switch {
 		case sum.Unreadable > 0:
 			return con.finish(errFiles)
-		case sum.Failed > 0:
-			return con.finish(errNo)
+		case sum.Failed == 0 && (sum.Passed > 0 || c.Run == ""):
+			return con.finish(nil)
+		case sum.Failed == 0:
+			fmt.Fprintf(con.Errs, "pawl: --run: no scenario has a name that matches %q\n", c.Run)
 		}
-		return con.finish(nil)
+		return con.finish(errNo)
 	})
 	return nil
 }
