@@ -150,16 +150,12 @@ func (c *call) replyBatch(ctx context.Context, err error, of batched, r *pawl.Re
 	return c.reply(batchOf(r))
 }
 
-// choosesRuns reports whether the query has a parameter of a filter that leaves something out. An
-// empty text and a flag that is false fit everything, as if they were not there: a script whose
-// variable is empty must not act on all runs.
+// choosesRuns reports whether the query has a parameter of a filter that leaves something out: a flag
+// that is false does not.
 func (c *call) choosesRuns() bool {
 	q := c.query()
 	for name := range q.values {
-		if slices.Contains([]string{"limit", "cursor", "dryRun", "all"}, name) || q.textOf(name) == "" {
-			continue
-		}
-		if name != "roots" || q.flag(name) {
+		if !slices.Contains([]string{"limit", "cursor", "dryRun", "all"}, name) && (name != "roots" || q.flag(name)) {
 			return true
 		}
 	}

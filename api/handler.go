@@ -183,12 +183,12 @@ func (c *call) readsWholeRun(r *route) bool {
 // nor false is refused by the handler, which reads it in the same way.
 func (c *call) isDryRun() bool { return c.query().flag("dryRun") }
 
-// textParams are the parameters that may be empty, which chooses everything.
-var textParams = []string{"workflow", "parent", "tenant", "prefix", "where", "forkedFrom", "cursor", "run", "node", "task", "code", "a", "b"}
+// emptyParams are the parameters that may be empty: an empty cursor is that of the first page, and compareRuns refuses a and b in words of its own.
+var emptyParams = []string{"cursor", "a", "b"}
 
 // checkQuery refuses a query with parameters that nobody reads, twice, or without a value. A filter
-// that was misspelt, status=faild or stauts=failed, would otherwise choose more runs than meant,
-// and a batch would act on them.
+// that was misspelt, status=faild or stauts=failed, or is of a variable that is empty, would
+// otherwise choose more runs than meant, and a batch would act on them.
 func (c *call) checkQuery(params []string) error {
 	values, err := parseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -197,13 +197,14 @@ func (c *call) checkQuery(params []string) error {
 	for name, have := range values {
 		// The parameter run names the run of a path that has anyRun in its place; elsewhere it
 		// would be a second name.
-		if !slices.Contains(params, name) && (name != "run" || c.r.PathValue("run") != anyRun) {
+		ofPath := name == "run" && c.r.PathValue("run") == anyRun
+		if !slices.Contains(params, name) && !ofPath {
 			return invalidf("the query has %q, which this path does not know: it knows %s", name, cmp.Or(strings.Join(params, ", "), "none"))
 		}
 		if len(have) > 1 && name != "status" && name != "label" {
 			return invalidf("the query has %q twice", name)
 		}
-		if slices.Contains(have, "") && !slices.Contains(textParams, name) {
+		if slices.Contains(have, "") && !slices.Contains(emptyParams, name) && !ofPath {
 			return invalidf("%s has no value: give it one, or leave it out", name)
 		}
 	}
