@@ -463,9 +463,12 @@ func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
 
 // decodeObject reads a body. It takes one JSON object and nothing after it, and refuses what
 // package strict refuses, such as names that v has no field for: a misspelt option must not be left
-// out quietly. The error is an *Error of status 400.
+// out quietly, and no id be replaced. The error is an *Error of status 400.
 func decodeObject(text []byte, v any) error {
 	err := strict.DecodeObject(text, v)
+	if err == nil {
+		err = strict.CheckTexts(text)
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -21,6 +21,10 @@ func TestWhatARequestLacks(t *testing.T) {
 		{"GET", "/v1/runs?label=a=1&label=a=2", "", `label is "a=2"`},
 		{"POST", "/v1/runs/order-1/cancel", `null`, "it is no JSON object"},
 		{"POST", "/v1/runs/order-1/cancel", `{"by": 1}`, `the field "by" cannot be of type number`},
+		{"POST", "/v1/runs/order-1/signals", `{"reason": "r", "name": "other", "early": true, "id": "\ud800"}`, ": half of a surrogate pair at byte 55"},
+		{"POST", "/v1/runs/order-1/signals", "{\"reason\": \"r\", \"name\": \"other\", \"early\": true, \"id\": \"a\xff\"}", ": string is not UTF-8 at byte"},
+		{"PUT", "/v1/runs/new", `{"workflow": "x", "labels": {"\udc00": "a"}}`, "half of a surrogate pair at byte 30"},
+		{"PUT", "/v1/schedules", signed(`"schedules": [{"id": "\ud800"}]`), "half of a surrogate pair at byte"},
 		{"POST", "/v1/runs/order-1/cancel-nodes", signed(""), "nodes must name some"},
 		{"POST", "/v1/runs/order-1/branches", signed(`"item": 1`), "group must name a group"},
 		{"POST", "/v1/runs/order-1/close-group", signed(""), "group must name a group"},
@@ -33,6 +37,7 @@ func TestWhatARequestLacks(t *testing.T) {
 		{"POST", "/v1/runs/order-1/tokens/2/vote?node=approve", signed(`"approved": true`), `the path of a node is "-"`},
 		{"PUT", "/v1/runs/new", definition + `, "version": 3}`, "a definition has its own"},
 		{"PUT", "/v1/runs/-?run=", definition + `}`, "the run id is empty"},
+		{"PUT", "/v1/definitions/x/1", `{"name": "x", "start": "a", "nodes": [{"id": "\ud800"}]}`, "surrogate"},
 		{"PUT", "/v1/definitions/x/01", definition[len(`{"definition": `):], `the path names "x" version "01"`},
 	} {
 		status, body := send(t, h, x.method, x.path, x.body)

@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"internal/filter":            slices.Concat(vocabulary, []string{"workflow", "internal/shown"}),
 	"internal/taskkey":           slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"internal/socket":            {},
-	"internal/strict":            {},
+	"internal/strict":            {"internal/pace", "internal/value"},
 	"internal/loopback":          {},
 	"internal/testhook":          {},
 	"internal/column":            slices.Concat(vocabulary, []string{"internal/sqlite", "workflow"}),

@@ -10,6 +10,8 @@ import (
 	"io"
 	"reflect"
 	"strings"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // ErrEmpty says that there is nothing to read.
@@ -41,6 +43,29 @@ func DecodeObject(text []byte, v any) error {
 		return errors.New("there is something after the JSON object: send one object per request")
 	}
 	return nil
+}
+
+// CheckTexts refuses a text or a key, anywhere in JSON that DecodeObject has read, that is no UTF-8 or has half of a surrogate pair.
+// encoding/json replaces both by U+FFFD, so that two ids would become one. The error has the byte.
+func CheckTexts(text []byte) error {
+	for at := 0; ; {
+		n := bytes.IndexByte(text[at:], '"') // there is no quote outside of the texts
+		if n < 0 {
+			return nil
+		}
+		at += n
+		span := value.NewScanner(text[at:], 0)
+		_, plain, err := span.Span()
+		if err == nil && !plain {
+			scan := value.NewScanner(text[at:], 0)
+			_, err = scan.Text()
+		}
+		if err != nil {
+			err.Path, err.Offset = "", err.Offset+at
+			return err
+		}
+		at += span.Offset()
+	}
 }
 
 // rawMessage is of what is not read here.

@@ -54,3 +54,17 @@ func TestDecodeObjectOfParts(t *testing.T) {
 	require.ErrorContains(t, DecodeObject([]byte(`{"any":1,"any":2}`), &m), `the field "any" is there twice`)
 	require.ErrorContains(t, DecodeObject([]byte(`{"part":{}}`), &m), `unknown field "part"`)
 }
+
+// A text that encoding/json would replace is found wherever it stands, as a value or as a key.
+func TestCheckTexts(t *testing.T) {
+	require.NoError(t, CheckTexts([]byte(`{"a\"é":[1,"\ud83d\ude00","\u0000","�",{}], "":""}`)))
+	for text, want := range map[string]string{
+		`{"a":"\ud800"}`:                "half of a surrogate pair at byte 6",
+		`{"a":[{"b\udc00":1}]}`:         "half of a surrogate pair at byte 9",
+		`{"a":"\ud800\u0041"}`:          "half of a surrogate pair at byte 6",
+		"{\"a\":\"b\",\"c\":\"d\xff\"}": "string is not UTF-8 at byte",
+		"{\"\xed\xa0\x80\":1}":          "string is not UTF-8 at byte",
+	} {
+		require.ErrorContains(t, CheckTexts([]byte(text)), want, text)
+	}
+}
