@@ -116,6 +116,11 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		{"?order=newest", `{"do": "cancel", "reason": "x"}`, 400, "order"},
 		{"?all=1&cursor=nobody", `{"do": "cancel", "reason": "x"}`, 404, "cursor"},
 		{"?limit=0", `{"do": "cancel", "reason": "x"}`, 400, "limit"},
+		{"?all=1", `{"do": "signal", "reason": "x"}`, 400, "a signal needs a name"},
+		{"?all=1&dryRun=1", `{"do": "signal", "reason": "x"}`, 400, "a signal needs a name"},
+		{"?all=1&dryRun=1", `{"do": "signal", "name": "go", "id": "pawl:x", "reason": "x"}`, 400, "pawl:"},
+		{"?all=1&dryRun=1", `{"do": "signal", "name": "unknown", "reason": "x"}`, 200, `"found":1`},
+		{"?all=1&dryRun=1", `{"do": "cancelNodes", "nodes": ["unknown"], "reason": "x"}`, 200, `"found":1`},
 		{"?all=1", `{"do": "patch", "ops": [], "reason": "x"}`, 403, "Define"},
 		{"?all=1", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 403, "Define"},
 	} {
