@@ -162,10 +162,14 @@ func (c *call) acceptsType(kind string) bool {
 // replyLines answers with a list, one entry a line. An error that comes when something was written
 // is its last line. The list is read while it is sent and is never in memory as a whole. The status
 // is 200 once the first line is out, so a later error can only be a line; decodeLine of the Client
-// knows it by its first bytes. An error before that is returned, and answered with its own status.
+// knows it by its first bytes. An error before that is returned, and answered with its own status. A limit of
+// the query bounds the entries; without one there is no bound, as a list is read while it is sent.
 func (c *call) replyLines(list iter.Seq2[any, error]) error {
-	begun := false
-	for x, err := range list {
+	begun, most := false, 0
+	if q := c.query(); q.textOf("limit") != "" {
+		most = q.limit()
+	}
+	for x, err := range firstOf(list, most) {
 		var text []byte
 		if err == nil {
 			text, err = encodeJSON(x)

@@ -47,10 +47,6 @@ func (c *call) listRuns() error {
 	}
 	show := func(s *pawl.RunSummary) any { return c.viewerOf(s.Run).showSummary(s) }
 	if c.acceptsType(typeLines) {
-		// A list of lines has no default limit, as it is read while it is sent.
-		if q.textOf("limit") != "" {
-			f.Limit = limit
-		}
 		return refuseCursor(c.replyLines(mapList(c.engine.Runs(c.context(), f), show)))
 	}
 	f.Limit, f.Effort = limit+1, c.effort
@@ -479,8 +475,7 @@ type branchPage struct {
 }
 
 // listBranches answers branches by group and index. A cursor is that of the last one: GROUP:INDEX.
-// The engine lists all branches; the branches up to the cursor are left out here. Lines have no
-// cursor.
+// The engine lists all branches; the branches up to the cursor are left out here.
 func (c *call) listBranches() error {
 	q := c.query()
 	f := pawl.BranchFilter{Group: workflow.GroupID(q.number("group")), Status: q.textOf("status")}
@@ -506,12 +501,13 @@ func (c *call) listBranches() error {
 	if err != nil {
 		return err
 	}
+	branches = keepEntries(branches, func(b *pawl.BranchView) bool {
+		return b.Group > last.group || b.Group == last.group && b.Index > last.index
+	})
 	if c.acceptsType(typeLines) {
 		return c.replyLines(mapList(branches, show))
 	}
-	page, more, err := readPage(keepEntries(branches, func(b *pawl.BranchView) bool {
-		return b.Group > last.group || b.Group == last.group && b.Index > last.index
-	}), limit)
+	page, more, err := readPage(branches, limit)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,4 +45,45 @@ func TestRightsThatAreRevoked(t *testing.T) {
 			}
 		}
 	})
+}
+
+// fan is a run with two branches, once somebody has said go.
+const fan = `
+name: fan
+start: hold
+nodes:
+  - {id: hold, wait: {event: go}}
+  - {id: work, task: wait}
+  - {id: sum, task: wait}
+transitions:
+  - {from: hold, to: work, foreach: {collection: "[1, 2]"}, siblingGroup: g}
+  - {from: work, to: sum, synchronization: {siblingGroup: g}}
+`
+
+// A limit bounds the lines of every list. Without one a list of lines has all.
+func TestLimitOfLines(t *testing.T) {
+	e := openInbox(t, 2, 2)
+	h := everything(e)
+	for _, version := range []string{"1", "2"} {
+		status, body := send(t, h, "PUT", "/v1/definitions/fan/"+version, toJSON(t, fan+"version: "+version))
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "f", Workflow: "fan", Version: 1}, nil))
+	for _, name := range []string{"go", "early", "early"} {
+		require.NoError(t, e.Signal(t.Context(), "f", workflow.Signal{Name: name, Early: true}))
+	}
+	_, err := e.Patch(t.Context(), "f", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/nodes/sum/timeout", "value": "1h"}}})
+	require.NoError(t, err)
+	status, body := send(t, h, "PUT", "/v1/schedules", signed(`"schedules": [{"id": "r", "workflow": {"name": "fan"}, "every": "1h"}, {"id": "s", "workflow": {"name": "fan"}, "every": "1h"}]`))
+	require.Equal(t, http.StatusOK, status, body)
+	lines := func(path string) int {
+		status, body := get(t, h, path, "Accept", "application/x-ndjson")
+		require.Equal(t, http.StatusOK, status, body)
+		return strings.Count(body, "\n")
+	}
+	for _, path := range []string{"/v1/runs", "/v1/runs/f/events", "/v1/runs/f/journal", "/v1/runs/f/tokens", "/v1/runs/f/branches", "/v1/runs/f/signals", "/v1/runs/f/revisions", "/v1/definitions", "/v1/approvals", "/v1/dead-letters", "/v1/schedules"} {
+		require.Greater(t, lines(path), 1, path)
+		require.Equal(t, 1, lines(path+"?limit=1"), path)
+	}
+	require.Equal(t, 1, lines("/v1/runs/f/branches?cursor=1:0"), "lines begin behind a cursor too")
 }
