@@ -11,11 +11,13 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/strict"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -84,7 +86,7 @@ func decodeAct(text []byte, do string) (*Operation, error) {
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if raw, there := fields[name]; there {
 			if err := acts.ReadField(name, raw, texts[name]); err != nil {
-				return nil, bodyRefusal(err)
+				return nil, bodyRefusal(fields, err)
 			}
 		}
 		delete(fields, name)
@@ -100,17 +102,34 @@ func decodeAct(text []byte, do string) (*Operation, error) {
 	}
 	var err error
 	if o.Act, err = verb.Decode(fields); err != nil {
-		return nil, bodyRefusal(err)
+		return nil, bodyRefusal(fields, err)
 	}
 	return &o, nil
 }
 
-// bodyRefusal returns the refusal of a body for what is wrong with its fields.
-func bodyRefusal(err error) error {
-	if errors.As(err, new(*acts.TypeError)) {
-		return invalidf("the body is not the JSON object that this path takes: %v", err)
+// bodyRefusal returns the refusal of a body for what is wrong with its fields. A list or an object that has something of the wrong type
+// in it is not blamed itself.
+func bodyRefusal(fields map[string]json.RawMessage, err error) error {
+	wrong := (*acts.TypeError)(nil)
+	if !errors.As(err, &wrong) {
+		return invalidf("%v", err)
 	}
-	return invalidf("%v", err)
+	field := fmt.Appendf(nil, "{%q: %s}", wrong.Field, fields[wrong.Field])
+	path := strict.PathOf(field, func(t json.Token, end int64) bool { return end > 1 && isOfType(t, wrong.Is) })
+	return invalidf("the body is not the JSON object that this path takes: %v", &acts.TypeError{Field: path, Is: wrong.Is})
+}
+
+// isOfType reports whether a value that begins with a token is of a type, as encoding/json names it: a number with its digits.
+func isOfType(t json.Token, name string) bool {
+	switch t.(type) {
+	case float64:
+		return strings.HasPrefix(name, "number")
+	case string:
+		return name == "string"
+	case bool:
+		return name == "bool"
+	}
+	return t == json.Delim('{') && name == "object" || t == json.Delim('[') && name == "array"
 }
 
 // mostBody bounds the body of an act, by the largest of its fields.
