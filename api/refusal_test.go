@@ -20,6 +20,7 @@ func TestWhatARequestLacks(t *testing.T) {
 		{"GET", "/v1/runs?status=running&status=odd", "", `unknown run status "odd": there are created, running`},
 		{"GET", "/v1/runs?label=a=1&label=a=2", "", `label is "a=2"`},
 		{"POST", "/v1/runs/order-1/cancel", `null`, "it is no JSON object"},
+		{"POST", "/v1/runs/order-1/cancel", "{\n\"reason\": x}", "invalid character 'x' looking for beginning of value at byte 12, line 2 column 11"},
 		{"POST", "/v1/runs/order-1/cancel", `{"by": 1}`, `the field "by" cannot be of type number`},
 		{"POST", "/v1/runs/order-1/signals", `{"reason": "r", "name": "other", "early": true, "id": "\ud800"}`, ": half of a surrogate pair at byte 55"},
 		{"POST", "/v1/runs/order-1/signals", "{\"reason\": \"r\", \"name\": \"other\", \"early\": true, \"id\": \"a\xff\"}", ": string is not UTF-8 at byte"},

@@ -39,7 +39,7 @@ func DecodeObject(text []byte, v any) error {
 		err = checkFields(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(v).Elem())
 	}
 	if err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return errors.New(strings.TrimPrefix(err.Error(), "json: ") + placeOf(text, err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is something after the JSON object: send one object per request")
@@ -119,6 +119,22 @@ func CheckTexts(text []byte) error {
 		}
 		at += span.Offset()
 	}
+}
+
+// placeOf returns where a text is no JSON: the byte, from 0, and in a text of several lines the line and the column, from 1; "" of
+// another error.
+func placeOf(text []byte, err error) string {
+	at := len(text)
+	if bad := (*json.SyntaxError)(nil); errors.As(err, &bad) {
+		at = min(max(int(bad.Offset)-1, 0), at)
+	} else if !errors.Is(err, io.ErrUnexpectedEOF) {
+		return ""
+	}
+	line := bytes.Count(text[:at], []byte("\n"))
+	if line == 0 {
+		return fmt.Sprintf(" at byte %d", at)
+	}
+	return fmt.Sprintf(" at byte %d, line %d column %d", at, line+1, at-bytes.LastIndexByte(text[:at], '\n'))
 }
 
 // rawMessage is of what is not read here.

@@ -31,7 +31,11 @@ func TestDecodeObject(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                  "it is empty",
 		` `:                                 "it is empty",
-		`{`:                                 "unexpected EOF",
+		`{`:                                 "unexpected EOF at byte 1",
+		`{"name": }`:                        "invalid character '}' looking for beginning of value at byte 9",
+		"{\n \"name\": \"a\",\n}":           "invalid character '}' looking for beginning of object key string at byte 16, line 3 column 1",
+		"{\n \"name\": \"a\n":               "invalid character '\\n' in string literal at byte 13, line 2 column 12",
+		"{\"of\": {\n\n":                    "unexpected EOF at byte 10, line 3 column 1",
 		`[]`:                                "it is no JSON object",
 		` null`:                             "it is no JSON object",
 		`"a"`:                               "it is no JSON object",
