@@ -385,6 +385,13 @@ func (c *call) replyToSimulation(id workflow.RunID, try func() (*pawl.Simulation
 		return err
 	}
 	s, v := copied.Summary(), c.viewerOf(id)
+	if s.Workflow == "" { // of a recording: only its records name the definition
+		d, _, err := copied.Definition()
+		if err != nil {
+			return err
+		}
+		s.Workflow, s.Version = d.Name, d.Version
+	}
 	s.Outcome = v.showOutcome(s.Outcome)
 	return c.reply(DryRunReport{RunSummary: s, Future: v.showFuture(copied), SentAgain: copied.SentAgain()})
 }
