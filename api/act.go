@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/internal/strict"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -224,11 +225,18 @@ func (c *call) signAct(by *string, reason string) error {
 // whoever acts, and is believed. Where the host does know, a caller cannot act as somebody else,
 // not even with all rights.
 func (c *call) signName(by *string) error {
-	if c.who != "" && *by != "" && c.who != *by {
+	if c.who != "" && *by != "" && !isSameName(c.who, *by) {
 		return refusef(http.StatusForbidden, codeForbidden, "this is in the name of %q, and comes from %q: leave by out", *by, c.who)
 	}
 	*by = cmp.Or(c.who, *by)
 	return nil
+}
+
+// isSameName reports whether two spellings are of one name, as pawl.As and ballots take them.
+func isSameName(a, b string) bool {
+	one, err := texts.NormalName(a)
+	other, wrong := texts.NormalName(b)
+	return a == b || err == nil && wrong == nil && one == other
 }
 
 // An ActReport says what an act has done or, after a dry run or a simulation, would do. The Future is

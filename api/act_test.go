@@ -274,6 +274,13 @@ func TestRightsToAct(t *testing.T) {
 	h := api.Handler(e, api.Options{Identify: everybody(api.All)})
 	status, body := send(t, h, "POST", "/v1/runs/order-1/resume", signed("")) // as bob, by ann
 	require.Equal(t, http.StatusForbidden, status, body)
+	zoe := api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "Zoë B", api.All, nil }})
+	status, body = send(t, zoe, "POST", "/v1/runs/order-1/resume", `{"by": " Zoe\u0308  B ", "reason": "one spelling"}`)
+	require.Equal(t, http.StatusOK, status, body)
+	for _, by := range []string{"zoë B", "Zoe B", " "} {
+		status, body = send(t, zoe, "POST", "/v1/runs/order-1/resume", `{"by": "`+by+`", "reason": "another name"}`)
+		require.Equal(t, http.StatusForbidden, status, body)
+	}
 	status, body = send(t, h, "PUT", "/v1/runs/order-9", `{"by": "bob", "workflow": "order"}`)
 	require.Equal(t, http.StatusForbidden, status, body)
 	status, _ = send(t, api.Handler(e, api.Options{Identify: everybody(api.Act)}), "PUT", "/v1/runs/order-9", `{"definition": `+toJSON(t, order)+`}`)
