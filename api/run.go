@@ -46,7 +46,7 @@ func (c *call) listRuns() error {
 		return q.err
 	}
 	show := func(s *pawl.RunSummary) any { return c.viewerOf(s.Run).showSummary(s) }
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return refuseCursor(c.replyLines(mapList(c.engine.Runs(c.context(), f), show)))
 	}
 	f.Limit, f.Effort = limit+1, c.effort
@@ -160,7 +160,7 @@ func (c *call) listTokens() error {
 	if err != nil {
 		return err
 	}
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(tokens, show))
 	}
 	page, more, err := readPage(tokens, limit)
@@ -273,7 +273,7 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 	}
 	// The id of a frame is what a browser sends back as Last-Event-ID when the stream has broken,
 	// and readPosition begins behind it.
-	if c.acceptsType(typeStream) {
+	if c.acceptsType(typeStream, typeLines, typeJSON) {
 		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
 			return framesOf(read(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *E) frame {
 				seq, _ := kind.seqOf(e)
@@ -285,7 +285,7 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 		_, record := kind.seqOf(e)
 		return record <= last
 	})
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(entries, kind.show))
 	}
 	page, more, err := readPage(entries, limit)
@@ -504,7 +504,7 @@ func (c *call) listBranches() error {
 	branches = keepEntries(branches, func(b *pawl.BranchView) bool {
 		return b.Group > last.group || b.Group == last.group && b.Index > last.index
 	})
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(branches, show))
 	}
 	page, more, err := readPage(branches, limit)
@@ -543,7 +543,7 @@ func (c *call) listSignals() error {
 		return err
 	}
 	signals := keepEntries(kept, func(s *pawl.KeptSignal) bool { return s.Seq > after })
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(signals, show))
 	}
 	page, more, err := readPage(signals, limit)

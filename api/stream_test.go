@@ -87,3 +87,28 @@ func TestLimitOfLines(t *testing.T) {
 	}
 	require.Equal(t, 1, lines("/v1/runs/f/branches?cursor=1:0"), "lines begin behind a cursor too")
 }
+
+// A caller gets that of the types of a path which Accept has with the highest weight, of equal ones the first, and none of
+// weight 0.
+func TestWeightsOfAccept(t *testing.T) {
+	e := openInbox(t, 1, 1)
+	h := everything(e)
+	require.NoError(t, e.Cancel(t.Context(), "asks-0", "so that its stream ends"))
+	const json, lines, stream = "application/json", "application/x-ndjson", "text/event-stream"
+	for accept, want := range map[string][2]string{ // of a list, and of events
+		"": {json, json}, "*/*": {json, json}, "text/html": {json, json}, lines: {lines, lines}, stream: {json, stream},
+		lines + ";q=0": {json, json}, lines + ";q=0.0, */*;q=0.1": {json, json}, lines + ";q=x": {json, json},
+		stream + ";q=0, " + lines: {lines, lines}, lines + ";q=0.5, " + stream: {lines, stream},
+		json + ", " + lines: {json, json}, lines + ", " + json: {lines, lines}, json + ";q=0.8, " + lines + ";q=0.9": {lines, lines},
+		json + ";q=0.9, " + lines + ";q=0.8": {json, json}, "*/*, " + lines: {lines, lines}, "*/*, " + lines + ";q=0.5": {json, json},
+		json + ";q=0.2, " + stream + ";q=0.3, " + lines + ";q=0.1": {json, stream}, "text/html, " + lines + ";q=0.9": {lines, lines},
+	} {
+		for i, path := range []string{"/v1/runs", "/v1/runs/asks-0/events"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+			r.Header.Set("Accept", accept)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, want[i], w.Header().Get("Content-Type"), "%s: %s", path, accept)
+		}
+	}
+}
