@@ -167,8 +167,7 @@ func (c *call) replyBatch(ctx context.Context, err error, of batched, r *pawl.Re
 	return c.reply(batchOf(r))
 }
 
-// choosesRuns reports whether the query has a parameter of a filter that leaves something out: a flag
-// that is false does not.
+// choosesRuns reports whether the query has a parameter of a filter that leaves something out: a flag that is false does not.
 func (c *call) choosesRuns() bool {
 	q := c.query()
 	for name := range q.values {

@@ -186,9 +186,8 @@ func (c *call) isDryRun() bool { return c.query().flag("dryRun") }
 // emptyParams are the parameters that may be empty: an empty cursor is that of the first page, and compareRuns refuses a and b in words of its own.
 var emptyParams = []string{"cursor", "a", "b"}
 
-// checkQuery refuses a query with parameters that nobody reads, twice, or without a value. A filter
-// that was misspelt, status=faild or stauts=failed, or is of a variable that is empty, would
-// otherwise choose more runs than meant, and a batch would act on them.
+// checkQuery refuses a query with parameters that nobody reads, twice, or without a value. A filter that was misspelt, status=faild or
+// stauts=failed, or is of a variable that is empty, would otherwise choose more runs than meant, and a batch would act on them.
 func (c *call) checkQuery(params []string) error {
 	values, err := parseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -364,14 +363,15 @@ func (q *query) runFilter() pawl.RunFilter {
 // limit returns how many entries a page has at most. It is defaultLimit if the query has none, and
 // refused above maxLimit rather than cut: a client that asks for 5,000 must not take 1,000 for all.
 func (q *query) limit() int {
-	n := q.number("limit")
-	if q.values.Get("limit") != "" && (n < 1 || n > maxLimit) {
+	text := q.values.Get("limit")
+	if text == "" {
+		return defaultLimit
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
 		q.refuse("limit", "a number from 1 to 1000")
 	}
-	if n == 0 {
-		n = defaultLimit
-	}
-	return int(n)
+	return n
 }
 
 // number returns a whole number of at least 0; 0 if it is not there.
@@ -461,9 +461,8 @@ func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
 	return out
 }
 
-// decodeObject reads a body. It takes one JSON object and nothing after it, and refuses what
-// package strict refuses, such as names that v has no field for: a misspelt option must not be left
-// out quietly, and no id be replaced. The error is an *Error of status 400.
+// decodeObject reads a body. It takes one JSON object and nothing after it, and refuses what package strict refuses, such as names that v
+// has no field for: a misspelt option must not be left out quietly, and no id be replaced. The error is an *Error of status 400.
 func decodeObject(text []byte, v any) error {
 	err := strict.DecodeObject(text, v)
 	if err == nil {

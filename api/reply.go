@@ -181,11 +181,10 @@ func (c *call) weightOf(kind string) (weight float64, at int) {
 	return weight, at
 }
 
-// replyLines answers with a list, one entry a line. An error that comes when something was written
-// is its last line. The list is read while it is sent and is never in memory as a whole. The status
-// is 200 once the first line is out, so a later error can only be a line; decodeLine of the Client
-// knows it by its first bytes. An error before that is returned, and answered with its own status. A limit of
-// the query bounds the entries; without one there is no bound, as a list is read while it is sent.
+// replyLines answers with a list, one entry a line. An error that comes when something was written is its last line. The list is read while
+// it is sent and is never in memory as a whole. The status is 200 once the first line is out, so a later error can only be a line;
+// decodeLine of the Client knows it by its first bytes. An error before that is returned, and answered with its own status. A limit of the
+// query bounds the entries; without one there is no bound, as a list is read while it is sent.
 func (c *call) replyLines(list iter.Seq2[any, error]) error {
 	begun, most := false, 0
 	if q := c.query(); q.textOf("limit") != "" {
