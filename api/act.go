@@ -185,18 +185,19 @@ func actPerforms(v acts.Verb) func(*call) error {
 	}
 }
 
-// anyToken stands in a path for the token at the node that the query names, since the name of a
-// node may be a number. /tokens/-/retry?node=31 is the node named "31", and /tokens/31/retry is
-// token 31.
+// anyToken stands in a path for the token at the node that the query names, since the name of a node may be a number.
+// /tokens/-/retry?node=31 is the node named "31", and /tokens/31/retry is token 31.
 const anyToken = "-"
 
-// targetNamed returns the token of a path: its number, or the node where it is. A number above 0 is
-// a token, everything else a node. With both in one request, which would be two answers to one
-// question, the request is refused.
+// targetNamed returns the token of a path: its number, or the node where it is. A number above 0 is a token, everything else a node. With
+// both in one request, which would be two answers to one question, the request is refused.
 func (c *call) targetNamed() (workflow.TokenID, workflow.NodeID, error) {
 	text, node := c.r.PathValue("token"), c.query().textOf("node")
 	if node != "" && text != anyToken {
 		return 0, "", invalidf("the path names the token %q, and the query the node %q: the path of a node is %q", text, node, anyToken)
+	}
+	if node == "" && text == anyToken {
+		return 0, "", invalidf("the path has %q in place of a token: name the node where that is by ?node=NODE", text)
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < math.MaxInt64 {
 		return workflow.TokenID(n), "", nil
@@ -204,9 +205,8 @@ func (c *call) targetNamed() (workflow.TokenID, workflow.NodeID, error) {
 	return 0, workflow.NodeID(cmp.Or(node, text)), nil
 }
 
-// signAct checks in whose name an act is, and that there is a reason for it. The journal keeps both
-// with the record of the act, which is why an operator cannot leave them out. Acts of runs, forks,
-// imports, purges and batches call this; a start only signs its name.
+// signAct checks in whose name an act is, and that there is a reason for it. The journal keeps both with the record of the act, which is
+// why an operator cannot leave them out. Acts of runs, forks, imports, purges and batches call this; a start only signs its name.
 func (c *call) signAct(by *string, reason string) error {
 	if err := c.signName(by); err != nil {
 		return err
@@ -220,10 +220,9 @@ func (c *call) signAct(by *string, reason string) error {
 	return nil
 }
 
-// signName puts the name of the caller where none is, and refuses another's. c.who is "" where the
-// host has no name for the caller, as on the socket without NarrowLocal: then the request names
-// whoever acts, and is believed. Where the host does know, a caller cannot act as somebody else,
-// not even with all rights.
+// signName puts the name of the caller where none is, and refuses another's. c.who is "" where the host has no name for the caller, as on
+// the socket without NarrowLocal: then the request names whoever acts, and is believed. Where the host does know, a caller cannot act as
+// somebody else, not even with all rights.
 func (c *call) signName(by *string) error {
 	if c.who != "" && *by != "" && !isSameName(c.who, *by) {
 		return refusef(http.StatusForbidden, codeForbidden, "this is in the name of %q, and comes from %q: leave by out", *by, c.who)

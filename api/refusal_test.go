@@ -22,6 +22,7 @@ func TestWhatARequestLacks(t *testing.T) {
 		{"GET", "/v1/runs?limit=-1", "", `limit is "-1": it must be a number from 1 to 1000`},
 		{"GET", "/v1/runs?limit=0", "", `limit is "0": it must be a number from 1 to 1000`},
 		{"GET", "/v1/runs/order-1/events?limit=1.5", "", `limit is "1.5": it must be a number from 1 to 1000`},
+		{"POST", "/v1/runs/order-1/tokens/-/vote", signed(`"approved": true`), "name the node where that is by ?node=NODE"},
 		{"POST", "/v1/runs/order-1/cancel", `null`, "it is no JSON object"},
 		{"POST", "/v1/runs/order-1/cancel", "{\n\"reason\": x}", "invalid character 'x' looking for beginning of value at byte 12, line 2 column 11"},
 		{"POST", "/v1/runs/order-1/cancel", `{"by": 1}`, `the field "by" cannot be of type number`},
