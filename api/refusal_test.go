@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -58,4 +59,19 @@ func TestWhatARequestLacks(t *testing.T) {
 	s, err := e.Summary(t.Context(), "order-1")
 	require.NoError(t, err)
 	require.Equal(t, int64(2), s.Seq)
+}
+
+// A body that is compressed is refused as such, not as one that is no JSON.
+func TestACompressedBody(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	h := everything(e)
+	for coding, want := range map[string]int{"gzip": http.StatusUnsupportedMediaType, "identity": http.StatusOK, "": http.StatusOK} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/v1/runs/order-1/pause", strings.NewReader(signed("")))
+		r.Header.Set("Content-Encoding", coding)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, want, w.Code, w.Body)
+		require.Equal(t, want != http.StatusOK, strings.Contains(w.Body.String(), "send it as it is"))
+	}
 }

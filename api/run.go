@@ -27,9 +27,8 @@ type runPage struct {
 	Cursor string `json:"cursor,omitzero"` // of the next page; "" if this is the last
 }
 
-// listRuns answers the runs that fit a filter: a page, or all of them a line each. A cursor is the
-// id of the last run of a page. That run can be purged before the next page is asked for; then
-// nobody knows where the list was, and the caller lists anew.
+// listRuns answers the runs that fit a filter: a page, or all of them a line each. A cursor is the id of the last run of a page. That run
+// can be purged before the next page is asked for; then nobody knows where the list was, and the caller lists anew.
 func (c *call) listRuns() error {
 	q := c.query()
 	f := q.runFilter()
@@ -447,10 +446,12 @@ const (
 	maxBody   = 16 << 20
 )
 
-// readBody reads a body within its bounds of size and time. A body that is dribbled in would hold a
-// place of the crowd for as long as its sender likes, hence the deadline. The bytes of all bodies have a bound together, and are held until
-// the request is answered.
+// readBody reads a body within its bounds of size and time. A body that is dribbled in would hold a place of the crowd for as long as its
+// sender likes, hence the deadline. The bytes of all bodies have a bound together, and are held until the request is answered.
 func (c *call) readBody(most int64) ([]byte, error) {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, refusef(http.StatusUnsupportedMediaType, codeInvalid, "the body is encoded as %q: send it as it is, without Content-Encoding", coding)
+	}
 	controller := http.NewResponseController(c.w)
 	_ = controller.SetReadDeadline(time.Now().Add(readTime)) // a host's server may not have it
 	c.load = c.bounds.Bodies.Load(c.who)
