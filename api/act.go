@@ -11,11 +11,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/strict"
+	"github.com/pawl-run/pawl/internal/texts"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -84,7 +87,7 @@ func decodeAct(text []byte, do string) (*Operation, error) {
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if raw, there := fields[name]; there {
 			if err := acts.ReadField(name, raw, texts[name]); err != nil {
-				return nil, bodyRefusal(err)
+				return nil, bodyRefusal(fields, err)
 			}
 		}
 		delete(fields, name)
@@ -100,17 +103,34 @@ func decodeAct(text []byte, do string) (*Operation, error) {
 	}
 	var err error
 	if o.Act, err = verb.Decode(fields); err != nil {
-		return nil, bodyRefusal(err)
+		return nil, bodyRefusal(fields, err)
 	}
 	return &o, nil
 }
 
-// bodyRefusal returns the refusal of a body for what is wrong with its fields.
-func bodyRefusal(err error) error {
-	if errors.As(err, new(*acts.TypeError)) {
-		return invalidf("the body is not the JSON object that this path takes: %v", err)
+// bodyRefusal returns the refusal of a body for what is wrong with its fields. A list or an object that has something of the wrong type
+// in it is not blamed itself.
+func bodyRefusal(fields map[string]json.RawMessage, err error) error {
+	wrong := (*acts.TypeError)(nil)
+	if !errors.As(err, &wrong) {
+		return invalidf("%v", err)
 	}
-	return invalidf("%v", err)
+	field := fmt.Appendf(nil, "{%q: %s}", wrong.Field, fields[wrong.Field])
+	path := strict.PathOf(field, func(t json.Token, end int64) bool { return end > 1 && isOfType(t, wrong.Is) })
+	return invalidf("the body is not the JSON object that this path takes: %v", &acts.TypeError{Field: path, Is: wrong.Is})
+}
+
+// isOfType reports whether a value that begins with a token is of a type, as encoding/json names it: a number with its digits.
+func isOfType(t json.Token, name string) bool {
+	switch t.(type) {
+	case float64:
+		return strings.HasPrefix(name, "number")
+	case string:
+		return name == "string"
+	case bool:
+		return name == "bool"
+	}
+	return t == json.Delim('{') && name == "object" || t == json.Delim('[') && name == "array"
 }
 
 // mostBody bounds the body of an act, by the largest of its fields.
@@ -165,18 +185,19 @@ func actPerforms(v acts.Verb) func(*call) error {
 	}
 }
 
-// anyToken stands in a path for the token at the node that the query names, since the name of a
-// node may be a number. /tokens/-/retry?node=31 is the node named "31", and /tokens/31/retry is
-// token 31.
+// anyToken stands in a path for the token at the node that the query names, since the name of a node may be a number.
+// /tokens/-/retry?node=31 is the node named "31", and /tokens/31/retry is token 31.
 const anyToken = "-"
 
-// targetNamed returns the token of a path: its number, or the node where it is. A number above 0 is
-// a token, everything else a node. With both in one request, which would be two answers to one
-// question, the request is refused.
+// targetNamed returns the token of a path: its number, or the node where it is. A number above 0 is a token, everything else a node. With
+// both in one request, which would be two answers to one question, the request is refused.
 func (c *call) targetNamed() (workflow.TokenID, workflow.NodeID, error) {
 	text, node := c.r.PathValue("token"), c.query().textOf("node")
 	if node != "" && text != anyToken {
 		return 0, "", invalidf("the path names the token %q, and the query the node %q: the path of a node is %q", text, node, anyToken)
+	}
+	if node == "" && text == anyToken {
+		return 0, "", invalidf("the path has %q in place of a token: name the node where that is by ?node=NODE", text)
 	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && n < math.MaxInt64 {
 		return workflow.TokenID(n), "", nil
@@ -184,9 +205,8 @@ func (c *call) targetNamed() (workflow.TokenID, workflow.NodeID, error) {
 	return 0, workflow.NodeID(cmp.Or(node, text)), nil
 }
 
-// signAct checks in whose name an act is, and that there is a reason for it. The journal keeps both
-// with the record of the act, which is why an operator cannot leave them out. Acts of runs, forks,
-// imports, purges and batches call this; a start only signs its name.
+// signAct checks in whose name an act is, and that there is a reason for it. The journal keeps both with the record of the act, which is
+// why an operator cannot leave them out. Acts of runs, forks, imports, purges and batches call this; a start only signs its name.
 func (c *call) signAct(by *string, reason string) error {
 	if err := c.signName(by); err != nil {
 		return err
@@ -200,16 +220,22 @@ func (c *call) signAct(by *string, reason string) error {
 	return nil
 }
 
-// signName puts the name of the caller where none is, and refuses another's. c.who is "" where the
-// host has no name for the caller, as on the socket without NarrowLocal: then the request names
-// whoever acts, and is believed. Where the host does know, a caller cannot act as somebody else,
-// not even with all rights.
+// signName puts the name of the caller where none is, and refuses another's. c.who is "" where the host has no name for the caller, as on
+// the socket without NarrowLocal: then the request names whoever acts, and is believed. Where the host does know, a caller cannot act as
+// somebody else, not even with all rights.
 func (c *call) signName(by *string) error {
-	if c.who != "" && *by != "" && c.who != *by {
+	if c.who != "" && *by != "" && !isSameName(c.who, *by) {
 		return refusef(http.StatusForbidden, codeForbidden, "this is in the name of %q, and comes from %q: leave by out", *by, c.who)
 	}
 	*by = cmp.Or(c.who, *by)
 	return nil
+}
+
+// isSameName reports whether two spellings are of one name, as pawl.As and ballots take them.
+func isSameName(a, b string) bool {
+	one, err := texts.NormalName(a)
+	other, wrong := texts.NormalName(b)
+	return a == b || err == nil && wrong == nil && one == other
 }
 
 // An ActReport says what an act has done or, after a dry run or a simulation, would do. The Future is
@@ -366,6 +392,13 @@ func (c *call) replyToSimulation(id workflow.RunID, try func() (*pawl.Simulation
 		return err
 	}
 	s, v := copied.Summary(), c.viewerOf(id)
+	if s.Workflow == "" { // of a recording: only its records name the definition
+		d, _, err := copied.Definition()
+		if err != nil {
+			return err
+		}
+		s.Workflow, s.Version = d.Name, d.Version
+	}
 	s.Outcome = v.showOutcome(s.Outcome)
 	return c.reply(DryRunReport{RunSummary: s, Future: v.showFuture(copied), SentAgain: copied.SentAgain()})
 }

@@ -3,8 +3,12 @@ package api_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -270,6 +274,13 @@ func TestRightsToAct(t *testing.T) {
 	h := api.Handler(e, api.Options{Identify: everybody(api.All)})
 	status, body := send(t, h, "POST", "/v1/runs/order-1/resume", signed("")) // as bob, by ann
 	require.Equal(t, http.StatusForbidden, status, body)
+	zoe := api.Handler(e, api.Options{Identify: func(*http.Request) (string, api.Rights, error) { return "Zoë B", api.All, nil }})
+	status, body = send(t, zoe, "POST", "/v1/runs/order-1/resume", `{"by": " Zoe\u0308  B ", "reason": "one spelling"}`)
+	require.Equal(t, http.StatusOK, status, body)
+	for _, by := range []string{"zoë B", "Zoe B", " "} {
+		status, body = send(t, zoe, "POST", "/v1/runs/order-1/resume", `{"by": "`+by+`", "reason": "another name"}`)
+		require.Equal(t, http.StatusForbidden, status, body)
+	}
 	status, body = send(t, h, "PUT", "/v1/runs/order-9", `{"by": "bob", "workflow": "order"}`)
 	require.Equal(t, http.StatusForbidden, status, body)
 	status, _ = send(t, api.Handler(e, api.Options{Identify: everybody(api.Act)}), "PUT", "/v1/runs/order-9", `{"definition": `+toJSON(t, order)+`}`)
@@ -497,4 +508,34 @@ transitions:
 	}
 	status, body = send(t, h, "POST", "/v1/runs/r/tokens/a/skip", signed(`"output": {"n": 2}`))
 	require.Equal(t, http.StatusOK, status, body)
+}
+
+// A dry run of an import names the definition of the run, as the import does, in whatever form the recording is.
+func TestDryRunOfAnImport(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	for version := 1; version <= 2; version++ {
+		_, err := e.Publish(t.Context(), parse(t, fan+fmt.Sprint("version: ", version)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "f", Workflow: "fan", Version: 2, Tenant: "acme", Labels: map[string]string{"a": "b"}}, nil))
+	exported := filepath.Join(t.TempDir(), "f.pawl")
+	var text bytes.Buffer
+	require.NoError(t, e.Export(t.Context(), "f", &text, pawl.ExportOptions{}))
+	require.NoError(t, os.WriteFile(exported, text.Bytes(), 0o600))
+	var answers []map[string]any
+	for _, query := range []string{"?dryRun=1", "", "?dryRun=1"} {
+		status, body := send(t, h, "POST", "/v1/import"+query, signed(`"from": "`+exported+`", "to": "g"`))
+		require.Less(t, status, 300, body)
+		answer := object(t, body)
+		for name := range answer {
+			if !slices.Contains([]string{"run", "workflow", "version", "tenant", "labels"}, name) {
+				delete(answer, name)
+			}
+		}
+		answers = append(answers, answer)
+	}
+	require.Equal(t, "fan", answers[1]["workflow"])
+	require.Equal(t, answers[1], answers[0])
+	require.Equal(t, answers[1], answers[2], "the run is there")
 }

@@ -221,6 +221,15 @@ func TestRefusals(t *testing.T) {
 		"/v1/watch?where=status+is+odd":         {Status: 400, Code: "invalid_request"},
 		"/v1/watch?where=run":                   {Status: 400, Code: "invalid_request"},
 		"/v1/watch?status=":                     {Status: 400, Code: "invalid_request"},
+		"/v1/watch?tenant=":                     {Status: 400, Code: "invalid_request"},
+		"/v1/runs?workflow=":                    {Status: 400, Code: "invalid_request"},
+		"/v1/runs?where=":                       {Status: 400, Code: "invalid_request"},
+		"/v1/runs?forkedFrom=&prefix=order":     {Status: 400, Code: "invalid_request"},
+		"/v1/runs/order-1/tokens?node=":         {Status: 400, Code: "invalid_request"},
+		"/v1/definitions?workflow=":             {Status: 400, Code: "invalid_request"},
+		"/v1/timings?workflow=":                 {Status: 400, Code: "invalid_request"},
+		"/v1/approvals?run=":                    {Status: 400, Code: "invalid_request"},
+		"/v1/dead-letters?code=":                {Status: 400, Code: "invalid_request"},
 		"/v1/runs?label=%3Dx":                   {Status: 400, Code: "invalid_request"},
 	} {
 		status, body := get(t, h, path)

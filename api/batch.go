@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -121,8 +122,24 @@ func batchPerforms(many acts.Many) func(*call) error {
 		ctx, cancel := context.WithTimeout(c.r.Context(), batchTime)
 		defer cancel()
 		report, err := c.engine.DoAll(o.nameIn(ctx), s, o.Act)
+		if err == nil && len(report.Targets) > 0 {
+			err = c.tryAct(o.nameIn(ctx), o.Act, report.Targets[0])
+		}
 		return c.replyBatch(ctx, err, of, &report)
 	}
+}
+
+// tryAct tries on a copy an act that a dry run has only counted. It returns an error that would end the batch, such as that of a signal
+// without a name; another one is of that run alone.
+func (c *call) tryAct(ctx context.Context, a pawl.Act, at pawl.Target) error {
+	copied, err := c.engine.Simulate(ctx, pawl.OfRun{Run: at.Run})
+	if err == nil {
+		err = copied.Do(ctx, acts.At(a, at))
+	}
+	if err != nil && refusal.ConcernsAll(err) {
+		return err
+	}
+	return nil
 }
 
 // replyBatch answers a batch that has ended with an error, or with none.
@@ -150,16 +167,11 @@ func (c *call) replyBatch(ctx context.Context, err error, of batched, r *pawl.Re
 	return c.reply(batchOf(r))
 }
 
-// choosesRuns reports whether the query has a parameter of a filter that leaves something out. An
-// empty text and a flag that is false fit everything, as if they were not there: a script whose
-// variable is empty must not act on all runs.
+// choosesRuns reports whether the query has a parameter of a filter that leaves something out: a flag that is false does not.
 func (c *call) choosesRuns() bool {
 	q := c.query()
 	for name := range q.values {
-		if slices.Contains([]string{"limit", "cursor", "dryRun", "all"}, name) || q.textOf(name) == "" {
-			continue
-		}
-		if name != "roots" || q.flag(name) {
+		if !slices.Contains([]string{"limit", "cursor", "dryRun", "all"}, name) && (name != "roots" || q.flag(name)) {
 			return true
 		}
 	}

@@ -105,9 +105,9 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	}{
 		{"", `{"do": "cancel", "reason": "x"}`, 400, "every run that has not ended"},
 		{"?limit=10&cursor=", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
-		{"?workflow=&where=", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
+		{"?status=running&workflow=&limit=1", `{"do": "cancel", "reason": "x"}`, 400, "workflow has no value"},
 		{"?roots=0", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
-		{"?roots=false&tenant=", `{"do": "cancel", "reason": "x"}`, 400, "all=1"},
+		{"?prefix=order&tenant=", `{"do": "cancel", "reason": "x"}`, 400, "tenant has no value"},
 		{"?all=1", `{"do": "vote", "approved": true, "reason": "x"}`, 400, "vote is not done to many runs here: cancel, pause"},
 		{"?all=1", `{"do": "cancel"}`, 400, "reason"},
 		{"?all=1", `{"do": "cancel", "reason": "x", "payload": 1}`, 400, "payload"},
@@ -116,6 +116,11 @@ func TestBatchesThatAreRefused(t *testing.T) {
 		{"?order=newest", `{"do": "cancel", "reason": "x"}`, 400, "order"},
 		{"?all=1&cursor=nobody", `{"do": "cancel", "reason": "x"}`, 404, "cursor"},
 		{"?limit=0", `{"do": "cancel", "reason": "x"}`, 400, "limit"},
+		{"?all=1", `{"do": "signal", "reason": "x"}`, 400, "a signal needs a name"},
+		{"?all=1&dryRun=1", `{"do": "signal", "reason": "x"}`, 400, "a signal needs a name"},
+		{"?all=1&dryRun=1", `{"do": "signal", "name": "go", "id": "pawl:x", "reason": "x"}`, 400, "pawl:"},
+		{"?all=1&dryRun=1", `{"do": "signal", "name": "unknown", "reason": "x"}`, 200, `"found":1`},
+		{"?all=1&dryRun=1", `{"do": "cancelNodes", "nodes": ["unknown"], "reason": "x"}`, 200, `"found":1`},
 		{"?all=1", `{"do": "patch", "ops": [], "reason": "x"}`, 403, "Define"},
 		{"?all=1", `{"do": "patch", "base": 1, "ops": [], "reason": "x"}`, 403, "Define"},
 	} {

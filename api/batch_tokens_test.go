@@ -123,8 +123,8 @@ func TestBatchesOfTheInboxThatAreRefused(t *testing.T) {
 		path, body, says string
 	}{
 		{"dead-letters/batch", `"do": "retry"`, "everything that waits"},
-		{"dead-letters/batch?task=", `"do": "retry"`, "everything that waits"},
-		{"approvals/batch?run=&node=&where=", `"do": "vote", "approved": true`, "everything that waits"},
+		{"dead-letters/batch?task=&code=x", `"do": "retry"`, "task has no value"},
+		{"approvals/batch?run=&node=approve", `"do": "vote", "approved": true`, "run has no value"},
 		{"dead-letters/batch?all=1", `"do": "cancel"`, "retry, skip"},
 		{"dead-letters/batch?all=1", `"do": "retry", "token": 3`, "the query chooses"},
 		{"dead-letters/batch?all=1&cursor=x", `"do": "retry"`, "cursor"},

@@ -44,7 +44,7 @@ func (c *call) listDefinitions() error {
 	list := keepEntries(c.engine.Definitions(c.context(), pawl.DefinitionFilter{Workflow: q.textOf("workflow")}), func(d *pawl.PublishedDefinition) bool {
 		return d.Name > last.Name || d.Name == last.Name && d.Version > last.Version
 	})
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(list, func(d *pawl.PublishedDefinition) any { return *d }))
 	}
 	page, more, err := readPage(list, limit)
@@ -121,7 +121,7 @@ func (c *call) listRevisions() error {
 	}
 	known := func(r *pawl.RunRevision) bool { return r.Seq <= last }
 	revisions := firstEntries(c.engine.Revisions(c.context(), c.runID(), int(min(after, 1<<30))), known)
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(revisions, func(r *pawl.RunRevision) any { return *r }))
 	}
 	page, more, err := readPage(revisions, limit)

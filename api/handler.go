@@ -183,12 +183,11 @@ func (c *call) readsWholeRun(r *route) bool {
 // nor false is refused by the handler, which reads it in the same way.
 func (c *call) isDryRun() bool { return c.query().flag("dryRun") }
 
-// textParams are the parameters that may be empty, which chooses everything.
-var textParams = []string{"workflow", "parent", "tenant", "prefix", "where", "forkedFrom", "cursor", "run", "node", "task", "code", "a", "b"}
+// emptyParams are the parameters that may be empty: an empty cursor is that of the first page, and compareRuns refuses a and b in words of its own.
+var emptyParams = []string{"cursor", "a", "b"}
 
-// checkQuery refuses a query with parameters that nobody reads, twice, or without a value. A filter
-// that was misspelt, status=faild or stauts=failed, would otherwise choose more runs than meant,
-// and a batch would act on them.
+// checkQuery refuses a query with parameters that nobody reads, twice, or without a value. A filter that was misspelt, status=faild or
+// stauts=failed, or is of a variable that is empty, would otherwise choose more runs than meant, and a batch would act on them.
 func (c *call) checkQuery(params []string) error {
 	values, err := parseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -197,13 +196,14 @@ func (c *call) checkQuery(params []string) error {
 	for name, have := range values {
 		// The parameter run names the run of a path that has anyRun in its place; elsewhere it
 		// would be a second name.
-		if !slices.Contains(params, name) && (name != "run" || c.r.PathValue("run") != anyRun) {
+		ofPath := name == "run" && c.r.PathValue("run") == anyRun
+		if !slices.Contains(params, name) && !ofPath {
 			return invalidf("the query has %q, which this path does not know: it knows %s", name, cmp.Or(strings.Join(params, ", "), "none"))
 		}
 		if len(have) > 1 && name != "status" && name != "label" {
 			return invalidf("the query has %q twice", name)
 		}
-		if slices.Contains(have, "") && !slices.Contains(textParams, name) {
+		if slices.Contains(have, "") && !slices.Contains(emptyParams, name) && !ofPath {
 			return invalidf("%s has no value: give it one, or leave it out", name)
 		}
 	}
@@ -363,14 +363,15 @@ func (q *query) runFilter() pawl.RunFilter {
 // limit returns how many entries a page has at most. It is defaultLimit if the query has none, and
 // refused above maxLimit rather than cut: a client that asks for 5,000 must not take 1,000 for all.
 func (q *query) limit() int {
-	n := q.number("limit")
-	if q.values.Get("limit") != "" && (n < 1 || n > maxLimit) {
+	text := q.values.Get("limit")
+	if text == "" {
+		return defaultLimit
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxLimit {
 		q.refuse("limit", "a number from 1 to 1000")
 	}
-	if n == 0 {
-		n = defaultLimit
-	}
-	return int(n)
+	return n
 }
 
 // number returns a whole number of at least 0; 0 if it is not there.
@@ -460,11 +461,13 @@ func (q *query) tokenStatuses() (out []workflow.TokenStatus) {
 	return out
 }
 
-// decodeObject reads a body. It takes one JSON object and nothing after it, and refuses what
-// package strict refuses, such as names that v has no field for: a misspelt option must not be left
-// out quietly. The error is an *Error of status 400.
+// decodeObject reads a body. It takes one JSON object and nothing after it, and refuses what package strict refuses, such as names that v
+// has no field for: a misspelt option must not be left out quietly, and no id be replaced. The error is an *Error of status 400.
 func decodeObject(text []byte, v any) error {
 	err := strict.DecodeObject(text, v)
+	if err == nil {
+		err = strict.CheckTexts(text)
+	}
 	switch {
 	case err == nil:
 		return nil

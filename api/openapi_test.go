@@ -266,6 +266,21 @@ func TestDocumentOfRoutes(t *testing.T) {
 	require.Empty(t, routes, "these are not in openapi.yaml")
 }
 
+// Every version of a path that is served is one of the document, so that a generated client can ask for it.
+func TestDocumentOfVersions(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	h := everything(e)
+	status, body := send(t, h, "PUT", "/v1/definitions/order/1", toJSON(t, order))
+	require.Equal(t, http.StatusOK, status, body)
+	d, _ := readDocument()
+	ref := d.Paths["/v1/definitions/{name}/{version}"]["get"].Parameters[1].Ref
+	for path, value := range map[string]string{"1": "1", "latest": `"latest"`} {
+		status, body := get(t, h, "/v1/definitions/order/"+path)
+		require.Equal(t, http.StatusOK, status, body)
+		checkBody(t, []string{"components", "parameters", strings.TrimPrefix(ref, "#/components/parameters/"), "schema"}, []byte(value))
+	}
+}
+
 // The document has every field of every body, and no others, and knows which are always there.
 func TestDocumentOfFields(t *testing.T) {
 	d, _ := readDocument()

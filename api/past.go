@@ -34,7 +34,7 @@ func (c *call) pastRun() (*pawl.Simulation, error) {
 // names none. For lists in sequence no copy is made: they end at this record. at=0 is refused, not
 // taken for none, as no run has a record 0.
 func (c *call) lastRecord(id workflow.RunID) (int64, error) {
-	if c.query().textOf("at") != "" && c.acceptsType(typeStream) {
+	if c.query().textOf("at") != "" && c.acceptsType(typeStream, typeLines, typeJSON) {
 		return 0, invalidf("at is of the past, and a stream goes on: leave one of them out")
 	}
 	return c.recordNamed(c.query(), "at", id)

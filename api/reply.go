@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -146,26 +147,50 @@ func writeError(w http.ResponseWriter, err error) {
 	writeBody(w, e.Status, typeJSON, text)
 }
 
-// acceptsType reports whether the caller asks for a type of answer. The type must be named: */*
-// means JSON, which a browser or curl gets. Weights such as q=0.5 are not compared.
-func (c *call) acceptsType(kind string) bool {
-	for _, accept := range c.r.Header.Values("Accept") {
-		for one := range strings.SplitSeq(accept, ",") {
-			if media, _, err := mime.ParseMediaType(one); err == nil && media == kind {
-				return true
-			}
+// acceptsType reports whether the caller asks for a type of answer, and for it before others that the path has: that of the highest
+// weight, and of equal ones the first. The type must be named: */* means JSON, which a browser or curl gets, as does a caller who accepts
+// nothing that there is.
+func (c *call) acceptsType(kind string, before ...string) bool {
+	weight, at := c.weightOf(kind)
+	for _, other := range before {
+		if w, n := c.weightOf(other); w > weight || w == weight && n < at {
+			return false
 		}
 	}
-	return false
+	return weight > 0
 }
 
-// replyLines answers with a list, one entry a line. An error that comes when something was written
-// is its last line. The list is read while it is sent and is never in memory as a whole. The status
-// is 200 once the first line is out, so a later error can only be a line; decodeLine of the Client
-// knows it by its first bytes. An error before that is returned, and answered with its own status.
+// weightOf returns how much the caller wants a type, from 0 to 1, and at which entry of Accept; JSON by a wildcard comes behind all that
+// is named.
+func (c *call) weightOf(kind string) (weight float64, at int) {
+	entries := strings.Split(strings.Join(c.r.Header.Values("Accept"), ","), ",")
+	at = len(entries)
+	for i, one := range entries {
+		media, params, err := mime.ParseMediaType(one)
+		if err != nil {
+			continue
+		}
+		w, _ := strconv.ParseFloat(cmp.Or(params["q"], "1"), 64) // what is no number accepts nothing
+		switch {
+		case media == kind:
+			return w, i
+		case kind == typeJSON && (media == "*/*" || media == "application/*"):
+			weight = max(weight, w)
+		}
+	}
+	return weight, at
+}
+
+// replyLines answers with a list, one entry a line. An error that comes when something was written is its last line. The list is read while
+// it is sent and is never in memory as a whole. The status is 200 once the first line is out, so a later error can only be a line;
+// decodeLine of the Client knows it by its first bytes. An error before that is returned, and answered with its own status. A limit of the
+// query bounds the entries; without one there is no bound, as a list is read while it is sent.
 func (c *call) replyLines(list iter.Seq2[any, error]) error {
-	begun := false
-	for x, err := range list {
+	begun, most := false, 0
+	if q := c.query(); q.textOf("limit") != "" {
+		most = q.limit()
+	}
+	for x, err := range firstOf(list, most) {
 		var text []byte
 		if err == nil {
 			text, err = encodeJSON(x)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -82,4 +83,50 @@ func TestDocumentOfReasons(t *testing.T) {
 		}
 	}
 	require.Greater(t, asked, len(api.ActFields()))
+}
+
+// An act without a field is refused for that if, and only if, the document says that its body has one.
+func TestDocumentOfNeeds(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	h := everything(e)
+	d, _ := readDocument()
+	fill := map[string]string{
+		"reason": `"x"`, "name": `"go"`, "base": "1", "ops": `[{"op": "remove", "path": "/nodes/none"}]`, "nodes": `["none"]`, "group": `"g"`, "meta": `{"cost": 2}`,
+		"approved": "false", "code": `"x"`, "from": `"2026-01-01T00:00:00Z"`, "to": `"2026-01-01T01:00:00Z"`,
+	}
+	asked := 0
+	send(t, h, "PUT", "/v1/definitions/order/1", toJSON(t, order))
+	status, body := send(t, h, "PUT", "/v1/schedules", signed(`"schedules": [{"id": "s", "workflow": {"name": "order"}, "every": "1h", "input": {"item": "'x'"}}]`))
+	require.Equal(t, http.StatusOK, status, body)
+	for path, methods := range d.Paths {
+		_, required := fieldsOfBody(t, methods["post"])
+		at := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{schedule}", "s").Replace(path) + "?dryRun=1"
+		switch {
+		case strings.HasSuffix(path, "/backfill"):
+			at = strings.TrimSuffix(at, "?dryRun=1")
+		case !slices.Contains(required, "reason") || !strings.HasPrefix(path, "/v1/runs/{run}/") || strings.HasSuffix(path, "/forks"):
+			continue
+		}
+		ask := func(left string) (int, string) {
+			body := `{"by": "ann"`
+			for _, name := range required {
+				if name != left {
+					body += `, "` + name + `": ` + fill[name]
+				}
+			}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost"+at, strings.NewReader(body+"}"))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code, w.Body.String()
+		}
+		for _, name := range required {
+			status, answer := ask(name)
+			require.Contains(t, []int{http.StatusBadRequest, http.StatusConflict}, status, "%s without %s: %s", path, name, answer)
+			asked++
+		}
+		_, answer := ask("")
+		require.NotRegexp(t, " (must|needs) ", answer, path)
+	}
+	require.Equal(t, 14+9+1+3, asked, "acts, their fields, a purge and a backfill")
 }

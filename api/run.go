@@ -27,9 +27,8 @@ type runPage struct {
 	Cursor string `json:"cursor,omitzero"` // of the next page; "" if this is the last
 }
 
-// listRuns answers the runs that fit a filter: a page, or all of them a line each. A cursor is the
-// id of the last run of a page. That run can be purged before the next page is asked for; then
-// nobody knows where the list was, and the caller lists anew.
+// listRuns answers the runs that fit a filter: a page, or all of them a line each. A cursor is the id of the last run of a page. That run
+// can be purged before the next page is asked for; then nobody knows where the list was, and the caller lists anew.
 func (c *call) listRuns() error {
 	q := c.query()
 	f := q.runFilter()
@@ -46,11 +45,7 @@ func (c *call) listRuns() error {
 		return q.err
 	}
 	show := func(s *pawl.RunSummary) any { return c.viewerOf(s.Run).showSummary(s) }
-	if c.acceptsType(typeLines) {
-		// A list of lines has no default limit, as it is read while it is sent.
-		if q.textOf("limit") != "" {
-			f.Limit = limit
-		}
+	if c.acceptsType(typeLines, typeJSON) {
 		return refuseCursor(c.replyLines(mapList(c.engine.Runs(c.context(), f), show)))
 	}
 	f.Limit, f.Effort = limit+1, c.effort
@@ -164,7 +159,7 @@ func (c *call) listTokens() error {
 	if err != nil {
 		return err
 	}
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(tokens, show))
 	}
 	page, more, err := readPage(tokens, limit)
@@ -277,7 +272,7 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 	}
 	// The id of a frame is what a browser sends back as Last-Event-ID when the stream has broken,
 	// and readPosition begins behind it.
-	if c.acceptsType(typeStream) {
+	if c.acceptsType(typeStream, typeLines, typeJSON) {
 		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
 			return framesOf(read(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *E) frame {
 				seq, _ := kind.seqOf(e)
@@ -289,7 +284,7 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 		_, record := kind.seqOf(e)
 		return record <= last
 	})
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(entries, kind.show))
 	}
 	page, more, err := readPage(entries, limit)
@@ -451,10 +446,12 @@ const (
 	maxBody   = 16 << 20
 )
 
-// readBody reads a body within its bounds of size and time. A body that is dribbled in would hold a
-// place of the crowd for as long as its sender likes, hence the deadline. The bytes of all bodies have a bound together, and are held until
-// the request is answered.
+// readBody reads a body within its bounds of size and time. A body that is dribbled in would hold a place of the crowd for as long as its
+// sender likes, hence the deadline. The bytes of all bodies have a bound together, and are held until the request is answered.
 func (c *call) readBody(most int64) ([]byte, error) {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, refusef(http.StatusUnsupportedMediaType, codeInvalid, "the body is encoded as %q: send it as it is, without Content-Encoding", coding)
+	}
 	controller := http.NewResponseController(c.w)
 	_ = controller.SetReadDeadline(time.Now().Add(readTime)) // a host's server may not have it
 	c.load = c.bounds.Bodies.Load(c.who)
@@ -479,8 +476,7 @@ type branchPage struct {
 }
 
 // listBranches answers branches by group and index. A cursor is that of the last one: GROUP:INDEX.
-// The engine lists all branches; the branches up to the cursor are left out here. Lines have no
-// cursor.
+// The engine lists all branches; the branches up to the cursor are left out here.
 func (c *call) listBranches() error {
 	q := c.query()
 	f := pawl.BranchFilter{Group: workflow.GroupID(q.number("group")), Status: q.textOf("status")}
@@ -506,12 +502,13 @@ func (c *call) listBranches() error {
 	if err != nil {
 		return err
 	}
-	if c.acceptsType(typeLines) {
+	branches = keepEntries(branches, func(b *pawl.BranchView) bool {
+		return b.Group > last.group || b.Group == last.group && b.Index > last.index
+	})
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(branches, show))
 	}
-	page, more, err := readPage(keepEntries(branches, func(b *pawl.BranchView) bool {
-		return b.Group > last.group || b.Group == last.group && b.Index > last.index
-	}), limit)
+	page, more, err := readPage(branches, limit)
 	if err != nil {
 		return err
 	}
@@ -547,7 +544,7 @@ func (c *call) listSignals() error {
 		return err
 	}
 	signals := keepEntries(kept, func(s *pawl.KeptSignal) bool { return s.Seq > after })
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(signals, show))
 	}
 	page, more, err := readPage(signals, limit)

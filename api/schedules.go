@@ -77,7 +77,7 @@ func (c *call) listSchedules() error {
 		return q.err
 	}
 	list := c.engine.Schedules().List(c.context(), q.textOf("cursor"))
-	if c.acceptsType(typeLines) {
+	if c.acceptsType(typeLines, typeJSON) {
 		return c.replyLines(mapList(list, func(s *schedule.Standing) any { return c.hideStanding(s) }))
 	}
 	page, more, err := readPage(list, limit)

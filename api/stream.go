@@ -200,14 +200,11 @@ func (c *call) listApprovals() error {
 		return q.err
 	}
 	show := func(a *pawl.Approval) any { return c.viewerOf(a.Run).showApproval(a) }
-	if !c.acceptsType(typeLines) {
-		f.Effort = c.effort
+	if c.acceptsType(typeLines, typeJSON) {
+		return refuseCursor(c.replyLines(mapList(c.engine.Approvals(c.context(), f), show)))
 	}
-	list := c.engine.Approvals(c.context(), f)
-	if c.acceptsType(typeLines) {
-		return refuseCursor(c.replyLines(mapList(list, show)))
-	}
-	page, more, cursor, err := readWaiting(list, limit, func(a *pawl.Approval) pawl.Target { return pawl.Target{Run: a.Run, Token: a.Token} }, show)
+	f.Effort = c.effort
+	page, more, cursor, err := readWaiting(c.engine.Approvals(c.context(), f), limit, func(a *pawl.Approval) pawl.Target { return pawl.Target{Run: a.Run, Token: a.Token} }, show)
 	if err != nil {
 		return err
 	}
@@ -223,14 +220,11 @@ func (c *call) listDeadLetters() error {
 		return q.err
 	}
 	show := func(l *pawl.DeadLetter) any { return c.viewerOf(l.Run).showDeadLetter(l) }
-	if !c.acceptsType(typeLines) {
-		f.Effort = c.effort
+	if c.acceptsType(typeLines, typeJSON) {
+		return refuseCursor(c.replyLines(mapList(c.engine.DeadLetters(c.context(), f), show)))
 	}
-	list := c.engine.DeadLetters(c.context(), f)
-	if c.acceptsType(typeLines) {
-		return refuseCursor(c.replyLines(mapList(list, show)))
-	}
-	page, more, cursor, err := readWaiting(list, limit, func(l *pawl.DeadLetter) pawl.Target { return pawl.Target{Run: l.Run, Token: l.Token} }, show)
+	f.Effort = c.effort
+	page, more, cursor, err := readWaiting(c.engine.DeadLetters(c.context(), f), limit, func(l *pawl.DeadLetter) pawl.Target { return pawl.Target{Run: l.Run, Token: l.Token} }, show)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,4 +45,70 @@ func TestRightsThatAreRevoked(t *testing.T) {
 			}
 		}
 	})
+}
+
+// fan is a run with two branches, once somebody has said go.
+const fan = `
+name: fan
+start: hold
+nodes:
+  - {id: hold, wait: {event: go}}
+  - {id: work, task: wait}
+  - {id: sum, task: wait}
+transitions:
+  - {from: hold, to: work, foreach: {collection: "[1, 2]"}, siblingGroup: g}
+  - {from: work, to: sum, synchronization: {siblingGroup: g}}
+`
+
+// A limit bounds the lines of every list. Without one a list of lines has all.
+func TestLimitOfLines(t *testing.T) {
+	e := openInbox(t, 2, 2)
+	h := everything(e)
+	for _, version := range []string{"1", "2"} {
+		status, body := send(t, h, "PUT", "/v1/definitions/fan/"+version, toJSON(t, fan+"version: "+version))
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "f", Workflow: "fan", Version: 1}, nil))
+	for _, name := range []string{"go", "early", "early"} {
+		require.NoError(t, e.Signal(t.Context(), "f", workflow.Signal{Name: name, Early: true}))
+	}
+	_, err := e.Patch(t.Context(), "f", pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/nodes/sum/timeout", "value": "1h"}}})
+	require.NoError(t, err)
+	status, body := send(t, h, "PUT", "/v1/schedules", signed(`"schedules": [{"id": "r", "workflow": {"name": "fan"}, "every": "1h"}, {"id": "s", "workflow": {"name": "fan"}, "every": "1h"}]`))
+	require.Equal(t, http.StatusOK, status, body)
+	lines := func(path string) int {
+		status, body := get(t, h, path, "Accept", "application/x-ndjson")
+		require.Equal(t, http.StatusOK, status, body)
+		return strings.Count(body, "\n")
+	}
+	for _, path := range []string{"/v1/runs", "/v1/runs/f/events", "/v1/runs/f/journal", "/v1/runs/f/tokens", "/v1/runs/f/branches", "/v1/runs/f/signals", "/v1/runs/f/revisions", "/v1/definitions", "/v1/approvals", "/v1/dead-letters", "/v1/schedules"} {
+		require.Greater(t, lines(path), 1, path)
+		require.Equal(t, 1, lines(path+"?limit=1"), path)
+	}
+	require.Equal(t, 1, lines("/v1/runs/f/branches?cursor=1:0"), "lines begin behind a cursor too")
+}
+
+// A caller gets that of the types of a path which Accept has with the highest weight, of equal ones the first, and none of
+// weight 0.
+func TestWeightsOfAccept(t *testing.T) {
+	e := openInbox(t, 1, 1)
+	h := everything(e)
+	require.NoError(t, e.Cancel(t.Context(), "asks-0", "so that its stream ends"))
+	const json, lines, stream = "application/json", "application/x-ndjson", "text/event-stream"
+	for accept, want := range map[string][2]string{ // of a list, and of events
+		"": {json, json}, "*/*": {json, json}, "text/html": {json, json}, lines: {lines, lines}, stream: {json, stream},
+		lines + ";q=0": {json, json}, lines + ";q=0.0, */*;q=0.1": {json, json}, lines + ";q=x": {json, json},
+		stream + ";q=0, " + lines: {lines, lines}, lines + ";q=0.5, " + stream: {lines, stream},
+		json + ", " + lines: {json, json}, lines + ", " + json: {lines, lines}, json + ";q=0.8, " + lines + ";q=0.9": {lines, lines},
+		json + ";q=0.9, " + lines + ";q=0.8": {json, json}, "*/*, " + lines: {lines, lines}, "*/*, " + lines + ";q=0.5": {json, json},
+		json + ";q=0.2, " + stream + ";q=0.3, " + lines + ";q=0.1": {json, stream}, "text/html, " + lines + ";q=0.9": {lines, lines},
+	} {
+		for i, path := range []string{"/v1/runs", "/v1/runs/asks-0/events"} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost"+path, nil)
+			r.Header.Set("Accept", accept)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			require.Equal(t, want[i], w.Header().Get("Content-Type"), "%s: %s", path, accept)
+		}
+	}
 }

@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	"internal/filter":            slices.Concat(vocabulary, []string{"workflow", "internal/shown"}),
 	"internal/taskkey":           slices.Concat(vocabulary, []string{"workflow", "internal/state"}),
 	"internal/socket":            {},
-	"internal/strict":            {},
+	"internal/strict":            {"internal/pace", "internal/value"},
 	"internal/loopback":          {},
 	"internal/testhook":          {},
 	"internal/column":            slices.Concat(vocabulary, []string{"internal/sqlite", "workflow"}),
@@ -106,7 +106,7 @@ var layers = map[string][]string{
 	"actor":                      slices.Concat(decided, []string{"internal/late", "internal/telemetry", "internal/testhook", "planning"}),
 
 	".":               slices.Concat(decided, []string{"internal/diskuse", "internal/closing", "internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/importing", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/simulating", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/timing", "internal/tracing", "internal/typecheck", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
-	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/late", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "internal/traceparent", "blob", "replay", "schedule", "worker", "."}),
+	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/late", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "internal/texts", "internal/traceparent", "blob", "replay", "schedule", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
 	"internal/alike":  slices.Concat(decided, []string{".", "internal/acts"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"internal/tasklog", "internal/traceparent", "workflow", "blob", "."}),

@@ -4,12 +4,15 @@ package strict
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"reflect"
 	"strings"
+
+	"github.com/pawl-run/pawl/internal/value"
 )
 
 // ErrEmpty says that there is nothing to read.
@@ -27,7 +30,8 @@ func DecodeObject(text []byte, v any) error {
 	wrong := (*json.UnmarshalTypeError)(nil)
 	switch {
 	case errors.As(err, &wrong) && wrong.Field != "":
-		return fmt.Errorf("the field %q cannot be of type %s", wrong.Field, wrong.Value)
+		path := PathOf(text, func(_ json.Token, end int64) bool { return end >= wrong.Offset })
+		return fmt.Errorf("the field %q cannot be of type %s: %s is needed", path, wrong.Value, nameOf(wrong.Type))
 	case bytes.TrimLeft(text, " \t\r\n")[0] != '{':
 		return errors.New("it is no JSON object")
 	}
@@ -35,12 +39,102 @@ func DecodeObject(text []byte, v any) error {
 		err = checkFields(json.NewDecoder(bytes.NewReader(text)), reflect.TypeOf(v).Elem())
 	}
 	if err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return errors.New(strings.TrimPrefix(err.Error(), "json: ") + placeOf(text, err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is something after the JSON object: send one object per request")
 	}
 	return nil
+}
+
+// PathOf returns the path of the first value of JSON that found chooses by its first token and the offset behind that, such as
+// list[0].name; "" if it chooses none, or all of the text. The text is one that encoding/json has read.
+func PathOf(text []byte, found func(token json.Token, end int64) bool) string {
+	path, _ := pathBelow(json.NewDecoder(bytes.NewReader(text)), "", found)
+	return strings.TrimPrefix(path, ".")
+}
+
+// pathBelow is PathOf for the next value, which is at a path.
+func pathBelow(d *json.Decoder, path string, found func(json.Token, int64) bool) (string, bool) {
+	token, err := d.Token()
+	if err != nil || found(token, d.InputOffset()) {
+		return path, true
+	}
+	if token != json.Delim('{') && token != json.Delim('[') {
+		return "", false
+	}
+	for i := 0; d.More(); i++ {
+		below := fmt.Sprintf("%s[%d]", path, i)
+		if token == json.Delim('{') {
+			name, _ := d.Token()
+			below = fmt.Sprintf("%s.%v", path, name)
+		}
+		if at, ok := pathBelow(d, below, found); ok {
+			return at, true
+		}
+	}
+	_, err = d.Token()
+	return "", err != nil
+}
+
+// nameOf names what JSON has for a type.
+func nameOf(t reflect.Type) string {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return "a string"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	default:
+		return "a whole number"
+	}
+}
+
+// CheckTexts refuses a text or a key, anywhere in JSON that DecodeObject has read, that is no UTF-8 or has half of a surrogate pair.
+// encoding/json replaces both by U+FFFD, so that two ids would become one. The error has the byte.
+func CheckTexts(text []byte) error {
+	for at := 0; ; {
+		n := bytes.IndexByte(text[at:], '"') // there is no quote outside of the texts
+		if n < 0 {
+			return nil
+		}
+		at += n
+		span := value.NewScanner(text[at:], 0)
+		_, plain, err := span.Span()
+		if err == nil && !plain {
+			scan := value.NewScanner(text[at:], 0)
+			_, err = scan.Text()
+		}
+		if err != nil {
+			err.Path, err.Offset = "", err.Offset+at
+			return err
+		}
+		at += span.Offset()
+	}
+}
+
+// placeOf returns where a text is no JSON: the byte, from 0, and in a text of several lines the line and the column, from 1; "" of
+// another error.
+func placeOf(text []byte, err error) string {
+	at := len(text)
+	if bad := (*json.SyntaxError)(nil); errors.As(err, &bad) {
+		at = min(max(int(bad.Offset)-1, 0), at)
+	} else if !errors.Is(err, io.ErrUnexpectedEOF) {
+		return ""
+	}
+	line := bytes.Count(text[:at], []byte("\n"))
+	if line == 0 {
+		return fmt.Sprintf(" at byte %d", at)
+	}
+	return fmt.Sprintf(" at byte %d, line %d column %d", at, line+1, at-bytes.LastIndexByte(text[:at], '\n'))
 }
 
 // rawMessage is of what is not read here.
