@@ -41,7 +41,7 @@ func TestSchedulesOfAClient(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_, err = c.ActOnSchedule(ctx, "a", api.ScheduleAct{Do: "trigger", By: "ann", Reason: "now"})
-	require.ErrorIs(t, err, pawl.ErrInvalid, "there is no such workflow")
+	require.ErrorIs(t, err, pawl.ErrNotPublished, "there is no such workflow")
 	events, err := c.ScheduleEvents(ctx, "a", time.Time{}, time.Time{})
 	require.NoError(t, err)
 	require.Len(t, events, 3)
