@@ -178,7 +178,7 @@ expect: {}
 // A scenario takes numbers in every way of YAML, and integers of JSON's.
 func TestLoadNumbers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.yaml")
-	text := head + "input: [0x10, 1_000, .5, +3, 1e3, 18446744073709551616, 7.0, -0, -0.0]\nexpect: {nodes: {a: 0x1}}\n"
+	text := head + "input: [0x10, 1_000, .5, +3, 1e3, 18446744073709551616, !!float 7, -0, -0.0]\nexpect: {nodes: {a: 0x1}}\n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	scenarios, err := Load(path)
 	require.NoError(t, err)

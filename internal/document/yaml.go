@@ -186,14 +186,9 @@ func (r *yamlReader) readElement(n *yaml.Node) (*Element, error) {
 		return nil, r.tooLarge("aliases stand for too much")
 	}
 	switch n.Kind {
-	case yaml.MappingNode, yaml.SequenceNode, yaml.ScalarNode:
-		if n.Style&yaml.TaggedStyle != 0 {
-			e.Kind, e.Text = Invalid, describeTag(n.ShortTag())
-			return e, nil
-		}
-		if n.Kind != yaml.ScalarNode {
-			return e, r.readContainer(e, n)
-		}
+	case yaml.MappingNode, yaml.SequenceNode:
+		return e, r.readContainer(e, n)
+	case yaml.ScalarNode:
 		setScalar(e, n)
 	default:
 		e.Kind, e.Text = Invalid, "something that is no value"
@@ -205,7 +200,7 @@ func (r *yamlReader) readElement(n *yaml.Node) (*Element, error) {
 // their text: those that JSON does not write are refused where they are used.
 func setScalar(e *Element, n *yaml.Node) {
 	e.Text = n.Value
-	e.Plain = n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
+	e.Plain = n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
 	switch tag := n.ShortTag(); tag {
 	case "!!null":
 		e.Kind, e.Text = Null, ""
@@ -239,17 +234,18 @@ func isNumberOfJSON(text string) bool {
 // maxTag bounds, in bytes, what is told of a tag: each alias of a value has its own text.
 const maxTag = 64
 
-// describeTag describes a value whose type a tag says, instead of the value itself.
-func describeTag(tag string) string {
-	return "a value with the refused tag " + value.Shorten(tag, maxTag)
-}
+func describeTag(tag string) string { return "a value with the tag " + value.Shorten(tag, maxTag) }
 
 func (r *yamlReader) readContainer(e *Element, n *yaml.Node) error {
 	if err := r.enterContainer(); err != nil {
 		return err
 	}
 	defer func() { r.depth-- }()
-	if n.Kind == yaml.SequenceNode {
+	switch tag := n.ShortTag(); {
+	case tag != "!!map" && tag != "!!seq":
+		e.Kind, e.Text = Invalid, describeTag(tag)
+		return nil
+	case n.Kind == yaml.SequenceNode:
 		e.Kind = List
 		return r.readItems(e, n.Content)
 	}

@@ -42,7 +42,7 @@ func TestLongTagsAreNotRepeated(t *testing.T) {
 		require.Len(t, e.Items, 1_001)
 		for _, item := range e.Items {
 			require.Equal(t, Invalid, item.Kind)
-			require.Equal(t, "a value with the refused tag "+tag[:64]+"...", item.Text)
+			require.Equal(t, "a value with the tag "+tag[:64]+"...", item.Text)
 		}
 	}
 }
