@@ -43,29 +43,22 @@ func (s *Scenario) checkNames(e *document.Element) error {
 			return errorAt(ref.at, "%s: there is no event type %q%s", ref.field, ref.name, suggestName(ref.name, eventTypes))
 		}
 	}
-	nodes, tasks, definitions := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	nodes, definitions := map[string]bool{}, map[string]bool{}
 	for _, src := range append(slices.Clone(s.definitions), s.definition) {
 		if src.problem != nil {
 			return nil
 		}
 		definitions[src.definition.Name] = true
 		for i := range src.definition.Nodes {
-			n := &src.definition.Nodes[i]
-			nodes[string(n.ID)] = true
-			if n.Kind() == workflow.KindTask {
-				tasks[string(n.ID)] = true
-			}
+			nodes[string(src.definition.Nodes[i].ID)] = true
 		}
 	}
 	if slices.ContainsFunc(s.document.Events, func(e event) bool { return e.Patch.set }) {
 		return nil
 	}
 	for _, ref := range nodeReferences(e) {
-		switch {
-		case !nodes[ref.name]:
+		if !nodes[ref.name] {
 			return errorAt(ref.at, "%s: no definition has a node %q%s", ref.field, ref.name, suggestName(ref.name, nodes))
-		case ref.field == "mocks" && !tasks[ref.name]:
-			return errorAt(ref.at, "mocks: node %q performs no task: a mock is for one that does", ref.name)
 		}
 	}
 	for _, ref := range keysOf("expect: children", e.Member("expect").Member("children")) {

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/document"
@@ -68,23 +67,6 @@ type mockError struct {
 	Message    string        `yaml:"message"`
 	Retryable  *bool         `yaml:"retryable"`
 	RetryAfter time.Duration `yaml:"retryAfter"`
-}
-
-func (m *mock) readElement(e *document.Element) error {
-	type plain mock // without this method
-	if err := decodeElement(e, (*plain)(m)); err != nil {
-		return err
-	}
-	var said []string
-	for _, field := range []string{"output", "error", "expr", "snooze"} {
-		if e.Member(field) != nil {
-			said = append(said, field)
-		}
-	}
-	if len(said) > 1 {
-		return errorAt(e, "a call comes to one thing, not to %s", strings.Join(said, " and "))
-	}
-	return nil
 }
 
 func (m *mocks) readElement(e *document.Element) error {
