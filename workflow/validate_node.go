@@ -202,11 +202,11 @@ func (c *checker) checkMessage(s site, a *ApprovalSpec) {
 	c.checkText(s, "approval.messageExpr", a.MessageExpr)
 }
 
-// checkVotes checks how many votes end an approval. More than it takes never come.
+// checkVotes checks how many votes end an approval. More than it takes never come, so that it ends by its timeout, or by hand.
 func (c *checker) checkVotes(s site, field string, n int) {
 	c.checkAtLeast(s, field, n, 0)
-	if n > limits.MaxVotes && !c.bounded.isBoundless() {
-		c.reportProblem(s, field, problem.OutOfRange, "%d is more than %d, the votes that an approval takes", n, limits.MaxVotes)
+	if n > limits.MaxVotes {
+		c.reportWarning(s, field, problem.OutOfRange, "%d is more than %d, the votes that an approval takes", n, limits.MaxVotes)
 	}
 }
 
