@@ -206,20 +206,20 @@ type ResultOf[Out any] struct {
 	Artifacts []Artifact
 }
 
-func (r ResultOf[Out]) untyped() Result {
+func (r ResultOf[Out]) toResult() Result {
 	return Result{untypedResult(r.Output), r.Metadata, r.Artifacts}
 }
 
 // untypedResult returns the output of a handler, as a Result if it is a ResultOf or points to one.
 func untypedResult(output any) any {
-	r, ok := output.(interface{ untyped() Result })
+	r, ok := output.(interface{ toResult() Result })
 	if !ok {
 		return output
 	}
 	if p := reflect.ValueOf(r); p.Kind() == reflect.Pointer && p.IsNil() {
 		return nil
 	}
-	return r.untyped()
+	return r.toResult()
 }
 
 // Handlers is an Executor that chooses a function by task type. The type "*" is the default route. A type without a function fails the

@@ -186,7 +186,7 @@ func (y *typing) isOfTypes(message string) bool {
 // alwaysFails reports whether an expression fails with every value, given that it fails with each sample. An expression without branches
 // does, for its types are the same with every value. In one with branches each way must fail, since other values may take another one.
 func (y *typing) alwaysFails(source string, condition bool) bool {
-	if !branches(source) {
+	if !isBranching(source) {
 		return true
 	}
 	masked, ok := maskTexts(source)
@@ -199,9 +199,9 @@ const maxBranching = 2000
 // waysFail reports whether all ways through an expression fail: the condition of c ? x : y or both alternatives, and all operands of && or ||,
 // for an error of one operand does not count if the other one decides.
 func (y *typing) waysFail(source, masked string, condition bool) bool {
-	source, masked = unwrap(source, masked)
-	if at := outside(masked, "?"); len(at) > 0 {
-		colons := outside(masked, ":") // a choice between ? and : is in brackets
+	source, masked = dropBrackets(source, masked)
+	if at := findOutside(masked, "?"); len(at) > 0 {
+		colons := findOutside(masked, ":") // a choice between ? and : is in brackets
 		if len(colons) == 0 {
 			return false
 		}
@@ -212,7 +212,7 @@ func (y *typing) waysFail(source, masked string, condition bool) bool {
 		return part(0, at[0], true) || part(at[0]+1, end, condition) && part(end+1, len(source), condition)
 	}
 	for _, operator := range []string{"||", "&&"} {
-		at, from := outside(masked, operator), 0
+		at, from := findOutside(masked, operator), 0
 		if len(at) == 0 {
 			continue
 		}
@@ -224,15 +224,15 @@ func (y *typing) waysFail(source, masked string, condition bool) bool {
 		}
 		return true
 	}
-	if branches(masked) || y.check.isStopped() {
+	if isBranching(masked) || y.check.isStopped() {
 		return false // in an argument
 	}
 	p, err := y.compiler.Compile(source, slices.Sorted(maps.Keys(y.schemas)))
 	return err == nil && y.failureOf(p, condition) != nil
 }
 
-// branches reports whether values decide which parts of an expression are evaluated, or count.
-func branches(source string) bool {
+// isBranching reports whether values decide which parts of an expression are evaluated, or count.
+func isBranching(source string) bool {
 	return strings.Contains(source, "?") || strings.Contains(source, "||") || strings.Contains(source, "&&")
 }
 
@@ -244,8 +244,8 @@ func maskTexts(source string) (masked string, ok bool) {
 	return masked, !unread && !strings.ContainsAny(masked, `'"`) && !strings.Contains(masked, "//")
 }
 
-// unwrap drops spaces and parentheses around a whole expression.
-func unwrap(source, masked string) (inner, innerMasked string) {
+// dropBrackets drops spaces and parentheses around a whole expression.
+func dropBrackets(source, masked string) (inner, innerMasked string) {
 	for {
 		left := len(masked) - len(strings.TrimLeft(masked, " \t\r\n"))
 		right := len(strings.TrimRight(masked, " \t\r\n"))
@@ -253,15 +253,15 @@ func unwrap(source, masked string) (inner, innerMasked string) {
 			return source, masked
 		}
 		source, masked = source[left:right], masked[left:right]
-		if masked[0] != '(' || closing(masked) != len(masked)-1 {
+		if masked[0] != '(' || findClosing(masked) != len(masked)-1 {
 			return source, masked
 		}
 		source, masked = source[1:len(source)-1], masked[1:len(masked)-1]
 	}
 }
 
-// closing returns where the bracket ends with which a text begins; -1 if nowhere.
-func closing(masked string) int {
+// findClosing returns where the bracket ends with which a text begins; -1 if nowhere.
+func findClosing(masked string) int {
 	depth := 0
 	for i := range len(masked) {
 		switch masked[i] {
@@ -276,8 +276,8 @@ func closing(masked string) int {
 	return -1
 }
 
-// outside returns where an operator stands outside of brackets.
-func outside(masked, operator string) (at []int) {
+// findOutside returns where an operator stands outside of brackets.
+func findOutside(masked, operator string) (at []int) {
 	depth := 0
 	for i := range len(masked) {
 		switch c := masked[i]; {
