@@ -25,10 +25,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(harness.RunInMemory(m)) }
 
-// later is an executor whose results come when a test delivers them.
-type later struct{}
+// later is an executor whose results come when a test delivers them. It sends each task that has begun, if someone wants to know.
+type later struct{ begun chan<- pawl.Key }
 
-func (later) Execute(context.Context, pawl.Task) (any, error) { return nil, pawl.ErrPending }
+func (l later) Execute(_ context.Context, task pawl.Task) (any, error) {
+	if l.begun != nil {
+		l.begun <- task.Key
+	}
+	return nil, pawl.ErrPending
+}
 
 const order = `
 name: order
@@ -61,9 +66,11 @@ type shop struct {
 }
 
 // openShop serves the page of an engine below a path, through a proxy that takes the path away.
-func openShop(t *testing.T) *shop {
+func openShop(t *testing.T) *shop { return openShopWith(t, later{}) }
+
+func openShopWith(t *testing.T, executor pawl.Executor) *shop {
 	t.Helper()
-	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: later{}})
+	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: executor})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
 	server := httptest.NewServer(http.StripPrefix("/a/b", inspector.Handler(engine, inspector.Options{Name: "test"})))
