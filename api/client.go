@@ -81,9 +81,10 @@ var errNoClient = fmt.Errorf("%w: a Client comes from Dial or NewClient", pawl.E
 type question struct {
 	method, path string
 	query        url.Values
-	accept       string // typeJSON if it is empty
-	body         any    // of JSON; nil for none
-	acts         bool   // it changes something
+	accept       string    // typeJSON if it is empty
+	body         any       // of JSON; nil for none
+	content      io.Reader // of a body that is not JSON; nil for none
+	acts         bool      // it changes something
 }
 
 // aboutRun asks for a resource of a run. The id stands in the query: proxies may decode it in a
@@ -129,13 +130,13 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 	if c == nil || c.http == nil {
 		return nil, errNoClient
 	}
-	var body io.Reader
+	body, kind := q.content, typeBytes
 	if q.body != nil {
 		text, err := encodeJSON(q.body)
 		if err != nil {
 			return nil, err
 		}
-		body = bytes.NewReader(text)
+		body, kind = bytes.NewReader(text), typeJSON
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, c.base+q.path+"?"+q.query.Encode(), body)
 	if err != nil {
@@ -146,7 +147,7 @@ func (c *Client) sendOnce(ctx context.Context, q *question) (*http.Response, err
 		r.Header.Set("Accept", q.accept)
 	}
 	if body != nil {
-		r.Header.Set("Content-Type", typeJSON)
+		r.Header.Set("Content-Type", kind)
 	}
 	traceparent.SetHeaders(ctx, r.Header)
 	a, err := c.http.Do(r)

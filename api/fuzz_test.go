@@ -61,6 +61,8 @@ var seeds = map[string]struct{ query, body string }{
 	"POST /v1/dead-letters/batch":                 {query: "code=none&dryRun=1", body: signed(`"do": "retry"`)},
 	"GET /v1/dead-letters":                        {query: "run=x&code=y&limit=3"},
 	"PUT /v1/definitions/{name}/{version}":        {body: "ORDER"},
+	"POST /v1/blobs":                              {query: "type=text/plain", body: "a blob"},
+	"GET /v1/blobs/{hash}":                        {},
 	"GET /v1/workers":                             {query: "limit=1"},
 	"GET /v1/engine":                              {},
 	"GET /v1/disk":                                {},
@@ -84,6 +86,9 @@ var seeds = map[string]struct{ query, body string }{
 	"POST /v1/runs/{run}/tokens/{token}/fail":     {body: signed(`"code": "x", "message": "y", "retryable": true`)},
 }
 
+// blobHash is the hash of the blob of the seeds.
+const blobHash = "sha256:5570a3cf02207f1d352d2cfea385be4bc0b2b9414f606baa6f55db60b232f221"
+
 // FuzzRoutes sends anything to any path: no handler panics, and every answer is in the document. The seeds reach each handler.
 func FuzzRoutes(f *testing.F) {
 	e, _ := openEngine(f, pawl.Options{})
@@ -95,7 +100,7 @@ func FuzzRoutes(f *testing.F) {
 		}
 		return "", api.All, nil
 	}})
-	fill := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{name}", "order", "{version}", "1", "{revision}", "1", "{schedule}", "s", "ORDER", toJSON(f, order), "INTO", filepath.ToSlash(into))
+	fill := strings.NewReplacer("{run}", "order-1", "{token}", "approve", "{name}", "order", "{version}", "1", "{revision}", "1", "{schedule}", "s", "{hash}", blobHash, "ORDER", toJSON(f, order), "INTO", filepath.ToSlash(into))
 	status, text := send(f, h, "PUT", "/v1/definitions/order/1", toJSON(f, order))
 	require.Less(f, status, 300, text)
 	_, err := e.Schedules().Apply(f.Context(), []schedule.Schedule{{ID: "s", Workflow: schedule.Workflow{Name: "order"}, Every: time.Hour}}, pawl.ApplyOptions{})

@@ -264,6 +264,8 @@ func routes() []route {
 		{post, "/v1/runs/{run}/forks", Act, []string{"dryRun"}, (*call).forkRun},
 		{post, "/v1/runs/{run}/purge", Act, []string{"dryRun"}, (*call).purgeRun},
 		{post, "/v1/runs/{run}/simulate", View | Values, []string{"at"}, (*call).tryActs},
+		{post, "/v1/blobs", Act, []string{"type"}, (*call).putBlob},
+		{get, "/v1/blobs/{hash}", View | Values, nil, (*call).sendBlob},
 		{post, "/v1/backup", Files, nil, (*call).backUp},
 		{post, "/v1/follow", Files, nil, (*call).followInto},
 		{post, "/v1/import", Files, []string{"dryRun"}, (*call).importRun},

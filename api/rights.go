@@ -59,6 +59,8 @@ type Options struct {
 	// Rate bounds how fast one caller sends requests, by the name that Identify gives: a request that comes too soon is
 	// answered 429 with Retry-After. Callers without a name count as one.
 	Rate Rate
+	// MaxBlob bounds a blob that a caller stores, in bytes; 0 is 1 GiB.
+	MaxBlob int64
 }
 
 // A caller is who sends a request.

@@ -446,11 +446,19 @@ const (
 	maxBody   = 16 << 20
 )
 
+// checkCoding refuses a body that is packed.
+func (c *call) checkCoding() error {
+	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return refusef(http.StatusUnsupportedMediaType, codeInvalid, "the body is encoded as %q: send it as it is, without Content-Encoding", coding)
+	}
+	return nil
+}
+
 // readBody reads a body within its bounds of size and time. A body that is dribbled in would hold a place of the crowd for as long as its
 // sender likes, hence the deadline. The bytes of all bodies have a bound together, and are held until the request is answered.
 func (c *call) readBody(most int64) ([]byte, error) {
-	if coding := c.r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return nil, refusef(http.StatusUnsupportedMediaType, codeInvalid, "the body is encoded as %q: send it as it is, without Content-Encoding", coding)
+	if err := c.checkCoding(); err != nil {
+		return nil, err
 	}
 	controller := http.NewResponseController(c.w)
 	_ = controller.SetReadDeadline(time.Now().Add(readTime)) // a host's server may not have it

@@ -1,9 +1,16 @@
 package inspector
 
 import (
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -17,7 +24,13 @@ type dataData struct {
 	Failure string
 	Tenant  string
 	Version int
-	Files   []workflow.Artifact
+	Files   []shownArtifact
+}
+
+// A shownArtifact is an artifact with the address of its content, which is "" where values are redacted.
+type shownArtifact struct {
+	workflow.Artifact
+	Href string
 }
 
 // viewData shows the values of a run.
@@ -28,7 +41,12 @@ func (v *viewer) viewData() (any, error) {
 	}
 	data := dataData{State: v.valueAt(v.id, "state", snapshot.State, largeValue), Failure: v.failureAt(snapshot.Failure), Tenant: snapshot.Tenant, Version: snapshot.Version}
 	if v.rights&api.Values != 0 {
-		data.Files = snapshot.Artifacts // their names may be values
+		for i, a := range snapshot.Artifacts { // their names may be values
+			data.Files = append(data.Files, shownArtifact{Artifact: a})
+			if v.seesTexts() {
+				data.Files[i].Href = v.link("view", "artifact", "n", strconv.Itoa(i))
+			}
+		}
 	}
 	if snapshot.Output != nil {
 		data.Output = v.valueAt(v.id, "output", snapshot.Output, largeValue)
@@ -44,6 +62,31 @@ func (v *viewer) viewData() (any, error) {
 		break
 	}
 	return data, nil
+}
+
+// serveArtifact answers the content of an artifact, as a file to be saved: a browser shows nothing of what a handler has stored.
+func (v *viewer) serveArtifact() error {
+	snapshot, err := v.snapshot(v.ctx, v.id)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(v.r.URL.Query().Get("n"))
+	if err != nil || n < 0 || n >= len(snapshot.Artifacts) || !v.seesTexts() {
+		return errNoPage
+	}
+	a := snapshot.Artifacts[n]
+	content, err := v.s.engine.OpenArtifact(v.ctx, a)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }() // it is only read
+	h := v.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Name)}))
+	if _, err := io.Copy(crowd.TimedWriter{ResponseWriter: v.w, Within: writeWithin}, content); err != nil {
+		panic(http.ErrAbortHandler) // so that nobody takes it for the whole
+	}
+	return nil
 }
 
 // shownFamily bounds the children that a page lists.

@@ -139,6 +139,8 @@ func (s *server) showRun(p *page, id workflow.RunID) error {
 		data, err = v.viewJournal()
 	case "data":
 		data, err = v.viewData()
+	case "artifact":
+		return v.serveArtifact()
 	case "family":
 		data, err = v.viewFamily()
 	case "definition":

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/crowd"
 	"github.com/pawl-run/pawl/internal/remote"
 )
 
@@ -133,7 +134,7 @@ func (p *Pool) receiveBlob(w http.ResponseWriter, r *http.Request) error {
 //
 // It is asked by paths that need the task itself, blobs and Once, and not only its key. Like a
 // heartbeat it renews the lease, and makes a worker the holder of a key that nobody holds. Three
-// answers are told apart: another holds it (ErrNotHolder), the attempt is over (ErrStale), and the
+// answers are told apart: another holds it (ErrNotHolder), the attempt is over (errStale), and the
 // engine, opened again a moment ago, has not dispatched the task yet, which passes: busy.
 func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl.Task, error) {
 	if err := p.checkSender(ctx, id); err != nil {
@@ -164,7 +165,7 @@ func (p *Pool) taskHeldBy(ctx context.Context, id string, tagged pawl.Key) (pawl
 	case at == keyHeldByOther, at == keyCompletedByOther:
 		return pawl.Task{}, ErrNotHolder
 	case at == keyCompleted, at == keyUnknown && engine != nil && p.heartbeatEngine(ctx, engine, heartbeat{worker: id, key: k}, at):
-		return pawl.Task{}, ErrStale
+		return pawl.Task{}, errStale
 	case task.Key == "": // in this life of the engine
 		return pawl.Task{}, poolErrorf(http.StatusServiceUnavailable, remote.CodeBusy, "the engine has not dispatched this task again yet: try again")
 	}
@@ -197,7 +198,7 @@ func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodHead {
 		return nil // nothing is read that would not be sent
 	}
-	_, err = io.Copy(timedWriter{w}, content)
+	_, err = io.Copy(crowd.TimedWriter{ResponseWriter: w, Within: writeTimeout}, content)
 	if err == nil {
 		err = http.NewResponseController(w).Flush()
 	}
@@ -207,13 +208,4 @@ func (p *Pool) sendBlob(w http.ResponseWriter, r *http.Request) error {
 	}
 	setWriteTimeout(w, 0)
 	return nil
-}
-
-// timedWriter gives every part of an answer its time.
-type timedWriter struct{ http.ResponseWriter }
-
-// Write implements io.Writer.
-func (p timedWriter) Write(part []byte) (int, error) {
-	setWriteTimeout(p.ResponseWriter, writeTimeout)
-	return p.ResponseWriter.Write(part)
 }

@@ -105,7 +105,7 @@ func (c *Client) sendHeartbeat(ctx context.Context, keys []pawl.Key, details any
 
 // completeTask delivers what a handler returned for a task: an output, which may be a
 // pawl.Result, or an error. It returns when that is committed, or has been
-// before; ErrStale and ErrNotHolder say that it was not wanted. A result that the
+// before; pawl.ErrStale and ErrNotHolder say that it was not wanted. A result that the
 // pool does not take, since it is too large, say, fails the task with the code
 // result_too_large or invalid_result. Messages are cut at 16 KiB.
 //

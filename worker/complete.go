@@ -110,7 +110,7 @@ func (p *Pool) mayHoldKey(id string) error {
 // awaitEngine returns the engine, once there is one.
 //
 // Remote workers may be there before the host has opened the engine: their requests wait here, as long
-// as their ctx lasts. After Close without an engine the answer is ErrClosed.
+// as their ctx lasts. After Close without an engine the answer is errClosed.
 func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	select {
 	case <-p.attached:
@@ -121,14 +121,14 @@ func (p *Pool) awaitEngine(ctx context.Context) (results, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.engine == nil {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	return p.engine, nil
 }
 
 // sendResult delivers a result to the engine, see remote.SendResult. The error is an *Error.
 //
-// Refused is told to the worker as ErrStale: it can do nothing about a run that is suspended, and the
+// Refused is told to the worker as errStale: it can do nothing about a run that is suspended, and the
 // engine dispatches the task again when that is resumed. The log is told, since nobody else would hear
 // of the result that is lost.
 func (p *Pool) sendResult(ctx context.Context, engine results, c completion) error {
@@ -137,10 +137,10 @@ func (p *Pool) sendResult(ctx context.Context, engine results, c completion) err
 	case remote.Taken:
 		return nil
 	case remote.Late:
-		return ErrStale
+		return errStale
 	case remote.Refused:
 		p.options.Logger.Error("worker: a run does not take its results", "run", c.run, "worker", c.worker, "key", string(c.key), "error", err)
-		return ErrStale
+		return errStale
 	case remote.Foreign:
 		return invalidRequestf("%v: send the key back as it came", err)
 	default:

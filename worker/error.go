@@ -19,8 +19,8 @@ type Error struct {
 // Error returns code and message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Is reports whether target is an Error with the same code, or the pawl.ErrStale, ErrInvalid or
-// ErrClosed that the code stands for: a handler need not know in which process it runs.
+// Is reports whether target is an Error with the same code, or the pawl.ErrStale, pawl.ErrInvalid or
+// pawl.ErrClosed that the code stands for: a handler need not know in which process it runs.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case pawl.ErrStale:
@@ -39,12 +39,13 @@ func optionError(option, message string) error {
 	return fmt.Errorf("%w: worker.Options.%s: %s", pawl.ErrInvalid, option, message)
 }
 
-// Sentinels for errors.Is.
+// Sentinels for errors.Is. An attempt that is over is pawl.ErrStale, a pool that is closed pawl.ErrClosed.
 var (
 	ErrUnknownWorker = &Error{Status: 404, Code: remote.CodeUnknownWorker, Message: "no worker with this id is registered: register it again"}
 	ErrNotHolder     = &Error{Status: 409, Code: remote.CodeNotHolder, Message: "another worker holds this task, or has completed it, or the key was given to another: drop the result"}
-	ErrStale         = &Error{Status: 409, Code: remote.CodeStale, Message: "the attempt that the key names is over: drop the result"}
-	ErrClosed        = &Error{Status: 503, Code: remote.CodeClosed, Message: "the pool is closed: try again when it is back"}
+
+	errStale  = &Error{Status: 409, Code: remote.CodeStale, Message: "the attempt that the key names is over: drop the result"}
+	errClosed = &Error{Status: 503, Code: remote.CodeClosed, Message: "the pool is closed: try again when it is back"}
 )
 
 // poolErrorf returns an *Error. format says what to do about it, since whoever reads it has only this

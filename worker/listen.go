@@ -17,7 +17,7 @@ import (
 //
 // The rules about loopback are checked on the address that was bound and not on the text, because a
 // name such as localhost may stand for any. Listen may be called several times; Close ends all servers,
-// and Listen then fails with ErrClosed.
+// and Listen then fails with pawl.ErrClosed.
 func (p *Pool) Listen(address string) (net.Addr, error) {
 	if err := p.options.checkAccess(); err != nil || p.options.NoToken && !loopback.IsLoopback(address) {
 		return nil, fmt.Errorf("listen on %q: %w", address, ErrTokenNeeded)
@@ -36,7 +36,7 @@ func (p *Pool) Listen(address string) (net.Addr, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, errors.Join(ErrClosed, listener.Close())
+		return nil, errors.Join(errClosed, listener.Close())
 	}
 	p.servers = append(p.servers, s)
 	p.group.Go(func() {

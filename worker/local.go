@@ -124,7 +124,7 @@ func (p *Pool) Start(r Registration, h pawl.Handlers) error {
 func (p *Pool) mayRegister(id string) error {
 	switch {
 	case p.closed:
-		return ErrClosed
+		return errClosed
 	case p.revoked[id]:
 		return p.checkRevoked(id)
 	case p.queue.workers[id] == nil && len(p.queue.workers) >= p.options.MaxWorkers:

@@ -53,7 +53,7 @@ func (p *Pool) checkHolder(id string, k pawl.Key) error {
 	i := p.queue.items[k]
 	switch {
 	case p.closed:
-		return ErrClosed
+		return errClosed
 	case i == nil || i.holder == nil || i.holder.id != id: // since taskHeldBy
 		return ErrNotHolder
 	}

@@ -77,7 +77,7 @@ func (p *Pool) remoteWorker(id string) (*workerState, error) {
 	s := p.queue.workers[id]
 	switch {
 	case p.closed:
-		return nil, ErrClosed
+		return nil, errClosed
 	case s == nil || !s.joined || s.leaving:
 		return nil, ErrUnknownWorker
 	}
@@ -137,7 +137,7 @@ func (p *Pool) pollTasks(ctx context.Context, w want) (tasks []pawl.Task, draini
 	}
 	p.deliverTasks()
 	if p.closed && len(tasks) == 0 {
-		return nil, false, ErrClosed
+		return nil, false, errClosed
 	}
 	return tasks, s.draining, nil
 }

@@ -234,7 +234,7 @@ func TestAResultBeforeTheDispatch(t *testing.T) {
 		done(t, ann, "k1", "again")
 		require.Equal(t, "early", f.result("k1"))
 		require.ErrorIs(t, client(p, "bob", 1).Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrNotHolder)
-		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "never"}, 1, nil), ErrStale)
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "never"}, 1, nil), errStale)
 		require.EqualValues(t, 1, p.Status().Processed)
 	})
 }
@@ -267,7 +267,7 @@ func TestATaskThatIsOverLeavesTheQueueAndItsHolderIsTold(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []pawl.Key{"k1", "k2"}, polled.Drop)
 		require.Equal(t, pawl.Key("k4"), polled.Tasks[0].Key)
-		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrStale)
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), errStale)
 	})
 }
 
@@ -469,7 +469,7 @@ func TestARunThatTakesNoResults(t *testing.T) {
 			require.Equal(t, pawl.Key("k2"), <-begun)
 			synctest.Wait()
 			require.Empty(t, p.Status().Active)
-			require.ErrorIs(t, joined(t, p, "ann", 1, "b").Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrStale)
+			require.ErrorIs(t, joined(t, p, "ann", 1, "b").Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), errStale)
 			require.Contains(t, log.String(), cause.Error())
 		})
 	}
@@ -486,7 +486,7 @@ func TestATaskComesAgainBesideItsRefusal(t *testing.T) {
 			f.dispatch("a", "k1")
 			return pawl.ErrSuspended
 		}
-		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), ErrStale)
+		require.ErrorIs(t, ann.Complete(t.Context(), pawl.Task{Key: "k1"}, 1, nil), errStale)
 		require.Equal(t, []pawl.Key{"k1"}, poll1(t, ann))
 		done(t, ann, "k1", 2)
 		require.EqualValues(t, 2, f.result("k1"))
@@ -528,15 +528,15 @@ func TestClose(t *testing.T) {
 		f.dispatch("a", keysOf(2)...)
 		<-begun
 		require.NoError(t, p.Close(t.Context()))
-		require.ErrorIs(t, <-polled, ErrClosed)
+		require.ErrorIs(t, <-polled, errClosed)
 		require.Nil(t, f.result("k1"), "who is interrupted has not failed")
 		_, err := p.Execute(t.Context(), pawl.Task{Key: "late"})
 		require.ErrorIs(t, err, pawl.ErrPending)
-		require.ErrorIs(t, p.Start(Registration{ID: "b", Types: []string{"a"}}, nil), ErrClosed)
+		require.ErrorIs(t, p.Start(Registration{ID: "b", Types: []string{"a"}}, nil), errClosed)
 		_, err = ann.Register(t.Context(), "a")
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, errClosed)
 		_, err = p.Listen("127.0.0.1:0")
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, errClosed)
 	})
 }
 

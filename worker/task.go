@@ -23,7 +23,7 @@ var _ pawl.TaskServices = remoteServices{}
 func (s remoteServices) Heartbeat(ctx context.Context, t pawl.Task, details any) error {
 	drop, err := s.client.sendHeartbeat(ctx, []pawl.Key{t.Key}, details)
 	if err == nil && len(drop) > 0 {
-		return ErrStale
+		return errStale
 	}
 	return err
 }

@@ -466,8 +466,8 @@ func verbs() (out []verb) {
 func verbGroups() []verbGroup {
 	return []verbGroup{
 		{"Definitions", []verb{checkVerb, testVerb, graphVerb, runVerb, genVerb}, false},
-		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, revisionsVerb, statsVerb, duVerb, sqlVerb, serveVerb}, true},
-		{"Change runs", []verb{startVerb, signalVerb, voteVerb, addVerb, closeVerb, raiseVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
+		{"Look at runs", []verb{lsVerb, showVerb, waitVerb, inboxVerb, eventsVerb, journalVerb, tokensVerb, dataVerb, blobVerb, revisionsVerb, statsVerb, duVerb, sqlVerb, serveVerb}, true},
+		{"Change runs", []verb{startVerb, putVerb, signalVerb, voteVerb, addVerb, closeVerb, raiseVerb, retryVerb, skipVerb, pauseVerb, resumeVerb, cancelVerb, patchVerb, forkVerb}, false},
 		{"Start runs on time", []verb{scheduleVerb}, false},
 		{"Explain runs", []verb{whyVerb, simulateVerb, stepVerb, traceVerb, diffVerb, replayVerb, coverageVerb}, true},
 		{"Keep directories", []verb{exportVerb, importVerb, archiveVerb, purgeVerb, backupVerb, restoreVerb, verifyVerb, repairVerb, recoverVerb, workerVerb}, false},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/pawltest"
 	"github.com/pawl-run/pawl/replay"
@@ -66,6 +67,8 @@ var jsonLines = []struct {
 	{"test", "a scenario", reflect.TypeFor[pawltest.Report]()},
 	{"test", "the last line", reflect.TypeFor[summary]()},
 	{"purge, archive", "a run with what is below it", reflect.TypeFor[api.PurgeReport]()},
+	{"blob", "the file", reflect.TypeFor[writtenBlob]()},
+	{"put", "the reference", reflect.TypeFor[blob.Ref]()},
 	{"export", "the file", reflect.TypeFor[exportedFile]()},
 	{"backup", "the copy", reflect.TypeFor[api.BackupReport]()},
 	{"backup --follow", "a stage of the copy", reflect.TypeFor[api.FollowReport]()},

@@ -100,6 +100,18 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 	if o.Output != nil {
 		con.printLine("  output %s", valueText(o.Output))
 	}
+	printArtifacts(con, s)
+}
+
+// printArtifacts writes the artifacts of a run, the first of many, with the command that reads each.
+func printArtifacts(con *console, s *pawl.RunSummary) {
+	list := s.Outcome.Artifacts
+	for _, a := range list[:min(len(list), maxShown)] {
+		con.printWhole("  artifact %s  %s  pawl blob %s", a.Name, bytesText(a.Size), a.Hash)
+	}
+	if more := len(list) - maxShown; more > 0 {
+		con.printWhole("  and %s: pawl wait %s --json", pluralText(more, "more artifact"), s.Run)
+	}
 }
 
 // limitTexts says how far a run has used up what its results may report.

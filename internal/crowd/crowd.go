@@ -7,7 +7,9 @@ package crowd
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"sync"
+	"time"
 
 	"github.com/pawl-run/pawl/internal/fair"
 )
@@ -159,4 +161,17 @@ func (r *loadReader) Read(p []byte) (int, error) {
 		return 0, busy
 	}
 	return n, err
+}
+
+// A TimedWriter gives each part of an answer its time, so that a caller who reads slowly gets all of it, and one who has stopped reading
+// holds no place for ever.
+type TimedWriter struct {
+	http.ResponseWriter
+	Within time.Duration // for each part
+}
+
+// Write implements io.Writer.
+func (w TimedWriter) Write(part []byte) (int, error) {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.Within)) // a host's server may not have it
+	return w.ResponseWriter.Write(part)
 }

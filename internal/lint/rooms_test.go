@@ -10,8 +10,8 @@ import (
 var rooms = map[string]struct{ files, lines int }{
 	".":        {25, 6_490},
 	"store":    {50, 17_520},
-	"api":      {16, 4_950},
-	"cmd/pawl": {30, 9_640},
+	"api":      {17, 5_080},
+	"cmd/pawl": {30, 9_740},
 }
 
 // No package that a reader has to find something in grows beyond its bounds.
