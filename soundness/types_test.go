@@ -52,7 +52,7 @@ func TestTypesOfExpressions(t *testing.T) {
 		{`{type: integer}`, `input.v < 5 ? (input.v < 3 ? input.k + 1 : input.k - 1) : 2`, false},
 		{`{type: integer}`, `input.v + input.k > 3 ? 1 : 2`, true},
 		{`{type: integer}`, `input.v + (input.v < 5 ? input.k : 'b')`, false}, // it is not taken apart
-		{`{type: integer}`, `input.v + input.k == '\'' ? 1 : 2`, false},
+		{`{type: integer}`, `input.v + input.k == '\'' ? 1 : 2`, true},
 		{`{type: integer}`, `input.v + input.k == '?:||' ? 1 : 2`, true},
 		{`{type: string}`, `input.v > 3 && input.v < 5`, true},
 		{`{type: string}`, `input.v > 3 || input.k.size() > 5`, false},

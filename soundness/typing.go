@@ -183,14 +183,14 @@ func (y *typing) isOfTypes(message string) bool {
 		strings.HasSuffix(message, ", expected iterable type") || strings.HasPrefix(message, "result is ") && strings.HasSuffix(message, ", not a bool")
 }
 
-// alwaysFails reports whether an expression fails with every value, given that it fails with each sample. An expression without branches
-// does, for its types are the same with every value. In one with branches each way must fail, since other values may take another one.
+// alwaysFails reports whether an expression fails with every value, given that it fails with each sample. An expression without choices
+// does, for its types are the same with every value. In one with choices each way must fail, since other values may take another one.
 func (y *typing) alwaysFails(source string, condition bool) bool {
-	if !isBranching(source) {
-		return true
+	way, err := y.compiler.FindWays(source)
+	if err != nil {
+		return false
 	}
-	masked, ok := maskTexts(source)
-	return ok && len(source) <= maxBranching && y.waysFail(source, masked, condition)
+	return way.IsWhole() || len(source) <= maxBranching && y.waysFail(&way, condition)
 }
 
 // maxBranching bounds the expressions that are taken apart, in bytes: each of their parts is compiled.
@@ -198,96 +198,20 @@ const maxBranching = 2000
 
 // waysFail reports whether all ways through an expression fail: the condition of c ? x : y or both alternatives, and all operands of && or ||,
 // for an error of one operand does not count if the other one decides.
-func (y *typing) waysFail(source, masked string, condition bool) bool {
-	source, masked = dropBrackets(source, masked)
-	if at := findOutside(masked, "?"); len(at) > 0 {
-		colons := findOutside(masked, ":") // a choice between ? and : is in brackets
-		if len(colons) == 0 {
-			return false
-		}
-		end := colons[0]
-		part := func(from, to int, condition bool) bool {
-			return y.waysFail(source[from:to], masked[from:to], condition)
-		}
-		return part(0, at[0], true) || part(at[0]+1, end, condition) && part(end+1, len(source), condition)
-	}
-	for _, operator := range []string{"||", "&&"} {
-		at, from := findOutside(masked, operator), 0
-		if len(at) == 0 {
-			continue
-		}
-		for _, to := range append(at, len(source)) {
-			if !y.waysFail(source[from:to], masked[from:to], true) {
+func (y *typing) waysFail(w *expr.Way, condition bool) bool {
+	switch {
+	case w.Choice != nil:
+		return y.waysFail(&w.Choice[0], true) || y.waysFail(&w.Choice[1], condition) && y.waysFail(&w.Choice[2], condition)
+	case w.Either != nil:
+		for i := range w.Either {
+			if !y.waysFail(&w.Either[i], true) {
 				return false
 			}
-			from = min(to+len(operator), len(source))
 		}
 		return true
+	case w.Chooses || y.check.isStopped():
+		return false
 	}
-	if isBranching(masked) || y.check.isStopped() {
-		return false // in an argument
-	}
-	p, err := y.compiler.Compile(source, slices.Sorted(maps.Keys(y.schemas)))
+	p, err := y.compiler.Compile(w.Source, slices.Sorted(maps.Keys(y.schemas)))
 	return err == nil && y.failureOf(p, condition) != nil
-}
-
-// isBranching reports whether values decide which parts of an expression are evaluated, or count.
-func isBranching(source string) bool {
-	return strings.Contains(source, "?") || strings.Contains(source, "||") || strings.Contains(source, "&&")
-}
-
-// maskTexts returns an expression with dots in place of its literals. It reports false for one with escapes, comments, or texts in three
-// quotes, which it does not read.
-func maskTexts(source string) (masked string, ok bool) {
-	masked = literals.ReplaceAllStringFunc(source, func(text string) string { return strings.Repeat(".", len(text)) })
-	unread := strings.Contains(source, `\`) || strings.Contains(source, `'''`) || strings.Contains(source, `"""`)
-	return masked, !unread && !strings.ContainsAny(masked, `'"`) && !strings.Contains(masked, "//")
-}
-
-// dropBrackets drops spaces and parentheses around a whole expression.
-func dropBrackets(source, masked string) (inner, innerMasked string) {
-	for {
-		left := len(masked) - len(strings.TrimLeft(masked, " \t\r\n"))
-		right := len(strings.TrimRight(masked, " \t\r\n"))
-		if left >= right {
-			return source, masked
-		}
-		source, masked = source[left:right], masked[left:right]
-		if masked[0] != '(' || findClosing(masked) != len(masked)-1 {
-			return source, masked
-		}
-		source, masked = source[1:len(source)-1], masked[1:len(masked)-1]
-	}
-}
-
-// findClosing returns where the bracket ends with which a text begins; -1 if nowhere.
-func findClosing(masked string) int {
-	depth := 0
-	for i := range len(masked) {
-		switch masked[i] {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			if depth--; depth == 0 {
-				return i
-			}
-		}
-	}
-	return -1
-}
-
-// findOutside returns where an operator stands outside of brackets.
-func findOutside(masked, operator string) (at []int) {
-	depth := 0
-	for i := range len(masked) {
-		switch c := masked[i]; {
-		case strings.IndexByte("([{", c) >= 0:
-			depth++
-		case strings.IndexByte(")]}", c) >= 0:
-			depth--
-		case depth == 0 && strings.HasPrefix(masked[i:], operator):
-			at = append(at, i)
-		}
-	}
-	return at
 }

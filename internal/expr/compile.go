@@ -18,6 +18,8 @@ import (
 type Compiler struct {
 	limits Limits
 	known  map[string]*cel.Env // by the sorted names, with commas between them
+
+	tracking *cel.Env // of FindWays; nil before the first
 }
 
 // maxKnown bounds the environments that a Compiler keeps.
