@@ -304,7 +304,7 @@ func (e *Engine) finishParts(ctx context.Context) error {
 	o := &e.options
 	err := e.metrics.Watch(standing.Parts{
 		Dir: e.dir, Tasks: e.dispatcher, Runs: e.registry, Alarms: e.runs.Alarms, Feeder: e.feeder, Readers: e.watches.Count, MaxReaders: watching.MaxReaders,
-		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance, Blobs: e.blobs.Own(),
+		MaxActive: o.MaxActive, Concurrency: o.Concurrency, FeedBytes: o.Feed.MaxBytes, Maintenance: o.Maintenance, Blobs: e.blobs.Own(), Schedules: e.scheduler.FailedSchedules, Damaged: e.runs.CountDamaged,
 		TenantLimit: func(tenant string) standing.TenantLimit {
 			l := tenantLimitOf(o.Tenants, tenant)
 			return standing.TenantLimit{Runs: int64(l.Active), Bytes: l.Bytes}

@@ -97,7 +97,7 @@ func newPurger(e *Engine) *purging.Purger {
 		Dir: e.dir, Roster: e.registry, Messages: e.runs.Messenger, Readers: e.watches, Until: e.callUntil, OnceKeyOf: onceKeyOf, Now: e.hook.Now, Logger: e.options.Logger,
 		Gone: func(id workflow.RunID) {
 			e.purges.Add(1)
-			e.runs.Alarms.Forget(id)
+			e.runs.Forget(id)
 		},
 	})
 }

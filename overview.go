@@ -300,6 +300,9 @@ type Stats struct {
 	Commits  int64      `json:"commits"`           // transactions since Open, each of one message or of many
 	DiskFull bool       `json:"diskFull,omitzero"` // the last commit found no room, and the next one would not: nothing begins, and results wait
 	Feed     *FeedStats `json:"feed,omitzero"`     // nil without Options.Feed
+
+	Damaged         int `json:"damaged,omitzero"`         // runs that could not be loaded when that was tried last: rescue.Verify says why
+	SchedulesFailed int `json:"schedulesFailed,omitzero"` // schedules that are paused because their runs failed
 }
 
 // Executor returns the one of Options, or what its method Unwrap returns, if it has one; nil if Options has none. Callers may ask it how
@@ -334,7 +337,7 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	}
 	c := e.dispatcher.Counts()
 	out := Stats{Active: e.registry.Count(), Queued: c.Queued, Running: c.Running, Pending: c.Pending, Waiting: c.Waiting, Commits: e.dir.Commits()}
-	out.DiskFull, out.Feed = e.dir.IsFull(), e.feedStats()
+	out.DiskFull, out.Feed, out.Damaged, out.SchedulesFailed = e.dir.IsFull(), e.feedStats(), e.runs.CountDamaged(), e.scheduler.CountFailed()
 	return out, nil
 }
 

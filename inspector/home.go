@@ -162,6 +162,12 @@ func (s *server) showHome(p *page) error {
 	if stats.DiskFull {
 		b.Needs, b.Quiet = slices.Insert(b.Needs, 0, newNeed(1, "full disk", "failed", p.pageLink("engine"), "nothing begins, and results wait")), false
 	}
+	if n := stats.Damaged; n > 0 {
+		b.Needs, b.Quiet = append(b.Needs, newNeed(n, "damaged run", "failed", p.pageLink("engine"), "cannot be loaded: pawl verify tells")), false
+	}
+	if n := stats.SchedulesFailed; n > 0 {
+		b.Needs, b.Quiet = append(b.Needs, newNeed(n, "paused schedule", "failed", p.pageLink("schedules"), "since its runs failed")), false
+	}
 	workflows, err := s.listWorkflows(p)
 	if err != nil {
 		return err

@@ -91,6 +91,7 @@ func TestSchedulePages(t *testing.T) {
 	harness.InTurn(t, 4)
 	synctest.Test(t, func(t *testing.T) {
 		s := openScheduleShop(t)
+		require.Contains(t, s.see(""), "1 paused schedule since its runs failed")
 		list := s.see("schedules")
 		for _, part := range []string{
 			"nightly <b> starts fine waits", "Mon 27 Mar 02:30: completed Sun 26 Mar 03:30: completed", "Next Tue 28 Mar 02:30 , Wed 29 Mar 02:30 ,",

@@ -467,7 +467,8 @@ func finalArtifacts(s *state.State, keep bool) (out []workflow.Artifact, dropped
 func (r *Run) setNext(s *state.State, records []decision.Record) {
 	r.findRefs(records)
 	r.next = r.row.Head
-	r.next.Seq, r.next.Status, r.next.Alarm = records[len(records)-1].Seq, s.Status, s.Alarm()
+	last := &records[len(records)-1]
+	r.next.Seq, r.next.At, r.next.Status, r.next.Alarm = last.Seq, last.At, s.Status, s.Alarm()
 	r.next.EndedAt, r.next.Output, r.next.Failure = s.EndedAt, s.Output, s.FailureOrIncident()
 	if r.fresh {
 		r.next.StartedAt, r.next.ForkedFrom = s.StartedAt, s.ForkedFrom

@@ -32,6 +32,7 @@ type Head struct {
 	// The rest changes with commits.
 	Status    workflow.RunStatus
 	Seq       int64               // of the last record
+	At        time.Time           // of the last record
 	Alarm     time.Time           // when time alone changes the run; zero if never
 	EndedAt   time.Time           // zero while it runs
 	Output    map[string]any      // of a completed run
@@ -91,7 +92,7 @@ var rowParts = [RowPartCount]struct{ first, crc int }{{1, 14}, {15, 16}, {17, 23
 func ScanRow(r *sqlite.Row) Row {
 	out := scanStart(r)
 	out.Slot, out.Flushed, out.FileHash, out.FileSize = Slot(r.Int64(28)), r.Int64(29), r.Bytes(31), r.Int64(32)
-	out.Room, out.Seq = r.Int(15), r.Int64(24)
+	out.Room, out.Seq, out.At = r.Int(15), r.Int64(24), column.TimeAt(r, 26)
 	out.scanState(r, rowParts[RowState].first)
 	out.Sound[RowState] = out.Status <= workflow.RunCancelled
 	out.Sound[RowLast] = out.Sum.SetBytes(r.Bytes(25))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/actor"
@@ -59,7 +60,7 @@ type Schedules interface{ RunEnded(out workflow.Outcome) }
 
 // Metrics count what is committed; *telemetry.Metrics do.
 type Metrics interface {
-	Loaded(s *state.State)
+	Loaded(s *state.State, since time.Time)
 	CommitBegins(at time.Time) time.Duration
 	Committed(s *state.State, records []decision.Record, told []decision.Told, began time.Duration)
 }
@@ -94,6 +95,8 @@ type Runs struct {
 	Alarms    *roster.Alarms
 	Messenger *roster.Messenger
 	Activate  func(workflow.RunID) error // activates a run, for its alarms
+
+	damaged damagedRuns
 }
 
 // New returns the runs of a directory, none of which is active.
@@ -224,13 +227,47 @@ func (r *Runs) Wake(id workflow.RunID) {
 		r.Alarms.Woken(id)
 	case errors.Is(err, refusal.ErrClosed), r.o.Alive.Err() != nil:
 	case errors.Is(err, store.ErrRunNotFound):
-		r.Alarms.Forget(id) // another run may have the id by now
+		r.Forget(id) // another run may have the id by now
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrVersion):
 		r.Alarms.LeaveAsleep(id)
 		r.o.Logger.Error("pawl: a run cannot go on", "run", string(id), "error", err)
 	default:
 		r.o.Faults.Asleep(id, r.Alarms.RetryLater(id), err)
 	}
+}
+
+// Forget forgets a run that is not there any more.
+func (r *Runs) Forget(id workflow.RunID) {
+	r.Alarms.Forget(id)
+	r.damaged.noteLoad(id, nil)
+}
+
+// CountDamaged returns how many runs could not be loaded when that was tried last, because they are damaged or of another version.
+func (r *Runs) CountDamaged() int { return int(r.damaged.count.Load()) }
+
+// damagedRuns are the runs that could not be loaded when that was tried last, for a reason that stays. The zero value has none.
+type damagedRuns struct {
+	count atomic.Int64
+	mu    sync.Mutex
+	runs  map[workflow.RunID]struct{}
+}
+
+// noteLoad takes note of whether a run could be loaded.
+func (d *damagedRuns) noteLoad(id workflow.RunID, err error) {
+	damage := (*store.CorruptError)(nil)
+	damaged := errors.As(err, &damage) && damage.Run != "" || errors.Is(err, store.ErrVersion)
+	if !damaged && (d.count.Load() == 0 || err != nil && !errors.Is(err, store.ErrRunNotFound)) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if delete(d.runs, id); damaged {
+		if d.runs == nil {
+			d.runs = map[workflow.RunID]struct{}{}
+		}
+		d.runs[id] = struct{}{}
+	}
+	d.count.Store(int64(len(d.runs)))
 }
 
 var _ actor.Outbox = (*Runs)(nil)
@@ -313,6 +350,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 		}
 	}
 	run, s, unflushed, err := r.runs.o.Dir.Load(r.id)
+	r.runs.damaged.noteLoad(r.id, err)
 	if errors.Is(err, store.ErrRunNotFound) && r.birth != nil {
 		return r.newRun()
 	}
@@ -322,7 +360,7 @@ func (r *runStore) Load() (*state.State, int64, []decision.Event, error) {
 	r.Run = run
 	r.runs.o.Roster.NoteTenant(r.id, s.Tenant)
 	r.noteWaits(s)
-	r.runs.o.Metrics.Loaded(s)
+	r.runs.o.Metrics.Loaded(s, run.Head().At)
 	r.runs.o.Tracer.Loaded(s)
 	return s, run.Head().Seq, unflushed, nil
 }

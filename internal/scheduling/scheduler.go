@@ -30,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/internal/heap"
@@ -110,6 +111,7 @@ type entry struct {
 	late   string             // why that is
 	recent []schedule.Event   // the last ones, the newest last; nil if they were not read
 	begun  map[time.Time]bool // instants that have fired, while there are backfills; nil if they were not read
+	failed atomic.Bool        // it is paused because its runs failed: for who does not wait for commits
 
 	// Scheduler.mu guards:
 	at    time.Time // when it is to be looked at
@@ -152,7 +154,7 @@ func (s *Scheduler) Load(ctx context.Context) error {
 			err = readKept(kept.Value, &r)
 		}
 		if err == nil {
-			e.state = r.State
+			e.takeState(r.State, nil)
 			e.table, err = c.Compile(&r.Schedule)
 		}
 		if err != nil {
@@ -171,6 +173,29 @@ func (s *Scheduler) takeUp(e *entry) {
 	s.mu.Unlock()
 	s.ownLive(e)
 	s.armEntry(e)
+}
+
+// FailedSchedules returns the ids of all schedules, and whether each is paused because its runs failed. It waits for no commit.
+func (s *Scheduler) FailedSchedules() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]bool, len(s.all))
+	for id, e := range s.all {
+		out[id] = e.failed.Load()
+	}
+	return out
+}
+
+// CountFailed returns how many schedules are paused because their runs failed.
+func (s *Scheduler) CountFailed() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.all {
+		if e.failed.Load() {
+			n++
+		}
+	}
+	return n
 }
 
 // Watch fires schedules when they are due, until the engine closes.
@@ -421,6 +446,7 @@ func (s *Scheduler) rowsOf(e *entry, next *state, events []schedule.Event) ([]st
 // takeState makes a state that was committed that of the schedule.
 func (e *entry) takeState(next *state, events []schedule.Event) {
 	e.state = next
+	e.failed.Store(next.Paused != nil && next.Paused.Incident)
 	for _, ev := range events {
 		e.rememberEvent(ev)
 		e.countBegun(ev)

@@ -23,7 +23,9 @@ type Parts struct {
 	Concurrency int   // tasks at once
 	FeedBytes   int64 // of events that wait
 	Maintenance bool
-	Blobs       *blob.Files // nil if they are kept elsewhere
+	Damaged     func() int             // runs that could not be loaded
+	Schedules   func() map[string]bool // the ids of all, and whether each is paused because its runs failed
+	Blobs       *blob.Files            // nil if they are kept elsewhere
 	TenantLimit func(tenant string) TenantLimit
 }
 
@@ -34,7 +36,7 @@ type TenantLimit struct{ Runs, Bytes int64 }
 func (p Parts) Sources() telemetry.Sources {
 	return telemetry.Sources{
 		Tasks: p.Tasks.Stands, EndAttempt: p.Tasks.EndAttempt, Actors: p.Runs.Count, State: p.readState, Rooms: p.readRooms, Feed: p.readFeed,
-		Overdue: p.Alarms.Overdue, Runs: p.countRuns, Unfiled: p.Dir.Unfiled, Sizes: p.readSizes, CopyBehind: p.Dir.CopyBehind, LogOutside: p.logOutside,
+		Overdue: p.Alarms.Overdue, Runs: p.countRuns, Unfiled: p.Dir.Unfiled, Sizes: p.readSizes, CopyBehind: p.Dir.CopyBehind, LogOutside: p.logOutside, Schedules: p.Schedules, Damaged: p.Damaged,
 	}
 }
 

@@ -259,14 +259,24 @@ func TestApprovalsAndDeadLetters(t *testing.T) {
 		requireSome(t, map[string]float64{"pawl.actor.active{}": 0}, first.Collect(t.Context()))
 		require.NoError(t, e.Close(t.Context()))
 
+		// The age of an approval is that of the run's record which asked, whichever engine tells it.
+		age := "pawl.approvals.open.age{pawl.workflow.name=asks}"
 		var second metertest.Provider
 		e = open(t, dir, &second, o)
 		synctest.Wait()
 		requireSome(t, both, second.Collect(t.Context()))
+		requireSome(t, map[string]float64{age: 60}, second.Collect(t.Context()))
+		<-time.After(time.Minute)
+		start(t, e, "r3", asks) // a younger one
+		synctest.Wait()
+		requireSome(t, map[string]float64{age: 120}, second.Collect(t.Context()))
 		require.NoError(t, e.Retry(t.Context(), pawl.Target{Run: "r1", Node: "a"}, pawl.RetryOptions{}))
 		require.NoError(t, e.Cancel(t.Context(), "r2", ""))
 		synctest.Wait()
-		requireSome(t, map[string]float64{approvals: 0, letters: 0}, second.Collect(t.Context()))
+		requireSome(t, map[string]float64{approvals: 1, letters: 0, age: 0}, second.Collect(t.Context()))
+		require.NoError(t, e.Vote(t.Context(), pawl.Target{Run: "r3", Node: "a"}, workflow.Ballot{By: "ann", Approved: true}))
+		synctest.Wait()
+		requireSome(t, map[string]float64{approvals: 0, age: 0}, second.Collect(t.Context()))
 	})
 }
 
@@ -469,5 +479,31 @@ func TestTheLogOutside(t *testing.T) {
 		require.Positive(t, seen["pawl.log.outside.unbased{}"])
 		require.Greater(t, p.Counts()[kept], before)
 		require.GreaterOrEqual(t, p.Sums()[kept], 7.0)
+	})
+}
+
+// A run that cannot be loaded is told, and until it is gone: people hear of it from nobody else.
+func TestDamagedRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, damaged := t.TempDir(), "pawl.run.damaged{}"
+		var first, second metertest.Provider
+		e := open(t, dir, &first, pawl.Options{})
+		waits := define(t, "name: waits\nstart: a\nnodes: [{id: a, wait: {event: go}}]\n")
+		start(t, e, "r1", waits)
+		start(t, e, "r2", waits)
+		requireSome(t, map[string]float64{damaged: 0}, first.Collect(t.Context()))
+		require.NoError(t, e.Close(t.Context()))
+		files, err := filepath.Glob(filepath.Join(dir, "runs", "*", "*"))
+		require.NoError(t, err)
+		require.Len(t, files, 2)
+		require.NoError(t, os.WriteFile(files[0], []byte("no database"), 0o600))
+
+		e = open(t, dir, &second, pawl.Options{})
+		synctest.Wait()
+		requireSome(t, map[string]float64{damaged: 1}, second.Collect(t.Context()))
+		stats, err := e.Stats(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, stats.Damaged)
+		require.NoError(t, e.Close(t.Context()))
 	})
 }

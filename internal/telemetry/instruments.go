@@ -70,6 +70,7 @@ const (
 	pageViewers
 	deadLetters
 	openApprovals
+	approvalsAge
 	alarmLag
 	alarmOverdue
 	commitDuration
@@ -80,6 +81,7 @@ const (
 	engineState
 	boundRoom
 	runActive
+	runDamaged
 	unfiledCount
 	unfiledAge
 	storeSize
@@ -94,6 +96,7 @@ const (
 	feedFailing
 	scheduleLag
 	scheduleSkipped
+	schedulePaused
 	ids
 )
 
@@ -122,6 +125,7 @@ var instruments = [ids]Instrument{
 
 	deadLetters:   {Name: "pawl.dead_letters", Kind: Gauge, Unit: "{task}", Text: "Parked tasks, which wait for an operator.", Labels: []string{workflowLabel}, whole: true},
 	openApprovals: {Name: "pawl.approvals.open", Kind: Gauge, Unit: "{approval}", Text: "Approvals that wait for people.", Labels: []string{workflowLabel}, whole: true},
+	approvalsAge:  {Name: "pawl.approvals.open.age", Kind: Gauge, Unit: "s", Text: "For how long a run has had an open approval without a break, of the one that has for longest.", Labels: []string{workflowLabel}},
 
 	alarmLag:       {Name: "pawl.alarm.lag", Kind: Histogram, Unit: "s", Text: "How late alarms of runs were, when they were committed.", bounds: long},
 	alarmOverdue:   {Name: "pawl.alarm.overdue", Kind: Gauge, Unit: "s", Text: "For how long the earliest alarm has been due that is not committed; 0 if none is."},
@@ -134,6 +138,7 @@ var instruments = [ids]Instrument{
 	boundRoom:      {Name: "pawl.bound.room", Kind: Gauge, Unit: "1", Text: "The part of a bound that is left: 1 is all, 0 is none.", Labels: []string{boundLabel, typeLabel, tenantLabel}},
 
 	runActive:    {Name: "pawl.run.active", Kind: Gauge, Unit: "{run}", Text: "Runs that have not ended.", Labels: []string{workflowLabel, statusLabel}, whole: true},
+	runDamaged:   {Name: "pawl.run.damaged", Kind: Gauge, Unit: "{run}", Text: "Runs that could not be loaded when that was tried last.", whole: true},
 	unfiledCount: {Name: "pawl.log.unfiled", Kind: Gauge, Unit: "{record}", Text: "Committed records that are in no file of a run.", whole: true},
 	unfiledAge:   {Name: "pawl.log.unfiled.age", Kind: Gauge, Unit: "s", Text: "How old the oldest of them is."},
 	storeSize:    {Name: "pawl.store.size", Kind: Gauge, Unit: "By", Text: "Bytes that the directory takes.", Labels: []string{partLabel}, whole: true},
@@ -150,6 +155,7 @@ var instruments = [ids]Instrument{
 
 	scheduleLag:     {Name: "pawl.schedule.lag", Kind: Histogram, Unit: "s", Text: "How late firings of schedules were, when their runs were committed.", Labels: []string{scheduleLabel}, bounds: long},
 	scheduleSkipped: {Name: "pawl.schedule.skipped", Kind: Counter, Unit: "{firing}", Text: "Firings of schedules that were skipped, by why.", Labels: []string{scheduleLabel, skipLabel}},
+	schedulePaused:  {Name: "pawl.schedule.paused", Kind: Gauge, Unit: "1", Text: "1 for a schedule that is paused because its runs failed, 0 for the others.", Labels: []string{scheduleLabel}, whole: true},
 }
 
 // Instruments returns what there is, in the order of the table.

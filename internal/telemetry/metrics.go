@@ -39,6 +39,8 @@ type Sources struct {
 	Overdue func() time.Time
 	// Runs returns how many runs have not ended.
 	Runs func() []RunStand
+	// Damaged returns how many runs could not be loaded when that was tried last.
+	Damaged func() int
 	// Unfiled returns how many committed records are in no file of a run, and when the oldest was made.
 	Unfiled func() (records int64, oldest time.Time)
 	// Sizes returns how many bytes the directory takes, by part, as far as that is known.
@@ -50,6 +52,8 @@ type Sources struct {
 	LogOutside func() (s LogStand, ok bool)
 	// Feed returns how far the feed is; ok is false without one.
 	Feed func() (f FeedStand, ok bool)
+	// Schedules returns the ids of all schedules, and whether each is paused because its runs failed.
+	Schedules func() map[string]bool
 }
 
 // A State says whether an engine works.
@@ -272,12 +276,12 @@ func (m *Metrics) ScheduleSkipped(schedule, reason string, firings int) {
 	m.addTo(scheduleSkipped, int64(firings), values{schedule, reason})
 }
 
-// Loaded takes note of how a run stands that was read.
-func (m *Metrics) Loaded(s *state.State) {
+// Loaded takes note of how a run stands that was read, since an instant.
+func (m *Metrics) Loaded(s *state.State, since time.Time) {
 	if m == nil {
 		return
 	}
-	m.noteWaits(s)
+	m.noteWaits(s, since)
 }
 
 // CommitBegins returns an instant for Committed, at an instant of the engine's clock; 0 if the time of this commit is not among those that
@@ -306,7 +310,7 @@ func (m *Metrics) Committed(s *state.State, records []decision.Record, told []de
 			m.recordTime(alarmLag, records[i].At.Sub(time.UnixMilli(alarm.At)), values{})
 		}
 	}
-	m.noteWaits(s)
+	m.noteWaits(s, records[len(records)-1].At)
 	for i := range told {
 		m.countEvent(s, records, told[i].Bare())
 	}

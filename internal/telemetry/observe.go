@@ -14,13 +14,15 @@ import (
 func (m *Metrics) observe(_ context.Context, o metric.Observer) error {
 	m.addLate()
 	m.observeTasks(o)
-	m.waits.eachWorkflow(func(name string, n waitCount) {
+	m.waits.eachWorkflow(func(name string, n waitCount, asks time.Time) {
 		m.observeCount(o, deadLetters, int64(n.letters), values{name})
 		m.observeCount(o, openApprovals, int64(n.approvals), values{name})
+		m.observeSeconds(o, approvalsAge, ageOf(asks), values{name})
 	})
 	m.observeCount(o, actorsActive, int64(m.sources.Actors()), values{})
 	m.observeEngine(o)
 	m.observeRooms(o)
+	m.observeSchedules(o)
 	m.observeFigures(o)
 	m.observeSeconds(o, alarmOverdue, ageOf(m.earliestDue(time.Now())), values{})
 	m.observeDirectory(o)
@@ -49,6 +51,7 @@ func (m *Metrics) observeDirectory(o metric.Observer) {
 	for v := range m.seen.addSeries(maps.Keys(sums)) {
 		m.observeCount(o, runActive, sums[v], v)
 	}
+	m.observeCount(o, runDamaged, int64(m.sources.Damaged()), values{})
 	records, oldest := m.sources.Unfiled()
 	m.observeCount(o, unfiledCount, records, values{})
 	m.observeSeconds(o, unfiledAge, ageOf(oldest), values{})
@@ -81,6 +84,20 @@ func (m *Metrics) observeEngine(o metric.Observer) {
 			n = 1
 		}
 		m.observeCount(o, engineState, n, values{string(s)})
+	}
+}
+
+// observeSchedules tells which schedules are paused because their runs failed. All beyond MaxNames are one.
+func (m *Metrics) observeSchedules(o metric.Observer) {
+	paused := map[string]int64{}
+	for id, failed := range m.sources.Schedules() {
+		name := m.series.nameOf(scheduleLabel, id)
+		if paused[name] = max(paused[name], 0); failed {
+			paused[name] = 1
+		}
+	}
+	for name, n := range paused {
+		m.observeCount(o, schedulePaused, n, values{name})
 	}
 }
 

@@ -85,3 +85,39 @@ func TestNamesOfSchedulesAreBounded(t *testing.T) {
 		require.NoError(t, e.Close(t.Context()))
 	})
 }
+
+// A schedule that is paused because its runs failed is told until somebody resumes it, by later engines too; one that people pause is not.
+func TestPausedSchedules(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		set := "[{id: bad, workflow: {name: fails}, every: 10m, pauseAfterFailures: 2}, {id: good, workflow: {name: fails}, every: 240h}]"
+		bad, good := "pawl.schedule.paused{pawl.schedule.id=bad}", "pawl.schedule.paused{pawl.schedule.id=good}"
+		o := pawl.Options{Executor: pawl.Handlers{}}
+		opened := func(p *metertest.Provider) *pawl.Engine {
+			o.MeterProvider = p
+			e, err := pawl.Open(t.Context(), dir, o)
+			require.NoError(t, err)
+			return e
+		}
+		var first, second metertest.Provider
+		e := opened(&first)
+		_, err := e.Publish(t.Context(), define(t, "name: fails\nstart: a\nnodes: [{id: a, end: {fail: broken}}]\n"))
+		require.NoError(t, err)
+		all, err := schedule.Parse([]byte("schedules: " + set))
+		require.NoError(t, err)
+		_, err = e.Schedules().Apply(t.Context(), all, pawl.ApplyOptions{})
+		require.NoError(t, err)
+		<-time.After(15 * time.Minute)
+		requireSome(t, map[string]float64{bad: 0, good: 0}, first.Collect(t.Context()))
+		<-time.After(15 * time.Minute)
+		require.NoError(t, e.Schedules().Pause(t.Context(), "good"))
+		requireSome(t, map[string]float64{bad: 1, good: 0}, first.Collect(t.Context()))
+		require.NoError(t, e.Close(t.Context()))
+
+		e = opened(&second)
+		requireSome(t, map[string]float64{bad: 1, good: 0}, second.Collect(t.Context()))
+		require.NoError(t, e.Schedules().Resume(t.Context(), "bad"))
+		requireSome(t, map[string]float64{bad: 0, good: 0}, second.Collect(t.Context()))
+		require.NoError(t, e.Close(t.Context()))
+	})
+}
