@@ -53,7 +53,7 @@ type uploadReader struct {
 // Read implements io.Reader.
 func (r *uploadReader) Read(to []byte) (int, error) {
 	n, err := r.from.Read(to)
-	if err != nil && err != io.EOF { //nolint:errorlint // a reader returns it as it is
+	if err != nil && err != io.EOF {
 		r.err = err
 	}
 	return n, err
