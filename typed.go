@@ -176,8 +176,8 @@ func (h Handlers) CheckDefinition(d *workflow.Definition) []workflow.Problem {
 	return append(problems, typecheck.Compare(g, h, h.typesByTask())...)
 }
 
-// WriteSchemas writes the types of the handlers of [Typed] as JSON, for pawl check --handlers: {"tasks": {TYPE: {"input":
-// SCHEMA, "output": SCHEMA}}}, with JSON Schemas. It fails with what Check says, or the error of w.
+// WriteSchemas writes what handlers there are as JSON, for pawl check --handlers: {"tasks": {TYPE: {"input": SCHEMA, "output":
+// SCHEMA}}, "others": [TYPE]}, with JSON Schemas of the handlers of [Typed]. It fails with what Check says, or the error of w.
 func WriteSchemas(w io.Writer, h Handlers) error {
 	if w == nil {
 		return fmt.Errorf("%w: there is nothing to write to", ErrInvalid)
@@ -185,7 +185,13 @@ func WriteSchemas(w io.Writer, h Handlers) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(typecheck.File{Tasks: h.typesByTask()}, "", "  ")
+	file := typecheck.File{Tasks: h.typesByTask(), Others: []string{}}
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if _, typed := file.Tasks[name]; !typed {
+			file.Others = append(file.Others, name)
+		}
+	}
+	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the schemas of handlers: %w", err)
 	}

@@ -217,7 +217,7 @@ func TestWriteSchemas(t *testing.T) {
 		"input": {"type": "object", "x-go": "pawl_test.greeting", "additionalProperties": false, "required": ["name"], "properties": {
 			"name": {"type": "string", "x-go": "pawl_test.greeting.Name"}, "loud": {"type": "boolean", "x-go": "pawl_test.greeting.Loud"}}},
 		"output": {"type": "object", "x-go": "pawl_test.reply", "additionalProperties": false, "required": ["attempt", "text"], "properties": {
-			"text": {"type": "string", "x-go": "pawl_test.reply.Text"}, "attempt": {"type": "integer", "x-go": "pawl_test.reply.Attempt"}}}}}}`, text.String())
+			"text": {"type": "string", "x-go": "pawl_test.reply.Text"}, "attempt": {"type": "integer", "x-go": "pawl_test.reply.Attempt"}}}}}, "others": ["*", "plain"]}`, text.String())
 	require.ErrorIs(t, pawl.WriteSchemas(&text, pawl.Handlers{"x": pawl.Typed(func(context.Context, chan int) (int, error) { return 0, nil })}), pawl.ErrInvalid)
 }
 

@@ -162,10 +162,10 @@ type checkCommand struct {
 	States     int           `placeholder:"N" help:"Look at this many states of a run at most. Without it 3000."`
 	Scenarios  string        `placeholder:"DIR" help:"Write the run that shows a fault as a scenario file into this folder."`
 	StallAfter bool          `help:"The engine has StallAfter: say nothing of tasks without a timeout."`
-	Handlers   string        `placeholder:"FILE" help:"Compare the definitions with the types of handlers that pawl.WriteSchemas wrote into this file."`
+	Handlers   []string      `placeholder:"FILE" help:"Compare the definitions with the handlers that pawl.WriteSchemas wrote into these files, one for each program that performs tasks."`
 	Limit      time.Duration `placeholder:"DURATION" help:"End the search in a definition that takes longer, by a real clock. Without it 10m."`
 	jsonFlag
-	types map[string]typecheck.Types // of Handlers
+	handlers []typecheck.File // of Handlers
 }
 
 // A fileReport is what was found in one file. Problems are of validation; Report is of playing the
@@ -220,23 +220,22 @@ func (c *checkCommand) runCommand(ctx context.Context, con *console) error {
 	return nil
 }
 
-// readHandlers reads the types of handlers, if there is a file of them.
+// readHandlers reads the files of handlers.
 func (c *checkCommand) readHandlers() error {
-	if c.Handlers == "" {
-		return nil
+	for _, name := range c.Handlers {
+		data, err := below.ReadFile(name, limits.MaxDefinitionBytes, filepath.Dir(name), ".")
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		var file typecheck.File
+		if err := json.Unmarshal(data, &file); err != nil {
+			return fmt.Errorf("%s: it is not what pawl.WriteSchemas writes: %w", name, err)
+		}
+		if len(file.Tasks)+len(file.Others) == 0 {
+			return fmt.Errorf("%s: it has no tasks: pawl.WriteSchemas writes those of pawl.Handlers", name)
+		}
+		c.handlers = append(c.handlers, file)
 	}
-	data, err := below.ReadFile(c.Handlers, limits.MaxDefinitionBytes, filepath.Dir(c.Handlers), ".")
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Handlers, err)
-	}
-	var file typecheck.File
-	if err := json.Unmarshal(data, &file); err != nil {
-		return fmt.Errorf("%s: it is not what pawl.WriteSchemas writes: %w", c.Handlers, err)
-	}
-	if len(file.Tasks) == 0 {
-		return fmt.Errorf("%s: it has no tasks: pawl.WriteSchemas writes those of pawl.Typed", c.Handlers)
-	}
-	c.types = file.Tasks
 	return nil
 }
 
@@ -261,7 +260,7 @@ func (c *checkCommand) checkFile(ctx context.Context, path string) (*fileReport,
 		return r, nil
 	}
 	if g, err := compiled.Compile(compiled.Boundless(), d); err == nil {
-		r.addProblems(typecheck.Problems(g, c.types))
+		r.addProblems(typecheck.CompareFiles(g, c.handlers))
 	}
 	until, cancel := context.WithTimeout(ctx, cmp.Or(max(c.Limit, 0), pawltest.DefaultLimit))
 	defer cancel()
@@ -295,7 +294,9 @@ func (r *fileReport) isInvalid() bool {
 
 // hasFaults reports whether the file must not pass.
 func (r *fileReport) hasFaults() bool {
-	unfit := slices.ContainsFunc(r.report, func(p workflow.Problem) bool { return p.Code == problem.HandlerType })
+	unfit := slices.ContainsFunc(r.report, func(p workflow.Problem) bool {
+		return p.Code == problem.HandlerType || p.Code == problem.HandlerMissing
+	})
 	return unfit || r.isInvalid() || r.Report != nil && len(r.Report.Faults()) > 0
 }
 

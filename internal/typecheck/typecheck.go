@@ -29,7 +29,8 @@ type Types struct {
 
 // A File is what pawl.WriteSchemas writes.
 type File struct {
-	Tasks map[string]Types `json:"tasks"` // by task type
+	Tasks  map[string]Types `json:"tasks"`  // by task type
+	Others []string         `json:"others"` // names of the handlers without types, sorted; nil: the file does not tell
 }
 
 // Problems returns the problems of a definition with handlers, which are named by their task types, in the order of its
@@ -62,6 +63,26 @@ func Problems(g *compiled.Graph, handlers map[string]Types) []workflow.Problem {
 // none of them performs, and then [Problems] with the types of some.
 func Compare[F any](g *compiled.Graph, handlers map[string]F, types map[string]Types) []workflow.Problem {
 	return append(findMissing(g, slices.Sorted(maps.Keys(handlers))), Problems(g, types)...)
+}
+
+// CompareFiles is Compare for the handlers that files tell of, each those of one process. It reports a task type that none performs only if all
+// files tell of all handlers.
+func CompareFiles(g *compiled.Graph, files []File) []workflow.Problem {
+	names, types, all := map[string]bool{}, map[string]Types{}, len(files) > 0
+	for _, f := range files {
+		all = all && f.Others != nil
+		maps.Copy(types, f.Tasks)
+		for name := range f.Tasks {
+			names[name] = true
+		}
+		for _, name := range f.Others {
+			names[name] = true
+		}
+	}
+	if !all {
+		return Problems(g, types)
+	}
+	return Compare(g, names, types)
 }
 
 // maxNames bounds the names in a problem: each node may have a problem.
