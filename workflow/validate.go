@@ -36,6 +36,7 @@ type checker struct {
 	graph           *adjacency
 	binding         binding
 	found           []finding
+	stored          storedState
 	source          int    // bytes of the expressions so far, each different one once
 	literals        int    // bytes of the literal texts so far that were compiled
 	wrongSchemas    int    // so far
@@ -75,6 +76,7 @@ func (c *checker) checkAll() []Problem {
 	c.checkIDs()
 	c.checkReachable()
 	c.checkUnmatched()
+	c.checkState()
 	c.checkCycles()
 	c.checkGroups()
 	c.checkReach()

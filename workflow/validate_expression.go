@@ -3,6 +3,8 @@ package workflow
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pawl-run/pawl/internal/expr"
@@ -97,6 +99,7 @@ func (c *checker) checkExpression(s site, field, source string, at expressionPla
 			c.reportProblem(s, field, problem.UnboundVariable, "%s has no value here: %s", ref[0], why)
 		}
 		c.checkReference(s, field, ref)
+		c.stored.noteRead(s, field, source, ref)
 	}
 }
 
@@ -239,7 +242,77 @@ func (c *checker) parsePath(s site, field, text string) (value.Path, bool) {
 	case len(path.Segments) == 1 && path.Append:
 		c.reportProblem(s, field, problem.InvalidPath, "%s is not a list", section)
 	default:
+		c.stored.noteWritten(path)
 		return path, true
 	}
 	return path, false
+}
+
+// A storedState has the fields of the state that a definition reads and writes.
+type storedState struct {
+	reads   []stateRead
+	written map[string]bool // by the definition, or asked for by an expression that does without them
+	whole   bool            // the whole state is written: it may have any field
+}
+
+// A stateRead is an expression that fails without a field of the state.
+type stateRead struct {
+	at         site
+	field, key string
+}
+
+// asksForFields finds expressions that ask whether a field is there.
+var asksForFields = regexp.MustCompile(`\bhas\(|\.\?|\[\?`)
+
+// noteRead notes what an expression reads of the state.
+func (o *storedState) noteRead(s site, field, source string, ref []string) {
+	switch {
+	case ref[0] != "state" || len(ref) < 2:
+	case asksForFields.MatchString(source):
+		o.noteField(ref[1])
+	default:
+		o.reads = append(o.reads, stateRead{s, field, ref[1]})
+	}
+}
+
+// noteWritten notes a path to which something is written.
+func (o *storedState) noteWritten(path value.Path) {
+	switch {
+	case path.Segments[0] != "state":
+	case len(path.Segments) == 1:
+		o.whole = true
+	default:
+		o.noteField(path.Segments[1])
+	}
+}
+
+func (o *storedState) noteField(key string) {
+	if o.written == nil {
+		o.written = map[string]bool{}
+	}
+	o.written[key] = true
+}
+
+// checkState warns of fields of the state that an expression reads and nothing writes, mostly since one of both is misspelt. Each is told
+// once, where it is read first.
+func (c *checker) checkState() {
+	o := &c.stored
+	for key := range c.def.State.Initial {
+		o.noteField(key)
+	}
+	if o.whole {
+		return
+	}
+	names := sortedKeys(o.written)
+	for _, r := range o.reads {
+		if o.written[r.key] {
+			continue
+		}
+		o.noteField(r.key) // it is told
+		hint := ""
+		if i := slices.IndexFunc(names, func(name string) bool { return value.NearlyEqual(name, r.key) }); i >= 0 {
+			hint = fmt.Sprintf("; did you mean %s?", value.Path{Segments: []string{"state", names[i]}})
+		}
+		c.reportWarning(r.at, r.field, problem.UnwrittenState, "nothing writes %s, and without it the expression fails with %s%s", value.Path{Segments: []string{"state", r.key}}, CodeExpression, hint)
+	}
 }
