@@ -171,7 +171,7 @@ func TestForeignKeysAreStale(t *testing.T) {
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
 	key := string(<-keys)
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "b", Definition: define(t, oneTask)}, map[string]any{"n": 1}))
-	<-keys // its task is out, and who has the key of another knows all of its key but the MAC
+	<-keys // its task is out, and the holder of another key knows all of its key but the MAC
 	for _, k := range []string{"b" + key[1:], "a#9.1.0000000000000001" + key[strings.LastIndexByte(key, '.'):], "a#1.2" + key[len("a#1.1"):]} {
 		require.ErrorIs(t, e.Complete(t.Context(), pawl.Key(k), 1), pawl.ErrStale, k)
 		require.ErrorIs(t, e.Fail(t.Context(), pawl.Key(k), errors.New("forged")), pawl.ErrStale, k)

@@ -319,7 +319,7 @@ func TestAListThatFindsNothingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The revisions of a run are what it began with and what each patch made of it, with who has done it and why; a fork has
+// The revisions of a run are what it began with and what each patch made of it, by whom and why; a fork has
 // those of before as well.
 func TestRevisions(t *testing.T) {
 	ctx := t.Context()

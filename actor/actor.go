@@ -121,7 +121,7 @@ type Actor struct {
 	dismissed atomic.Bool
 
 	// turn is full while somebody has the turn, from New until the run is loaded, and for good once the actor has
-	// ended. All below is only for who has it.
+	// ended. Only the holder uses all below.
 	turn   chan struct{}
 	lent   bool       // a caller of Deliver or Look has it
 	broken error      // why a turn in a caller's goroutine ended the actor, which is still to be done

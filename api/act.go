@@ -381,7 +381,7 @@ func (v *viewer) showFuture(s *pawl.Simulation) *Future {
 }
 
 // replyToSimulation answers what would become of a run, whose copy try makes. A simulation shows input and
-// decisions, so it takes View and Values even from who may act; the check comes before the copy is
+// decisions, so it takes View and Values even from a caller who may act; the check comes before the copy is
 // made, which costs.
 func (c *call) replyToSimulation(id workflow.RunID, try func() (*pawl.Simulation, error)) error {
 	if err := c.requireRights(View | Values); err != nil {

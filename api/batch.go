@@ -100,7 +100,7 @@ func (q *query) readSelection(of batched) (s pawl.Selection) {
 // one, one after the other, the oldest first: to at most as many as the limit says, or for so long. Where the query says dryRun it counts
 // them all. Each takes the act in a commit of its own: a crash in the middle leaves a part of them changed, and the caller, who has no
 // cursor then, begins anew. That is safe where the act is: a run that was cancelled does not fit any more, a
-// signal with an ID is taken once, and who has voted is refused.
+// signal with an ID is taken once, and a second vote of one person is refused.
 func batchPerforms(many acts.Many) func(*call) error {
 	of := batchOn(many)
 	return func(c *call) error {

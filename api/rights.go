@@ -63,7 +63,7 @@ type Options struct {
 	MaxBlob int64
 }
 
-// A caller is who sends a request.
+// A caller is the sender of a request.
 type caller struct {
 	who    string
 	rights Rights

@@ -17,7 +17,7 @@ import (
 // It belongs to the loop of the node. Its goroutine writes engine and err, and closes done; nobody reads them before. Either take is
 // closed and it becomes the engine, or stop ends it, and it has not taken the log.
 type opening struct {
-	take chan struct{} // closed by who has the lease
+	take chan struct{} // closed by the holder of the lease
 	stop context.CancelFunc
 	done chan struct{} // closed when the fields below are set
 

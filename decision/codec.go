@@ -63,7 +63,7 @@ func (r Record) Encode() (Encoded, error) {
 	return e, err
 }
 
-// EncodeWith is Encode for who encodes many records: scratch is memory that is used meanwhile, and comes back, perhaps
+// EncodeWith is Encode for a caller who encodes many records: scratch is memory that is used meanwhile, and comes back, perhaps
 // larger, for the next record; none if the record has kept it. The two texts share one piece of memory, which has at most
 // a quarter more room; the capacity of each ends where it does, so that nobody who appends to it writes over anything.
 func (r Record) EncodeWith(scratch []byte) (e Encoded, used []byte, err error) {

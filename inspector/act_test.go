@@ -233,7 +233,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// Rights are kept: who may only look sees no buttons, who may not see values sees none.
+// Rights are kept: a viewer who may only look sees no buttons, one who may not see values sees none.
 func TestRights(t *testing.T) {
 	s := openShop(t)
 	s.startOrder("order-1")

@@ -135,7 +135,7 @@ func TestBlobsThatAreNotPut(t *testing.T) {
 	require.Equal(t, "1", queryText(t, url, `SELECT count(*)::text FROM pawl.chunks`), "it may be under way")
 }
 
-// A cell changes only for who knows what it is, and a server that has lost revisions does not give them again.
+// A cell changes only for a caller who knows what it is, and a server that has lost revisions does not give them again.
 func TestCell(t *testing.T) {
 	url := newDatabase(t)
 	db := open(t, url, pg.Options{})

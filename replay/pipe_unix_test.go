@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-run/pawl/store"
 )
 
-// A folder of files of strangers may have pipes and links in it: nobody waits for who writes to one.
+// A folder of files of strangers may have pipes and links in it: nobody waits for its writer.
 func TestWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "a.db"), 0o600))

@@ -51,7 +51,7 @@ type Options struct {
 	Outbox        int64              // how many bytes of events wait to be published before commits wait; 0: none are kept
 	Metrics       *telemetry.Metrics // get what the log outside takes, and Unfiled counts; nil otherwise
 	Hook          *testhook.Hook     // of a test; nil otherwise
-	LockWait      time.Duration      // how long Open waits for who has the directory; 0: a second, negative: not at all
+	LockWait      time.Duration      // how long Open waits for the holder of the directory; 0: a second, negative: not at all
 	GivesWay      bool               // Open lets an engine without it that waits go first, and AwaitEngine tells of one
 
 	scarce   bool    // the disk is full: the reserve is given up
@@ -117,7 +117,7 @@ type Dir struct {
 	unfiled      tally.Unfiled
 	unflushed    atomic.Int64                 // bytes of the records that handles have not flushed
 	sizes        tally.Sizes                  // are counted if there are metrics
-	copied       atomic.Pointer[FollowReport] // of who follows; nil without
+	copied       atomic.Pointer[FollowReport] // of the follower; nil without
 	tape         sqlite.Tape                  // of the transaction under way; the committer's
 	tapes        tapes                        // of those that whoever follows the directory has not got yet
 	outbox       *eventOutbox
@@ -336,7 +336,7 @@ func (d *Dir) readIndex(f func(*sqlite.Conn) error) error {
 	return d.readIndexUntil(context.Background(), f)
 }
 
-// readIndexUntil is readIndex for who waits for the commit of a log that does not answer no longer than ctx.
+// readIndexUntil is readIndex for a caller who waits for the commit of a log that does not answer no longer than ctx.
 func (d *Dir) readIndexUntil(ctx context.Context, f func(*sqlite.Conn) error) error {
 	if err := d.reading.lockUntil(ctx); err != nil {
 		return err

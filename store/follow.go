@@ -247,7 +247,7 @@ func (f *follower) tell(err error) {
 	f.o.Report(r)
 }
 
-// CopyBehind returns when everything was committed that the copy of who follows the directory has, if it lacks something; zero if it lacks
+// CopyBehind returns when everything was committed that the copy of the follower has, if it lacks something; zero if it lacks
 // nothing that is known. It is false if nobody follows, or the copy is not begun. It waits for no commit.
 func (d *Dir) CopyBehind() (at time.Time, ok bool) {
 	r := d.copied.Load()

@@ -411,7 +411,7 @@ func OpenRunFile(path string, c Codec) (*sqlite.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // to open a pipe waits for who writes to it
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its writer
 		return nil, &CorruptError{File: path, What: "it is no regular file"}
 	}
 	f, err := os.Open(path)

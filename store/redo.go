@@ -159,7 +159,7 @@ func (d *Dir) beginRedo() error {
 	return nil
 }
 
-// noteUsed notes how full the file is, for who does not wait for the lock. The lock is held.
+// noteUsed notes how full the file is, for readers without the lock. The lock is held.
 func (l *redoLog) noteUsed() {
 	used, most := l.file.Used()
 	l.used.Store(used)

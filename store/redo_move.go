@@ -289,13 +289,13 @@ func (d *Dir) moveSelected(ctx context.Context, isSelected func(*redoRun) bool) 
 	return err
 }
 
-// readRuns is readIndexUntil for who reads the rows of several runs, or rows by what they say: pawl.db has all
+// readRuns is readIndexUntil for a caller who reads the rows of several runs, or rows by what they say: pawl.db has all
 // that was committed before. Where the disk has no room for that it is there as long as f reads.
 func (d *Dir) readRuns(ctx context.Context, f func(*sqlite.Conn) error) error {
 	return d.readMovedRuns(ctx, (*redoRun).isBehind, f)
 }
 
-// readMovedRuns is readRuns for who needs no more than what was committed of the runs that are selected.
+// readMovedRuns is readRuns for a caller who needs no more than what was committed of the selected runs.
 func (d *Dir) readMovedRuns(ctx context.Context, isSelected func(*redoRun) bool, f func(*sqlite.Conn) error) error {
 	err := d.moveSelected(ctx, isSelected)
 	if errors.Is(err, ErrNoSpace) {

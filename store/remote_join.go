@@ -399,7 +399,7 @@ func (c *replayer) rollBack() {
 	c.next, c.gone = c.place, nil
 }
 
-// warn logs a warning for who has no Dir yet.
+// warn logs a warning while there is no Dir yet.
 func (o *Options) warn(text string, args ...any) {
 	if o.Logger != nil {
 		o.Logger.Warn(text, args...)

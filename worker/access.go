@@ -106,7 +106,7 @@ func callerOf(ctx context.Context) Caller {
 func (p *Pool) requireAccess(next http.Handler) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setReadTimeout(w, readTimeout) // the server reads the body of who is refused to its end
+		setReadTimeout(w, readTimeout) // the server reads the body of a refused request to its end
 		if err := cross.Check(r); err != nil {
 			writeError(w, poolErrorf(http.StatusForbidden, remote.CodeForbidden, "a page of another site may not ask: %v", err))
 			return

@@ -23,7 +23,7 @@ import (
 
 // Bounds of one request, besides those of its messages.
 const (
-	readTimeout   = 30 * time.Second // of a body, and of what is sent by who may not ask
+	readTimeout   = 30 * time.Second // of a body, and of what a refused caller sends
 	writeTimeout  = time.Minute      // of an answer, and of each part of a blob
 	commitTimeout = 30 * time.Second // for a result
 )

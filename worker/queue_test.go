@@ -127,7 +127,7 @@ func (m *model) noteTurn(t *modelTask) {
 	}
 }
 
-// forgetTurns starts anew with who waits no longer.
+// forgetTurns starts anew with a run that waits no longer.
 func (m *model) forgetTurns() {
 	waiting := m.turns()
 	for at := range m.passed {

@@ -191,7 +191,7 @@ func sumTexts(meta map[string]float64) (texts []string) {
 	return texts
 }
 
-// printTotal says how many runs there are, besides those that are listed, and who has said so.
+// printTotal says how many runs there are, besides those that are listed, and where that comes from.
 func (con *console) printTotal(ctx context.Context, e *reached, listed int) error {
 	info, err := e.Engine(ctx)
 	if err != nil {

@@ -219,7 +219,7 @@ type revisionsCommand struct {
 	dirFlag
 }
 
-// runCommand lists the revisions with who has patched the run, and why.
+// runCommand lists the revisions, by whom the run was patched, and why.
 func (c *revisionsCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
 		if c.Revision != 0 {

@@ -183,7 +183,7 @@ func serveUntilDone(ctx context.Context, l net.Listener, h http.Handler) error {
 // browser comes, in a header, which is how a program does, or typed. A browser gets a cookie in
 // exchange, and an address without the key. It is what stands between the browsers of a machine,
 // which several users may share, and an engine on whose socket its user may do everything: the
-// loopback address alone tells nothing of who asks. Key and ticket are made for one process of pawl
+// loopback address alone does not tell who asks. Key and ticket are made for one process of pawl
 // serve, and are worth nothing after it.
 type door struct {
 	at     string // host and port

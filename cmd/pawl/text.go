@@ -135,7 +135,7 @@ func (con *console) printLine(format string, args ...any) {
 	fmt.Fprintln(con.Out, text)
 }
 
-// printSource says once, beside the answer, who has given it: an engine that is live, or files, and of when. It goes on in lines below,
+// printSource says once, beside the answer, where it comes from: an engine that is live, or files, and of when. It goes on in lines below,
 // and is cut nowhere.
 func (con *console) printSource(source string) {
 	for _, part := range columns.WrapLine(printableText(source), con.Width) {

@@ -97,7 +97,7 @@ func readIn(folder, name string, most int) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = root.Close() }()
-	info, err := root.Stat(name) // before it is opened: to open a pipe is to wait for who writes into it
+	info, err := root.Stat(name) // before it is opened: opening a pipe waits for its writer
 	if err != nil {
 		if _, elsewhere := os.Stat(filepath.Join(folder, name)); elsewhere == nil {
 			return nil, ErrOutside

@@ -100,7 +100,7 @@ func (p *Pacer) Space(who string, now time.Time) error {
 	if again <= 0 {
 		return nil
 	}
-	// Rounded up, since Retry-After has whole seconds and who comes back a moment early is refused
+	// Rounded up, since Retry-After has whole seconds and a caller who comes back a moment early is refused
 	// once more.
 	seconds := int64(min(math.Ceil(again.Seconds()), math.MaxInt32))
 	return &TooFastError{RateText(p.perSecond, p.burst), seconds}

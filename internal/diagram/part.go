@@ -74,7 +74,7 @@ func (d *Diagram) Part(most, edges int, chosen workflow.NodeID) *Diagram {
 
 // centres returns the nodes around which a part is drawn, the most important first.
 //
-// Each of the reasons counts alone: who has chosen a node wants to see what is around that, and who looks at a patch what it changes.
+// Each of the reasons counts alone: a reader who has chosen a node wants to see what is around it, and one who looks at a patch what it changes.
 func (d *Diagram) centres(chosen workflow.NodeID) (out []int) {
 	for i := range d.nodes {
 		if d.nodes[i].key == chosen {

@@ -340,7 +340,7 @@ func (d *Dispatcher) fillSlots() {
 	}
 }
 
-// fillFreeSlots is fillSlots for who does not hold the lock.
+// fillFreeSlots is fillSlots for a caller without the lock.
 func (d *Dispatcher) fillFreeSlots() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

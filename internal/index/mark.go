@@ -24,7 +24,7 @@ func ReadMark(dir fs.FS) (mark RestoredMark, found bool, err error) {
 		return mark, false, nil
 	case err != nil:
 		return mark, true, err
-	case !info.Mode().IsRegular() || info.Size() > maxMark: // to open a pipe waits for who writes to it
+	case !info.Mode().IsRegular() || info.Size() > maxMark: // opening a pipe waits for its writer
 		return mark, true, errors.New("it is no regular file of at most 4 KiB")
 	}
 	text, err := fs.ReadFile(dir, RestoredFile)

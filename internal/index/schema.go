@@ -111,7 +111,7 @@ const (
 	LockFile       = "LOCK"
 	RunsDir        = "runs"    // of the files of runs
 	TmpDir         = "tmp"     // of files that are being built
-	ReserveFile    = "reserve" // there: room for who opens the directory on a disk that is full
+	ReserveFile    = "reserve" // there: room to open the directory on a full disk
 	BlobsDir       = "blobs"
 	UnfinishedFile = "UNFINISHED" // in a copy, until all else is in it
 	RestoredFile   = "RESTORED"   // in a directory that was restored, until it is opened to go on

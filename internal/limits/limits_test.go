@@ -43,7 +43,7 @@ var rows = map[string]struct {
 	"MaxAppliedSchemas":  {MaxAppliedSchemas, "checks against JSON Schemas", ""},
 	"MaxSchemaCost":      {MaxSchemaCost, "checks against JSON Schemas", "units"},
 	"MaxDetails":         {MaxDetails, "the metadata of a result, the details of a heartbeat", "KiB"},
-	"MaxReason":          {MaxReason, "the name of who makes a call", "KiB"},
+	"MaxReason":          {MaxReason, "the name of a caller", "KiB"},
 	"MaxTenant":          {MaxTenant, "tasks of one [tenant]", "bytes"},
 	"MaxLabels":          {MaxLabels, "labels of a run;", ""},
 	"MaxLabelKey":        {MaxLabelKey, "labels of a run;", "bytes"},

@@ -33,7 +33,7 @@ var (
 	faulty  = map[string]int{"OfRun": 4, "FullDisk": 1, "tellLoss": 3}
 )
 
-// Every line of the log has the keys of all others for what it tells: no other name for a run, an error or who has called, and for an
+// Every line of the log has the keys of all others for what it tells: no other name for a run, an error or a caller, and for an
 // attempt those of tasklog.Place.
 func TestKeysOfTheLog(t *testing.T) {
 	found := map[string]int{}

@@ -24,7 +24,7 @@ var plainPages = []string{
 
 var (
 	badStart = regexp.MustCompile(`^(What|Who|Whoever|Whatever|Of|Those|One that|One of which)\b`)
-	badWords = regexp.MustCompile(`\b(of which|of whom|is none|whose [a-z ]{1,30} it is)\b`)
+	badWords = regexp.MustCompile(`\b(of which|of whom|(for|by|to|with|from) who|is none|whose [a-z ]{1,30} it is)\b`)
 	codeSpan = regexp.MustCompile("`[^`]*`")
 	listItem = regexp.MustCompile(`^\s*(-|\*|\d+\.)\s`)
 )
@@ -185,7 +185,7 @@ func TestProseRule(t *testing.T) {
 	text := "// Package m has words. What begins here is refused.\npackage m\n\n" +
 		"// Of returns a number. Of two numbers the larger\n// one counts: Those of others do not.\n//\n//\tWhat is code stays\n//\n" +
 		"//   - One that is in a list\n//     is refused, and goes on. Whoever reads it?\n//   - A number,\n//     of which there are two.\n" +
-		"//\n// A text, whose turn it is.\nfunc Of() int { return 0 } // it is none\n\nconst s = \"// What is a string stays\"\n"
+		"//\n// A text, whose turn it is.\nfunc Of() int { return 0 } // it is none\n\nvar who int // for who waits\n\nconst s = \"// What is a string stays\"\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "m.go"), []byte(text), 0o600))
 	source, err := load(dir)
 	require.NoError(t, err)
@@ -197,6 +197,7 @@ func TestProseRule(t *testing.T) {
 		"11 A number, of which there are two.",
 		"14 A text, whose turn it is.",
 		"15 it is none",
+		"17 for who waits",
 	}, unclear(sentencesOfComments(source, source.find(".").files[0])))
 
 	page := "# Who does what\n\nA page. **What** is said\nhere is refused.\n\n```sh\nWhat is code stays\n```\n\n" +

@@ -30,7 +30,7 @@ func NarrowLocal(r *http.Request, who string, reading bool) {
 	}
 }
 
-// A Sender is who sends a request on the socket of an engine: a program of the same user, or somebody for whom it asks.
+// A Sender sends a request on the socket of an engine: a program of the same user, or a person for whom it asks.
 type Sender struct {
 	Who     string
 	Reading bool // it may see, and do nothing

@@ -411,7 +411,7 @@ func (d *doomed) checkFamily() error {
 	switch {
 	case root.Err != nil && (d.found != nil || !errors.Is(root.Err, store.ErrCorrupt)):
 		return refusal.Closed(root.Err)
-	case root.Err != nil: // a damaged run can be forgotten, by who names it
+	case root.Err != nil: // a damaged run can be forgotten by its name
 	case !d.isFoundAgain(h):
 		return store.ErrRunNotFound // it was purged meanwhile, and the id is of another one
 	case !h.Status.Final():

@@ -184,7 +184,7 @@ func (r *Roster) Reserve(ctx context.Context, id workflow.RunID) (release func()
 	return r.addBlock(id), nil
 }
 
-// TryReserve is Reserve for who does not wait: it returns nil if the run has an actor, or is reserved.
+// TryReserve is Reserve for a caller who does not wait: it returns nil if the run has an actor, or is reserved.
 func (r *Roster) TryReserve(id workflow.RunID) (release func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

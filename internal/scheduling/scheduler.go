@@ -67,7 +67,7 @@ type Start struct {
 	Input      any
 	Scheduled  time.Time // its instant
 	By, Reason string
-	Caller     *runstate.Trace // the span of who triggered it; nil without
+	Caller     *runstate.Trace // the span of the caller who triggered it; nil without
 	Keep       []store.Kept
 }
 
@@ -111,7 +111,7 @@ type entry struct {
 	late   string             // why that is
 	recent []schedule.Event   // the last ones, the newest last; nil if they were not read
 	begun  map[time.Time]bool // instants that have fired, while there are backfills; nil if they were not read
-	failed atomic.Bool        // it is paused because its runs failed: for who does not wait for commits
+	failed atomic.Bool        // it is paused because its runs failed: for readers that do not wait for commits
 
 	// Scheduler.mu guards:
 	at    time.Time // when it is to be looked at

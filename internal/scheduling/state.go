@@ -26,7 +26,7 @@ type state struct {
 	Last      *lastRun            `json:"last,omitempty"`     // the one that began last of those that have ended
 	Live      []schedule.Event    `json:"live,omitempty"`     // that have started runs which are not over, as far as is known
 	Waiting   *schedule.Event     `json:"waiting,omitempty"`  // the firing that waits for them
-	Caller    *runstate.Trace     `json:"caller,omitempty"`   // the span of who triggered the firing that waits; nil without
+	Caller    *runstate.Trace     `json:"caller,omitempty"`   // the span of the caller who triggered the waiting firing; nil without
 	Triggered time.Time           `json:"triggered,omitzero"` // the last instant of a trigger: each has its own
 	Paused    *schedule.Pause     `json:"paused,omitempty"`   // nil if it is not
 	Backfills []schedule.Backfill `json:"backfill,omitempty"` // From is the last instant that was decided

@@ -7,9 +7,9 @@ import (
 	"github.com/pawl-run/pawl/internal/pace"
 )
 
-// Spans that nobody can have seen yet, since they are made when they are over, are told to the provider many at a time: the processor that
-// batches them for an exporter wakes for the first of them, and costs more by its waking than by its work. A crash loses those that are not told yet, with what
-// the exporter had not sent.
+// A span that is made when its work is over is not told to the provider at once, but together with others: the provider's processor, which batches
+// spans for an exporter, wakes a goroutine for the first span of a batch, and that costs more than the span. A crash loses the spans that are not told yet,
+// as it loses those that the exporter has not sent.
 const (
 	latePause = 50 * time.Millisecond // from the first of them until all are told
 	maxLate   = 256                   // that are kept, unless others are being told
@@ -23,7 +23,7 @@ type lateList struct {
 	timer  *time.Timer
 	closed bool // none is kept any more
 
-	telling sync.Mutex // somebody tells spans: who closes waits for that
+	telling sync.Mutex // held while spans are told: close waits for it
 }
 
 // tellLater keeps a span until others are told, or tells it and all that are kept. No lock of the engine may be held.
@@ -60,7 +60,7 @@ func (l *lateList) tellAll() {
 	l.tellKept()
 }
 
-// tellKept is tellAll for who has the lock telling.
+// tellKept is tellAll for the holder of the lock telling.
 func (l *lateList) tellKept() {
 	l.mu.Lock()
 	list := l.list

@@ -94,7 +94,7 @@ func TestTriggersThatWaitLink(t *testing.T) {
 	})
 }
 
-// Each run of a trigger links to who triggered it, also where one begins while the firing of another waits in a schedule that is paused.
+// Each run of a trigger links to the caller who triggered it, also where one begins while the firing of another waits in a schedule that is paused.
 func TestTriggersBesideOneThatWaitsLink(t *testing.T) {
 	for _, spanned := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -64,7 +64,7 @@ type Tracer struct {
 	reads sync.WaitGroup
 
 	late lateList
-	kept atomic.Int64 // stays, for who has no lock
+	kept atomic.Int64 // stays, for readers without the lock
 
 	mu      sync.Mutex
 	books   map[workflow.RunID]*book // of runs in which something waits

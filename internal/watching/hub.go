@@ -200,7 +200,7 @@ func (r *Reader[C]) loseChanges() {
 	r.dropChanges()
 }
 
-// dropChanges is loseChanges for who holds the lock.
+// dropChanges is loseChanges for the holder of the lock.
 func (r *Reader[C]) dropChanges() {
 	r.lost, r.pending, r.order = true, nil, nil
 	r.wakeReader()

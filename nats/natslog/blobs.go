@@ -513,7 +513,7 @@ func (b *Blobs) list(ctx context.Context) (objects []*jetstream.ObjectInfo, err 
 }
 
 // nextPending returns the next message of a consumer and keeps in last what it says of itself; nil if none is left. Messages that the
-// consumer was made for may be deleted before it sends them: nobody tells who waits for them, so the server is asked where none comes.
+// consumer was made for may be deleted before it sends them: nobody tells the reader, so the server is asked where none comes.
 func nextPending(ctx context.Context, consumer jetstream.Consumer, messages jetstream.MessagesContext, last *jetstream.MsgMetadata) (jetstream.Msg, error) {
 	// After the first look it waits for longer than it takes to make a consumer anew that gives no sign.
 	for late, most := time.Now().Add(readTimeout), signOfConsumer/10; ; most = 3 * signOfConsumer {

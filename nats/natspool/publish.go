@@ -325,7 +325,7 @@ func (p *Pool) removeMessage(e *entry) {
 	if err == nil {
 		err = stream.Purge(ctx, jetstream.WithPurgeSubject(e.subject))
 	}
-	if text, bad := json.Marshal(dropMessage{e.task.Key}); bad == nil { // last, for who has just got it
+	if text, bad := json.Marshal(dropMessage{e.task.Key}); bad == nil { // last, for the worker that has just got it
 		_ = p.conn.Publish(p.names.drop(), text) // the next heartbeat says so as well
 	}
 	p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-run/pawl/nats/natscluster"
 )
 
-// A cell changes only for who knows what it is.
+// A cell changes only for a caller who knows what it is.
 func TestCell(t *testing.T) {
 	s := startServer(t)
 	open := func() *natscluster.Cell {

@@ -18,7 +18,7 @@ import (
 // nodeOrder is the environment variable that makes this program a node: the server, the directory and the name.
 const nodeOrder = "PAWL_NATS_TAKEOVER_NODE"
 
-// serveNode is a node. There is no line about leases, logs or who has the engine: cluster.Open does that.
+// serveNode is a node. There is no line about leases, logs or the holder of the engine: cluster.Open does that.
 func serveNode(ctx context.Context, order string) error {
 	var url, dir, name string
 	if _, err := fmt.Sscan(order, &url, &dir, &name); err != nil {
