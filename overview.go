@@ -301,8 +301,9 @@ type Stats struct {
 	DiskFull bool       `json:"diskFull,omitzero"` // the last commit found no room, and the next one would not: nothing begins, and results wait
 	Feed     *FeedStats `json:"feed,omitzero"`     // nil without Options.Feed
 
-	Damaged         int `json:"damaged,omitzero"`         // runs that could not be loaded when that was tried last: rescue.Verify says why
-	SchedulesFailed int `json:"schedulesFailed,omitzero"` // schedules that are paused because their runs failed
+	Damaged         int              `json:"damaged,omitzero"`         // runs that could not be loaded when that was tried last: rescue.Verify says why
+	DamagedRuns     []workflow.RunID `json:"damagedRuns,omitzero"`     // the first ten of them, by id
+	SchedulesFailed int              `json:"schedulesFailed,omitzero"` // schedules that are paused because their runs failed
 }
 
 // Executor returns the one of Options, or what its method Unwrap returns, if it has one; nil if Options has none. Callers may ask it how
@@ -337,7 +338,8 @@ func (e *Engine) Stats(ctx context.Context) (Stats, error) {
 	}
 	c := e.dispatcher.Counts()
 	out := Stats{Active: e.registry.Count(), Queued: c.Queued, Running: c.Running, Pending: c.Pending, Waiting: c.Waiting, Commits: e.dir.Commits()}
-	out.DiskFull, out.Feed, out.Damaged, out.SchedulesFailed = e.dir.IsFull(), e.feedStats(), e.runs.CountDamaged(), e.scheduler.CountFailed()
+	out.DiskFull, out.Feed, out.SchedulesFailed = e.dir.IsFull(), e.feedStats(), e.scheduler.CountFailed()
+	out.Damaged, out.DamagedRuns = e.runs.CountDamaged(), e.runs.Damaged(10)
 	return out, nil
 }
 

@@ -3,10 +3,15 @@ package api
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
@@ -29,7 +34,11 @@ func (c *call) putBlob() error {
 	}
 	controller := http.NewResponseController(c.w)
 	_ = controller.SetReadDeadline(time.Now().Add(blobTime)) // a host's server may not have it
-	body := &uploadReader{from: http.MaxBytesReader(c.w, c.r.Body, cmp.Or(c.options.MaxBlob, defaultBlob))}
+	most := cmp.Or(c.options.MaxBlob, defaultBlob)
+	if c.local {
+		most = math.MaxInt64 // a program of the same user could write the file itself
+	}
+	body := &bodyReader{from: http.MaxBytesReader(c.w, c.r.Body, most)}
 	ref, err := c.engine.PutBlob(c.context(), body, c.query().textOf("type"))
 	_ = controller.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
@@ -44,14 +53,18 @@ func (c *call) putBlob() error {
 	return c.replyStatus(http.StatusCreated, ref)
 }
 
-// An uploadReader keeps the error of a body, which the store would take for its own.
-type uploadReader struct {
+// A bodyReader is the source of a body. It keeps an error of the source, which whoever takes the body would take for its own.
+type bodyReader struct {
 	from io.Reader
 	err  error
+	shut atomic.Bool // nothing more is read
 }
 
 // Read implements io.Reader.
-func (r *uploadReader) Read(to []byte) (int, error) {
+func (r *bodyReader) Read(to []byte) (int, error) {
+	if r.shut.Load() {
+		return 0, io.ErrClosedPipe
+	}
 	n, err := r.from.Read(to)
 	if err != nil && err != io.EOF {
 		r.err = err
@@ -76,12 +89,12 @@ func (c *call) sendBlob() error {
 	}
 	defer func() { _ = content.Close() }() // it was only read
 	tag := `"` + ref.Hash + `"`
+	setHeaders(c.w, typeBytes)
 	c.w.Header().Set("ETag", tag)
 	if c.hasTag(tag) {
 		c.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	setHeaders(c.w, typeBytes)
 	c.w.Header().Set("Content-Disposition", "attachment")
 	if c.r.Method == http.MethodHead {
 		return nil
@@ -92,16 +105,23 @@ func (c *call) sendBlob() error {
 	return nil
 }
 
-// PutBlob stores what r gives and returns a reference to it, as Engine.PutBlob does. It is not sent again after an error; a blob that is
-// stored twice is kept once.
+// PutBlob stores what r gives and returns a reference to it, as Engine.PutBlob does. It is not sent again after an error, which is that of r
+// if r has failed; a blob that is stored twice is kept once.
 func (c *Client) PutBlob(ctx context.Context, r io.Reader, mediaType string) (ref blob.Ref, err error) {
-	q := &question{method: http.MethodPost, path: "/v1/blobs", query: textQuery("type", mediaType), content: io.NopCloser(r)}
-	err = c.ask(ctx, q, &ref)
+	if r == nil {
+		return ref, invalidf("there is nothing to read")
+	}
+	body := &bodyReader{from: r}
+	defer body.shut.Store(true) // the transport may read on behind an answer that refuses
+	err = c.ask(ctx, &question{method: http.MethodPost, path: "/v1/blobs", query: textQuery("type", mediaType), content: io.NopCloser(body)}, &ref)
+	if err != nil && body.err != nil {
+		return ref, body.err
+	}
 	return ref, err
 }
 
-// OpenBlob opens a blob for reading, as Engine.OpenBlob does. Close it. Where the engine finds the blob damaged, or the connection breaks,
-// reading fails before the end.
+// OpenBlob opens a blob for reading, as Engine.OpenBlob does. Close it. Its content is checked on the way: reading fails before the end of a
+// blob that is damaged, or where the connection breaks.
 func (c *Client) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, error) {
 	if _, err := blob.ParseRef(ref); err != nil {
 		return nil, invalidf("%v", err)
@@ -110,5 +130,23 @@ func (c *Client) OpenBlob(ctx context.Context, ref blob.Ref) (io.ReadCloser, err
 	if err != nil {
 		return nil, err
 	}
-	return a.Body, nil
+	return &checkedBlob{ReadCloser: a.Body, hash: ref.Hash, sum: sha256.New()}, nil
+}
+
+// A checkedBlob fails at its end if its content is not that of its hash. A proxy that speaks HTTP/1.0 may pass on an answer that broke as if it
+// were whole.
+type checkedBlob struct {
+	io.ReadCloser
+	hash string
+	sum  hash.Hash
+}
+
+// Read implements io.Reader.
+func (b *checkedBlob) Read(to []byte) (int, error) {
+	n, err := b.ReadCloser.Read(to)
+	_, _ = b.sum.Write(to[:n]) // it cannot fail
+	if err == io.EOF && "sha256:"+hex.EncodeToString(b.sum.Sum(nil)) != b.hash {
+		err = &blob.Error{Hash: b.hash, Err: blob.ErrDamaged, Detail: "the content that came has another hash"}
+	}
+	return n, err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -113,6 +114,8 @@ func TestBlobsOfAClient(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(content, got))
 
+	_, err = c.PutBlob(t.Context(), nil, "")
+	require.ErrorIs(t, err, pawl.ErrInvalid)
 	broken := errors.New("the source has broken")
 	_, err = c.PutBlob(t.Context(), io.MultiReader(bytes.NewReader(content[:1<<20]), iotest.ErrReader(broken)), "")
 	require.ErrorIs(t, err, broken)
@@ -135,3 +138,47 @@ func TestBlobsOfAClient(t *testing.T) {
 	_, err = read()
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
+
+// A client believes no answer whose content is not that of the hash: a proxy may have cut it off without a word. A source is not read any
+// more once PutBlob has returned.
+func TestBlobsOverABadConnection(t *testing.T) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"error": {"status": 403, "code": "forbidden", "message": "no"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, "the beginning")
+	})
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	c := api.NewClient(server.URL, server.Client())
+	defer c.Close()
+	r, err := c.OpenBlob(t.Context(), blob.Ref{Hash: "sha256:" + strings.Repeat("0", 64)})
+	require.NoError(t, err)
+	_, err = io.ReadAll(r)
+	require.ErrorIs(t, err, blob.ErrDamaged)
+	require.NoError(t, r.Close())
+
+	var returned, late atomic.Bool
+	source := readFunc(func(to []byte) (int, error) {
+		if returned.Load() {
+			late.Store(true)
+		}
+		return len(to), nil
+	})
+	for range 20 {
+		returned.Store(false)
+		_, err = c.PutBlob(t.Context(), source, "")
+		returned.Store(true)
+		require.Error(t, err)
+	}
+	c.Close()
+	server.Close() // the transport has ended with its connections
+	require.False(t, late.Load())
+}
+
+type readFunc func([]byte) (int, error)
+
+func (f readFunc) Read(to []byte) (int, error) { return f(to) }

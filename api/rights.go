@@ -29,7 +29,7 @@ const (
 	// Values: inputs, outputs and data of runs, texts of errors, readings of conditions. It
 	// needs View as well.
 	Values
-	// Act: to start runs of published definitions, and to change runs in every way but by a patch.
+	// Act: to start runs of published definitions, to store blobs for them, and to change runs in every way but by a patch.
 	Act
 	// Define: to publish definitions, to start runs of definitions that are not published, and to patch those of runs.
 	Define
@@ -59,7 +59,7 @@ type Options struct {
 	// Rate bounds how fast one caller sends requests, by the name that Identify gives: a request that comes too soon is
 	// answered 429 with Retry-After. Callers without a name count as one.
 	Rate Rate
-	// MaxBlob bounds a blob that a caller stores, in bytes; 0 is 1 GiB.
+	// MaxBlob bounds a blob that a caller stores, in bytes; 0 is 1 GiB. Programs on the socket of the engine have no bound.
 	MaxBlob int64
 }
 

@@ -43,7 +43,7 @@ func (v *viewer) viewData() (any, error) {
 	if v.rights&api.Values != 0 {
 		for i, a := range snapshot.Artifacts { // their names may be values
 			data.Files = append(data.Files, shownArtifact{Artifact: a})
-			if v.seesTexts() {
+			if v.seesTexts() && !v.redacted {
 				data.Files[i].Href = v.link("view", "artifact", "n", strconv.Itoa(i))
 			}
 		}
@@ -64,17 +64,26 @@ func (v *viewer) viewData() (any, error) {
 	return data, nil
 }
 
-// serveArtifact answers the content of an artifact, as a file to be saved: a browser shows nothing of what a handler has stored.
+// serveArtifact answers the content of an artifact, as a file to be saved: a browser shows nothing of what a handler has stored. It is no
+// frame of a live page: those are kept in memory, whole.
 func (v *viewer) serveArtifact() error {
-	snapshot, err := v.snapshot(v.ctx, v.id)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.Atoi(v.r.URL.Query().Get("n"))
-	if err != nil || n < 0 || n >= len(snapshot.Artifacts) || !v.seesTexts() {
+	if v.framed || !v.seesTexts() {
 		return errNoPage
 	}
-	a := snapshot.Artifacts[n]
+	artifacts := v.ov.Artifacts
+	if !v.ov.Status.Final() {
+		snapshot, err := v.snapshot(v.ctx, v.id)
+		if err != nil {
+			return err
+		}
+		artifacts = snapshot.Artifacts
+	}
+	v.leaveWhole() // the run is read, and the viewer may take long to read the artifact
+	n, err := strconv.Atoi(v.r.URL.Query().Get("n"))
+	if err != nil || n < 0 || n >= len(artifacts) {
+		return errNoPage
+	}
+	a := artifacts[n]
 	content, err := v.s.engine.OpenArtifact(v.ctx, a)
 	if err != nil {
 		return err
@@ -83,6 +92,9 @@ func (v *viewer) serveArtifact() error {
 	h := v.w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(a.Name)}))
+	if v.r.Method == http.MethodHead {
+		return nil
+	}
 	if _, err := io.Copy(crowd.TimedWriter{ResponseWriter: v.w, Within: writeWithin}, content); err != nil {
 		panic(http.ErrAbortHandler) // so that nobody takes it for the whole
 	}

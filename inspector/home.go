@@ -102,6 +102,7 @@ type homeBody struct {
 	Failed    []runRow
 	Suspended []runRow
 	Incidents []runRow // in which a join can no longer be met
+	Damaged   []runRow // that cannot be loaded
 	Letters   []inboxGroup
 	Approvals []inboxGroup
 	All       string
@@ -163,7 +164,8 @@ func (s *server) showHome(p *page) error {
 		b.Needs, b.Quiet = slices.Insert(b.Needs, 0, newNeed(1, "full disk", "failed", p.pageLink("engine"), "nothing begins, and results wait")), false
 	}
 	if n := stats.Damaged; n > 0 {
-		b.Needs, b.Quiet = append(b.Needs, newNeed(n, "damaged run", "failed", p.pageLink("engine"), "cannot be loaded: pawl verify tells")), false
+		b.Needs, b.Quiet = slices.Insert(b.Needs, 0, newNeed(n, "damaged run", "failed", "#damaged", "cannot be loaded: pawl verify tells")), false
+		b.Damaged = s.listDamaged(p, stats.DamagedRuns)
 	}
 	if n := stats.SchedulesFailed; n > 0 {
 		b.Needs, b.Quiet = append(b.Needs, newNeed(n, "paused schedule", "failed", p.pageLink("schedules"), "since its runs failed")), false
@@ -197,6 +199,18 @@ func (s *server) listNeeds(p *page, b *homeBody) (n [2]int, err error) {
 	approvals, err := s.groupApprovals(p, "")
 	b.Letters, b.Approvals = p.rowsOf(allOfLetters, "", &letters, shownNeeds), p.rowsOf(allOfApprovals, "", &approvals, shownNeeds)
 	return [2]int{letters.N, approvals.N}, err
+}
+
+// listDamaged describes runs that cannot be loaded, as far as the index knows them.
+func (s *server) listDamaged(p *page, ids []workflow.RunID) (rows []runRow) {
+	for _, id := range ids {
+		row := runRow{ID: id, Href: p.runLink(id)}
+		if r, err := s.engine.Summary(p.r.Context(), id); err == nil {
+			row = p.rowOf(&r)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // countText says at countedNeeds that there may be more, as counting ends there.

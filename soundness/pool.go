@@ -16,7 +16,7 @@ var (
 	lists    = regexp.MustCompile(`\bsize\(|\bin\b|\.(map|filter|all|exists)\(`)
 	// comparisons are fields, literals, operators that compare, and those of logic.
 	comparisons = regexp.MustCompile(`^[\w.\s<>=!&|()'"]*$`)
-	optional    = regexp.MustCompile(`\bhas\(|\.\?|\[\?`)
+	optional    = regexp.MustCompile(`\bhas\(|\.\?|[[{]\s*\?|\boptional\.|\.or(Value)?\(`)
 )
 
 // poolOf returns the values to try for a reference of a use.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -47,8 +46,11 @@ func (c *blobCommand) runCommand(ctx context.Context, con *console) error {
 		defer func() { _ = content.Close() }() // it is only read
 		copyTo := func(w io.Writer) error {
 			_, err := io.Copy(w, content)
-			if errors.Is(err, io.ErrUnexpectedEOF) { // an engine breaks the connection where it finds the damage
-				err = fmt.Errorf("%w: it cannot be read to its end: %w", blob.ErrDamaged, err)
+			// An engine breaks the connection where it finds the damage, and one that dies breaks it as well.
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				if _, lost := e.Engine(ctx); lost == nil {
+					err = &blob.Error{Hash: c.Hash, Err: blob.ErrDamaged, Detail: "it cannot be read to its end"}
+				}
 			}
 			return err
 		}

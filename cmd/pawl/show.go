@@ -50,6 +50,9 @@ func (c *showCommand) runCommand(ctx context.Context, con *console) error {
 			return err
 		}
 		c.printRun(con, &o, &s)
+		if !e.fixed { // a file of runs has no blobs that can be read
+			printArtifacts(con, &s)
+		}
 		if err := c.printWaits(ctx, con, e, &o); err != nil {
 			return err
 		}
@@ -100,7 +103,6 @@ func (c *showCommand) printRun(con *console, o *pawl.Overview, s *pawl.RunSummar
 	if o.Output != nil {
 		con.printLine("  output %s", valueText(o.Output))
 	}
-	printArtifacts(con, s)
 }
 
 // printArtifacts writes the artifacts of a run, the first of many, with the command that reads each.

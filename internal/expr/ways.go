@@ -2,9 +2,11 @@ package expr
 
 import (
 	"fmt"
+	"slices"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/debug"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/parser"
 )
@@ -34,13 +36,17 @@ func (c *Compiler) FindWays(source string) (Way, error) {
 		return Way{}, fmt.Errorf("find the ways of an expression: %w", err)
 	}
 	tree := parsed.NativeRep()
-	return wayOf(tree.Expr(), tree.SourceInfo())
+	return c.wayOf(tree.Expr(), tree.SourceInfo())
 }
 
 // wayOf takes a tree apart, down to what is no choice.
-func wayOf(e ast.Expr, info *ast.SourceInfo) (w Way, err error) {
+func (c *Compiler) wayOf(e ast.Expr, info *ast.SourceInfo) (w Way, err error) {
 	if w.Source, err = parser.Unparse(e, info); err != nil {
 		return w, err
+	}
+	if !c.isSource(w.Source, e) {
+		w.Chooses = true // it cannot be told apart from others by a text
+		return w, nil
 	}
 	var parts *[]Way
 	var args []ast.Expr
@@ -54,13 +60,19 @@ func wayOf(e ast.Expr, info *ast.SourceInfo) (w Way, err error) {
 		return w, nil
 	}
 	for _, arg := range args {
-		part, err := wayOf(arg, info)
+		part, err := c.wayOf(arg, info)
 		if err != nil {
 			return w, err
 		}
 		*parts = append(*parts, part)
 	}
 	return w, nil
+}
+
+// isSource reports whether a text is parsed to a tree. Unparse leaves out backticks, and some parentheses that count.
+func (c *Compiler) isSource(text string, e ast.Expr) bool {
+	parsed, issues := c.tracking.Parse(text)
+	return issues.Err() == nil && debug.ToDebugString(parsed.NativeRep().Expr()) == debug.ToDebugString(e)
 }
 
 // functionNameOf returns the function that an expression calls; "" for one that is no call.
@@ -91,11 +103,30 @@ func choosesWithin(e ast.Expr, info *ast.SourceInfo) (found bool) {
 	switch functionNameOf(e) {
 	case operators.Conditional, operators.LogicalAnd, operators.LogicalOr, operators.OptSelect, operators.OptIndex:
 		return true
+	case operators.Index: // of a map or list that is written there
+		if of := e.AsCall().Args()[0].Kind(); of == ast.MapKind || of == ast.ListKind {
+			return true
+		}
+	}
+	if hasOptionalPart(e) {
+		return true
 	}
 	for _, below := range partsOf(e) {
 		found = found || choosesWithin(below, info)
 	}
 	return found
+}
+
+// hasOptionalPart reports whether an expression is a list or a map whose elements may be left out.
+func hasOptionalPart(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.ListKind:
+		return len(e.AsList().OptionalIndices()) > 0
+	case ast.MapKind:
+		return slices.ContainsFunc(e.AsMap().Entries(), func(x ast.EntryExpr) bool { return x.AsMapEntry().IsOptional() })
+	default:
+		return false
+	}
 }
 
 // partsOf returns the expressions of which one is made.

@@ -47,6 +47,12 @@ func TestFindWays(t *testing.T) {
 		`(a ? b : c).d`:                 `chooses (a ? b : c).d`,
 		`a.?b.orValue(1)`:               `chooses a.?b.orValue(1)`,
 		`has(a.b) && a.b > 1`:           `either(has(a.b), a.b > 1)`,
+		"a.`n-x` + 1":                   "chooses a.n-x + 1",
+		`(-a).b`:                        `chooses -a.b`,
+		`[1, 'a'][a] + 1`:               `chooses [1, "a"][a] + 1`,
+		`[?a] + b`:                      `chooses [?a] + b`,
+		`size({?"k": a})`:               `chooses size({?"k": a})`,
+		`a[b] + 1`:                      `a[b] + 1`,
 		`cel.bind(y, a, y ? 1 : 2) + 1`: `chooses cel.bind(y, a, y ? 1 : 2) + 1`,
 	} {
 		way, err := c.FindWays(source)

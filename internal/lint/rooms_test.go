@@ -8,9 +8,9 @@ import (
 
 // rooms bound the packages that grow first: source files, and lines of them. A bound is lowered when a package becomes smaller.
 var rooms = map[string]struct{ files, lines int }{
-	".":        {25, 6_490},
+	".":        {25, 6_495},
 	"store":    {50, 17_520},
-	"api":      {17, 5_080},
+	"api":      {17, 5_120},
 	"cmd/pawl": {30, 9_740},
 }
 

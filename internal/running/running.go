@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -244,6 +246,18 @@ func (r *Runs) Forget(id workflow.RunID) {
 
 // CountDamaged returns how many runs could not be loaded when that was tried last, because they are damaged or of another version.
 func (r *Runs) CountDamaged() int { return int(r.damaged.count.Load()) }
+
+// Damaged returns the ids of the first of them, at most most.
+func (r *Runs) Damaged(most int) []workflow.RunID {
+	d := &r.damaged
+	if d.count.Load() == 0 {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ids := slices.Sorted(maps.Keys(d.runs))
+	return ids[:min(len(ids), most)]
+}
 
 // damagedRuns are the runs that could not be loaded when that was tried last, for a reason that stays. The zero value has none.
 type damagedRuns struct {

@@ -259,7 +259,7 @@ func TestApprovalsAndDeadLetters(t *testing.T) {
 		requireSome(t, map[string]float64{"pawl.actor.active{}": 0}, first.Collect(t.Context()))
 		require.NoError(t, e.Close(t.Context()))
 
-		// The age of an approval is that of the run's record which asked, whichever engine tells it.
+		// An engine that opens the directory counts the age from the run's last record, which here has asked.
 		age := "pawl.approvals.open.age{pawl.workflow.name=asks}"
 		var second metertest.Provider
 		e = open(t, dir, &second, o)
@@ -482,7 +482,7 @@ func TestTheLogOutside(t *testing.T) {
 	})
 }
 
-// A run that cannot be loaded is told, and until it is gone: people hear of it from nobody else.
+// A run that cannot be loaded is told: people hear of it from nobody else.
 func TestDamagedRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, damaged := t.TempDir(), "pawl.run.damaged{}"

@@ -139,6 +139,7 @@ type Metrics struct {
 	waits        waits
 	seen         seenValues // of runActive
 	rooms        seenValues // of boundRoom
+	schedules    seenValues // of schedulePaused
 	alarms       alarms
 	mailboxes    mailboxes
 	figures      figures

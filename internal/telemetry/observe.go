@@ -87,17 +87,17 @@ func (m *Metrics) observeEngine(o metric.Observer) {
 	}
 }
 
-// observeSchedules tells which schedules are paused because their runs failed. All beyond MaxNames are one.
+// observeSchedules tells which schedules are paused because their runs failed. All beyond MaxNames are one; one that was deleted is not paused.
 func (m *Metrics) observeSchedules(o metric.Observer) {
-	paused := map[string]int64{}
+	paused := map[values]int64{}
 	for id, failed := range m.sources.Schedules() {
-		name := m.series.nameOf(scheduleLabel, id)
-		if paused[name] = max(paused[name], 0); failed {
-			paused[name] = 1
+		v := values{m.series.nameOf(scheduleLabel, id)}
+		if paused[v] = max(paused[v], 0); failed {
+			paused[v] = 1
 		}
 	}
-	for name, n := range paused {
-		m.observeCount(o, schedulePaused, n, values{name})
+	for v := range m.schedules.addSeries(maps.Keys(paused)) {
+		m.observeCount(o, schedulePaused, paused[v], v)
 	}
 }
 

@@ -118,6 +118,10 @@ func TestPausedSchedules(t *testing.T) {
 		requireSome(t, map[string]float64{bad: 1, good: 0}, second.Collect(t.Context()))
 		require.NoError(t, e.Schedules().Resume(t.Context(), "bad"))
 		requireSome(t, map[string]float64{bad: 0, good: 0}, second.Collect(t.Context()))
+		<-time.After(time.Hour)
+		requireSome(t, map[string]float64{bad: 1, good: 0}, second.Collect(t.Context()))
+		require.NoError(t, e.Schedules().Delete(t.Context(), "bad"))
+		requireSome(t, map[string]float64{bad: 0, good: 0}, second.Collect(t.Context()))
 		require.NoError(t, e.Close(t.Context()))
 	})
 }
