@@ -43,10 +43,10 @@ func (c *call) putBlob() error {
 	_ = controller.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
-	case errors.As(body.err, &large):
+	case errors.As(body.err(), &large):
 		return refusef(http.StatusRequestEntityTooLarge, codeTooLarge, "the blob has more than %d bytes (Options.MaxBlob of package api)", large.Limit)
-	case body.err != nil:
-		return invalidf("the blob could not be read: %v", body.err)
+	case body.err() != nil:
+		return invalidf("the blob could not be read: %v", body.err())
 	case err != nil:
 		return err
 	}
@@ -55,9 +55,17 @@ func (c *call) putBlob() error {
 
 // A bodyReader is the source of a body. It keeps an error of the source, which whoever takes the body would take for its own.
 type bodyReader struct {
-	from io.Reader
-	err  error
-	shut atomic.Bool // nothing more is read
+	from   io.Reader
+	shut   atomic.Bool // no further read begins
+	failed atomic.Pointer[error]
+}
+
+// err returns the error of the source; nil without.
+func (r *bodyReader) err() error {
+	if failed := r.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
 }
 
 // Read implements io.Reader.
@@ -67,7 +75,7 @@ func (r *bodyReader) Read(to []byte) (int, error) {
 	}
 	n, err := r.from.Read(to)
 	if err != nil && err != io.EOF {
-		r.err = err
+		r.failed.Store(&err)
 	}
 	return n, err
 }
@@ -114,10 +122,10 @@ func (c *Client) PutBlob(ctx context.Context, r io.Reader, mediaType string) (re
 	body := &bodyReader{from: r}
 	defer body.shut.Store(true) // the transport may read on behind an answer that refuses
 	err = c.ask(ctx, &question{method: http.MethodPost, path: "/v1/blobs", query: textQuery("type", mediaType), content: io.NopCloser(body)}, &ref)
-	if err != nil && body.err != nil {
-		return ref, body.err
+	if err != nil {
+		return ref, cmp.Or(body.err(), err)
 	}
-	return ref, err
+	return ref, nil
 }
 
 // OpenBlob opens a blob for reading, as Engine.OpenBlob does. Close it. Its content is checked on the way: reading fails before the end of a

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -139,16 +138,9 @@ func TestBlobsOfAClient(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }
 
-// A client believes no answer whose content is not that of the hash: a proxy may have cut it off without a word. A source is not read any
-// more once PutBlob has returned.
+// A client believes no answer whose content is not that of the hash: a proxy may have cut it off without a word.
 func TestBlobsOverABadConnection(t *testing.T) {
-	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusForbidden)
-			_, _ = io.WriteString(w, `{"error": {"status": 403, "code": "forbidden", "message": "no"}}`)
-			return
-		}
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "the beginning")
 	})
 	server := httptest.NewServer(h)
@@ -160,25 +152,4 @@ func TestBlobsOverABadConnection(t *testing.T) {
 	_, err = io.ReadAll(r)
 	require.ErrorIs(t, err, blob.ErrDamaged)
 	require.NoError(t, r.Close())
-
-	var returned, late atomic.Bool
-	source := readFunc(func(to []byte) (int, error) {
-		if returned.Load() {
-			late.Store(true)
-		}
-		return len(to), nil
-	})
-	for range 20 {
-		returned.Store(false)
-		_, err = c.PutBlob(t.Context(), source, "")
-		returned.Store(true)
-		require.Error(t, err)
-	}
-	c.Close()
-	server.Close() // the transport has ended with its connections
-	require.False(t, late.Load())
 }
-
-type readFunc func([]byte) (int, error)
-
-func (f readFunc) Read(to []byte) (int, error) { return f(to) }

@@ -19,7 +19,8 @@ import (
 // (decision.DetailedSince). From 2 to 3 cancels and CancelNodes also end tokens that wait for
 // their siblings, where they name the node that the join leads to; a wait fails that would
 // last more than 200 years; and a failure at an end node has the cause that was caught on the
-// way there. From 3 to 4 the failure of a child run keeps its cause in the parent. A record is
+// way there. From 3 to 4 the failure of a child run keeps its cause in the parent, and active
+// counts a token that waits for its siblings at the node of their join. A record is
 // planned again by its own rules where planLike is asked.
 //
 // Committed records are applied as they stand, so runs go on; but replay, Import and Why plan

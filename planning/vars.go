@@ -66,7 +66,7 @@ func (v vars) Lookup(name string) (any, bool) {
 	case "now":
 		return v.p.now, true
 	case "active":
-		return activeView{s: s, own: v.token}, true
+		return activeView{s: s, own: v.token, atJoins: v.p.planLike() >= 4}, true
 	case "count":
 		return countView{s: s, of: v.token}, true
 	case "branch":
@@ -125,8 +125,9 @@ func (v vars) foreachElement(name string) (any, bool) {
 // It is a view, because counting the tokens at all nodes for each condition would cost more
 // than the condition.
 type activeView struct {
-	s   *state.State
-	own *state.Token
+	s       *state.State
+	own     *state.Token
+	atJoins bool // one that waits for its siblings is at the node of their join
 }
 
 var _ value.Object = activeView{}
@@ -139,12 +140,27 @@ func (a activeView) Get(key string) (any, bool) {
 		return nil, false
 	}
 	n := a.s.LiveCountAt(id)
-	if a.own != nil && a.own.Node == id {
-		if t := a.s.Token(a.own.ID); t != nil && t.Live() {
-			n--
-		}
+	if a.atJoins {
+		n = a.s.StandingCountAt(id)
+	}
+	if a.ownNode() == id {
+		n--
 	}
 	return int64(n), true
+}
+
+// ownNode returns the node at which the token counts that completes; "" if it lives no more.
+func (a activeView) ownNode() workflow.NodeID {
+	if a.own == nil {
+		return ""
+	}
+	switch t := a.s.Token(a.own.ID); {
+	case t == nil || !t.Live():
+		return ""
+	case a.atJoins && t.Status == workflow.WaitingForSiblings:
+		return a.s.NodeOf(t)
+	}
+	return a.own.Node
 }
 
 // Keys implements value.Object.

@@ -84,6 +84,7 @@ type State struct {
 	// counted on from there.
 	live     int
 	liveAt   map[workflow.NodeID]int // live tokens per node, if the definition asks
+	movedAt  map[workflow.NodeID]int // of them, those that wait for their siblings: less where they were, more where they stand
 	agenda   agenda
 	changes  changes
 	listings map[workflow.TokenID]bool // tokens whose place in the lists of all runs has changed
@@ -176,11 +177,24 @@ func (s *State) Group(id workflow.GroupID) *Group { return s.groups.getRow(id) }
 // LiveCount returns the number of tokens that are not terminal.
 func (s *State) LiveCount() int { return s.live }
 
-// LiveCountAt returns the number of live tokens at a node. It counts only for definitions whose expressions use the
-// variable active. Others skip the count, since it would add a map entry to every move of every token.
+// LiveCountAt returns the number of live tokens at a node, where one that waits for its siblings counts at the node that it has left. It
+// counts only for definitions whose expressions use the variable active. Others skip the count, since it would add a map entry to every move
+// of every token.
 func (s *State) LiveCountAt(n workflow.NodeID) int {
 	for t := s; t != nil; t = t.base {
 		if c, ok := t.liveAt[n]; ok {
+			return c
+		}
+	}
+	return 0
+}
+
+// StandingCountAt returns the number of live tokens that stand at a node, as NodeOf says, for definitions whose expressions use active.
+func (s *State) StandingCountAt(n workflow.NodeID) int { return s.LiveCountAt(n) + s.movedCountAt(n) }
+
+func (s *State) movedCountAt(n workflow.NodeID) int {
+	for t := s; t != nil; t = t.base {
+		if c, ok := t.movedAt[n]; ok {
 			return c
 		}
 	}
@@ -239,6 +253,8 @@ func (s *State) PutToken(t *Token) {
 	s.indexToken(old, t)
 	s.markListingDirty(old, t)
 	s.moveStanding(old, t)
+	s.moveToJoin(old, -1)
+	s.moveToJoin(t, +1)
 	s.moveBudget(old, t)
 	// Most changes are of status only, at the same node in the same branch. They alter no counter but that of those
 	// who wait, and must not cost a walk through all enclosing groups.

@@ -96,6 +96,19 @@ func (s *State) countAtNode(n workflow.NodeID, d int) {
 	s.liveAt[n] = c
 }
 
+// moveToJoin counts a token that waits for its siblings where it stands, in place of where it was; with d -1 it undoes that.
+func (s *State) moveToJoin(t *Token, d int) {
+	if !s.Graph.UsesActive || t == nil || t.Status != workflow.WaitingForSiblings {
+		return
+	}
+	if s.movedAt == nil {
+		s.movedAt = map[workflow.NodeID]int{}
+	}
+	at := s.NodeOf(t)
+	s.movedAt[t.Node] = s.movedCountAt(t.Node) - d
+	s.movedAt[at] = s.movedCountAt(at) + d
+}
+
 // withID returns ids, which is sorted, with or without id, as a new slice. The old slice may be in a row of the base,
 // or of a reader, and stays as it was.
 func withID[ID ~int64](ids []ID, id ID, in bool) []ID {
