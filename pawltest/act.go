@@ -71,9 +71,11 @@ func (d *driver) actOf(engine *pawl.Engine, run workflow.RunID, e *event) (pawl.
 	case e.Patch.set:
 		return d.patchOf(engine, run, e.Patch.value)
 	case e.AddBranch != nil:
-		return pawl.AddBranch{Group: e.AddBranch.Group, ID: e.AddBranch.ID, Item: e.AddBranch.Item.value}, nil
+		origin, err := d.originOf(engine, run, e.AddBranch.Group, e.branchIndex(e.AddBranch.Index))
+		return pawl.AddBranch{Group: e.AddBranch.Group, Origin: origin, ID: e.AddBranch.ID, Item: e.AddBranch.Item.value}, err
 	case e.CloseGroup != nil:
-		return pawl.CloseGroup{Group: e.CloseGroup.Group}, nil
+		origin, err := d.originOf(engine, run, e.CloseGroup.Group, e.branchIndex(e.CloseGroup.Index))
+		return pawl.CloseGroup{Group: e.CloseGroup.Group, Origin: origin}, err
 	case e.CancelNodes != nil:
 		var a pawl.CancelNodes
 		for _, n := range e.CancelNodes {
@@ -131,6 +133,24 @@ func tokenTarget(ctx context.Context, engine *pawl.Engine, t pawl.Target, index 
 		}
 	}
 	return t, fmt.Errorf("%w: no thread of branch %d is at node %q", pawl.ErrNotLive, *index, string(t.Node))
+}
+
+// originOf returns the origin of the group that an event is about, which gathers in a branch of that index; 0 without an index.
+func (d *driver) originOf(engine *pawl.Engine, run workflow.RunID, group string, index *int) (workflow.TokenID, error) {
+	if index == nil {
+		return 0, nil
+	}
+	snap, err := engine.Inspect(d.ctx, run)
+	if err != nil {
+		return 0, err
+	}
+	for i := range snap.Groups {
+		g := &snap.Groups[i]
+		if g.Name == group && g.Phase == workflow.Gathering && g.Scope.Group != 0 && g.Scope.Branch == *index {
+			return g.Origin, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: no group %q gathers in branch %d", pawl.ErrNotLive, group, *index)
 }
 
 // messageOf returns the name of the message that an event becomes, which is that of its kind but for a vote. No message has the name

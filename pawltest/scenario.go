@@ -178,6 +178,7 @@ type resultEvent struct {
 
 type groupEvent struct {
 	Group string   `yaml:"group"`
+	Index *int     `yaml:"index"`
 	ID    string   `yaml:"id"`
 	Run   string   `yaml:"run"`
 	Item  optional `yaml:"item"`
