@@ -38,7 +38,7 @@ func TestCommitAndLoad(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Head{
 		Run: "r1", Workflow: "fan", Version: 3, Definition: o.state.Graph.Hash, InputHash: "in", StartedAt: at(0), Room: workflow.DefaultLimits().Descendants,
-		Status: workflow.RunCompleted, Seq: 6, EndedAt: at(9), Output: map[string]any{"ok": true},
+		Status: workflow.RunCompleted, Seq: 6, At: at(6), EndedAt: at(9), Output: map[string]any{"ok": true},
 	}, h)
 	leftover, err := d.Leftover()
 	require.NoError(t, err)
