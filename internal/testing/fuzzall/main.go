@@ -4,7 +4,7 @@
 //
 //	go run ./internal/testing/fuzzall -time 10m           # all
 //	go run ./internal/testing/fuzzall -time 10s -foreign  # those that read bytes of others
-//	go run ./internal/testing/fuzzall -time 10s -days 3   # a third of them: three days have all
+//	go run ./internal/testing/fuzzall -time 10s -days 7   # a seventh of them: a week has all
 //	go run ./internal/testing/fuzzall FuzzImage FuzzLog   # these
 //
 // An input that fails is kept in testdata/fuzz of the package, where go test executes it from then on.
