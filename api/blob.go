@@ -43,10 +43,10 @@ func (c *call) putBlob() error {
 	_ = controller.SetReadDeadline(time.Time{})
 	var large *http.MaxBytesError
 	switch {
-	case errors.As(body.err(), &large):
+	case errors.As(body.sourceError(), &large):
 		return refusef(http.StatusRequestEntityTooLarge, codeTooLarge, "the blob has more than %d bytes (Options.MaxBlob of package api)", large.Limit)
-	case body.err() != nil:
-		return invalidf("the blob could not be read: %v", body.err())
+	case body.sourceError() != nil:
+		return invalidf("the blob could not be read: %v", body.sourceError())
 	case err != nil:
 		return err
 	}
@@ -60,8 +60,8 @@ type bodyReader struct {
 	failed atomic.Pointer[error]
 }
 
-// err returns the error of the source; nil without.
-func (r *bodyReader) err() error {
+// sourceError returns the error of the source; nil without.
+func (r *bodyReader) sourceError() error {
 	if failed := r.failed.Load(); failed != nil {
 		return *failed
 	}
@@ -123,7 +123,7 @@ func (c *Client) PutBlob(ctx context.Context, r io.Reader, mediaType string) (re
 	defer body.shut.Store(true) // the transport may read on behind an answer that refuses
 	err = c.ask(ctx, &question{method: http.MethodPost, path: "/v1/blobs", query: textQuery("type", mediaType), content: io.NopCloser(body)}, &ref)
 	if err != nil {
-		return ref, cmp.Or(body.err(), err)
+		return ref, cmp.Or(body.sourceError(), err)
 	}
 	return ref, nil
 }

@@ -186,14 +186,14 @@ func (y *typing) isOfTypes(message string) bool {
 // alwaysFails reports whether an expression fails with every value, given that it fails with each sample. An expression without choices
 // does, for its types are the same with every value. In one with choices each way must fail, since other values may take another one.
 func (y *typing) alwaysFails(source string, condition bool) bool {
-	way, err := y.compiler.FindWays(source)
-	if err != nil {
+	if len(source) > maxBranching {
 		return false
 	}
-	return way.IsWhole() || len(source) <= maxBranching && y.waysFail(&way, condition)
+	way, err := y.compiler.FindWays(source)
+	return err == nil && (way.IsWhole() || y.waysFail(&way, condition))
 }
 
-// maxBranching bounds the expressions that are taken apart, in bytes: each of their parts is compiled.
+// maxBranching bounds the expressions that are taken apart, in bytes: each of their parts is parsed and compiled by itself.
 const maxBranching = 2000
 
 // waysFail reports whether all ways through an expression fail: the condition of c ? x : y or both alternatives, and all operands of && or ||,

@@ -328,8 +328,8 @@ func (r *diskRow) addUse(u *history.DiskUse) {
 	}
 }
 
-// cells returns the cells of a row behind its name.
-func (r *diskRow) cells() []string {
+// listCells returns the cells of a row behind its name.
+func (r *diskRow) listCells() []string {
 	out := []string{countText(int(r.runs)), sizeText(r.bytes)}
 	for _, n := range r.free {
 		out = append(out, sizeText(n))
@@ -402,10 +402,10 @@ func printDiskRows(con *console, head string, rows map[string]*diskRow, all *dis
 	names := slices.Sorted(maps.Keys(rows))
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rows[b].bytes, rows[a].bytes) })
 	for _, name := range names {
-		table = append(table, append([]string{cmp.Or(name, "(none)")}, rows[name].cells()...))
+		table = append(table, append([]string{cmp.Or(name, "(none)")}, rows[name].listCells()...))
 	}
 	if head == "WORKFLOW" {
-		table = append(table, append([]string{"all"}, all.cells()...))
+		table = append(table, append([]string{"all"}, all.listCells()...))
 	}
 	con.printColumns(table)
 	con.printLine("")
