@@ -208,6 +208,7 @@ func (s *server) listDamaged(p *page, ids []workflow.RunID) (rows []runRow) {
 		if r, err := s.engine.Summary(p.r.Context(), id); err == nil {
 			row = p.rowOf(&r)
 		}
+		row.Failure = "it stands still: its file is damaged, or of another version" // the index has its status from before
 		rows = append(rows, row)
 	}
 	return rows
