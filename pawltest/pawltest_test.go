@@ -70,11 +70,11 @@ func playSome(t *testing.T, n int, folder string, o Options) {
 	}
 }
 
-// Every scenario comes out as it says with a crash after any commit; the gates of two days play them all.
+// Every scenario comes out as it says with a crash after any commit; the gates of four days play them all.
 func TestScenariosWithCrashes(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "it plays every scenario once for every commit")
 	for _, folder := range folders(t) {
-		t.Run(filepath.Base(folder), func(t *testing.T) { playSome(t, harness.Figure(1, 2, 1), folder, checked(Options{Crash: true})) })
+		t.Run(filepath.Base(folder), func(t *testing.T) { playSome(t, harness.Figure(1, 4, 1), folder, checked(Options{Crash: true})) })
 	}
 }
 

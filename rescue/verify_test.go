@@ -215,7 +215,7 @@ func harms() []harm {
 		{"mark that has no end", func(t testing.TB, dir string) {
 			path := filepath.Join(dir, index.RestoredFile)
 			require.NoError(t, os.WriteFile(path, nil, 0o600))
-			require.NoError(t, os.Truncate(path, 3<<30))
+			require.NoError(t, os.Truncate(path, 64<<20))
 		}, "no engine opens it: it is no regular file of at most 4 KiB"},
 		{"index", func(t testing.TB, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, index.File))) }, "pawl.db: it is missing"},
 		{"index is text", func(t testing.TB, dir string) {

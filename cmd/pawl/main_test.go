@@ -15,11 +15,11 @@ import (
 	"github.com/pawl-run/pawl/internal/testing/harness"
 )
 
-// program returns the path of the command: in a quick run that of this test binary,
-// which TestMain lets be the command too, else that of one that is built.
+// program returns the path of the command: that of this test binary, which TestMain lets be the command too, and for a release that of
+// one that is built.
 func program(t *testing.T) string {
 	t.Helper()
-	if harness.CurrentLevel() == harness.Quick {
+	if harness.CurrentLevel() < harness.Release {
 		path, err := exec.LookPath("pawl")
 		require.NoError(t, err)
 		return path

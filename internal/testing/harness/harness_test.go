@@ -96,20 +96,28 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Each case has its day in a quick run; the other levels have all of them.
+// Each case has its day in a quick run, and comes twice as often at the gate; a release has all of them.
 func TestToday(t *testing.T) {
 	defer func(was func() int) { today = was }(today)
-	cases, seen := []string{"a", "b", "c", "d", "e"}, map[string]int{}
-	t.Setenv(levelVariable, "quick")
-	for day := range 3 {
-		today = func() int { return 20_000 + day }
-		for _, c := range Today(t, 3, cases) {
-			seen[c]++
+	cases := []string{"a", "b", "c", "d", "e"}
+	timesOf := func(level string) map[string]int {
+		t.Setenv(levelVariable, level)
+		seen := map[string]int{}
+		for day := range 4 {
+			today = func() int { return 20_000 + day }
+			for _, c := range Today(t, 4, cases) {
+				seen[c]++
+			}
 		}
+		return seen
 	}
-	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, seen)
-	t.Setenv(levelVariable, "release")
-	require.Equal(t, cases, Today(t, 3, cases))
+	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, timesOf("quick"))
+	atGate := 2
+	if Raced {
+		atGate = 1
+	}
+	require.Equal(t, map[string]int{"a": atGate, "b": atGate, "c": atGate, "d": atGate, "e": atGate}, timesOf("gate"))
+	require.Equal(t, map[string]int{"a": 4, "b": 4, "c": 4, "d": 4, "e": 4}, timesOf("release"))
 }
 
 // A skipped test knows whether it was skipped.
@@ -122,14 +130,14 @@ type skipped struct {
 func (s *skipped) Name() string         { return s.name }
 func (s *skipped) Skipf(string, ...any) { s.is = true }
 
-// A test has one day in n in quick runs, which is not that of every other test, and every day at the other levels.
+// A test has one day in n in quick runs, which is not that of every other test, twice as many at the gate, and every day at a release.
 func TestInTurn(t *testing.T) {
 	defer func(was func() int) { today = was }(today)
 	turns := func(name string) (days []int) {
-		for day := range 9 {
+		for day := range 12 {
 			today = func() int { return 20_000 + day }
 			test := &skipped{TB: t, name: name}
-			if InTurn(test, 3); !test.is {
+			if InTurn(test, 4); !test.is {
 				days = append(days, day)
 			}
 		}
@@ -137,15 +145,19 @@ func TestInTurn(t *testing.T) {
 	}
 	t.Setenv(levelVariable, "quick")
 	first := map[int]bool{}
-	for i := range 20 {
+	for i := range 40 {
 		days := turns("Test" + strconv.Itoa(i))
 		require.Len(t, days, 3)
-		require.Equal(t, []int{days[0], days[0] + 3, days[0] + 6}, days)
+		require.Equal(t, []int{days[0], days[0] + 4, days[0] + 8}, days)
 		first[days[0]] = true
 	}
-	require.Len(t, first, 3)
+	require.Len(t, first, 4)
+	t.Setenv(levelVariable, "gate")
+	if !Raced {
+		require.Len(t, turns("TestA"), 6)
+	}
 	t.Setenv(levelVariable, "release")
-	require.Len(t, turns("TestA"), 9)
+	require.Len(t, turns("TestA"), 12)
 }
 
 // A test that needs a level is skipped below it.

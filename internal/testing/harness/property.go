@@ -12,14 +12,15 @@ import (
 )
 
 // CheckProperty checks a property as rapid.Check does: in a quick run with a tenth of
-// the cases, and with the race detector with a thirtieth, unless -rapid.checks says how many. The test may not be parallel.
+// the cases, with the race detector with a thirtieth, and at the gate with half of them, unless -rapid.checks says how many. The test may not be parallel.
 func CheckProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
 	given := checks.Value.String()
-	if n, err := strconv.Atoi(given); CurrentLevel() == Quick && given == checks.DefValue {
+	if given == checks.DefValue {
+		n, err := strconv.Atoi(given)
 		require.NoError(t, err)
-		if n /= 10; Raced {
+		if n = Figure(n/10, n/2, n); Raced {
 			n = max(n/3, 1)
 		}
 		require.NoError(t, checks.Value.Set(strconv.Itoa(n)))
