@@ -58,6 +58,7 @@ type Tracer struct {
 	o       Options
 	tracer  trace.Tracer
 	sources Sources // set by Watch
+	parents parents
 
 	ctx   context.Context //nolint:containedctx // of the reads; done when Close is called
 	stop  context.CancelFunc
@@ -234,20 +235,52 @@ func (l *attributeList) giveBack() {
 	attributeLists.Put(l)
 }
 
-// startSpan begins a span of a run at an instant: below its start span, or in a trace of its own, with a link to that.
+// startSpan begins a span of a run at an instant: below its start span, or in a trace of its own, with a link to that. A sampler sees
+// the attributes of a span that begins a trace. Below a start span it goes by that, and attributes are set behind the begin, which spares
+// their copies, and those of spans that are sampled away.
 func (t *Tracer) startSpan(r *Run, name string, at time.Time, kind trace.SpanStartOption, attributes []attribute.KeyValue) trace.Span {
-	ctx := context.Background()
-	o := append(make([]trace.SpanStartOption, 0, 5), trace.WithTimestamp(at), kind, trace.WithAttributes(attributes...))
-	switch parent := contextOf(r.Trace); {
-	case !parent.IsValid():
-		o = append(o, trace.WithNewRoot())
-	case t.IsOld(r.Trace):
-		o = append(o, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: parent}))
-	default:
-		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
+	parent := t.parents.parse(r.Trace)
+	if parent.IsValid() && !t.IsOld(r.Trace) {
+		_, span := t.tracer.Start(parent.ctx, name, trace.WithTimestamp(at), kind)
+		if span.IsRecording() {
+			span.SetAttributes(attributes...)
+		}
+		return span
 	}
-	_, span := t.tracer.Start(ctx, name, o...)
+	o := []trace.SpanStartOption{trace.WithTimestamp(at), kind, trace.WithAttributes(attributes...), trace.WithNewRoot()}
+	if parent.IsValid() {
+		o = append(o, trace.WithLinks(trace.Link{SpanContext: parent.SpanContext}))
+	}
+	_, span := t.tracer.Start(context.Background(), name, o...)
 	return span
+}
+
+// A parent is a start span, and a context in it.
+type parent struct {
+	trace.SpanContext
+	ctx context.Context //nolint:containedctx // it has nothing but the span
+	of  state.Trace
+}
+
+// noParent is that of a run without a trace.
+var noParent = &parent{}
+
+// parents are those that were parsed last, by two digits of their ids: the spans of a run have one.
+type parents [256]atomic.Pointer[parent]
+
+// parse returns the start span that a trace begins with; one that is not valid if there is none.
+func (p *parents) parse(of *state.Trace) *parent {
+	if of == nil || len(of.Parent) < 5 {
+		return noParent
+	}
+	slot := &p[of.Parent[3]<<4^of.Parent[4]]
+	if known := slot.Load(); known != nil && known.of == *of {
+		return known
+	}
+	sc := contextOf(of)
+	made := &parent{sc, trace.ContextWithRemoteSpanContext(context.Background(), sc), *of}
+	slot.Store(made)
+	return made
 }
 
 // endSpan ends a span at an instant, with the code of an error; "" without.
