@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -24,7 +25,7 @@ var views = []view{{width: 1400}, {width: 360}, {width: 1400, dark: true}, {widt
 
 // TestPages opens every page that a link leads to, and looks at it light and dark, as on a
 // telephone and on a screen: the browser complains of nothing, axe-core finds nothing, no text
-// is cut or stands on another, and what is hostile stays text.
+// is cut or stands on another, and what is hostile stays text. Quick runs of four days open them all.
 func TestPages(t *testing.T) {
 	s := openShop(t, inspector.Options{Name: "the shop " + hostile, Identify: inspector.FromThisMachine("ann "+hostile, api.All)})
 	s.start(t, "import", "import", map[string]any{"files": slices.Repeat([]any{"a.csv"}, 40)})
@@ -33,6 +34,7 @@ func TestPages(t *testing.T) {
 		{"op": "add", "path": "/transitions/t", "value": {"from": "approve", "to": "tell", "priority": 9}}]`}}
 	pages := s.crawl(t, "", "diff?a=parked&b=done", "act?"+patch.Encode(), "act?all=1&do=cancel&prefix=a")
 	require.Greater(t, len(pages), 60)
+	pages = harness.Today(t, 4, pages)
 	browser := openBrowser(t)
 	const tabs = 2
 	for i := range tabs {

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/internal/testing/blobtest"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/store"
 )
@@ -42,6 +43,7 @@ func TestBlobsInABucket(t *testing.T) {
 
 // Blobs on three servers pass as well, where what answers may be behind the others.
 func TestBlobsOnThreeServers(t *testing.T) {
+	harness.InTurn(t, 6)
 	conn, buckets := connect(t, startCluster(t).url()), 0
 	blobtest.Run(t, func(t *testing.T) func() blob.Store {
 		buckets++

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/store"
 	"github.com/pawl-run/pawl/store/logtest"
@@ -241,6 +242,7 @@ func TestStreamsThatKeepEverything(t *testing.T) {
 // lost: each entry that was acknowledged is there once, in order, and none of somebody
 // who had lost the log.
 func TestWritersAtAServerThatIsKilled(t *testing.T) {
+	harness.InTurn(t, 6)
 	port, files := freePort(t), t.TempDir()
 	url := "nats://127.0.0.1:" + strconv.Itoa(port)
 	c := child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)

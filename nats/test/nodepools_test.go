@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	pawlcluster "github.com/pawl-run/pawl/cluster"
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/nodestrial"
 	"github.com/pawl-run/pawl/internal/testing/servers"
 	"github.com/pawl-run/pawl/nats/natscluster"
@@ -37,6 +38,7 @@ type pooledTrial struct {
 // Three nodes, and workers that ask whoever answers: runs end promptly whichever node has the engine, for no other one answers. Both ways to
 // give nodes a pool are tried: one for each life, and one for all lives.
 func TestPoolsOfNodes(t *testing.T) {
+	harness.InTurn(t, 6)
 	for _, inPool := range []bool{true, false} {
 		t.Run(fmt.Sprint(inPool), func(t *testing.T) {
 			x := &pooledTrial{t: t, dir: t.TempDir(), inPool: inPool, links: map[string]*servers.Relay{}, nodes: map[string]*pawlcluster.Node{}}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/power"
 	"github.com/pawl-run/pawl/nats/natslog"
 	"github.com/pawl-run/pawl/nats/test/server"
@@ -216,6 +217,7 @@ func losePower(t *testing.T, ops []power.Op, from, to string, r *rand.Rand) {
 
 // Three servers that sync have what a log in three replicas acknowledged, also if all of them lose their power at once.
 func TestLossOfPowerOfAllServers(t *testing.T) {
+	harness.InTurn(t, 6)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 9))
