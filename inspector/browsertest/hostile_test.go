@@ -69,7 +69,7 @@ func TestHostileNames(t *testing.T) {
 	p := openTab(t, openBrowser(t), view{width: 360})
 	pages := s.crawl(t, "")
 	require.NoError(t, s.engine.Start(t.Context(), workflow.Run{ID: "..", Workflow: turned}, nil)) // which no path can name
-	var kinds []string // a page of each
+	var kinds []string                                                                             // a page of each
 	seen := map[string]bool{}
 	for _, page := range append(pages, "run/?id=..") {
 		if !seen[kindOf(page)] {
