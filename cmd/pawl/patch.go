@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -188,7 +191,36 @@ func changeTexts(c *workflow.DefinitionChange) (out []string) {
 	case workflow.ChangeChanged:
 	}
 	for _, f := range c.Fields {
-		out = append(out, fmt.Sprintf("~ %s%s %s -> %s", name, f.Field, fieldText(f.Before), fieldText(f.After)))
+		out = appendFieldTexts(out, name+f.Field, f.Before, f.After)
+	}
+	return out
+}
+
+// appendFieldTexts appends a line for each member that is not the same in two objects, and one for other values.
+func appendFieldTexts(out []string, name string, before, after []byte) []string {
+	var was, is map[string]json.RawMessage
+	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil || was == nil || is == nil {
+		from, to := fieldText(before), fieldText(after)
+		if from == to { // they differ behind what is shown
+			same := 0
+			for same < min(len(before), len(after)) && before[same] == after[same] {
+				same++
+			}
+			from, to = "…"+fieldText(before[max(same-20, 0):]), "…"+fieldText(after[max(same-20, 0):])
+		}
+		return append(out, fmt.Sprintf("~ %s %s -> %s", name, from, to))
+	}
+	members := slices.Collect(maps.Keys(was))
+	for key := range is {
+		if _, known := was[key]; !known {
+			members = append(members, key)
+		}
+	}
+	slices.Sort(members)
+	for _, key := range members {
+		if !bytes.Equal(was[key], is[key]) {
+			out = appendFieldTexts(out, name+"."+key, was[key], is[key])
+		}
 	}
 	return out
 }
@@ -202,7 +234,7 @@ func fieldText(raw []byte) string {
 	case strings.HasPrefix(text, `"`) && !strings.ContainsAny(text, " \\"):
 		text = strings.Trim(text, `"`)
 	}
-	return value.Shorten(text, 80)
+	return value.Shorten(strings.ToValidUTF8(text, ""), 80)
 }
 
 var revisionsVerb = verb{

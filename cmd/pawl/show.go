@@ -391,7 +391,7 @@ func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 			if !of {
 				dir = c.Run
 			}
-			c.writeExplanation(con, x)
+			c.writeExplanation(con, x, false)
 			con.saySources(c.JSON, sources{sourceOf(dir, c.zoneOf(con.Now()))})
 		}
 		return err
@@ -408,15 +408,15 @@ func (c *whyCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		c.writeExplanation(con, &x)
+		c.writeExplanation(con, &x, e.live)
 		con.sayFiles(e, c.JSON)
 		return nil
 	})
 }
 
-// writeExplanation writes an explanation; for people with its instants in their zone. JSON keeps
-// the instants as the engine gave them.
-func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation) {
+// writeExplanation writes an explanation; for people with its instants in their zone, and with what a task needs first if
+// no engine is live. JSON keeps the instants as the engine gave them.
+func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation, live bool) {
 	if !c.JSON {
 		x.At = c.zoneOf(x.At)
 		for i := range x.Waits {
@@ -427,6 +427,10 @@ func (c *whyCommand) writeExplanation(con *console, x *replay.Explanation) {
 			w.For = strings.Replace(w.For, w.Since.UTC().Format(time.RFC3339), c.zoneOf(w.Since).Format("2006-01-02 15:04:05.000"), 1)
 			// It stands behind "waits for".
 			w.For = waitingRun.Replace(w.For)
+			if w.Status == workflow.Dispatched && !live {
+				w.For += ": start its program, as no engine has the directory open"
+				w.Try = nil // to skip it would complete it without its result
+			}
 		}
 	}
 	con.writeLine(c.JSON, x)

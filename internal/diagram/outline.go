@@ -163,7 +163,7 @@ func (w *outliner) tellReference(e *edge, tree string) {
 // outlineText lays the lines out in columns.
 //
 // The left column has the tree and the names, the right one the rest. The left one takes at most two fifths of the width, but 20 columns
-// in any case; what is longer is shortened. No line ends in spaces.
+// in any case; what is longer is shortened: the tree of a line to half of it, and then the name. No line ends in spaces.
 func (w *outliner) outlineText() string {
 	width := w.style.Width
 	if width <= 0 {
@@ -175,7 +175,8 @@ func (w *outliner) outlineText() string {
 	for _, l := range w.lines {
 		left = max(left, CountColumns(l.tree)+2+CountColumns(l.name))
 	}
-	left = min(left, max(width*2/5, 20))
+	most := max(width*2/5, 20)
+	left = min(left, most)
 	var b strings.Builder
 	title := w.title
 	if w.run != nil {
@@ -187,7 +188,10 @@ func (w *outliner) outlineText() string {
 		if len(l.state) == 0 {
 			text = strings.Join(l.notes, "  ")
 		}
-		tree := shortenFront(l.tree, left/2)
+		tree := l.tree
+		if CountColumns(tree)+2+CountColumns(l.name) > most {
+			tree = shortenFront(tree, most/2)
+		}
 		name := padTo(shorten(l.name, left-CountColumns(tree)-2), left-CountColumns(tree)-2)
 		text = shorten(text, max(width-left-2, 1))
 		line := tree + w.colored(l.symbol, l.color) + " " + name + "  " + text
