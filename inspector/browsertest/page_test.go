@@ -34,7 +34,7 @@ func TestPages(t *testing.T) {
 		{"op": "add", "path": "/transitions/t", "value": {"from": "approve", "to": "tell", "priority": 9}}]`}}
 	pages := s.crawl(t, "", "diff?a=parked&b=done", "act?"+patch.Encode(), "act?all=1&do=cancel&prefix=a")
 	require.Greater(t, len(pages), 60)
-	pages = harness.Today(t, 4, pages)
+	pages = harness.SampleOfDay(t, harness.Figure(4, 2, 1), pages)
 	browser := openBrowser(t)
 	const tabs = 2
 	for i := range tabs {

@@ -43,7 +43,7 @@ func TestBlobsInABucket(t *testing.T) {
 
 // Blobs on three servers pass as well, where what answers may be behind the others.
 func TestBlobsOnThreeServers(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	conn, buckets := connect(t, startCluster(t).url()), 0
 	blobtest.Run(t, func(t *testing.T) func() blob.Store {
 		buckets++

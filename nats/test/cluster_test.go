@@ -141,7 +141,7 @@ func (c *cluster) system(t *testing.T) *nats.Conn {
 
 // Servers that do not sync, or do not answer, are named.
 func TestServersThatAreChecked(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	c := startCluster(t, 1)
 	system := c.system(t)
 	err := natslog.CheckServers(t.Context(), system)
@@ -170,7 +170,7 @@ func TestServersThatAreChecked(t *testing.T) {
 
 // The log keeps its promises on three servers that are killed one after the other.
 func TestWritersAtAClusterWhoseServersAreKilled(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	c := startCluster(t)
 	next := rand.IntN(3)
 	contendForLog(t, c.url(), 3, 200, 150, func() {
@@ -181,7 +181,7 @@ func TestWritersAtAClusterWhoseServersAreKilled(t *testing.T) {
 
 // Tasks are performed, and a directory is kept, on three servers that are killed one after the other.
 func TestAnEngineAtAClusterWhoseServersAreKilled(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	const n = 300
 	c := startCluster(t)
 	conn := connect(t, c.url())

@@ -185,7 +185,7 @@ func TestReadersOfALogThatIsDropped(t *testing.T) {
 // On three servers: as long as two of them are away nothing can be appended, and nobody takes that for a
 // loss. When they are back what was in doubt is there once. Leaders that step down harm nobody.
 func TestALogAtAClusterWithoutAMajority(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	c := startCluster(t)
 	l, err := natslog.Open(t.Context(), connect(t, c.url()), natslog.Options{Name: "minority", Replicas: 3})
 	require.NoError(t, err)

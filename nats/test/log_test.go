@@ -242,7 +242,7 @@ func TestStreamsThatKeepEverything(t *testing.T) {
 // lost: each entry that was acknowledged is there once, in order, and none of somebody
 // who had lost the log.
 func TestWritersAtAServerThatIsKilled(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	port, files := freePort(t), t.TempDir()
 	url := "nats://127.0.0.1:" + strconv.Itoa(port)
 	c := child(t, serverPort+"="+strconv.Itoa(port), serverDir+"="+files)

@@ -38,7 +38,7 @@ type pooledTrial struct {
 // Three nodes, and workers that ask whoever answers: runs end promptly whichever node has the engine, for no other one answers. Both ways to
 // give nodes a pool are tried: one for each life, and one for all lives.
 func TestPoolsOfNodes(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	for _, inPool := range []bool{true, false} {
 		t.Run(fmt.Sprint(inPool), func(t *testing.T) {
 			x := &pooledTrial{t: t, dir: t.TempDir(), inPool: inPool, links: map[string]*servers.Relay{}, nodes: map[string]*pawlcluster.Node{}}

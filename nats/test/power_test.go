@@ -217,7 +217,7 @@ func losePower(t *testing.T, ops []power.Op, from, to string, r *rand.Rand) {
 
 // Three servers that sync have what a log in three replicas acknowledged, also if all of them lose their power at once.
 func TestLossOfPowerOfAllServers(t *testing.T) {
-	harness.InTurn(t, 6)
+	harness.TurnOfDay(t, harness.Figure(6, 3, 1))
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 9))

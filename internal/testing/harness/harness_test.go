@@ -96,7 +96,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Each case has its day in a quick run, and comes twice as often at the gate; a release has all of them.
+// Each case has its day in a quick run; the other levels have all of them.
 func TestToday(t *testing.T) {
 	defer func(was func() int) { today = was }(today)
 	cases := []string{"a", "b", "c", "d", "e"}
@@ -112,11 +112,6 @@ func TestToday(t *testing.T) {
 		return seen
 	}
 	require.Equal(t, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, timesOf("quick"))
-	atGate := 2
-	if Raced {
-		atGate = 1
-	}
-	require.Equal(t, map[string]int{"a": atGate, "b": atGate, "c": atGate, "d": atGate, "e": atGate}, timesOf("gate"))
 	require.Equal(t, map[string]int{"a": 4, "b": 4, "c": 4, "d": 4, "e": 4}, timesOf("release"))
 }
 
@@ -130,7 +125,7 @@ type skipped struct {
 func (s *skipped) Name() string         { return s.name }
 func (s *skipped) Skipf(string, ...any) { s.is = true }
 
-// A test has one day in n in quick runs, which is not that of every other test, twice as many at the gate, and every day at a release.
+// A test has one day in n in quick runs, which is not that of every other test, and every day at the other levels.
 func TestInTurn(t *testing.T) {
 	defer func(was func() int) { today = was }(today)
 	turns := func(name string) (days []int) {
@@ -152,10 +147,6 @@ func TestInTurn(t *testing.T) {
 		first[days[0]] = true
 	}
 	require.Len(t, first, 4)
-	t.Setenv(levelVariable, "gate")
-	if !Raced {
-		require.Len(t, turns("TestA"), 6)
-	}
 	t.Setenv(levelVariable, "release")
 	require.Len(t, turns("TestA"), 12)
 }

@@ -68,14 +68,11 @@ var today = sync.OnceValue(func() int {
 	return int(time.Now().Unix() / (24 * 60 * 60))
 })
 
-// daysOf returns over how many days a level spreads what Quick spreads over n: Gate over half as many.
-func daysOf(n int) int { return Figure(n, max(n/2, 1), 1) }
-
-// Today returns one case in n at the level Quick, other ones each day, so that n days try all of them; one in n/2 at Gate, and all cases
-// at Release. The log of a test that fails says how its day is repeated.
+// Today returns one case in n at the level Quick, other ones each day, so that n days try all of them; above Quick, all cases.
+// The log of a test that fails says how its day is repeated.
 func Today[T any](t testing.TB, n int, cases []T) []T {
 	t.Helper()
-	return SampleOfDay(t, daysOf(n), cases)
+	return SampleOfDay(t, Figure(n, 1, 1), cases)
 }
 
 // SampleOfDay is Today at any level.
@@ -92,11 +89,16 @@ func SampleOfDay[T any](t testing.TB, n int, cases []T) []T {
 	return out
 }
 
-// InTurn skips a test at the level Quick but for one day in n, which its name decides, so that n days run all such tests. Gate has it
-// on one day in n/2, Release on every day.
+// InTurn skips a test at the level Quick but for one day in n, which its name decides, so that n days run all such tests. The other
+// levels run it every day.
 func InTurn(t testing.TB, n int) {
 	t.Helper()
-	n = daysOf(n)
+	TurnOfDay(t, Figure(n, 1, 1))
+}
+
+// TurnOfDay is InTurn at any level.
+func TurnOfDay(t testing.TB, n int) {
+	t.Helper()
 	name := fnv.New32a()
 	_, _ = io.WriteString(name, t.Name())
 	if wait := (int(name.Sum32()%uint32(n)) + n - today()%n) % n; wait > 0 {
