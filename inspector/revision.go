@@ -2,12 +2,15 @@ package inspector
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/internal/differ"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -221,4 +224,30 @@ func fieldOf(f *workflow.FieldChange) fieldRow {
 		return shortText("…"+string(text[from:]), maxFieldText)
 	}
 	return fieldRow{f.Field, cut(before), cut(after)}
+}
+
+// migrationOf returns the operations of a patch that make of the definition of a run the latest one that is published under its name.
+//
+// A node or transition that differs is replaced as a whole. The error is errAct if there is nothing to change, or nothing is published.
+func (s *server) migrationOf(p *page, id workflow.RunID) (string, error) {
+	has, _, err := s.engine.Definition(p.r.Context(), id)
+	if err != nil {
+		return "", err
+	}
+	latest, err := s.engine.Published(p.r.Context(), has.Name, 0)
+	if errors.Is(err, pawl.ErrNotPublished) {
+		return "", fmt.Errorf("%w: no definition is published under the name %s", errAct, has.Name)
+	}
+	if err != nil {
+		return "", err
+	}
+	ops, err := differ.FindOperations(has, latest)
+	if err != nil {
+		return "", err
+	}
+	if len(ops) == 0 {
+		return "", fmt.Errorf("%w: the run has the latest version of %s already", errAct, has.Name)
+	}
+	text, err := json.MarshalIndent(ops, "", " ")
+	return string(text), err
 }

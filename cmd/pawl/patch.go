@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +14,7 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/codec"
 	"github.com/pawl-run/pawl/internal/compiled"
-	"github.com/pawl-run/pawl/internal/value"
+	"github.com/pawl-run/pawl/internal/differ"
 	"github.com/pawl-run/pawl/planning"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -31,36 +29,25 @@ var patchVerb = verb{
 // A patchCommand patches a run.
 type patchCommand struct {
 	Run  string `arg:"" help:"The id of the run. Where runs are chosen, the file stands here."`
-	File string `arg:"" optional:"" help:"The operations, a list in JSON as of RFC 6902, on a document in which nodes and transitions are objects keyed by their ids: a node is added at /nodes/ID, a transition at /transitions/ID, not at the index or the end of a list."`
+	File string `arg:"" optional:"" help:"The definition that the run is to have, or operations: a list in JSON as of RFC 6902, on a document in which nodes and transitions are objects keyed by their ids: a node is added at /nodes/ID, a transition at /transitions/ID, not at the index or the end of a list."`
 	Base int    `placeholder:"N" help:"The revision that they are for; the one that the run has, if this is not given."`
 	filterFlag
 	bulkFlag
 	actFlag
 }
 
-// runCommand patches the run, or says what the patch would change. Without --base it takes the
-// revision that the run has now; if somebody patches the run in between, the engine refuses the
-// base with a conflict.
+// runCommand patches the run, or says what the patch would change. Without --base it takes the revision that the run has now; if
+// somebody patches the run in between, the engine refuses the base with a conflict.
 func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 	run, file, err := c.splitRun(c.Run, c.File, "the file of operations")
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(file)
+	ops, leadsTo, err := readPatch(file)
 	if err != nil {
 		return err
 	}
-	var ops []json.RawMessage
-	if err := json.Unmarshal(text, &ops); err != nil {
-		return fmt.Errorf("%s: it is no list of operations: %w", file, err)
-	}
-	if len(ops) == 0 {
-		return fmt.Errorf("%s: it has no operations", file)
-	}
-	act := pawl.Patch{Base: c.Base}
-	for _, op := range ops {
-		act.Ops = append(act.Ops, op)
-	}
+	act := pawl.Patch{Base: c.Base, Ops: ops}
 	return c.withActor(ctx, con, func(e *reached) error {
 		ids, err := c.oneOrChosen(ctx, con, e, run, &c.filterFlag, &c.bulkFlag, "patch")
 		if err != nil {
@@ -76,6 +63,11 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 				}
 				of.Base = o.Revision
 			}
+			if leadsTo != nil { // behind the revision: if that is another by now, the engine refuses the base
+				if of.Ops, err = e.operationsTo(ctx, id, leadsTo); err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
+			}
 			deeds = append(deeds, deed{id, of, fmt.Sprintf("has revision %d of its definition", of.Base+1)})
 		}
 		if c.DryRun && !c.JSON && run != "" {
@@ -86,9 +78,54 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// markRefusal returns the error of a patch, which was readable, as one of the engine that does not
-// take it. For the engine a patch that leads to no valid definition is an invalid request; for the
-// exit status the command line was right, and the engine has refused.
+// readPatch reads a list of operations, or the definition that they are to lead to.
+func readPatch(file string) (ops []any, leadsTo *workflow.Definition, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		leadsTo, err = workflow.Parse(text)
+		if err != nil {
+			err = fmt.Errorf("%s: it is neither a list of operations nor a definition: %w", file, err)
+		}
+		return nil, leadsTo, err
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, nil, fmt.Errorf("%s: it is no list of operations: %w", file, err)
+	}
+	if len(list) == 0 {
+		return nil, nil, fmt.Errorf("%s: it has no operations", file)
+	}
+	for _, op := range list {
+		ops = append(ops, op)
+	}
+	return ops, nil, nil
+}
+
+// operationsTo returns the operations that make a definition of the one that a run has.
+func (e *reached) operationsTo(ctx context.Context, run workflow.RunID, to *workflow.Definition) (ops []any, err error) {
+	has, _, err := e.Definition(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	if has.Name != to.Name {
+		return nil, fmt.Errorf("it defines %s, and run %s executes %s", to.Name, run, has.Name)
+	}
+	found, err := differ.FindOperations(has, to)
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("run %s has this definition already", run)
+	}
+	for _, op := range found {
+		text, wrong := json.Marshal(op)
+		ops, err = append(ops, json.RawMessage(text)), errors.Join(err, wrong)
+	}
+	return ops, err
+}
+
+// markRefusal returns the error of a patch, which was readable, as one of the engine that does not take it. For the engine a patch that
+// leads to no valid definition is an invalid request; for the exit status the command line was right, and the engine has refused.
 func markRefusal(err error) error {
 	if errors.Is(err, &api.Error{Code: "invalid_request"}) || errors.Is(err, &api.Error{Code: "too_large"}) {
 		return &refusedError{err}
@@ -96,9 +133,8 @@ func markRefusal(err error) error {
 	return err
 }
 
-// showPatch writes in what the definition would differ, and what the run would decide of it. The
-// operations are applied here once more, to say in words what changes: the dry run of the engine
-// tells decisions, not differences.
+// showPatch writes in what the definition would differ, and what the run would decide of it. The operations are applied here once
+// more, to say in words what changes: the dry run of the engine tells decisions, not differences.
 func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, run workflow.RunID, act pawl.Patch) error {
 	done, err := e.DryRun(ctx, run, api.Operation{Act: act, By: c.By, Reason: c.Reason})
 	if err != nil {
@@ -168,73 +204,10 @@ func (con *console) printChanges(base int, changes []workflow.DefinitionChange) 
 	}
 	con.printLine("revision %d -> %d:", base, base+1)
 	for i := range changes {
-		for _, line := range changeTexts(&changes[i]) {
+		for _, line := range differ.FormatLines(&changes[i]) {
 			con.printLine("  %s", line)
 		}
 	}
-}
-
-// changeTexts returns a change in lines such as "+ node check" and "~ ship.timeout 30s -> 2m".
-func changeTexts(c *workflow.DefinitionChange) (out []string) {
-	what, name := "definition", ""
-	switch {
-	case c.Node != "":
-		what, name = "node "+string(c.Node), string(c.Node)+"."
-	case c.Transition != "":
-		what, name = "transition "+string(c.Transition), string(c.Transition)+"."
-	}
-	switch c.Kind {
-	case workflow.ChangeAdded:
-		return []string{"+ " + what}
-	case workflow.ChangeRemoved:
-		return []string{"- " + what}
-	case workflow.ChangeChanged:
-	}
-	for _, f := range c.Fields {
-		out = appendFieldTexts(out, name+f.Field, f.Before, f.After)
-	}
-	return out
-}
-
-// appendFieldTexts appends a line for each member that is not the same in two objects, and one for other values.
-func appendFieldTexts(out []string, name string, before, after []byte) []string {
-	var was, is map[string]json.RawMessage
-	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil || was == nil || is == nil {
-		from, to := fieldText(before), fieldText(after)
-		if from == to { // they differ behind what is shown
-			same := 0
-			for same < min(len(before), len(after)) && before[same] == after[same] {
-				same++
-			}
-			from, to = "…"+fieldText(before[max(same-20, 0):]), "…"+fieldText(after[max(same-20, 0):])
-		}
-		return append(out, fmt.Sprintf("~ %s %s -> %s", name, from, to))
-	}
-	members := slices.Collect(maps.Keys(was))
-	for key := range is {
-		if _, known := was[key]; !known {
-			members = append(members, key)
-		}
-	}
-	slices.Sort(members)
-	for _, key := range members {
-		if !bytes.Equal(was[key], is[key]) {
-			out = appendFieldTexts(out, name+"."+key, was[key], is[key])
-		}
-	}
-	return out
-}
-
-// fieldText returns a value of a definition in a few words: a text without its quotes, - for none.
-func fieldText(raw []byte) string {
-	text := string(raw)
-	switch {
-	case raw == nil:
-		return "-"
-	case strings.HasPrefix(text, `"`) && !strings.ContainsAny(text, " \\"):
-		text = strings.Trim(text, `"`)
-	}
-	return value.Shorten(strings.ToValidUTF8(text, ""), 80)
 }
 
 var revisionsVerb = verb{

@@ -221,18 +221,3 @@ func TestExplanationHasOneFormOfInstants(t *testing.T) {
 		require.Contains(t, out.String(), want)
 	}
 }
-
-// A change names the member in which two objects differ, and shows the place in which two texts do.
-func TestChangesAreSeen(t *testing.T) {
-	long := strings.Repeat("x", 200)
-	change := func(before, after string) []string {
-		return changeTexts(&workflow.DefinitionChange{Node: "agree", Kind: workflow.ChangeChanged, Fields: []workflow.FieldChange{
-			{Field: "approval", Before: []byte(before), After: []byte(after)},
-		}})
-	}
-	require.Equal(t, []string{"~ agree.approval.quorum 2 -> 1"}, change(`{"messageExpr":"`+long+`","quorum":2}`, `{"messageExpr":"`+long+`","quorum":1}`))
-	require.Equal(t, []string{"~ agree.approval.a - -> 1", "~ agree.approval.b.c 1 -> -"}, change(`{"b":{"c":1,"d":2}}`, `{"a":1,"b":{"d":2}}`))
-	lines := change(`"`+long+`two"`, `"`+long+`one"`)
-	require.Equal(t, []string{`~ agree.approval …` + long[:20] + `two" -> …` + long[:20] + `one"`}, lines)
-	require.Equal(t, []string{`~ agree.approval {"a":1} -> 7`}, change(`{"a":1}`, `7`))
-}

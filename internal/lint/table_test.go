@@ -34,7 +34,8 @@ var layers = map[string][]string{
 	"decision":          slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/state", "history"}),
 	"planning":          slices.Concat(decided, []string{"internal/schema"}),
 
-	"internal/diagram": slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/layout"}),
+	"internal/differ": {"workflow", "internal/value"},
+	"internal/diagram":    slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/layout"}),
 
 	"aesgcm":                     {},
 	"blob":                       {"internal/seal"},
@@ -113,7 +114,7 @@ var layers = map[string][]string{
 
 	"handler":          slices.Concat(vocabulary, []string{"internal/traceparent", "workflow", "."}),
 	"worker":           slices.Concat(vocabulary, []string{"workflow", "internal/crowd", "internal/heap", "internal/late", "internal/loopback", "internal/remote", "internal/serving", "internal/strict", "internal/taskqueue", "blob", "."}),
-	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/alike", "internal/crowd", "internal/diagram", "internal/fair", "internal/loopback", "internal/refusal", "internal/retrace", "internal/timing", "replay", "schedule", "worker", "."}),
+	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/alike", "internal/crowd", "internal/diagram", "internal/differ", "internal/fair", "internal/loopback", "internal/refusal", "internal/retrace", "internal/timing", "replay", "schedule", "worker", "."}),
 	"cluster":          slices.Concat(vocabulary, []string{"api", "blob", "commitlog", "."}),
 	"internal/logtool": {"aesgcm", "cluster", "."},
 	"store/folderlog":  slices.Concat(decided, []string{"store"}),
