@@ -22,10 +22,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An Operation is something that an operator does to a run: an act, with a name and a reason, which the journal keeps. In JSON
-// the fields of the act stand beside do, which names it, by and reason. The same object is the body of every
-// act: on a path of one act, such as /pause, do is left out, since the path says it; in a batch and
-// in a body of /simulate, do says it.
+// An Operation is something that an operator does to a run: an act, with a name and a reason, which the journal keeps. In JSON the fields
+// of the act stand beside do, which names it, by and reason. The same object is the body of every act: on a path of one act, such as
+// /pause, do is left out, since the path says it; in a batch and in a body of /simulate, do says it.
 type Operation struct {
 	Act    pawl.Act
 	By     string // who acts; may be left out where the host says who that is
@@ -69,10 +68,9 @@ func (o *Operation) bodyOf(whole bool) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// decodeAct reads an act, which has no more fields than its kind: a client which sends a comment with a retry learns that nobody
-// will read it. do is "" if the text says what it
-// is; token and node are then there as well. A path says what is done and to which token: a body that repeats them
-// could contradict its path.
+// decodeAct reads an act, which has no more fields than its kind: a client which sends a comment with a retry learns that nobody will
+// read it. do is "" if the text says what it is; token and node are then there as well. A path says what is done and to which token: a
+// body that repeats them could contradict its path.
 func decodeAct(text []byte, do string) (*Operation, error) {
 	var fields map[string]json.RawMessage
 	if err := decodeObject(text, &fields); err != nil {
@@ -152,9 +150,8 @@ func valueOf(raw json.RawMessage) any {
 	if raw == nil {
 		return nil
 	}
-	// A nil RawMessage in an interface would not be nil to the engine, which then would see a value
-	// where the body has none. A value that is there goes on as bytes: the engine parses it once,
-	// by its own rules.
+	// A nil RawMessage in an interface would not be nil to the engine, which then would see a value where the body has none. A value that
+	// is there goes on as bytes: the engine parses it once, by its own rules.
 	return raw
 }
 
@@ -247,16 +244,14 @@ type ActReport struct {
 	*Future
 }
 
-// commitTime bounds how long an act may take to be committed, whether or not the caller waits.
-// Handlers detach an act from the context of the request (context.WithoutCancel): a caller who
-// hangs up when the message is under way to the run would otherwise leave open whether it was
-// applied, and 30 s bound what such a request can hold.
+// commitTime bounds how long an act may take to be committed, whether or not the caller waits. Handlers detach an act from the context of
+// the request (context.WithoutCancel): a caller who hangs up when the message is under way to the run would otherwise leave open whether
+// it was applied, and 30 s bound what such a request can hold.
 const commitTime = 30 * time.Second
 
-// unknownIfLate returns the error of an act that was not answered within commitTime: it may be
-// committed all the same. The message may wait in the queue of the run's actor, and nothing takes
-// it out again. So the code is unknown_outcome, not timeout: a client must look at the journal
-// before it repeats an act that is not safe to repeat.
+// unknownIfLate returns the error of an act that was not answered within commitTime: it may be committed all the same. The message may
+// wait in the queue of the run's actor, and nothing takes it out again. So the code is unknown_outcome, not timeout: a client must look
+// at the journal before it repeats an act that is not safe to repeat.
 func unknownIfLate(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return unknownOutcome(err)
@@ -264,9 +259,8 @@ func unknownIfLate(err error) error {
 	return err
 }
 
-// replyToAct does an act, or tries it where the query says dryRun. A dry run takes View and Values
-// besides the right to act, since its answer quotes the data of the run; an act itself takes no
-// right to see anything.
+// replyToAct does an act, or tries it where the query says dryRun. A dry run takes View and Values besides the right to act, since its
+// answer quotes the data of the run; an act itself takes no right to see anything.
 func (c *call) replyToAct(o *Operation) error {
 	q := c.query()
 	dry := q.flag("dryRun")
@@ -297,9 +291,8 @@ func (c *call) replyToAct(o *Operation) error {
 	return c.reply(ActReport{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
 }
 
-// A performer does acts to a run, or to a copy of it. It is what makes a dry run and an act the
-// same code. One performer
-// serves one request, or one run of a batch, and belongs to its goroutine.
+// A performer does acts to a run, or to a copy of it. It is what makes a dry run and an act the same code. One performer serves one
+// request, or one run of a batch, and belongs to its goroutine.
 type performer struct {
 	engine   *pawl.Engine
 	run      workflow.RunID
@@ -380,9 +373,8 @@ func (v *viewer) showFuture(s *pawl.Simulation) *Future {
 	return out
 }
 
-// replyToSimulation answers what would become of a run, whose copy try makes. A simulation shows input and
-// decisions, so it takes View and Values even from a caller who may act; the check comes before the copy is
-// made, which costs.
+// replyToSimulation answers what would become of a run, whose copy try makes. A simulation shows input and decisions, so it takes View
+// and Values even from a caller who may act; the check comes before the copy is made, which costs.
 func (c *call) replyToSimulation(id workflow.RunID, try func() (*pawl.Simulation, error)) error {
 	if err := c.requireRights(View | Values); err != nil {
 		return err
@@ -413,10 +405,9 @@ type DryRunReport struct {
 // maxActs bounds the acts of a simulation.
 const maxActs = 1000
 
-// tryActs answers what would come of acts. Nothing is changed. Tasks are played before the first
-// act and after each one, with the results that the request has for their nodes; tasks of other
-// nodes stay dispatched. So "vote, then two hours later" sees what the vote has led to before time
-// passes.
+// tryActs answers what would come of acts. Nothing is changed. Tasks are played before the first act and after each one, with the results
+// that the request has for their nodes; tasks of other nodes stay dispatched. So "vote, then two hours later" sees what the vote has led
+// to before time passes.
 func (c *call) tryActs() error {
 	text, err := c.readBody(maxBody)
 	if err != nil {
@@ -471,8 +462,7 @@ func (c *call) tryActs() error {
 	return c.reply(ActReport{Run: p.run, Revision: p.revision, Future: c.viewerOf(p.run).showFuture(p.copied)})
 }
 
-// placeRefusal says which of several acts is refused. A single act needs no place. The error is
-// copied, as it may be shared.
+// placeRefusal says which of several acts is refused. A single act needs no place. The error is copied, as it may be shared.
 func placeRefusal(i, of int, err error) error {
 	if of == 1 {
 		return err
@@ -497,8 +487,7 @@ func dropKnown(results map[workflow.NodeID]Result, copied *pawl.Simulation) erro
 	return nil
 }
 
-// resultsOf performs tasks by their nodes. ErrPending leaves a task without a result dispatched, as
-// a task that goes on.
+// resultsOf performs tasks by their nodes. ErrPending leaves a task without a result dispatched, as a task that goes on.
 type resultsOf map[workflow.NodeID]Result
 
 // Execute implements pawl.Executor.

@@ -325,6 +325,9 @@ func TestNoValueIsShown(t *testing.T) {
 		require.NoError(t, e.Fail(t.Context(), token.Key, pawl.TaskError{Code: "closed", Message: "at 4111", Retryable: true}))
 	}
 	awaitEvent(t, e, "again-1", workflow.EventTaskRetrying)
+	gone := parse(t, "name: gone\nstart: a\nnodes: [{id: a, task: ship}, {id: z, end: {fail: gone}}]\ntransitions: [{from: a, to: z, outcome: error}]")
+	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "gone-1", Definition: gone}, nil))
+	awaitEvent(t, e, "gone-1", workflow.EventWorkflowFailed)
 	hide := func(_ workflow.RunID, path string, v any) any {
 		if strings.HasSuffix(path, ".card") {
 			return "***"
@@ -340,6 +343,7 @@ func TestNoValueIsShown(t *testing.T) {
 			"/v1/runs", "/v1/approvals", "/v1/dead-letters",
 			"/v1/runs/order-2", "/v1/runs/order-2/overview", "/v1/runs/order-2/tokens", "/v1/runs/order-2/events", "/v1/runs/order-2/journal", "/v1/runs/order-2/why",
 			"/v1/runs/order-1/why", "/v1/runs/order-1/tokens", "/v1/runs/order-2/data", "/v1/runs/again-1/events", "/v1/runs/again-1/tokens",
+			"/v1/runs/gone-1", "/v1/runs/gone-1/events", "/v1/runs/gone-1/why",
 		} {
 			status, body := get(t, h, path)
 			if name == "no values" && strings.HasSuffix(path, "/data") {

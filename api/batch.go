@@ -31,14 +31,14 @@ type refusalReply struct {
 	Error *Error           `json:"error"`
 }
 
-// batchOf returns what a report says.
-func batchOf(r *pawl.Report) *batchReply {
+// batchOf returns what a report says, with its errors as they are shown.
+func batchOf(r *pawl.Report, show func(error) *Error) *batchReply {
 	out := &batchReply{Report: *r, Refused: []refusalReply{}, Cursor: string(r.Cursor.Run)}
 	if r.Cursor.Token != 0 {
 		out.Cursor = tokenCursor(r.Cursor)
 	}
 	for _, one := range r.Refused {
-		out.Refused = append(out.Refused, refusalReply{one.Run, one.Token, errorOf(one.Err)})
+		out.Refused = append(out.Refused, refusalReply{one.Run, one.Token, show(one.Err)})
 	}
 	return out
 }
@@ -109,8 +109,7 @@ func batchPerforms(many acts.Many) func(*call) error {
 		if q.err != nil {
 			return q.err
 		}
-		// The body comes after the query, so that a filter which cannot fit is refused before megabytes
-		// of a patch are read.
+		// The body comes after the query, so that a filter which cannot fit is refused before megabytes of a patch are read.
 		o, err := c.readBatchAct(of)
 		if err != nil {
 			return err
@@ -144,10 +143,9 @@ func (c *call) tryAct(ctx context.Context, a pawl.Act, at pawl.Target) error {
 
 // replyBatch answers a batch that has ended with an error, or with none.
 //
-// A batch that is late has still done something, and answers as one that has reached its limit, with a cursor. Without
-// anything done there is no cursor that would bring the next request any further, so that is refused. Only the time of
-// the batch itself, which ctx bounds, makes it late: an outcome that is unknown ends it as an error even if the time
-// is over as well.
+// A batch that is late has still done something, and answers as one that has reached its limit, with a cursor. Without anything done
+// there is no cursor that would bring the next request any further, so that is refused. Only the time of the batch itself, which ctx
+// bounds, makes it late: an outcome that is unknown ends it as an error even if the time is over as well.
 func (c *call) replyBatch(ctx context.Context, err error, of batched, r *pawl.Report) error {
 	late := err != nil && ctx.Err() != nil && !errors.Is(err, pawl.ErrUnknown)
 	switch {
@@ -161,10 +159,10 @@ func (c *call) replyBatch(ctx context.Context, err error, of batched, r *pawl.Re
 		return err
 	case err != nil && !late:
 		e := *errorOf(err)
-		e.batch = batchOf(r)
+		e.batch = batchOf(r, c.viewerOf("").showRefusal)
 		return &e
 	}
-	return c.reply(batchOf(r))
+	return c.reply(batchOf(r, c.viewerOf("").showRefusal))
 }
 
 // choosesRuns reports whether the query has a parameter of a filter that leaves something out: a flag that is false does not.
@@ -190,9 +188,8 @@ func (c *call) mostBatch() int64 {
 	return valueBody
 }
 
-// readBatchAct reads what is to be done, and in whose name. The right Define is checked here, not
-// by the route, since the body decides whether the batch is a patch. A body that names a token or a node is
-// refused: the filter of the query chooses.
+// readBatchAct reads what is to be done, and in whose name. The right Define is checked here, not by the route, since the body decides
+// whether the batch is a patch. A body that names a token or a node is refused: the filter of the query chooses.
 func (c *call) readBatchAct(of batched) (*Operation, error) {
 	text, err := c.readBody(c.mostBatch())
 	if err != nil {
@@ -248,7 +245,7 @@ func (c *Client) DoAll(ctx context.Context, s pawl.Selection, o Operation) (pawl
 		if err != nil || next.Cursor.Run == "" || limit > 0 && sum.Found >= limit {
 			return sum, err
 		}
-		query.Set("cursor", batchOf(&next).Cursor)
+		query.Set("cursor", batchOf(&next, errorOf).Cursor)
 	}
 }
 

@@ -31,19 +31,17 @@ import (
 // ErrNoEngine says that no engine answers: none has the directory open, or one without Options.Socket.
 var ErrNoEngine = socket.ErrNoEngine
 
-// A Client asks an engine of another process. Its methods return refusals as *Error, which errors.Is
-// matches with the error of the engine's method. A call that changes something fails with pawl.ErrUnknown
-// if the connection broke, the context ended or a proxy answered after it was sent: Journal tells
-// whether the engine took it. A Client may be used from any goroutine. base has no slash at its end.
-// A Client keeps nothing between calls but the connections of http.
+// A Client asks an engine of another process. Its methods return refusals as *Error, which errors.Is matches with the error of the
+// engine's method. A call that changes something fails with pawl.ErrUnknown if the connection broke, the context ended or a proxy
+// answered after it was sent: Journal tells whether the engine took it. A Client may be used from any goroutine. base has no slash at its
+// end. A Client keeps nothing between calls but the connections of http.
 type Client struct {
 	base string
 	http *http.Client
 }
 
-// Dial returns a client of the engine that has a directory open with Options.Socket. Close it. It
-// fails with ErrNoEngine if no engine answers. It asks the engine once, so that a socket which a
-// killed engine has left behind is found here and not by the first act.
+// Dial returns a client of the engine that has a directory open with Options.Socket. Close it. It fails with ErrNoEngine if no engine
+// answers. It asks the engine once, so that a socket which a killed engine has left behind is found here and not by the first act.
 func Dial(ctx context.Context, dir string) (*Client, error) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, dir) }
 	c := NewClient("http://localhost", &http.Client{Transport: &http.Transport{DialContext: dial, IdleConnTimeout: 30 * time.Second}})
@@ -57,9 +55,8 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 	return c, nil
 }
 
-// NewClient returns a client of a Handler. base is the URL at which it is mounted, such as
-// https://example.com/pawl. h sends the requests, and adds the credentials by which the host identifies the
-// caller; nil is http.DefaultClient.
+// NewClient returns a client of a Handler. base is the URL at which it is mounted, such as https://example.com/pawl. h sends the
+// requests, and adds the credentials by which the host identifies the caller; nil is http.DefaultClient.
 func NewClient(base string, h *http.Client) *Client {
 	if h == nil {
 		h = http.DefaultClient
@@ -93,11 +90,10 @@ func aboutRun(id workflow.RunID, resource string) *question {
 	return &question{method: http.MethodGet, path: "/v1/runs/" + anyRun + resource, query: url.Values{"run": {string(id)}}}
 }
 
-// send returns the answer to a question, whose body is to be closed, or an error, which is
-// pawl.ErrUnknown if nobody knows whether what it asks for was done. If no connection was made,
-// nothing was sent, and the error stands as it is. If one was, the request may have arrived: only a
-// refusal by the engine itself says that nothing was done. A 5xx whose body is not of this API
-// comes from a proxy, which may have passed the request on.
+// send returns the answer to a question, whose body is to be closed, or an error, which is pawl.ErrUnknown if nobody knows whether what
+// it asks for was done. If no connection was made, nothing was sent, and the error stands as it is. If one was, the request may have
+// arrived: only a refusal by the engine itself says that nothing was done. A 5xx whose body is not of this API comes from a proxy, which
+// may have passed the request on.
 func (c *Client) send(ctx context.Context, q *question) (*http.Response, error) {
 	var connected atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
@@ -226,9 +222,8 @@ func (c *Client) Runs(ctx context.Context, f pawl.RunFilter) iter.Seq2[pawl.RunS
 	return firstOf(listLines[pawl.RunSummary](ctx, c, &question{method: http.MethodGet, path: "/v1/runs", query: queryOf(f)}), f.Limit)
 }
 
-// queryOf returns the query that says which runs. Its parameters are those that listRuns reads with
-// query.runFilter, and order; the Limit is not in it, since lists of lines and batches treat it in
-// their own ways.
+// queryOf returns the query that says which runs. Its parameters are those that listRuns reads with query.runFilter, and order; the Limit
+// is not in it, since lists of lines and batches treat it in their own ways.
 func queryOf(f pawl.RunFilter) url.Values {
 	q := filterQuery(pawl.WatchFilter{Workflow: f.Workflow, Parent: f.Parent, Tenant: f.Tenant, Roots: f.Roots, Prefix: f.Prefix, Status: f.Status, Labels: f.Labels, Where: f.Where})
 	for name, at := range map[string]time.Time{"since": f.Since, "until": f.Until, "endedSince": f.EndedSince, "endedUntil": f.EndedUntil} {
@@ -281,8 +276,7 @@ func (c *Client) Watch(ctx context.Context, f pawl.WatchFilter) iter.Seq2[pawl.R
 	return listStream[pawl.RunChange](ctx, c, &question{method: http.MethodGet, path: "/v1/watch", query: filterQuery(f)})
 }
 
-// firstOf ends a list after so many entries; 0 lists all. It closes the list, and with it the
-// connection, instead of reading on.
+// firstOf ends a list after so many entries; 0 lists all. It closes the list, and with it the connection, instead of reading on.
 func firstOf[T any](list iter.Seq2[T, error], limit int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		n := 0
@@ -429,9 +423,8 @@ func (c *Client) Summary(ctx context.Context, id workflow.RunID) (s pawl.RunSumm
 	return s, err
 }
 
-// Wait returns the outcome of a run when it has ended, as Engine.Wait does. It sends requests of at
-// most 5 min until the run has ended or ctx is done, also while the run is paused
-// or suspended.
+// Wait returns the outcome of a run when it has ended, as Engine.Wait does. It sends requests of at most 5 min until the run has ended or
+// ctx is done, also while the run is paused or suspended.
 func (c *Client) Wait(ctx context.Context, id workflow.RunID) (workflow.Outcome, error) {
 	q := aboutRun(id, "")
 	q.query.Set("wait", maxWait.String())
@@ -544,8 +537,7 @@ func (c *Client) Approvals(ctx context.Context, f pawl.ApprovalFilter) iter.Seq2
 	return firstOf(listLines[pawl.Approval](ctx, c, &question{method: http.MethodGet, path: "/v1/approvals", query: approvalQuery(f)}), f.Limit)
 }
 
-// approvalQuery returns the query that says which approvals, but for the Limit, as queryOf does of
-// runs.
+// approvalQuery returns the query that says which approvals, but for the Limit, as queryOf does of runs.
 func approvalQuery(f pawl.ApprovalFilter) url.Values {
 	return textQuery("run", string(f.Run), "workflow", f.Workflow, "node", string(f.Node), "where", f.Where, "cursor", tokenCursor(pawl.Target{Run: f.After, Token: f.AfterToken}))
 }
@@ -590,9 +582,8 @@ func listLines[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, 
 	}
 }
 
-// decodeLine decodes an entry of a list, or the error that has ended it. The prefix is what
-// encodeJSON makes of an errorReply, whose Status comes first: an entry that has a field called
-// error of its own, as some have, does not begin so.
+// decodeLine decodes an entry of a list, or the error that has ended it. The prefix is what encodeJSON makes of an errorReply, whose
+// Status comes first: an entry that has a field called error of its own, as some have, does not begin so.
 func decodeLine[T any](text []byte) (x T, err error) {
 	var refused errorReply
 	if bytes.HasPrefix(text, []byte(`{"error":{"status":`)) && json.Unmarshal(text, &refused) == nil && refused.Error != nil {
@@ -602,10 +593,9 @@ func decodeLine[T any](text []byte) (x T, err error) {
 	return x, err
 }
 
-// listStream yields the messages of a stream, until it says that it has ended. It reads the part of
-// server-sent events that eventText writes: comments are skipped, an event called failed carries an
-// errorReply, and end is the only good ending. A stream that just stops is an error, so that nobody
-// takes a broken connection for the end of a run.
+// listStream yields the messages of a stream, until it says that it has ended. It reads the part of server-sent events that eventText
+// writes: comments are skipped, an event called failed carries an errorReply, and end is the only good ending. A stream that just stops
+// is an error, so that nobody takes a broken connection for the end of a run.
 func listStream[T any](ctx context.Context, c *Client, q *question) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

@@ -22,9 +22,8 @@ type definitionPage struct {
 	Cursor      string                     `json:"cursor,omitzero"` // of the next page; "" if this is the last
 }
 
-// listDefinitions answers the definitions that are published, of one name or of all. A cursor is
-// that of the last one: NAME@VERSION. A definition that is published between two pages is in the
-// next one if it comes behind the cursor.
+// listDefinitions answers the definitions that are published, of one name or of all. A cursor is that of the last one: NAME@VERSION. A
+// definition that is published between two pages is in the next one if it comes behind the cursor.
 func (c *call) listDefinitions() error {
 	q := c.query()
 	limit := q.limit()
@@ -74,8 +73,7 @@ func (c *call) showPublished() error {
 	return c.replyTagged(http.StatusOK, d)
 }
 
-// Definitions lists the published definitions that the filter chooses, by name and version, as
-// Engine.Definitions does.
+// Definitions lists the published definitions that the filter chooses, by name and version, as Engine.Definitions does.
 func (c *Client) Definitions(ctx context.Context, f pawl.DefinitionFilter) ([]pawl.PublishedDefinition, error) {
 	out := []pawl.PublishedDefinition{}
 	q := &question{method: http.MethodGet, path: "/v1/definitions", query: textQuery("workflow", f.Workflow)}

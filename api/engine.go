@@ -17,8 +17,7 @@ type EngineInfo struct {
 	Stats  pawl.Stats      `json:"stats"`  // how busy it is now
 }
 
-// showEngine answers which process has the engine, and its figures. Dial asks it first, as it needs
-// no run.
+// showEngine answers which process has the engine, and its figures. Dial asks it first, as it needs no run.
 func (c *call) showEngine() error {
 	counts, err := c.engine.Counts(c.context())
 	if err != nil {
@@ -86,8 +85,7 @@ func (c *call) showReadiness() error {
 //go:embed openapi.yaml
 var openAPI []byte
 
-// showDocument answers openapi.yaml as it is in the program, so that it fits the paths that are
-// served.
+// showDocument answers openapi.yaml as it is in the program, so that it fits the paths that are served.
 func (c *call) showDocument() error {
 	writeBody(c.w, http.StatusOK, "application/yaml", openAPI)
 	return nil

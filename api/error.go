@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/pawl-run/pawl/internal/hiding"
 	"github.com/pawl-run/pawl/internal/refusal"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // An Error is the refusal of a request. Programs choose by Code, which is part of the API; Message is for people and may change.
@@ -19,15 +21,15 @@ type Error struct {
 	Message string      `json:"message"`
 	foreign bool        // it is of a proxy, and says nothing of what the engine has done
 	batch   *batchReply // what was done until then; nil of what is no batch
+	cause   error       // of the engine, and may quote values; nil of what is said here
 }
 
 // Error returns code and message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Is reports whether the error stands for target, an error of package pawl, or has the code of
-// another Error. Each error of the engine is found by identity in the table of errors, and then only the code
-// decides: two errors that share a code, as pawl.ErrClosed and context.Canceled do, are both
-// matched by it.
+// Is reports whether the error stands for target, an error of package pawl, or has the code of another Error. Each error of the engine is
+// found by identity in the table of errors, and then only the code decides: two errors that share a code, as pawl.ErrClosed and
+// context.Canceled do, are both matched by it.
 func (e *Error) Is(target error) bool {
 	if code, ok := refusal.CodeOf(target); ok {
 		return code == e.Code
@@ -50,15 +52,35 @@ const (
 	codeInternal     = refusal.CodeInternal // 500
 )
 
-// errorOf returns what a request is answered that an engine has refused. It is applied to every
-// error that leaves the API, in an answer, a line or a stream. An *Error in the chain wins, since
-// somebody in this package has chosen its code.
+// errorOf returns what a request is answered that an engine has refused. An *Error in the chain wins, since somebody in this package has
+// chosen its code.
 func errorOf(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e
 	}
 	row := refusal.Of(err)
-	return &Error{Status: row.Status, Code: row.Code, Message: err.Error()}
+	return &Error{Status: row.Status, Code: row.Code, Message: err.Error(), cause: err}
+}
+
+// showRefusal returns an error as it is shown. Every error that leaves the API goes through it, in an answer, a line or a stream.
+func (v *viewer) showRefusal(err error) *Error {
+	e := errorOf(err)
+	if v.seesTexts() || e.cause == nil {
+		return e
+	}
+	out := *e
+	out.Message = hiding.HideValues(e.Message, e.cause)
+	return &out
+}
+
+// ofOwnInput returns the refusal of an input that the caller has just sent, whose text quotes no other values.
+func ofOwnInput(err error) error {
+	if !errors.As(err, new(*workflow.InputError)) {
+		return err
+	}
+	e := *errorOf(err)
+	e.cause = nil
+	return &e
 }
 
 func refusef(status int, code, format string, args ...any) *Error {

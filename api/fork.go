@@ -43,9 +43,8 @@ type ForkResult struct {
 	Output json.RawMessage  `json:"output,omitzero"`
 }
 
-// forkRun makes a fork: 201, or 200 if it was made so before. Node or Token make it a rerun, which
-// performs that node again; else At chooses the record. As with a start, the same fork may be asked
-// for again.
+// forkRun makes a fork: 201, or 200 if it was made so before. Node or Token make it a rerun, which performs that node again; else At
+// chooses the record. As with a start, the same fork may be asked for again.
 func (c *call) forkRun() error {
 	q := c.query()
 	dry := q.flag("dryRun")
@@ -196,9 +195,8 @@ func (c *Client) DryRunImport(ctx context.Context, m Import) (out DryRunReport, 
 	return out, err
 }
 
-// exportRun answers with a run and all below it as one text. With a hook that redacts it is
-// refused. An export is the journal itself, with values in every record: a hook cannot be asked
-// about each of them, and the text could not be planned again.
+// exportRun answers with a run and all below it as one text. With a hook that redacts it is refused. An export is the journal itself,
+// with values in every record: a hook cannot be asked about each of them, and the text could not be planned again.
 func (c *call) exportRun() error {
 	if c.options.Redact != nil {
 		return refusef(http.StatusForbidden, codeForbidden, "runs are not exported where values are redacted")

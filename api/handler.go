@@ -19,16 +19,14 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Handler serves an engine, for a server of the host. Its paths are /v1/..., /healthz and
-// /readyz: mount it anywhere with http.StripPrefix. Set ReadHeaderTimeout of the server, since the
-// Handler sees no request before its headers.
+// Handler serves an engine, for a server of the host. Its paths are /v1/..., /healthz and /readyz: mount it anywhere with
+// http.StripPrefix. Set ReadHeaderTimeout of the server, since the Handler sees no request before its headers.
 func Handler(e *pawl.Engine, o Options) http.Handler {
 	return newServer(&server{engine: e, options: o})
 }
 
-// A server serves one engine. It is made once, by newServer, and its fields do not change after
-// that; the counters in bounds have locks of their own, so any number of requests use one
-// server.
+// A server serves one engine. It is made once, by newServer, and its fields do not change after that; the counters in bounds have locks
+// of their own, so any number of requests use one server.
 type server struct {
 	engine  *pawl.Engine
 	options Options
@@ -39,9 +37,8 @@ type server struct {
 	effort  time.Duration   // of a processor, that looking at runs may take for one page
 }
 
-// A route is what one method of a path does. A route with needs 0 is answered to anybody, without
-// asking who that is and without a bound: it must neither tell something of a run nor cost much. A
-// parameter that params does not name is refused, so serve reads only those.
+// A route is what one method of a path does. A route with needs 0 is answered to anybody, without asking who that is and without a bound:
+// it must neither tell something of a run nor cost much. A parameter that params does not name is refused, so serve reads only those.
 type route struct {
 	method, path string
 	needs        Rights
@@ -72,7 +69,7 @@ func newServer(s *server) http.Handler {
 	for at, has := range methods {
 		s.mux.HandleFunc(at, func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Allow", strings.Join(has, ", "))
-			writeError(w, refusef(http.StatusMethodNotAllowed, codeMethod, "%s takes %s, not %s", q.URL.Path, strings.Join(has, " or "), q.Method))
+			(&call{server: s, w: w, r: q}).writeError(refusef(http.StatusMethodNotAllowed, codeMethod, "%s takes %s, not %s", q.URL.Path, strings.Join(has, " or "), q.Method))
 		})
 	}
 	// A browser sends the cookies or the address of its user with every request of a page: without
@@ -81,24 +78,22 @@ func newServer(s *server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer endAnswer(w)
 		if err := cross.Check(r); err != nil {
-			writeError(w, refusef(http.StatusForbidden, codeForbidden, "a page of another site may not ask: %v", err))
+			(&call{server: s, w: w, r: r}).writeError(refusef(http.StatusForbidden, codeForbidden, "a page of another site may not ask: %v", err))
 			return
 		}
-		// A path that is not clean is refused, where ServeMux would redirect: the redirect of a
-		// POST loses its body in some clients.
+		// A path that is not clean is refused, where ServeMux would redirect: the redirect of a POST loses its body in some clients.
 		at := r.URL.EscapedPath()
 		if _, pattern := s.mux.Handler(r); pattern == "" || path.Clean(at) != at {
-			writeError(w, refusef(http.StatusNotFound, codeNotFound, "there is no such path: see /v1/openapi.yaml"))
+			(&call{server: s, w: w, r: r}).writeError(refusef(http.StatusNotFound, codeNotFound, "there is no such path: see /v1/openapi.yaml"))
 			return
 		}
 		s.mux.ServeHTTP(w, r)
 	})
 }
 
-// serveRoute identifies the caller, and serves. The order is from cheap to dear: the query, who
-// asks, the rights, then the bounds on that caller. A caller who lacks a right takes no place
-// from others. It is the one place that answers errors of serve functions: a function that has
-// begun its own answer returns nil.
+// serveRoute identifies the caller, and serves. The order is from cheap to dear: the query, who asks, the rights, then the bounds on that
+// caller. A caller who lacks a right takes no place from others. It is the one place that answers errors of serve functions: a function
+// that has begun its own answer returns nil.
 func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	c := &call{server: s, w: w, r: q}
 	err := c.checkQuery(r.params)
@@ -114,13 +109,12 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 		c.load.Leave()
 	}
 	if err != nil {
-		writeError(w, err)
+		c.writeError(err)
 	}
 }
 
-// serveAdmitted serves a request unless it comes too soon, or there are too many. The health of the
-// engine is told in any case. A place is held until the answer is written, for a stream until it
-// ends; a request that reads a whole run holds two.
+// serveAdmitted serves a request unless it comes too soon, or there are too many. The health of the engine is told in any case. A place
+// is held until the answer is written, for a stream until it ends; a request that reads a whole run holds two.
 func (c *call) serveAdmitted(r *route) error {
 	if r.needs != 0 {
 		// Programs on the socket are of the same user as the engine, and are not refused. It comes first, as it costs least.
@@ -163,17 +157,15 @@ func inTrace(r *http.Request) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// wholeRunPaths are those whose answers take the whole of a run into memory, whatever the query
-// says. A path that is added and reads a Recording, a Snapshot or a Simulation belongs here, or
-// callers could have any number of runs in memory at once.
+// wholeRunPaths are those whose answers take the whole of a run into memory, whatever the query says. A path that is added and reads a
+// Recording, a Snapshot or a Simulation belongs here, or callers could have any number of runs in memory at once.
 var wholeRunPaths = []string{
 	"/v1/runs/{run}/data", "/v1/runs/{run}/export", "/v1/runs/{run}/forks", "/v1/runs/{run}/graph.svg", "/v1/runs/{run}/revisions/{revision}", "/v1/runs/{run}/simulate", "/v1/runs/{run}/why", "/v1/diff", "/v1/import",
 }
 
-// readsWholeRun reports whether the request takes the whole of a run into memory, plays it again,
-// or tries something on a copy. A request with at, or that is a dry run, makes a copy whatever its
-// path is. A list or a batch with a condition may look at every run, and costs as much; a watch looks
-// only at runs that change.
+// readsWholeRun reports whether the request takes the whole of a run into memory, plays it again, or tries something on a copy. A request
+// with at, or that is a dry run, makes a copy whatever its path is. A list or a batch with a condition may look at every run, and costs
+// as much; a watch looks only at runs that change.
 func (c *call) readsWholeRun(r *route) bool {
 	q := c.r.URL.Query()
 	return slices.Contains(wholeRunPaths, r.path) || q.Has("at") || c.isDryRun() || q.Get("where") != "" && r.path != "/v1/watch"
@@ -194,8 +186,7 @@ func (c *call) checkQuery(params []string) error {
 		return err
 	}
 	for name, have := range values {
-		// The parameter run names the run of a path that has anyRun in its place; elsewhere it
-		// would be a second name.
+		// The parameter run names the run of a path that has anyRun in its place; elsewhere it would be a second name.
 		ofPath := name == "run" && c.r.PathValue("run") == anyRun
 		if !slices.Contains(params, name) && !ofPath {
 			return invalidf("the query has %q, which this path does not know: it knows %s", name, cmp.Or(strings.Join(params, ", "), "none"))
@@ -214,8 +205,7 @@ func (c *call) checkQuery(params []string) error {
 // cursor. A list of lines has no such bound, as it has no cursor: its place among the requests that look at all runs is its bound.
 const pageEffort = 2 * time.Second
 
-// anyRun stands in a path for the run that the query names: some proxies decode the slashes in the
-// id of a child run.
+// anyRun stands in a path for the run that the query names: some proxies decode the slashes in the id of a child run.
 const anyRun = "-"
 
 // runID returns the run that a path is about. No check is needed here: an id that no run can have
@@ -230,18 +220,16 @@ func (c *call) runID() workflow.RunID {
 
 // The parameters by which lists choose and page.
 var (
-	// A batch takes the parameters of a list, but no order: it goes from the oldest run on, as its
-	// cursor does.
+	// A batch takes the parameters of a list, but no order: it goes from the oldest run on, as its cursor does.
 	runParams   = []string{"workflow", "status", "parent", "tenant", "prefix", "roots", "label", "where", "forkedFrom", "since", "until", "endedSince", "endedUntil", "order", "sort", "limit", "cursor"}
 	tokenParams = []string{"node", "status", "group", "limit", "after", "at"}
 	batchParams = append(slices.DeleteFunc(slices.Clone(runParams), func(name string) bool { return name == "order" || name == "sort" }), "dryRun", "all")
 	pastParams  = []string{"limit", "after", "at"}
 )
 
-// routes are what there is, in the order of openapi.yaml. Each row is a method, a path, the rights
-// that it needs, the parameters that its query may have, and what serves it. A path that only reads
-// needs View, and Values where the answer is nothing but values; a path that acts needs Act, and
-// handlers ask for more where the body decides.
+// routes are what there is, in the order of openapi.yaml. Each row is a method, a path, the rights that it needs, the parameters that its
+// query may have, and what serves it. A path that only reads needs View, and Values where the answer is nothing but values; a path that
+// acts needs Act, and handlers ask for more where the body decides.
 func routes() []route {
 	const get, put, post = http.MethodGet, http.MethodPut, http.MethodPost
 	return append(append(actRoutes(), scheduleRoutes()...), []route{
@@ -315,9 +303,8 @@ const (
 	maxLimit     = 1000
 )
 
-// A query reads the parameters of a request, and remembers the first that is wrong. Handlers read
-// all parameters first and look at err once; the result of a method after an error is of no use.
-// A query is made for each reading and is not shared.
+// A query reads the parameters of a request, and remembers the first that is wrong. Handlers read all parameters first and look at err
+// once; the result of a method after an error is of no use. A query is made for each reading and is not shared.
 type query struct {
 	values url.Values
 	err    error

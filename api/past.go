@@ -14,10 +14,9 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// pastRun returns a copy of the run as it was after the record that the query names; nil if it
-// names none. It is how ?at= works on every path that is about one run: each read function below
-// asks it first, and answers from the copy if there is one. The copy replays the records from the
-// beginning, so a request costs in proportion to them; readsWholeRun bounds how many do so at once.
+// pastRun returns a copy of the run as it was after the record that the query names; nil if it names none. It is how ?at= works on every
+// path that is about one run: each read function below asks it first, and answers from the copy if there is one. The copy replays the
+// records from the beginning, so a request costs in proportion to them; readsWholeRun bounds how many do so at once.
 func (c *call) pastRun() (*pawl.Simulation, error) {
 	q := c.query()
 	at := q.number("at")
@@ -30,9 +29,8 @@ func (c *call) pastRun() (*pawl.Simulation, error) {
 	return c.engine.Simulate(c.context(), pawl.OfRun{Run: c.runID(), At: at})
 }
 
-// lastRecord returns the record of a run up to which the query asks; the highest there can be if it
-// names none. For lists in sequence no copy is made: they end at this record. at=0 is refused, not
-// taken for none, as no run has a record 0.
+// lastRecord returns the record of a run up to which the query asks; the highest there can be if it names none. For lists in sequence no
+// copy is made: they end at this record. at=0 is refused, not taken for none, as no run has a record 0.
 func (c *call) lastRecord(id workflow.RunID) (int64, error) {
 	if c.query().textOf("at") != "" && c.acceptsType(typeStream, typeLines, typeJSON) {
 		return 0, invalidf("at is of the past, and a stream goes on: leave one of them out")
@@ -187,9 +185,8 @@ func (c *call) explainRun() error {
 	return c.replyTagged(http.StatusOK, c.viewerOf(id).showExplanation(x))
 }
 
-// drawRun answers a picture of the definition of a run, with the tokens on it. The picture has
-// names and counts, no values, so View is enough. Its policy lets a browser that opens it alone run
-// nothing.
+// drawRun answers a picture of the definition of a run, with the tokens on it. The picture has names and counts, no values, so View is
+// enough. Its policy lets a browser that opens it alone run nothing.
 func (c *call) drawRun() error {
 	q := c.query()
 	width := q.number("width")
@@ -221,10 +218,9 @@ func (c *call) drawRun() error {
 	return nil
 }
 
-// compareRuns answers where two runs part. With a hook that redacts it is refused: a difference is
-// a value. Both recordings are read as a whole, and the difference may quote any value of either.
-// With aAt or bAt the one or the other ends after that record, so that a run can be compared with
-// itself as it was, or with what another had come to by then.
+// compareRuns answers where two runs part. With a hook that redacts it is refused: a difference is a value. Both recordings are read as a
+// whole, and the difference may quote any value of either. With aAt or bAt the one or the other ends after that record, so that a run can
+// be compared with itself as it was, or with what another had come to by then.
 func (c *call) compareRuns() error {
 	q := c.query()
 	if q.textOf("a") == "" || q.textOf("b") == "" {

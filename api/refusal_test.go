@@ -9,6 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/schedule"
+	"github.com/pawl-run/pawl/workflow"
 )
 
 // A refusal says in the words of the request what this lacks, or says twice, and nothing is done.
@@ -73,5 +76,67 @@ func TestACompressedBody(t *testing.T) {
 		h.ServeHTTP(w, r)
 		require.Equal(t, want, w.Code, w.Body)
 		require.Equal(t, want != http.StatusOK, strings.Contains(w.Body.String(), "send it as it is"))
+	}
+}
+
+// A caller who may act and not see values is refused without them, on every path; another who sees them is told what is wrong.
+func TestNoValueIsInARefusal(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	const output = "name: pay\nstart: a\nnodes: [{id: a, task: ship, output: {state.t: timestamp(input.card)}, retry: {maxAttempts: 1, exhausted: park}}]"
+	const input = "name: send\nstart: a\nnodes: [{id: a, task: ship, input: {x: input.card}, retry: {maxAttempts: 1, exhausted: park}}]"
+	for id, text := range map[workflow.RunID]string{"pay-1": output, "send-1": input} {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: parse(t, text)}, map[string]any{"card": "4111"}))
+		awaitEvent(t, e, id, workflow.EventTaskParked)
+	}
+	patch := pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "replace", "path": "/nodes/a/input/x", "value": "timestamp(input.card)"}}}
+	require.NoError(t, e.Do(t.Context(), "send-1", patch))
+	_, err := e.Publish(t.Context(), parse(t, "name: card\nstart: a\nnodes: [{id: a, task: quote, output: {output.o: result.card}}]"))
+	require.NoError(t, err)
+	set, err := schedule.Parse([]byte(`schedules: [{id: s, workflow: {name: card}, every: 1h, input: {n: "last == null ? scheduled : timestamp(last.output.o)"}}]`))
+	require.NoError(t, err)
+	_, err = e.Schedules().Apply(t.Context(), set, pawl.ApplyOptions{})
+	require.NoError(t, err)
+	run, err := e.Schedules().Trigger(t.Context(), "s")
+	require.NoError(t, err)
+	_, err = e.Wait(t.Context(), run)
+	require.NoError(t, err)
+	for st := (schedule.Standing{Running: []workflow.RunID{run}}); len(st.Running) > 0; {
+		st, err = e.Schedules().Get(t.Context(), "s")
+		require.NoError(t, err)
+	}
+	_, err = e.Publish(t.Context(), parse(t, "name: strict\nstart: a\nnodes: [{id: a}]\ninput: {schema: {properties: {card: {enum: [x]}}}}"))
+	require.NoError(t, err)
+
+	hide := func(workflow.RunID, string, any) any { return "***" }
+	for name, o := range map[string]api.Options{
+		"no values": {Identify: everybody(api.View | api.Act)},
+		"redacted":  {Identify: everybody(api.All), Redact: hide},
+		"all":       {Identify: everybody(api.All)},
+	} {
+		h := api.Handler(e, o)
+		for _, x := range []struct{ path, body, want string }{
+			{"/v1/runs/pay-1/tokens/a/skip", `{"reason": "a test"}`, `skip node \"a\": expression_error`},
+			{"/v1/runs/pay-1/tokens/a/skip?dryRun=1", `{"reason": "a test"}`, `skip node \"a\": expression_error`},
+			{"/v1/runs/pay-1/simulate", `{"acts": [{"do": "skip", "node": "a"}]}`, `skip node \"a\": expression_error`},
+			{"/v1/runs/pay-1/simulate", `{"acts": [{"do": "pause"}, {"do": "resume"}, {"do": "skip", "node": "a"}]}`, `act 3 of 3: skip node \"a\": expression_error`},
+			{"/v1/dead-letters/batch?workflow=pay", `{"reason": "a test", "do": "skip"}`, `skip node \"a\": expression_error`},
+			{"/v1/runs/send-1/tokens/a/retry", `{"reason": "a test"}`, `keep the old one: expression_error at node \"a\"`},
+			{"/v1/dead-letters/batch?workflow=send", `{"reason": "a test", "do": "retry"}`, `keep the old one: expression_error at node \"a\"`},
+			{"/v1/schedules/s/trigger", `{"reason": "a test"}`, "the run cannot begin: "},
+		} {
+			status, body := send(t, h, http.MethodPost, x.path, x.body)
+			if status == http.StatusForbidden && name == "no values" {
+				continue
+			}
+			require.Equal(t, name == "all", strings.Contains(body, "4111"), "%s: %s: %s", name, x.path, body)
+			if name != "all" {
+				require.Contains(t, body, x.want, x.path)
+			}
+		}
+		// An input that does not fit is that of the caller.
+		status, body := send(t, h, http.MethodPut, "/v1/runs/new", `{"workflow": "strict", "input": {"card": "4222"}}`)
+		require.Equal(t, http.StatusBadRequest, status, body)
+		require.Contains(t, body, "/card")
+		require.Contains(t, body, "value must be")
 	}
 }

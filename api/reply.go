@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
+	"github.com/pawl-run/pawl/internal/hiding"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/replay"
@@ -55,11 +56,10 @@ func (c *call) replyStatus(status int, v any) error {
 	return nil
 }
 
-// replyTagged answers about a run with a tag of what it says. A caller who has it already gets
-// status 304. The tag is a hash of the body, so it needs no version of the run, is right for
-// what each caller sees (rights and Redact change the body), and survives a restart. It saves
-// sending, not reading: the run is read before the tag is known. A PUT is always answered in
-// full, since its status says whether a run was made.
+// replyTagged answers about a run with a tag of what it says. A caller who has it already gets status 304. The tag is a hash of the body,
+// so it needs no version of the run, is right for what each caller sees (rights and Redact change the body), and survives a restart. It
+// saves sending, not reading: the run is read before the tag is known. A PUT is always answered in full, since its status says whether a
+// run was made.
 func (c *call) replyTagged(status int, v any) error {
 	text, err := encodeJSON(v)
 	if err != nil {
@@ -88,9 +88,8 @@ func (c *call) hasTag(tag string) bool {
 	return false
 }
 
-// writeBody writes an answer with its status and its headers. All answers but streams, lines and
-// exports go through it, whole, with their length: a caller sees a broken connection as an answer
-// that is too short.
+// writeBody writes an answer with its status and its headers. All answers but streams, lines and exports go through it, whole, with their
+// length: a caller sees a broken connection as an answer that is too short.
 func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	setHeaders(w, kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
@@ -99,9 +98,8 @@ func writeBody(w http.ResponseWriter, status int, kind string, text []byte) {
 	_, _ = w.Write(text) // who is gone asks again
 }
 
-// setHeaders sets the headers that every answer has, whatever its type. no-store keeps the values
-// of runs out of caches on the way; Vary is there because one path answers JSON, lines or a stream
-// by Accept.
+// setHeaders sets the headers that every answer has, whatever its type. no-store keeps the values of runs out of caches on the way; Vary
+// is there because one path answers JSON, lines or a stream by Accept.
 func setHeaders(w http.ResponseWriter, kind string) {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -110,16 +108,14 @@ func setHeaders(w http.ResponseWriter, kind string) {
 	h.Set("Vary", "Accept")
 }
 
-// setWriteTimeout bounds how long what is written next may take. A host's server may not have it.
-// It is set again before each part of a stream: a caller who reads slowly but steadily is served,
-// and one who has stopped reading does not hold a place for ever.
+// setWriteTimeout bounds how long what is written next may take. A host's server may not have it. It is set again before each part of a
+// stream: a caller who reads slowly but steadily is served, and one who has stopped reading does not hold a place for ever.
 func setWriteTimeout(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 }
 
-// endAnswer sends what is written, and leaves no bound to what comes next on the connection.
-// Without it the deadline of this answer would cut the next request off that comes over the same
-// connection.
+// endAnswer sends what is written, and leaves no bound to what comes next on the connection. Without it the deadline of this answer would
+// cut the next request off that comes over the same connection.
 func endAnswer(w http.ResponseWriter) {
 	c := http.NewResponseController(w)
 	_ = c.Flush()
@@ -132,11 +128,10 @@ type errorReply struct {
 	Batch *batchReply `json:"batch,omitzero"` // what was done until then, of a batch that the error has ended
 }
 
-// writeError answers with an error. Nothing may have been written before: a serve function that has
-// begun its answer tells the error in it and returns nil. Where nothing was done it says
-// after how many seconds to come back.
-func writeError(w http.ResponseWriter, err error) {
-	e := errorOf(err)
+// writeError answers with an error. Nothing may have been written before: a serve function that has begun its answer tells the error in
+// it and returns nil. Where nothing was done it says after how many seconds to come back.
+func (c *call) writeError(err error) {
+	w, e := c.w, c.viewerOf("").showRefusal(err)
 	text, _ := encodeJSON(errorReply{e, e.batch}) // texts and numbers
 	if again := refusal.RetryAfter(err); again != "" {
 		w.Header().Set("Retry-After", again)
@@ -199,7 +194,7 @@ func (c *call) replyLines(list iter.Seq2[any, error]) error {
 			return err
 		}
 		if err != nil {
-			text, _ = encodeJSON(errorReply{Error: errorOf(err)})
+			text, _ = encodeJSON(errorReply{Error: c.viewerOf("").showRefusal(err)})
 		}
 		if !begun {
 			begun = true
@@ -216,8 +211,7 @@ func (c *call) replyLines(list iter.Seq2[any, error]) error {
 	return nil
 }
 
-// mapList returns a list with each entry as it is shown. It ends after an error, even if the reader
-// goes on.
+// mapList returns a list with each entry as it is shown. It ends after an error, even if the reader goes on.
 func mapList[T any](list iter.Seq2[T, error], show func(*T) any) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		for x, err := range list {
@@ -244,9 +238,8 @@ func keepEntries[T any](list iter.Seq2[T, error], keep func(*T) bool) iter.Seq2[
 	}
 }
 
-// firstEntries returns the entries of a list up to the first that does not belong to it. For lists
-// in sequence that are read as of a record: nothing behind it is looked at, where keepEntries would
-// read the list to its end.
+// firstEntries returns the entries of a list up to the first that does not belong to it. For lists in sequence that are read as of a
+// record: nothing behind it is looked at, where keepEntries would read the list to its end.
 func firstEntries[T any](list iter.Seq2[T, error], belongs func(*T) bool) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for x, err := range list {
@@ -257,9 +250,8 @@ func firstEntries[T any](list iter.Seq2[T, error], belongs func(*T) bool) iter.S
 	}
 }
 
-// readPage returns at most limit entries of a list, and whether there are more. One entry more than
-// the limit is asked for, and dropped: it alone says whether there is a next page, so that no
-// cursor leads to an empty one. An error comes with what was found before it.
+// readPage returns at most limit entries of a list, and whether there are more. One entry more than the limit is asked for, and dropped:
+// it alone says whether there is a next page, so that no cursor leads to an empty one. An error comes with what was found before it.
 func readPage[T any](list iter.Seq2[T, error], limit int) (page []T, more bool, err error) {
 	page = []T{} // an empty list is [] in JSON
 	for x, err := range list {
@@ -274,10 +266,9 @@ func readPage[T any](list iter.Seq2[T, error], limit int) (page []T, more bool, 
 	return page, false, nil
 }
 
-// A viewer shows a caller what it may see of a run. The values that it gets belong to the engine;
-// it copies them where it leaves something out. Every answer about a run goes through one of its
-// show methods: a new field that holds a value, or a text that may quote one, must be left out
-// here, or it is seen by callers without Values. The zero rights see nothing.
+// A viewer shows a caller what it may see of a run. The values that it gets belong to the engine; it copies them where it leaves
+// something out. Every answer about a run goes through one of its show methods: a new field that holds a value, or a text that may quote
+// one, must be left out here, or it is seen by callers without Values. The zero rights see nothing.
 type viewer struct {
 	run    workflow.RunID
 	rights Rights
@@ -288,15 +279,13 @@ func (c *call) viewerOf(run workflow.RunID) *viewer {
 	return &viewer{run, c.rights, c.options.Redact}
 }
 
-// seesTexts reports whether texts are shown in which values may stand. With a hook, texts go too: a
-// message such as "card 4111... is declined" has the value in the middle of a sentence, where the
-// hook cannot be asked about it.
+// seesTexts reports whether texts are shown in which values may stand. With a hook, texts go too: a message such as "card 4111... is
+// declined" has the value in the middle of a sentence, where the hook cannot be asked about it.
 func (v *viewer) seesTexts() bool { return v.rights&Values != 0 && v.redact == nil }
 
-// showValue returns a value at a path as it is shown. The hook is asked from the outside in: about
-// "state", then about "state.offer" in what it has returned, and so on, so that it can replace a
-// whole object without seeing each leaf. Containers are copied at each level, as the originals
-// belong to the engine. nil is not asked about.
+// showValue returns a value at a path as it is shown. The hook is asked from the outside in: about "state", then about "state.offer" in
+// what it has returned, and so on, so that it can replace a whole object without seeing each leaf. Containers are copied at each level,
+// as the originals belong to the engine. nil is not asked about.
 func (v *viewer) showValue(path string, x any) any {
 	if v.rights&Values == 0 {
 		return nil
@@ -338,14 +327,11 @@ func (v *viewer) showFailure(f *workflow.Failure) *workflow.Failure {
 	if f == nil || v.seesTexts() {
 		return f
 	}
-	out := *f
-	out.Message, out.Cause = "", v.showFailure(f.Cause)
-	return &out
+	return hiding.HideMessages(f)
 }
 
-// showOutcome returns an outcome with its output and failure as they are shown. o is a copy, but
-// its maps and the failure are the engine's, and are replaced, not changed. Artifacts go with
-// Values.
+// showOutcome returns an outcome with its output and failure as they are shown. o is a copy, but its maps and the failure are the
+// engine's, and are replaced, not changed. Artifacts go with Values.
 func (v *viewer) showOutcome(o workflow.Outcome) workflow.Outcome {
 	o.Output, o.Failure = v.showObject("output", o.Output), v.showFailure(o.Failure)
 	if v.rights&Values == 0 {
@@ -360,8 +346,7 @@ func (v *viewer) showSummary(s *pawl.RunSummary) any {
 	return out
 }
 
-// showToken returns a token as it is shown. The key is a capability: its holder can complete the
-// attempt. So it takes Act, not View.
+// showToken returns a token as it is shown. The key is a capability: its holder can complete the attempt. So it takes Act, not View.
 func (v *viewer) showToken(t *pawl.Token) any {
 	out := *t
 	out.Input, out.Details = v.showValue("input", t.Input), v.showValue("details", t.Details)
@@ -387,8 +372,7 @@ func (v *viewer) showSignal(s *pawl.KeptSignal) any {
 
 func (v *viewer) showEvent(e *history.Event) any { return v.eventOf(e) }
 
-// eventOf returns an event as it is shown. Data is cloned even if nothing is left out, as the keys
-// are deleted from it below.
+// eventOf returns an event as it is shown. Data is cloned even if nothing is left out, as the keys are deleted from it below.
 func (v *viewer) eventOf(e *history.Event) history.Event {
 	out := *e
 	out.Data = maps.Clone(v.showObject("data", e.Data))
@@ -398,13 +382,20 @@ func (v *viewer) eventOf(e *history.Event) history.Event {
 	if v.redact == nil {
 		return out
 	}
-	delete(out.Data, "message") // which may quote values
-	if failure, ok := out.Data["error"].(map[string]any); ok {
-		failure = maps.Clone(failure)
-		delete(failure, "message")
-		out.Data["error"] = failure
-	}
+	hideMessages(out.Data)
 	return out
+}
+
+// hideMessages deletes the messages of the failure that the data of an event is or has, and of its causes: they may quote values.
+func hideMessages(data map[string]any) {
+	delete(data, "message")
+	for _, key := range []string{"error", "failure", "cause"} {
+		if failure, ok := data[key].(map[string]any); ok {
+			failure = maps.Clone(failure)
+			hideMessages(failure)
+			data[key] = failure
+		}
+	}
 }
 
 func (v *viewer) showApproval(a *pawl.Approval) any {
@@ -435,9 +426,8 @@ type Record struct {
 
 func (v *viewer) showRecord(r *pawl.Record) any { return v.recordOf(r) }
 
-// recordOf returns a record as it is shown. Without texts a record keeps the kind of its message
-// and of each decision, the word before the first space, so that View is enough to follow how a run
-// moves.
+// recordOf returns a record as it is shown. Without texts a record keeps the kind of its message and of each decision, the word before
+// the first space, so that View is enough to follow how a run moves.
 func (v *viewer) recordOf(of *pawl.Record) Record {
 	r := acts.RecordOf(of)
 	act := state.ActOf(r.Message)
@@ -455,9 +445,8 @@ func (v *viewer) recordOf(of *pawl.Record) Record {
 	return out
 }
 
-// showNotes returns as it is shown why something was decided. A note has a text in words, which
-// goes, and the readings of a condition, which stay where the hook leaves something of them: reads
-// is a new slice, as the one of the note is shared.
+// showNotes returns as it is shown why something was decided. A note has a text in words, which goes, and the readings of a condition,
+// which stay where the hook leaves something of them: reads is a new slice, as the one of the note is shared.
 func (v *viewer) showNotes(notes []history.Note) []history.Note {
 	if v.seesTexts() {
 		return notes

@@ -16,7 +16,7 @@ func TestRetryAfter(t *testing.T) {
 		want string
 	}{{pawl.ErrBusy, "1"}, {pawl.ErrUnknown, ""}, {pawl.ErrFailed, ""}, {pawl.ErrFenced, ""}} {
 		w := httptest.NewRecorder()
-		writeError(w, x.err)
+		(&call{server: &server{}, w: w}).writeError(x.err)
 		require.Equal(t, 503, w.Code)
 		require.Equal(t, x.want, w.Header().Get("Retry-After"), "%v", x.err)
 	}

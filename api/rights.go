@@ -17,17 +17,15 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// Rights are what a caller may see and do, any number of them together. They are a set of bits;
-// each route names the rights that it needs, and a caller must have all of them. One right does
-// not bring another: Define without Act cannot start a run.
+// Rights are what a caller may see and do, any number of them together. They are a set of bits; each route names the rights that it
+// needs, and a caller must have all of them. One right does not bring another: Define without Act cannot start a run.
 type Rights uint8
 
 // The rights. A caller without any sees only the health of the engine.
 const (
 	// View: runs and how they stand, their tokens, events and definitions, without the values in them.
 	View Rights = 1 << iota
-	// Values: inputs, outputs and data of runs, texts of errors, readings of conditions. It
-	// needs View as well.
+	// Values: inputs, outputs and data of runs, texts of errors, readings of conditions. It needs View as well.
 	Values
 	// Act: to start runs of published definitions, to store blobs for them, and to change runs in every way but by a patch.
 	Act
@@ -69,9 +67,8 @@ type caller struct {
 	rights Rights
 }
 
-// identifyCaller returns who sends a request, or an *Error. On the socket the options of a host do
-// not count. An error of the hook that is no *Error is not quoted in the answer: it may say why a
-// credential was wrong.
+// identifyCaller returns who sends a request, or an *Error. On the socket the options of a host do not count. An error of the hook that
+// is no *Error is not quoted in the answer: it may say why a credential was wrong.
 func (s *server) identifyCaller(r *http.Request) (caller, error) {
 	identify := s.options.Identify
 	if s.local {
@@ -112,8 +109,7 @@ func identifyLocal(r *http.Request) (who string, rights Rights, err error) {
 	}
 }
 
-// plannedPaths are those whose answers plan again what was recorded. A dry run plans as well, and
-// is known by its parameter.
+// plannedPaths are those whose answers plan again what was recorded. A dry run plans as well, and is known by its parameter.
 var plannedPaths = []string{"/v1/runs/{run}/why", "/v1/runs/{run}/simulate", "/v1/runs/{run}/forks", "/v1/diff"}
 
 // checkValues refuses what plans again on a run that has no values.
@@ -124,9 +120,8 @@ func (c *call) checkValues(r *route) error {
 	return nil
 }
 
-// checkAgain refuses a caller who has not the name and the rights any more with which a request
-// began. Streams and waits outlive the check at their beginning: somebody who was signed out would
-// else go on reading for as long as the connection lasts.
+// checkAgain refuses a caller who has not the name and the rights any more with which a request began. Streams and waits outlive the
+// check at their beginning: somebody who was signed out would else go on reading for as long as the connection lasts.
 func (c *call) checkAgain() error {
 	now, err := c.identifyCaller(c.r)
 	if err == nil && now != c.caller {
@@ -150,17 +145,15 @@ func (c caller) requireRights(needed Rights) error {
 	return refusef(http.StatusForbidden, codeForbidden, "this takes the right %s, which the caller does not have", strings.Join(names, " and "))
 }
 
-// Local serves an engine to programs of the same user, with all rights, for pawl.Options.Socket. It
-// returns when the listener is closed and the requests under way have been answered: streams end at once, and
-// a request that does not end is cut off after 5 s.
+// Local serves an engine to programs of the same user, with all rights, for pawl.Options.Socket. It returns when the listener is closed
+// and the requests under way have been answered: streams end at once, and a request that does not end is cut off after 5 s.
 func Local(e *pawl.Engine, l net.Listener) {
 	if l == nil {
 		return
 	}
 	closing, stop := context.WithCancel(context.Background())
 	defer stop()
-	// The options are zero: local replaces Identify, there is no hook that redacts, and the
-	// rate is not looked at.
+	// The options are zero: local replaces Identify, there is no hook that redacts, and the rate is not looked at.
 	h := newServer(&server{engine: e, local: true, closing: closing.Done()})
 	if p, ok := l.(loopback.Paged); ok { // as inspector.Local has it
 		h = besidePages(closing, h, p.Pages)

@@ -67,9 +67,8 @@ func (c *call) listRuns() error {
 	return c.reply(out)
 }
 
-// showRun answers how a run stands, when it has ended or the time to wait for that is over. A wait
-// that is over is no error: the answer is the run as it stands, and the caller sees by its status
-// whether it has ended.
+// showRun answers how a run stands, when it has ended or the time to wait for that is over. A wait that is over is no error: the answer
+// is the run as it stands, and the caller sees by its status whether it has ended.
 func (c *call) showRun() error {
 	q := c.query()
 	wait := min(q.duration("wait"), maxWait)
@@ -185,8 +184,7 @@ type Data struct {
 	OutputSoFar map[string]any `json:"outputSoFar,omitzero"` // what a run that has not ended has written to its output
 }
 
-// showData answers the values of a run. It reads the whole of the run, which is why it is among
-// wholeRunPaths.
+// showData answers the values of a run. It reads the whole of the run, which is why it is among wholeRunPaths.
 func (c *call) showData() error {
 	id := c.runID()
 	s, err := c.readSnapshot(id)
@@ -248,9 +246,8 @@ func (c *call) listJournal() error {
 	})
 }
 
-// An entryKind says how one kind of entries that a run has in sequence is answered. Events and
-// records differ in little else than their types and in that an event has a sequence of its own and
-// another of its record; one record makes several events, or none.
+// An entryKind says how one kind of entries that a run has in sequence is answered. Events and records differ in little else than their
+// types and in that an event has a sequence of its own and another of its record; one record makes several events, or none.
 type entryKind[E any] struct {
 	show   func(*E) any
 	seqOf  func(*E) (seq, record int64) // its own sequence, and that of the record that made it
@@ -270,8 +267,7 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 	if err != nil {
 		return err
 	}
-	// The id of a frame is what a browser sends back as Last-Event-ID when the stream has broken,
-	// and readPosition begins behind it.
+	// The id of a frame is what a browser sends back as Last-Event-ID when the stream has broken, and readPosition begins behind it.
 	if c.acceptsType(typeStream, typeLines, typeJSON) {
 		return c.stream(id, func(ctx context.Context) iter.Seq2[frame, error] {
 			return framesOf(read(ctx, id, pawl.EventsOptions{After: after, Follow: true}), func(e *E) frame {
@@ -299,9 +295,8 @@ func listEntries[E any](c *call, read func(context.Context, workflow.RunID, pawl
 	return c.reply(kind.pageOf(out, after, more))
 }
 
-// readPosition returns behind which sequence a page or a stream begins, and how long a page is. The
-// header wins over the query: an EventSource opens the same URL again, with the after that it had
-// at first.
+// readPosition returns behind which sequence a page or a stream begins, and how long a page is. The header wins over the query: an
+// EventSource opens the same URL again, with the after that it had at first.
 func (c *call) readPosition() (after int64, limit int, err error) {
 	q := c.query()
 	after, limit = q.number("after"), q.limit()
@@ -327,10 +322,9 @@ type Start struct {
 	MetaLimits map[string]float64 `json:"metaLimits,omitzero"` // bounds on the sums that its results report, by name
 }
 
-// startRun starts a run: 201, or 200 if it was started so before. PUT may be repeated: the engine
-// takes the same id, definition and input again as the same run. The right Act is enough for a
-// published definition; a definition that comes with the request takes Define, which is checked
-// when the body is known.
+// startRun starts a run: 201, or 200 if it was started so before. PUT may be repeated: the engine takes the same id, definition and input
+// again as the same run. The right Act is enough for a published definition; a definition that comes with the request takes Define, which
+// is checked when the body is known.
 func (c *call) startRun() error {
 	q := c.query()
 	wait, dry := min(q.duration("wait"), maxWait), q.flag("dryRun")
@@ -368,7 +362,8 @@ func (c *call) startRun() error {
 	}
 	if dry {
 		return c.replyToSimulation(run.ID, func() (*pawl.Simulation, error) {
-			return c.engine.Simulate(ctx, pawl.OfStart{Run: run, Input: valueOf(s.Input)})
+			sim, err := c.engine.Simulate(ctx, pawl.OfStart{Run: run, Input: valueOf(s.Input)})
+			return sim, ofOwnInput(err)
 		})
 	}
 	status := http.StatusOK
@@ -378,7 +373,7 @@ func (c *call) startRun() error {
 		status = http.StatusCreated
 	}
 	if err := c.engine.Start(ctx, run, valueOf(s.Input)); err != nil {
-		return unknownIfLate(err)
+		return unknownIfLate(ofOwnInput(err))
 	}
 	if err := c.awaitEnd(run.ID, wait); err != nil {
 		return err
@@ -494,8 +489,7 @@ func (c *call) listBranches() error {
 	}
 	last.index = -1
 	if text := q.textOf("cursor"); text != "" {
-		// A cursor that does not read back as itself, as "1:2x", is refused: Sscanf would stop
-		// before the x.
+		// A cursor that does not read back as itself, as "1:2x", is refused: Sscanf would stop before the x.
 		if _, err := fmt.Sscanf(text, "%d:%d", &last.group, &last.index); err != nil || cursorOf(last.group, last.index) != text {
 			q.refuse("cursor", "one that a page has")
 		}

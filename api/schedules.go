@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -94,11 +95,16 @@ func (c *call) listSchedules() error {
 	return c.reply(out)
 }
 
-// hideStanding leaves out what the caller may not see: the input, whose expressions may have values in them, and texts of errors.
+// hideStanding leaves out what the caller may not see: the input, whose expressions may have values in them, and texts of errors. The reason
+// of an incident is such a text. The pause belongs to the engine, and is replaced.
 func (c *call) hideStanding(s *schedule.Standing) *schedule.Standing {
-	if !c.viewerOf("").seesTexts() {
-		s.Schedule.Input = nil
-		s.Events = c.hideErrors(s.Events)
+	if c.viewerOf("").seesTexts() {
+		return s
+	}
+	s.Schedule.Input, s.Events = nil, c.hideErrors(s.Events)
+	if p := s.Paused; p != nil && p.Incident && p.Reason != "" {
+		s.Paused = &schedule.Pause{At: p.At, By: p.By, Incident: true}
+		s.Why = strings.ReplaceAll(s.Why, ": "+p.Reason, "")
 	}
 	return s
 }
@@ -106,7 +112,11 @@ func (c *call) hideStanding(s *schedule.Standing) *schedule.Standing {
 func (c *call) hideErrors(events []schedule.Event) []schedule.Event {
 	if !c.viewerOf("").seesTexts() {
 		for i := range events {
-			events[i].Error = ""
+			ev := &events[i]
+			ev.Error = ""
+			if ev.Kind == "paused" && strings.HasPrefix(ev.By, "schedule ") { // the engine did it, for an error
+				ev.Reason = ""
+			}
 		}
 	}
 	return events

@@ -16,9 +16,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// aliveEvery is how often a stream says that it lives, and asks whether its caller still has the
-// rights that it had. It also shows a caller who is gone, as the write fails, when the run itself
-// is silent.
+// aliveEvery is how often a stream says that it lives, and asks whether its caller still has the rights that it had. It also shows a
+// caller who is gone, as the write fails, when the run itself is silent.
 const aliveEvery = 15 * time.Second
 
 // A frame is one message of a stream. The body is encoded when it is sent.
@@ -49,10 +48,9 @@ func parseSequence(text string) (int64, error) {
 	return n, nil
 }
 
-// stream answers with server-sent events about a run until the list ends, which is the end of the
-// run, and says so in an event called end, or until the caller is gone. The look at the run comes
-// first, so that one which does not exist is 404: an EventSource opens a stream again that has
-// begun with 200, for ever.
+// stream answers with server-sent events about a run until the list ends, which is the end of the run, and says so in an event called
+// end, or until the caller is gone. The look at the run comes first, so that one which does not exist is 404: an EventSource opens a
+// stream again that has begun with 200, for ever.
 func (c *call) stream(run workflow.RunID, list func(context.Context) iter.Seq2[frame, error]) error {
 	if _, err := c.engine.Summary(c.r.Context(), run); err != nil {
 		return err // not in a stream, which callers would open again
@@ -60,9 +58,8 @@ func (c *call) stream(run workflow.RunID, list func(context.Context) iter.Seq2[f
 	return c.streamFrames(list)
 }
 
-// watchRuns answers with a stream of how every run that fits a filter stands after each commit. Its
-// frames have no id: there is no place from which a watch could go on. A reader that comes back
-// gets Lost first, and lists the runs.
+// watchRuns answers with a stream of how every run that fits a filter stands after each commit. Its frames have no id: there is no place
+// from which a watch could go on. A reader that comes back gets Lost first, and lists the runs.
 func (c *call) watchRuns() error {
 	q := c.query()
 	f := pawl.WatchFilter{
@@ -83,10 +80,9 @@ func (c *call) watchRuns() error {
 	})
 }
 
-// streamFrames is stream without a look at the run. One goroutine reads the list, which may be
-// silent for hours, and encodes; the one of the request writes, says every 15 s that the stream
-// lives, and checks the caller. texts has no buffer, so a slow caller slows the reading and nothing
-// piles up.
+// streamFrames is stream without a look at the run. One goroutine reads the list, which may be silent for hours, and encodes; the one of
+// the request writes, says every 15 s that the stream lives, and checks the caller. texts has no buffer, so a slow caller slows the
+// reading and nothing piles up.
 func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) error {
 	leave, err := c.bounds.Streams.Admit(c.who)
 	if err != nil {
@@ -108,7 +104,7 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 		}
 		for f, err := range list(ctx) {
 			if err != nil {
-				send(eventText("failed", 0, errorReply{Error: errorOf(err)}))
+				send(eventText("failed", 0, errorReply{Error: c.viewerOf("").showRefusal(err)}))
 				return
 			}
 			if !send(eventText("", f.id, f.body)) {
@@ -117,8 +113,7 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 		}
 		send(eventText("end", 0, struct{}{}))
 	}()
-	// From here on an error can only be an event: "failed" with the error, or "end" if the list is
-	// over.
+	// From here on an error can only be an event: "failed" with the error, or "end" if the list is over.
 	setHeaders(c.w, typeStream)
 	c.w.WriteHeader(http.StatusOK)
 	c.writeStream(texts, cancel)
@@ -127,9 +122,8 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 	return nil
 }
 
-// writeStream writes what comes until no more does, the caller is gone or has lost a right, and
-// ends the list. It cancels ctx in every case, upon which the reading goroutine ends and closes
-// texts.
+// writeStream writes what comes until no more does, the caller is gone or has lost a right, and ends the list. It cancels ctx in every
+// case, upon which the reading goroutine ends and closes texts.
 func (c *call) writeStream(texts <-chan []byte, cancel func()) {
 	defer cancel()
 	alive := time.NewTicker(aliveEvery)
@@ -143,7 +137,7 @@ func (c *call) writeStream(texts <-chan []byte, cancel func()) {
 		case <-alive.C:
 			text = []byte(":\n\n")
 			if err := c.checkAgain(); err != nil {
-				c.writePart(eventText("failed", 0, errorReply{Error: errorOf(err)}))
+				c.writePart(eventText("failed", 0, errorReply{Error: c.viewerOf("").showRefusal(err)}))
 				return
 			}
 		}
@@ -191,8 +185,7 @@ type deadLetterPage struct {
 	Cursor      string `json:"cursor,omitzero"` // of the next page; "" if this is the last
 }
 
-// listApprovals answers the approvals of all runs that wait for somebody and fit the filter: a
-// page, or all of them a line each.
+// listApprovals answers the approvals of all runs that wait for somebody and fit the filter: a page, or all of them a line each.
 func (c *call) listApprovals() error {
 	q := c.query()
 	f, limit := q.approvalFilter(), q.limit()
@@ -211,8 +204,7 @@ func (c *call) listApprovals() error {
 	return c.reply(approvalPage{page, more, cursor})
 }
 
-// listDeadLetters answers the tasks of all runs whose attempts are used up, as listApprovals does
-// approvals.
+// listDeadLetters answers the tasks of all runs whose attempts are used up, as listApprovals does approvals.
 func (c *call) listDeadLetters() error {
 	q := c.query()
 	f, limit := q.deadLetterFilter(), q.limit()
@@ -262,8 +254,7 @@ func refuseCursor(err error) error {
 	return err
 }
 
-// approvalFilter returns the filter of what is about approvals: lists and batches share it, as
-// they do runFilter.
+// approvalFilter returns the filter of what is about approvals: lists and batches share it, as they do runFilter.
 func (q *query) approvalFilter() pawl.ApprovalFilter {
 	at := q.tokenAfter()
 	return pawl.ApprovalFilter{

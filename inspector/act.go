@@ -285,7 +285,7 @@ func (s *server) performAct(p *page, f *actForm) error {
 		if ctx.Err() != nil {
 			e.Refused = fmt.Sprintf("not tried: the %v that one form may take were over", formTime)
 		} else if err := f.performAt(ctx, s.engine, t); err != nil {
-			e.Refused = refusalText(err)
+			e.Refused = p.refusalText(err)
 		} else {
 			done++
 			continue
@@ -300,9 +300,9 @@ func (s *server) performAct(p *page, f *actForm) error {
 }
 
 // refusalText says why an act was not done, or that nobody knows whether it was.
-func refusalText(err error) string {
+func (p *page) refusalText(err error) string {
 	if errors.Is(err, pawl.ErrUnknown) || errors.Is(err, context.DeadlineExceeded) {
-		return "it may have been done or not, look at the run: " + err.Error()
+		return "it may have been done or not, look at the run: " + p.errorAt(err)
 	}
-	return err.Error()
+	return p.errorAt(err)
 }

@@ -193,7 +193,7 @@ func (s *server) askAll(p *page, f *actForm, wrong error) error {
 	f.nameSignal()
 	b := p.actBodyOf(f)
 	b.Back = p.root + f.All.listAddress()
-	status := b.tellWrong(f, wrong)
+	status := p.tellWrong(&b, f, wrong)
 	if err := s.addEffects(p, f, &b, report.Targets); err != nil {
 		return err
 	}
@@ -255,13 +255,13 @@ func (s *server) performAll(ctx context.Context, p *page, f *actForm) error {
 	}
 	// The report has the first refusals of this step; how many there were at all it counts.
 	for _, one := range report.Refused[:min(len(report.Refused), shownRefused)] {
-		b.Refusals = append(b.Refusals, effect{Run: one.Run, Token: one.Token, Href: p.targetLink(pawl.Target{Run: one.Run, Token: one.Token}), Refused: refusalText(one.Err)})
+		b.Refusals = append(b.Refusals, effect{Run: one.Run, Token: one.Token, Href: p.targetLink(pawl.Target{Run: one.Run, Token: one.Token}), Refused: p.refusalText(one.Err)})
 	}
 	status := http.StatusOK
 	if errors.Is(err, pawl.ErrRunNotFound) { // it would not be found the next time either
 		b.Error, b.Again, status = fmt.Sprintf("the run %s, up to which it was done, was purged meanwhile: choose them anew", a.Cursor.Run), false, http.StatusConflict
 	} else if err != nil && !timeIsUp {
-		b.Error, status = refusalText(err), http.StatusConflict
+		b.Error, status = p.refusalText(err), http.StatusConflict
 	} else if refused > 0 {
 		status = http.StatusConflict
 	}

@@ -112,9 +112,9 @@ func (s *server) askAct(p *page, f *actForm, wrong error) error {
 	if b.Back = p.targetLink(f.Targets[0]); f.Inbox {
 		b.Back = p.pageLink("inbox")
 	}
-	status := b.tellWrong(f, wrong)
+	status := p.tellWrong(&b, f, wrong)
 	if nothing != nil { // a link has led here: it is no error of the reader
-		_ = b.tellWrong(f, nothing)
+		_ = p.tellWrong(&b, f, nothing)
 	}
 	if err := s.addEffects(p, f, &b, f.Targets); err != nil {
 		return err
@@ -202,7 +202,7 @@ func (p *page) actBodyOf(f *actForm) actBody {
 // tellWrong says what is wrong with a form, if anything is, and returns the status of the page.
 //
 // A form that comes by GET may be prefilled with a value; if that is wrong it is said as well, but the page is no error of the reader.
-func (b *actBody) tellWrong(f *actForm, wrong error) int {
+func (p *page) tellWrong(b *actBody, f *actForm, wrong error) int {
 	status := http.StatusOK
 	if wrong != nil {
 		status = http.StatusBadRequest
@@ -210,7 +210,7 @@ func (b *actBody) tellWrong(f *actForm, wrong error) int {
 		wrong = f.checkForm()
 	}
 	if wrong != nil {
-		b.Error = strings.TrimPrefix(wrong.Error(), errAct.Error()+": ")
+		b.Error = strings.TrimPrefix(p.errorAt(wrong), errAct.Error()+": ")
 	}
 	return status
 }
@@ -234,7 +234,7 @@ func (s *server) addEffects(p *page, f *actForm, b *actBody, targets []pawl.Targ
 				return err
 			}
 			if b.Tried++; err != nil { // such as that it was purged meanwhile
-				e.Refused = err.Error()
+				e.Refused = p.errorAt(err)
 			}
 		}
 		b.Effects = append(b.Effects, e)
@@ -301,7 +301,7 @@ func (s *server) tryAct(p *page, f *actForm, t pawl.Target, e *effect) error {
 	}
 	// The engine would refuse it: that is what the reader is to know before the form is sent.
 	if err := sim.Do(ctx, acts.At(f.act.makeAct(&try), t)); err != nil {
-		e.Refused = err.Error()
+		e.Refused = p.errorAt(err)
 		return nil
 	}
 	if was != nil {
@@ -331,7 +331,7 @@ func (s *server) tryFork(p *page, f *actForm, t pawl.Target, e *effect) error {
 		return err
 	}
 	if err != nil {
-		e.Refused = err.Error()
+		e.Refused = p.errorAt(err)
 		return nil
 	}
 	for _, n := range sim.SentAgain() {

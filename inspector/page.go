@@ -142,7 +142,7 @@ func (p *page) showError(err error) {
 	body := struct {
 		Status        int
 		Text, Message string
-	}{status, http.StatusText(status), err.Error()}
+	}{status, http.StatusText(status), p.errorAt(err)}
 	if err := p.showStatus(status, "error.html", body.Text, "", body); err == nil {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/history"
+	"github.com/pawl-run/pawl/internal/hiding"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -77,6 +78,14 @@ func (p *page) failureAt(f *workflow.Failure) string {
 	return shortText(f.Error(), 400)
 }
 
+// errorAt returns what an error says. All but those of conditions on runs come to pages through here, as they may quote values of a run.
+func (p *page) errorAt(err error) string {
+	if p.seesTexts() {
+		return err.Error()
+	}
+	return hiding.HideValues(err.Error(), err)
+}
+
 // decisionAt returns a decision in a line: its name alone for those who do not see texts.
 //
 // The name is what stands before the first space, as in CreateToken.
@@ -103,6 +112,9 @@ func (p *page) eventData(run workflow.RunID, e *history.Event) string {
 	if p.s.options.Redact != nil { // what is left may quote values
 		for _, key := range []string{"failure", "error", "message"} {
 			delete(data, key)
+		}
+		if _, ofFailure := data["cause"].(map[string]any); ofFailure { // and not the word for why a wait is over
+			delete(data, "cause")
 		}
 	}
 	if len(data) == 0 {

@@ -191,7 +191,7 @@ func (s *server) askScheduleAct(p *page, f *scheduleForm, st *schedule.Standing,
 		status = http.StatusBadRequest
 	}
 	if wrong != nil {
-		b.Error = strings.TrimPrefix(wrong.Error(), errAct.Error()+": ")
+		b.Error = strings.TrimPrefix(p.errorAt(wrong), errAct.Error()+": ")
 	}
 	table, err := schedule.Compile(&st.Schedule)
 	if err != nil {

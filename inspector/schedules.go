@@ -70,6 +70,9 @@ func (p *page) scheduleLink(id string, pairs ...string) string {
 func (p *page) scheduleRowOf(st *schedule.Standing) scheduleRow {
 	c := &st.Schedule
 	row := scheduleRow{ID: c.ID, Href: p.scheduleLink(c.ID), Workflow: workflowText(c.Workflow), Why: strings.ToUpper(st.Why[:1]) + st.Why[1:]}
+	if pause := st.Paused; pause != nil && pause.Incident && pause.Reason != "" && !p.seesTexts() { // the reason is the text of an error
+		row.Why = strings.ReplaceAll(row.Why, ": "+pause.Reason, "")
+	}
 	row.Class, row.Word = scheduleStatus(st)
 	if st.LagMillis > 0 {
 		row.Lag = spanText(time.Duration(st.LagMillis) * time.Millisecond)

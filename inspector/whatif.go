@@ -79,7 +79,7 @@ func (v *viewer) viewWhatIf() (any, error) {
 		return nil, err
 	}
 	if err != nil {
-		data.Wrong = strings.TrimPrefix(err.Error(), errAct.Error()+": ")
+		data.Wrong = strings.TrimPrefix(v.errorAt(err), errAct.Error()+": ")
 		v.status = http.StatusBadRequest
 	}
 	// An empty line at the end is for what the reader may want to add.
@@ -224,7 +224,7 @@ func (v *viewer) playSimulation(data *whatIfData, lines []simulationLine) error 
 		return context.Cause(v.ctx)
 	}
 	if err != nil {
-		data.Wrong = "It would be refused: " + err.Error() + "."
+		data.Wrong = "It would be refused: " + v.errorAt(err) + "."
 	}
 	v.addSteps(e, sim)
 	data.Effect, data.Later = e, spanText(sim.Now().Sub(begin))

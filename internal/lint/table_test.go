@@ -34,8 +34,8 @@ var layers = map[string][]string{
 	"decision":          slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/state", "history"}),
 	"planning":          slices.Concat(decided, []string{"internal/schema"}),
 
-	"internal/differ": {"workflow", "internal/value"},
-	"internal/diagram":    slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/layout"}),
+	"internal/differ":  {"workflow", "internal/value"},
+	"internal/diagram": slices.Concat(vocabulary, []string{"workflow", "internal/compiled", "internal/layout"}),
 
 	"aesgcm":                     {},
 	"blob":                       {"internal/seal"},
@@ -107,14 +107,15 @@ var layers = map[string][]string{
 	"actor":                      slices.Concat(decided, []string{"internal/late", "internal/telemetry", "internal/testhook", "planning"}),
 
 	".":               slices.Concat(decided, []string{"internal/diskuse", "internal/closing", "internal/dispatch", "internal/exporting", "internal/fair", "internal/faults", "internal/filter", "internal/following", "internal/forking", "internal/goschema", "internal/importing", "internal/keeping", "internal/late", "internal/once", "internal/outbox", "internal/purging", "internal/ranking", "internal/refusal", "internal/roster", "internal/running", "internal/scheduling", "internal/serving", "internal/simulating", "internal/socket", "internal/sqlite", "internal/standing", "internal/taskkey", "internal/tasklog", "internal/taskqueue", "internal/telemetry", "internal/testhook", "internal/texts", "internal/timing", "internal/tracing", "internal/typecheck", "internal/watching", "actor", "blob", "commitlog", "planning", "replay", "schedule", "store", "store/folderlog"}),
-	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/late", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "internal/texts", "internal/traceparent", "blob", "replay", "schedule", "worker", "."}),
+	"api":             slices.Concat(decided, []string{"internal/acts", "internal/crowd", "internal/diagram", "internal/hiding", "internal/late", "internal/loopback", "internal/refusal", "internal/socket", "internal/strict", "internal/texts", "internal/traceparent", "blob", "replay", "schedule", "worker", "."}),
 	"internal/acts":   slices.Concat(decided, []string{".", "internal/filter"}),
+	"internal/hiding": {".", "internal/expr", "workflow"},
 	"internal/alike":  slices.Concat(decided, []string{".", "internal/acts"}),
 	"internal/remote": slices.Concat(vocabulary, []string{"internal/tasklog", "internal/traceparent", "workflow", "blob", "."}),
 
 	"handler":          slices.Concat(vocabulary, []string{"internal/traceparent", "workflow", "."}),
 	"worker":           slices.Concat(vocabulary, []string{"workflow", "internal/crowd", "internal/heap", "internal/late", "internal/loopback", "internal/remote", "internal/serving", "internal/strict", "internal/taskqueue", "blob", "."}),
-	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/alike", "internal/crowd", "internal/diagram", "internal/differ", "internal/fair", "internal/loopback", "internal/refusal", "internal/retrace", "internal/timing", "replay", "schedule", "worker", "."}),
+	"inspector":        slices.Concat(decided, []string{"api", "internal/acts", "internal/alike", "internal/crowd", "internal/diagram", "internal/differ", "internal/fair", "internal/hiding", "internal/loopback", "internal/refusal", "internal/retrace", "internal/timing", "replay", "schedule", "worker", "."}),
 	"cluster":          slices.Concat(vocabulary, []string{"api", "blob", "commitlog", "."}),
 	"internal/logtool": {"aesgcm", "cluster", "."},
 	"store/folderlog":  slices.Concat(decided, []string{"store"}),
