@@ -179,6 +179,7 @@ func (c *checker) checkTimes() *Timetable {
 	c.checkForm()
 	t.crons = c.parseCrons("cron", s.Cron)
 	t.except = c.parseCrons("except", s.Except)
+	markFree(t.crons, t.except)
 	c.checkDuration("every", s.Every, time.Second, maxWindow)
 	c.checkDuration("offset", s.Offset, time.Second, max(s.Every-time.Second, time.Second))
 	c.checkDuration("after", s.After, time.Second, maxWindow)

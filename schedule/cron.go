@@ -20,7 +20,13 @@ type cron struct {
 	minutes, hours, days, months, weekdays uint64
 	eitherDay                              bool // a day fits if one of days and weekdays has it
 	elapsed                                bool // the hours are a wildcard or have a step
+
+	free *freeDays // nil without exceptions
 }
+
+// A freeDays has the days on which exceptions leave a time of an expression: by month and day of the month, from 0, bit n for the day n
+// of the week. A search passes over all others, however many exceptions there are.
+type freeDays [12][31]uint8
 
 // A cronField is one of the five.
 type cronField struct {
@@ -198,11 +204,13 @@ const (
 	horizon = 41 * 366 * day
 )
 
+// monthDays are the days of the months of a leap year.
+var monthDays = [12]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
+
 // hasDate reports whether there is a date that fits. All dates of a leap year are looked at, on any weekday: within 40
 // years each is on each.
 func (c *cron) hasDate() bool {
-	lengths := [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
-	for i, n := range lengths {
+	for i, n := range monthDays {
 		hasMonth := c.months&(1<<(i+1)) != 0
 		if hasMonth && (c.eitherDay || c.days&(1<<(n+1)-1) != 0) {
 			return true
@@ -237,10 +245,10 @@ func (c *cron) next(w, end wall, except []*cron) (wall, bool) {
 		t := w.date()
 		midnight := w - wall(t.Hour()*60+t.Minute())*minute
 		switch {
-		case c.months&(1<<t.Month()) == 0:
+		case c.months&(1<<t.Month()) == 0, len(except) > 0 && !c.free.hasMonth(t.Month()):
 			w = wall(time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC).Unix())
 			continue
-		case c.fitsDay(t):
+		case c.fitsDay(t) && (len(except) == 0 || c.free.hasDay(t)):
 			if found, ok := c.nextOfDay(t, except); ok {
 				found += midnight
 				return found, found < end
@@ -258,6 +266,9 @@ func (c *cron) nextOfDay(t time.Time, except []*cron) (wall, bool) {
 		if c.hours&(1<<hour) != 0 {
 			left := c.minutes >> from << from
 			for _, e := range except {
+				if left == 0 {
+					break
+				}
 				if e.hours&(1<<hour) != 0 && e.fitsDay(t) {
 					left &^= e.minutes
 				}
@@ -270,3 +281,72 @@ func (c *cron) nextOfDay(t time.Time, except []*cron) (wall, bool) {
 	}
 	return 0, false
 }
+
+// weekdaysOf returns the days of the week on which a day of a month fits, bit n for the day n.
+func (c *cron) weekdaysOf(month, day int) uint8 {
+	const all = 1<<7 - 1
+	hasDay := c.days&(1<<day) != 0
+	switch {
+	case c.months&(1<<month) == 0, !hasDay && !c.eitherDay:
+		return 0
+	case hasDay && c.eitherDay:
+		return all
+	}
+	return uint8(c.weekdays & all)
+}
+
+// markFree notes in each expression the days on which exceptions leave a time of it.
+func markFree(crons, except []*cron) {
+	if len(crons) == 0 || len(except) == 0 {
+		return
+	}
+	for _, c := range crons {
+		c.free = &freeDays{}
+	}
+	for i, n := range monthDays {
+		for d := range n {
+			var touched uint8 // by exceptions
+			for _, e := range except {
+				touched |= e.weekdaysOf(i+1, d+1)
+			}
+			for _, c := range crons {
+				c.free[i][d] = c.weekdaysOf(i+1, d+1) &^ touched
+			}
+			for rest := touched; rest != 0; rest &= rest - 1 {
+				markTouched(crons, except, i, d, rest&-rest)
+			}
+		}
+	}
+}
+
+// markTouched is markFree for one day of a month, from 0, and the bit of a day of the week that exceptions have.
+func markTouched(crons, except []*cron, month, day int, weekday uint8) {
+	var taken [24]uint64 // minutes, by hour
+	for _, e := range except {
+		if e.weekdaysOf(month+1, day+1)&weekday == 0 {
+			continue
+		}
+		for rest := e.hours; rest != 0; rest &= rest - 1 {
+			taken[bits.TrailingZeros64(rest)] |= e.minutes
+		}
+	}
+	for _, c := range crons {
+		if c.weekdaysOf(month+1, day+1)&weekday == 0 {
+			continue
+		}
+		for rest := c.hours; rest != 0; rest &= rest - 1 {
+			if c.minutes&^taken[bits.TrailingZeros64(rest)] != 0 {
+				c.free[month][day] |= weekday
+				break
+			}
+		}
+	}
+}
+
+// hasMonth reports whether exceptions leave a time in a month.
+func (f *freeDays) hasMonth(m time.Month) bool {
+	return slices.ContainsFunc(f[m-1][:], func(weekdays uint8) bool { return weekdays != 0 })
+}
+
+// hasDay reports whether exceptions leave a time on a day.
+func (f *freeDays) hasDay(t time.Time) bool { return f[t.Month()-1][t.Day()-1]&(1<<t.Weekday()) != 0 }

@@ -154,7 +154,10 @@ func referenceOf(crons, except []drawn, dst DST, zone *time.Location, from, unti
 					fire(at[1], ClockSecond)
 				}
 			case dst.Missing == MissingShift || dst.Missing == "" && !c.all:
-				fire(last.Add(w.Sub(clockOf(last, zone))), ClockShifted)
+				at := last.Add(w.Sub(clockOf(last, zone)))
+				if !slices.ContainsFunc(except, func(e drawn) bool { return e.has(clockOf(at, zone)) }) {
+					fire(at, ClockShifted)
+				}
 			}
 		}
 	}
@@ -297,6 +300,56 @@ func TestSearchesEnd(t *testing.T) {
 	require.NoError(t, err)
 	_, ok := tt.Next(time.Unix(0, 0))
 	require.False(t, ok)
+}
+
+// A search that passes over days without a free time finds the instant that a walk over all instants finds.
+func TestExceptionsAgainstTheWalk(t *testing.T) {
+	harness.InTurn(t, 4)
+	rapid.Check(t, func(t *rapid.T) {
+		s := Schedule{ID: "s", Workflow: Workflow{Name: "w"}, Timezone: rapid.SampledFrom([]string{"UTC", "Europe/Berlin"}).Draw(t, "zone")}
+		for range rapid.IntRange(1, 2).Draw(t, "crons") {
+			s.Cron = append(s.Cron, drawCron(t).text)
+		}
+		for range rapid.IntRange(1, 5).Draw(t, "exceptions") {
+			s.Except = append(s.Except, drawCron(t).text)
+		}
+		tt, err := Compile(&s)
+		if err != nil {
+			t.Skip("a date that there is not")
+		}
+		from := time.Unix(rapid.Int64Range(0, 4102444800).Draw(t, "from"), 0).UTC()
+		have, ok := tt.Next(from)
+		looked := 0
+		for f := range tt.Between(from, from.AddDate(4, 0, 0)) {
+			if f.Left == "" {
+				require.True(t, ok)
+				require.Equal(t, f, have)
+				return
+			}
+			if looked++; looked == 10_000 {
+				require.True(t, !ok || have.At.After(f.At))
+				return
+			}
+		}
+	})
+}
+
+// Many exceptions that together leave nothing of most months make no search long, whatever it finds.
+func TestManyExceptions(t *testing.T) {
+	s := Schedule{ID: "s", Workflow: Workflow{Name: "w"}, Timezone: "Europe/Berlin"}
+	for i := range maxCrons {
+		s.Cron = append(s.Cron, fmt.Sprintf("%d * * * *", i%60))
+		s.Except = append(s.Except, []string{"* * * 1,3-12 *", "* * 1-28 2 *", "* * * 2 TUE-SUN"}[i%3])
+	}
+	begun := time.Now()
+	tt, err := Compile(&s)
+	require.NoError(t, err)
+	f, ok := tt.Next(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	require.True(t, ok)
+	require.Equal(t, "2044-02-29 00:00", f.Local)
+	s.Except[1] = "* * 1-29 2 *"
+	require.NotEmpty(t, s.Check())
+	require.Less(t, time.Since(begun), 20*time.Second, "it takes minutes where each hour is held against each exception")
 }
 
 func BenchmarkNext(b *testing.B) {

@@ -21,7 +21,7 @@ type Schedule struct {
 	After  time.Duration // from one second: the time after the end of the previous run
 	At     []time.Time   // at most 1,000 instants
 
-	Except   []string // with Cron and Every: expressions of five fields, at most 100; minutes in which it does not fire
+	Except   []string // with Cron and Every: expressions of five fields, at most 100; minutes for which, and in which, it does not fire
 	Timezone string   // a name of the IANA database, such as Europe/Berlin; "" is UTC
 	DST      DST      // with Cron: what it does when clocks change
 	Start    time.Time
@@ -35,7 +35,7 @@ type Schedule struct {
 
 	Overlap            Overlap       // what it does while one of its runs has not ended
 	CatchUp            CatchUp       // which of the firings due while no engine ran are made up for
-	Jitter             time.Duration // at most 24 hours and Every: each instant is delayed by less than this; see [Firing]
+	Jitter             time.Duration // at most 24 hours and Every: each instant is delayed by less than this, and until those before it are due; see [Firing]
 	PauseAfterFailures int           // pauses it after so many failed runs in a row; 0: never
 
 	places reading.Places // where the fields were written, if it was parsed
@@ -48,8 +48,8 @@ type Workflow struct {
 }
 
 // A CatchUp limits the firings that are made up for after a time without an engine: of the firings due within the
-// window before now, only the latest Most fire. The window counts from the instant with its jitter. It
-// does not apply to triggers or backfills.
+// window before now, only the latest Most fire. The window counts from the instant with its jitter, or from when one
+// before it was due if that is later. It does not apply to triggers or backfills.
 type CatchUp struct {
 	Window time.Duration // from 10 seconds to 366 days; 0: 24 hours
 	Most   int           // at most 1,000; 0: 1

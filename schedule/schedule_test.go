@@ -185,6 +185,10 @@ func TestNightsOfBerlin(t *testing.T) {
 	require.Equal(t, []string{"03-29T01:30Z 03-29 03:30"}, spring("cron: ['30 2 * * *', '30 3 * * *'], dst: {missing: skip}"))
 	require.Equal(t, []string{"03-28T23:00Z 03-29 00:00", "03-29T00:00Z 03-29 01:00", "03-29T01:00Z 03-29 03:00", "03-29T02:00Z 03-29 04:00", "03-29T03:00Z 03-29 05:00"}, spring("cron: ['0 * * * *']"))
 	require.Equal(t, []string{"03-29T01:30Z 03-29 02:30 shifted except"}, spring("cron: ['30 2 * * *'], except: ['* * 29 3 *']"))
+	require.Equal(t, []string{"03-29T01:30Z 03-29 02:30 shifted except"}, spring("cron: ['30 2 * * *'], except: ['* 3 * * *']"))
+	f, ok := table(t, "timezone: Europe/Berlin, cron: ['30,40 2 * * *'], except: ['30 3 * * *']").Next(instant(t, "2026-03-28T22:00:00Z"))
+	require.True(t, ok)
+	require.Equal(t, "2026-03-29T01:40:00Z", f.At.Format(time.RFC3339))
 
 	require.Equal(t, []string{"10-25T00:30Z 10-25 02:30 first", "10-25T01:30Z 10-25 02:30 second repeated"}, autumn("cron: ['30 2 * * *']"))
 	require.Equal(t, []string{"10-25T00:30Z 10-25 02:30 first", "10-25T01:30Z 10-25 02:30 second"}, autumn("cron: ['30 2 * * *'], dst: {repeated: both}"))

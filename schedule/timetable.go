@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"iter"
@@ -13,7 +14,7 @@ import (
 // A Firing is one instant of a schedule.
 type Firing struct {
 	At    time.Time `json:"at"`              // the instant, in UTC and whole seconds; it is in the id of the run
-	Due   time.Time `json:"due"`             // At and the jitter: when the run is to start, in whole milliseconds
+	Due   time.Time `json:"due"`             // At and the jitter: when the run is to start, in whole milliseconds; an engine starts it no earlier than those of earlier instants
 	Local string    `json:"local"`           // the time on the clock of the zone that the schedule names: 2027-03-28 02:30
 	Clock Clock     `json:"clock,omitempty"` // whether that time is special; empty on most days
 	Left  Left      `json:"left,omitempty"`  // why it does not fire; empty if it does
@@ -287,7 +288,8 @@ func (t *Timetable) nextUsual(c *cron, p period, at int64, all bool) candidate {
 	return out
 }
 
-// nextShifted returns the first instant, from at on, of a time over which clocks jumped when the period began.
+// nextShifted returns the first instant, from at on, of a time over which clocks jumped when the period began. Exceptions are of that
+// time, and of the one that the clock shows.
 func (t *Timetable) nextShifted(c *cron, p period, at int64, all bool) candidate {
 	if p.offset <= p.behind || t.schedule.DST.Missing == "" && c.elapsed || !all && t.schedule.DST.Missing == MissingSkip {
 		return candidate{}
@@ -296,11 +298,15 @@ func (t *Timetable) nextShifted(c *cron, p period, at int64, all bool) candidate
 	if all {
 		except = nil
 	}
-	w, ok := c.next(wall(max(at, p.start)+p.behind), wall(p.start+p.offset), except)
+	jump, end := wall(p.offset-p.behind), wall(p.start+p.offset)
+	w, ok := c.next(wall(max(at, p.start)+p.behind), end, except)
+	for ok && !all && t.leftOf(w+jump) != "" {
+		w, ok = c.next(w+minute, end, except)
+	}
 	if !ok {
 		return candidate{}
 	}
-	out := candidate{at: int64(w) - p.behind, wall: w, clock: ClockShifted, ok: true, left: t.leftOf(w)}
+	out := candidate{at: int64(w) - p.behind, wall: w, clock: ClockShifted, ok: true, left: cmp.Or(t.leftOf(w), t.leftOf(w+jump))}
 	if t.schedule.DST.Missing == MissingSkip {
 		out.clock, out.left = "", LeftMissing
 	}

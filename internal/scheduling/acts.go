@@ -75,9 +75,9 @@ func (s *Scheduler) Resume(_ context.Context, id string, act runstate.Act) error
 	return err
 }
 
-// passPaused decides the instants that came while the schedule was paused.
+// passPaused decides the instants that became due while the schedule was paused, and since they are its own.
 func (e *entry) passPaused(next *state, now time.Time) []schedule.Event {
-	from := e.state.Paused.At
+	from := latest(lastDue(e.table, next.Begun, e.state.Paused.At), next.Begun)
 	v := verdict{state: next}
 	for f := range v.lookBack(e.table, earliest(from, now), now) {
 		if f.Left == "" {
@@ -87,7 +87,7 @@ func (e *entry) passPaused(next *state, now time.Time) []schedule.Event {
 			break
 		}
 	}
-	next.closeSpan(from, now)
+	next.closeSpan(from, lastDue(e.table, next.Begun, now))
 	if e.table.Schedule().After > 0 {
 		next.Begun = latest(next.Begun, now)
 	}

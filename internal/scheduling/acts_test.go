@@ -129,6 +129,77 @@ func TestAfter(t *testing.T) {
 	})
 }
 
+// A clock that was a year ahead when runs of a schedule by after ended blocks none when it is right again, also if the engine is opened
+// again and again meanwhile.
+func TestAfterAClockThatWasAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		o := open(t, dir, done)
+		o.publish()
+		o.hook.OnNow(func() time.Time { return time.Now().AddDate(1, 0, 0) })
+		o.applyFields("after: 10m")
+		pass(25 * time.Minute)
+		require.Len(t, o.runs(), 2)
+		for range 3 {
+			o.shut()
+			o = open(t, dir, done)
+			pass(6 * time.Minute)
+		}
+		require.Equal(t, []string{"2000-01-01T00:35:00Z completed", "2001-01-01T00:10:00Z completed", "2001-01-01T00:20:00Z completed"}, o.runs())
+		pass(10 * time.Minute)
+		require.Len(t, o.runs(), 4)
+		o.hook.OnNow(func() time.Time { return time.Now().AddDate(1, 0, 0) })
+		pass(2 * time.Minute)
+		o.hook.OnNow(time.Now)
+		pass(time.Hour)
+		require.Greater(t, len(o.runs()), 8)
+	})
+}
+
+// The instants of a paused schedule that is changed are its own from the change on, and none of those before is told.
+func TestApplyWhilePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.applyFields(`cron: ["0 0 * * *"]`)
+		pass(time.Minute)
+		require.NoError(t, o.Schedules().Pause(t.Context(), "s"))
+		pass(10 * time.Hour)
+		o.applyFields("every: 1m")
+		pass(5*time.Minute + time.Second)
+		require.NoError(t, o.Schedules().Resume(t.Context(), "s"))
+		pass(time.Minute)
+		require.Equal(t, []string{"paused", "skipped 01T10:02:00 paused x5", "resumed", "started 01T10:07:00 completed"}, o.events())
+	})
+}
+
+// The reason of a pause quotes nothing of an input that cannot be computed: values are in the error of the event alone.
+func TestPauseQuotesNoValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), done)
+		o.publish()
+		o.applyFields(`every: 10m, pauseAfterFailures: 2, input: {n: "{'a': 1}[fire.date]"}`)
+		pass(time.Hour)
+		st := o.readStanding()
+		require.Equal(t, "2 failures in a row, the last: its run could not begin", st.Paused.Reason)
+		require.Equal(t, st.Paused.Reason, st.Events[0].Reason)
+		require.Contains(t, st.Events[1].Error, "2000-01-01")
+	})
+}
+
+// A run that is to be cancelled for the next one goes on if the input of that one cannot be computed.
+func TestRefusedInputCancelsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir(), slow(5*time.Hour))
+		o.publish()
+		o.applyFields(`every: 1h, overlap: cancel, input: {n: "scheduled.getHours() == 2 ? 1 / 0 : 1"}`)
+		pass(150 * time.Minute)
+		require.Equal(t, []string{"started 01T01:00:00", "refused 01T02:00:00"}, o.events())
+		pass(time.Hour)
+		require.Equal(t, []string{"started 01T01:00:00 cancelled", "refused 01T02:00:00", "started 01T03:00:00"}, o.events())
+	})
+}
+
 // Runs that fail, or cannot begin, pause a schedule which says so; its instants go on until then.
 func TestPauseAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func windowOf(s *schedule.Schedule) time.Duration {
 //
 // An instant is decided once: it is in a span of the state then, and stays there, whatever the clock does. The instants that were
 // due before the window are passed over and not decided: they are told once, and a clock that was wrong and is set back to before
-// them finds them as they were.
+// them finds them as they were. An instant that does not fire keeps those before it undecided that do.
 func decideInstants(t *schedule.Timetable, s *state, now time.Time) verdict {
 	v := verdict{state: s.clone()}
 	if now.Before(s.Begun) { // the clock was ahead when the schedule came
@@ -49,14 +49,15 @@ func decideInstants(t *schedule.Timetable, s *state, now time.Time) verdict {
 	v.passOver(t, floor)
 	from := latest(v.state.Begun, floor)
 	var due []schedule.Firing
+	fired := from
 	for f := range v.lookBack(t, from, now) {
 		switch {
 		case f.Left != "":
-			v.skipFiring(f, string(f.Left), from)
+			v.skipFiring(f, string(f.Left), fired)
 		case now.Sub(f.Due) > windowOf(&c):
 			v.skipFiring(f, skipWindow, from)
 		default:
-			due = append(due, f)
+			due, fired = append(due, f), f.At
 		}
 	}
 	v.catchUp(due, c.CatchUp.Most, from, now)
@@ -93,14 +94,33 @@ func afterLast(t *schedule.Timetable, s *state, now time.Time) (schedule.Firing,
 	if s.countLive(false) > 0 || s.Waiting != nil {
 		return schedule.Firing{}, false
 	}
+	return t.Next(earliest(s.baseOf(), now))
+}
+
+// baseOf returns the instant from which a schedule counts whose instants follow its runs.
+func (s *state) baseOf() time.Time {
 	base := latest(s.Begun, s.LastEnd)
 	if n := len(s.Done); n > 0 { // also one that was refused is behind it
 		base = latest(base, s.Done[n-1].To)
 	}
-	if base.After(now) { // the clock was set back
-		base = now
+	return base
+}
+
+// isAhead reports whether the clock was set back behind the base of a schedule whose instants follow its runs. Such a base is lowered
+// once, and that is kept: one that went along with the clock would never come. Less than a second is left as it is.
+func (e *entry) isAhead(now time.Time) bool {
+	return e.table.Schedule().After > 0 && e.state.baseOf().Sub(now) > time.Second
+}
+
+// lowerBase returns the state with the base at now.
+func (s *state) lowerBase(now time.Time) *state {
+	out := s.clone()
+	out.Begun, out.LastEnd = earliest(s.Begun, now), earliest(s.LastEnd, now)
+	out.Done = slices.DeleteFunc(out.Done, func(d span) bool { return !d.From.Before(now) })
+	if n := len(out.Done); n > 0 {
+		out.Done[n-1].To = earliest(out.Done[n-1].To, now)
 	}
-	return t.Next(base)
+	return out
 }
 
 // passOver tells what came too late since it was told last, and what did not fire there anyway: one event for each reason.
@@ -134,17 +154,22 @@ func (v *verdict) tellPassed(f schedule.Firing, why string) {
 	v.skips[i].Count++
 }
 
-// lookBack yields the instants later than from that have come and are not decided.
+// lookBack yields the instants later than from that have come and are not decided. Their Due is not before that of any earlier one: an
+// instant waits for those before it, however long their jitter is, and is late only after that.
 func (v *verdict) lookBack(t *schedule.Timetable, from, now time.Time) func(yield func(schedule.Firing) bool) {
 	return func(yield func(schedule.Firing) bool) {
 		for {
 			until := time.Time{}
+			high := highDue(t, v.state.Begun, from)
 			for f := range t.Between(from, now) {
 				done := false
 				if until, done = v.state.isDone(f.At); done {
 					break
 				}
-				if f.Due.After(now) || !yield(f) {
+				if f.Left == "" {
+					high = latest(high, f.Due)
+				}
+				if f.Due = high; f.Left == "" && high.After(now) || !yield(f) {
 					return
 				}
 			}
@@ -154,6 +179,37 @@ func (v *verdict) lookBack(t *schedule.Timetable, from, now time.Time) func(yiel
 			from = until
 		}
 	}
+}
+
+// highDue returns the last instant at which a firing up to at is due; it may be zero if that is not later than at. Firings of every are
+// due in their order, because their jitter is less than what is between them.
+func highDue(t *schedule.Timetable, begun, at time.Time) (high time.Time) {
+	c := t.Schedule()
+	if c.Jitter == 0 || c.Every > 0 {
+		return high
+	}
+	for f := range t.Between(latest(begun, at.Add(-c.Jitter)), at) {
+		if f.Left == "" {
+			high = latest(high, f.Due)
+		}
+	}
+	return high
+}
+
+// lastDue returns up to where all instants are due at now.
+func lastDue(t *schedule.Timetable, begun, now time.Time) time.Time {
+	c := t.Schedule()
+	at := now.Add(-c.Jitter)
+	if c.Jitter == 0 || highDue(t, begun, at).After(now) {
+		return at
+	}
+	for f := range t.Between(latest(begun, at), now) {
+		if f.Left == "" && f.Due.After(now) {
+			break
+		}
+		at = f.At
+	}
+	return at
 }
 
 // skipFiring decides that an instant does not fire. Instants in a row that are skipped for one reason are told together.
@@ -173,7 +229,8 @@ func nextDue(t *schedule.Timetable, s *state, now time.Time) (schedule.Firing, b
 	if c.After > 0 {
 		return afterLast(t, s, now)
 	}
-	from := latest(earliest(s.Begun, now), now.Add(-windowOf(&c)-c.Jitter))
+	begun := earliest(s.Begun, now)
+	from := latest(begun, now.Add(-windowOf(&c)-c.Jitter))
 	for {
 		f, ok := t.Next(from)
 		if !ok {
@@ -181,6 +238,7 @@ func nextDue(t *schedule.Timetable, s *state, now time.Time) (schedule.Firing, b
 		}
 		until, done := s.isDone(f.At)
 		if !done {
+			f.Due = latest(f.Due, highDue(t, begun, f.At))
 			return f, true
 		}
 		from = until

@@ -20,7 +20,13 @@ const maxLive = 1000
 
 // fireDue decides the instants that have come.
 func (s *Scheduler) fireDue(e *entry) error {
-	v := decideInstants(e.table, e.state, s.now())
+	now := s.now()
+	if e.isAhead(now) {
+		if err := s.commitState(e, e.state.lowerBase(now)); err != nil {
+			return err
+		}
+	}
+	v := decideInstants(e.table, e.state, now)
 	if len(v.skips) > 0 {
 		if err := s.keepSkips(e, v.state, v.skips); err != nil {
 			return err
@@ -93,6 +99,11 @@ func (s *Scheduler) beginFiring(e *entry, next *state, ev schedule.Event, due ti
 	if err != nil {
 		return s.refuseFiring(e, next, ev, err)
 	}
+	if c.Overlap == schedule.OverlapCancel && ev.Cause != causeBackfill {
+		if err := s.cancelLive(e, next); err != nil {
+			return ev, err
+		}
+	}
 	now := s.now()
 	if !due.IsZero() {
 		next.LagMillis = max(now.Sub(due), 0).Milliseconds()
@@ -140,8 +151,8 @@ func mayPass(err error) bool {
 	return refusal.Of(err).Later || refusal.Of(err).Code == refusal.CodeInternal
 }
 
-// decideOverlap says what becomes of a firing while other runs are there: over if no run is to begin for it. Backfills count theirs
-// themselves. The state keeps the caller of the firing that waits, and of no other.
+// decideOverlap says what becomes of a firing while other runs are there: over if no run is to begin for it. Runs that the firing cancels
+// go on until its input is known. Backfills count theirs themselves. The state keeps the caller of the firing that waits, and of no other.
 func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event, caller *runstate.Trace) (out schedule.Event, over bool, err error) {
 	live := next.countLive(false)
 	if ev.Cause == causeBackfill || live == 0 {
@@ -149,7 +160,7 @@ func (s *Scheduler) decideOverlap(e *entry, next *state, ev schedule.Event, call
 	}
 	switch policy := e.table.Schedule().Overlap; {
 	case policy == schedule.OverlapCancel:
-		return ev, false, s.cancelLive(e, next)
+		return ev, false, nil
 	case policy == schedule.OverlapAllow && live < maxLive:
 		return ev, false, nil
 	case policy == schedule.OverlapBuffer && next.Waiting == nil:
@@ -193,7 +204,8 @@ func (s *Scheduler) cancelLive(e *entry, next *state) error {
 // byOf returns the name in which a schedule calls the engine.
 func byOf(id string) string { return "schedule " + id }
 
-// refuseFiring decides a firing whose run cannot begin. It counts as a run that has failed.
+// refuseFiring decides a firing whose run cannot begin. It counts as a run that has failed. The cause may quote values of runs: the event
+// has it as its error, which is shown to those who may see values, and the reason of the pause, which is shown to all, has it not.
 func (s *Scheduler) refuseFiring(e *entry, next *state, ev schedule.Event, cause error) (schedule.Event, error) {
 	if ev.Kind == kindStarted {
 		next.Num--
@@ -203,7 +215,7 @@ func (s *Scheduler) refuseFiring(e *entry, next *state, ev schedule.Event, cause
 	e.cause = cause
 	ev.Kind, ev.Run, ev.Error = kindRefused, "", cause.Error()
 	events := []schedule.Event{s.numberEvent(next, ev)}
-	if paused, ok := s.countFailure(e, next, "it could not begin: "+cause.Error()); ok {
+	if paused, ok := s.countFailure(e, next, "its run could not begin"); ok {
 		events = append(events, paused)
 	}
 	if err := s.commitState(e, next, events...); err != nil {

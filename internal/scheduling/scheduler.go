@@ -316,6 +316,8 @@ func (e *entry) nextLook(now time.Time) (time.Time, bool) {
 		return now, true
 	case e.state.Paused != nil:
 		return now, false
+	case e.isAhead(now):
+		return now, true
 	}
 	f, ok := nextDue(e.table, e.state, now)
 	return f.Due, ok

@@ -70,7 +70,7 @@ func (s *Scheduler) readStanding(ctx context.Context, e *entry) (schedule.Standi
 	now := s.now()
 	f, ok := nextDue(e.table, st, now)
 	if st.Paused != nil && out.Schedule.After == 0 { // what came meanwhile is skipped
-		f, ok = e.table.Next(now)
+		f, ok = e.table.Next(lastDue(e.table, st.Begun, now))
 	}
 	held := s.restored && st.Paused == nil
 	for ok && !held && len(out.Next) < shownNext {
@@ -78,7 +78,9 @@ func (s *Scheduler) readStanding(ctx context.Context, e *entry) (schedule.Standi
 		if out.Schedule.After > 0 {
 			break
 		}
+		due := f.Due
 		f, ok = e.table.Next(f.At)
+		f.Due = latest(f.Due, due)
 	}
 	if out.Why = e.explainRest(&out, now); held {
 		out.Why = "the directory was restored: your program pauses the schedule when it opens it, until somebody resumes it"
