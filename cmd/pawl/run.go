@@ -500,7 +500,7 @@ func (c *waitCommand) runCommand(ctx context.Context, con *console) error {
 		return c.writeStatus(con, &s, chosen.Status)
 	})
 	if errors.Is(err, context.DeadlineExceeded) && waiting.Err() != nil && ctx.Err() == nil {
-		return &toldError{fmt.Sprintf("%s has not come to that within %v", c.Run, c.Timeout), context.DeadlineExceeded}
+		return &toldError{fmt.Sprintf("%s has not come to that within %v: pawl why %[1]s tells what it waits for", c.Run, c.Timeout), context.DeadlineExceeded}
 	}
 	return err
 }
