@@ -24,7 +24,7 @@ import (
 // fraction of what go vet takes, since go vet compiles everything that they import.
 func TestOtherSystems(t *testing.T) {
 	harness.RequireLevel(t, harness.Gate, "every package for another system")
-	for _, system := range []string{"darwin", "windows"} {
+	for _, system := range harness.SampleOfDay(t, harness.Figure(2, 2, 1), []string{"darwin", "windows"}) {
 		t.Run(system, func(t *testing.T) {
 			problems, packages := checkSystem(t, filepath.Join("..", ".."), system, "./...")
 			require.Greater(t, packages, 70)
