@@ -47,15 +47,14 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	act := pawl.Patch{Base: c.Base, Ops: ops}
 	return c.withActor(ctx, con, func(e *reached) error {
 		ids, err := c.oneOrChosen(ctx, con, e, run, &c.filterFlag, &c.bulkFlag, "patch")
 		if err != nil {
 			return err
 		}
 		var deeds []deed
-		for _, id := range ids {
-			of := act
+		for i, id := range ids {
+			of := pawl.Patch{Base: c.Base, Ops: ops}
 			if of.Base == 0 {
 				o, err := e.Overview(ctx, id)
 				if err != nil {
@@ -64,7 +63,13 @@ func (c *patchCommand) runCommand(ctx context.Context, con *console) error {
 				of.Base = o.Revision
 			}
 			if leadsTo != nil { // behind the revision: if that is another by now, the engine refuses the base
-				if of.Ops, err = e.operationsTo(ctx, id, leadsTo); err != nil {
+				if of.Ops, err = e.operationsTo(ctx, id, leadsTo); err == nil && of.Ops == nil {
+					if run == "" && (len(deeds) > 0 || i < len(ids)-1) { // it may have been patched by a first try
+						continue
+					}
+					err = fmt.Errorf("run %s has this definition already", id)
+				}
+				if err != nil {
 					return fmt.Errorf("%s: %w", file, err)
 				}
 			}
@@ -85,8 +90,7 @@ func readPatch(file string) (ops []any, leadsTo *workflow.Definition, err error)
 		return nil, nil, err
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
-		leadsTo, err = workflow.Parse(text)
-		if err != nil {
+		if leadsTo, err = workflow.Parse(text); err != nil {
 			err = fmt.Errorf("%s: it is neither a list of operations nor a definition: %w", file, err)
 		}
 		return nil, leadsTo, err
@@ -104,7 +108,7 @@ func readPatch(file string) (ops []any, leadsTo *workflow.Definition, err error)
 	return ops, nil, nil
 }
 
-// operationsTo returns the operations that make a definition of the one that a run has.
+// operationsTo returns the operations that make a definition of the one that a run has; nil if it has that.
 func (e *reached) operationsTo(ctx context.Context, run workflow.RunID, to *workflow.Definition) (ops []any, err error) {
 	has, _, err := e.Definition(ctx, run)
 	if err != nil {
@@ -114,9 +118,6 @@ func (e *reached) operationsTo(ctx context.Context, run workflow.RunID, to *work
 		return nil, fmt.Errorf("it defines %s, and run %s executes %s", to.Name, run, has.Name)
 	}
 	found, err := differ.FindOperations(has, to)
-	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("run %s has this definition already", run)
-	}
 	for _, op := range found {
 		text, wrong := json.Marshal(op)
 		ops, err = append(ops, json.RawMessage(text)), errors.Join(err, wrong)
@@ -155,7 +156,6 @@ func (c *patchCommand) showPatch(ctx context.Context, con *console, e *reached, 
 	con.printChanges(act.Base, changes)
 	for _, s := range done.Future.Steps {
 		for i, d := range s.Record.Decisions {
-			// That decision holds the operations, which would repeat the changes above it.
 			if strings.HasPrefix(d, "patch-run ") { // the changes tell it
 				s.Record.Decisions[i] = fmt.Sprintf("patch-run revision=%d", act.Base+1)
 			}

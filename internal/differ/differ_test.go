@@ -27,13 +27,13 @@ func TestChangesAreSeen(t *testing.T) {
 
 // Operations lead from one definition to another, whatever ids are; not to its version.
 func TestOperationsLeadThere(t *testing.T) {
-	parse := func(text string) *workflow.Definition {
+	parseDefinition := func(text string) *workflow.Definition {
 		d, err := workflow.ParseYAML([]byte(text))
 		require.NoError(t, err)
 		return d
 	}
-	from := parse("{name: d, start: a/b, nodes: [{id: a/b, task: t}, {id: gone, task: t}, {id: same, task: t}], transitions: [{id: one, from: a/b, to: gone}], limits: {meta: {cost: 5}}}")
-	to := parse("{name: d, version: 2, start: a/b, nodes: [{id: a/b, task: u}, {id: same, task: t}, {id: new~, task: t}], transitions: [{id: one, from: a/b, to: new~}]}")
+	from := parseDefinition("{name: d, start: a/b, nodes: [{id: a/b, task: t}, {id: gone, task: t}, {id: same, task: t}], transitions: [{id: one, from: a/b, to: gone}], limits: {meta: {cost: 5}}}")
+	to := parseDefinition("{name: d, version: 2, start: a/b, nodes: [{id: a/b, task: u}, {id: same, task: t}, {id: new~, task: t}], transitions: [{id: one, from: a/b, to: new~}]}")
 	ops, err := FindOperations(from, to)
 	require.NoError(t, err)
 	text, err := json.Marshal(ops)
