@@ -339,15 +339,16 @@ func TestManyExceptions(t *testing.T) {
 	s := Schedule{ID: "s", Workflow: Workflow{Name: "w"}, Timezone: "Europe/Berlin"}
 	for i := range maxCrons {
 		s.Cron = append(s.Cron, fmt.Sprintf("%d * * * *", i%60))
-		s.Except = append(s.Except, []string{"* * * 1,3-12 *", "* * 1-28 2 *", "* * * 2 TUE-SUN"}[i%3])
+		s.Except = append(s.Except, []string{"* * 1-28 2 *", "* * * 2 TUE-SUN"}[i%2])
 	}
+	s.Except[maxCrons-1] = "* * * 1,3-12 *" // the last that is looked at leaves nothing
 	begun := time.Now()
 	tt, err := Compile(&s)
 	require.NoError(t, err)
 	f, ok := tt.Next(time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
 	require.True(t, ok)
 	require.Equal(t, "2044-02-29 00:00", f.Local)
-	s.Except[1] = "* * 1-29 2 *"
+	s.Except[0] = "* * 1-29 2 *"
 	require.NotEmpty(t, s.Check())
 	require.Less(t, time.Since(begun), 20*time.Second, "it takes minutes where each hour is held against each exception")
 }
