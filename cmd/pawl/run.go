@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,7 +40,6 @@ var runVerb = verb{
 // and input, and goes on.
 type runCommand struct {
 	Path    string        `arg:"" name:"definition" help:"The definition."`
-	Input   string        `placeholder:"FILE" help:"The input, as JSON; - is standard input. {} if this is not given."`
 	Mock    []string      `sep:"none" placeholder:"NAME=JSON" help:"What a task returns without being performed: by the id of its node or its type; * is any other."`
 	Host    []string      `placeholder:"HOST" help:"A host that tasks of type http may ask, at a public address. Without one there is no such type."`
 	Program []string      `placeholder:"PROGRAM" help:"A program that tasks of type exec may run. Without one there is no such type."`
@@ -49,6 +47,7 @@ type runCommand struct {
 	Dir     string        `help:"The engine directory, made if it is missing. Without one the run leaves nothing behind. Tasks of its other runs are left to their program."`
 	ID      string        `name:"id" placeholder:"ID" help:"The id of the run; that of the definition with -1 if this is not given."`
 	Timeout time.Duration `placeholder:"DURATION" help:"Give up waiting after this time: exit status 124."`
+	inputFlag
 	keyFlag
 	jsonFlag
 }
@@ -67,7 +66,7 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	input, err := c.readInput(con.In)
+	input, _, err := c.readInput(con.In)
 	if err != nil {
 		return err
 	}
@@ -247,25 +246,30 @@ func parseDefinition(path string, data []byte) (*workflow.Definition, error) {
 	return def, nil
 }
 
-func (c *runCommand) readInput(in io.Reader) (any, error) {
-	if c.Input == "" {
-		return map[string]any{}, nil
-	}
-	var data []byte
-	var err error
-	if c.Input == "-" {
-		data, err = io.ReadAll(in)
-	} else {
-		data, err = os.ReadFile(c.Input)
+// An inputFlag is what a run begins with.
+type inputFlag struct {
+	Input string `placeholder:"JSON" help:"The input: an object of JSON, a file that holds one, or - for the standard input. {} if this is not given."`
+}
+
+// readInput returns the value that the flag gives, and its text; {} without one.
+func (f *inputFlag) readInput(in io.Reader) (v any, text []byte, err error) {
+	switch {
+	case f.Input == "":
+		return map[string]any{}, nil, nil
+	case f.Input == "-":
+		text, err = io.ReadAll(in)
+	case strings.HasPrefix(strings.TrimSpace(f.Input), "{"):
+		text = []byte(f.Input)
+	default:
+		text, err = os.ReadFile(f.Input)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, fmt.Errorf("--input: %w", err)
 	}
-	v, err := codec.DecodeValue(data)
-	if err != nil {
-		return nil, fmt.Errorf("--input %s: %w", c.Input, err)
+	if v, err = codec.DecodeValue(text); err != nil {
+		return nil, nil, fmt.Errorf("--input %s: %w", f.Input, err)
 	}
-	return v, nil
+	return v, text, nil
 }
 
 // readyHandlers are the ready-made ones, each under the name of its kind. http and exec reach out
@@ -385,7 +389,6 @@ type startCommand struct {
 	Definition string            `arg:"" name:"name-or-file" help:"The name of a published definition, or the file of one."`
 	Version    int               `placeholder:"N" help:"Of a published one; the latest, if this is not given."`
 	ID         string            `placeholder:"ID" help:"The id of the run; a new one, if this is not given."`
-	Input      string            `placeholder:"FILE" help:"The input, an object of JSON."`
 	Tenant     string            `placeholder:"NAME" help:"On whose behalf."`
 	Label      map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"What the run is about, to find it by."`
 
@@ -395,12 +398,13 @@ type startCommand struct {
 	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
 	Reason  string `short:"m" placeholder:"TEXT" help:"Why, in one line. The journal keeps it."`
 	Offline bool   `help:"If no engine has the directory open, commit this now: the run begins when your program opens the directory."`
+	inputFlag
 	dirFlag
 }
 
 func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: c.Offline, dirFlag: c.dirFlag}
-	s, err := c.readStart()
+	s, err := c.readStart(con.In)
 	if err != nil {
 		return err
 	}
@@ -428,16 +432,9 @@ func (c *startCommand) runCommand(ctx context.Context, con *console) error {
 }
 
 // readStart returns the definition and the input.
-func (c *startCommand) readStart() (s api.Start, err error) {
-	if c.Input != "" {
-		text, err := os.ReadFile(c.Input)
-		if err != nil {
-			return s, err
-		}
-		if !json.Valid(text) {
-			return s, fmt.Errorf("--input: %s is not JSON", c.Input)
-		}
-		s.Input = text
+func (c *startCommand) readStart(in io.Reader) (s api.Start, err error) {
+	if _, s.Input, err = c.readInput(in); err != nil {
+		return s, err
 	}
 	if info, err := os.Stat(c.Definition); errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
 		s.Workflow, s.Version = c.Definition, c.Version
