@@ -131,6 +131,7 @@ func MeasuresTime(t testing.TB) {
 		t.Skip("it measures time, of which the race detector takes ten times as much")
 	}
 	RequireLevel(t, Gate, "it measures time")
+	collectAsHosts(t)
 }
 
 // MeasuresMemory skips a test that judges how much memory something takes, as
@@ -141,4 +142,5 @@ func MeasuresMemory(t testing.TB) {
 		t.Skip("it measures memory, of which the race detector takes ten times as much")
 	}
 	RequireLevel(t, Gate, "it measures memory")
+	collectAsHosts(t)
 }

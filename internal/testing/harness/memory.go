@@ -2,6 +2,7 @@ package harness
 
 import (
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -64,19 +65,36 @@ func memoryDirectory() (string, error) {
 }
 
 // The collector of a test binary, and of the children that it makes of itself, rests until there is five times
-// as much memory as was in use, or half a gibibyte of it: a quarter of the time of quick tests went into
-// collecting what their end frees. A user who sets GOGC or GOMEMLIMIT decides that alone, and from
-// Gate on, where time and memory are measured, the collector is as hosts have it.
+// as much memory as was in use, or half a gibibyte of it: a quarter of the time of tests went into
+// collecting what their end frees. A user who sets GOGC or GOMEMLIMIT decides that alone. Above Gate, and in tests
+// that measure time or memory, the collector is as hosts have it.
 const (
-	quickPercent = 400
-	quickMemory  = 512 << 20
+	restingPercent = 400
+	restingMemory  = 512 << 20
 )
+
+// collectorRests says whether the collector of this process rests.
+var collectorRests bool
 
 // init is called in every test binary that knows of levels, before any of its tests.
 func init() {
-	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" || CurrentLevel() != Quick {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" || CurrentLevel() > Gate {
 		return
 	}
-	debug.SetGCPercent(quickPercent)
-	debug.SetMemoryLimit(quickMemory)
+	collectorRests = true
+	debug.SetGCPercent(restingPercent)
+	debug.SetMemoryLimit(restingMemory)
+}
+
+// collectAsHosts has the collector work as in the programs of hosts until the test is over.
+func collectAsHosts(t testing.TB) {
+	if !collectorRests {
+		return
+	}
+	debug.SetGCPercent(100)
+	debug.SetMemoryLimit(math.MaxInt64)
+	t.Cleanup(func() {
+		debug.SetGCPercent(restingPercent)
+		debug.SetMemoryLimit(restingMemory)
+	})
 }
