@@ -23,10 +23,13 @@ type Caller struct {
 	Worker string
 	// Types are the task types that it may register for; "*" is every type.
 	Types []string
+	// Once are the beginnings of the business keys under which its tasks may call Task.Once; "*" is every key. A
+	// task may always call it with the empty key.
+	Once []string
 }
 
 // anyCaller is whoever has the shared token.
-var anyCaller = Caller{Worker: every, Types: []string{every}}
+var anyCaller = Caller{Worker: every, Types: []string{every}, Once: []string{every}}
 
 // IdentifyTokens returns a function for Options.Identify that knows callers by their
 // bearer tokens, one or more for each. An empty token lets nobody in. The map is copied.
@@ -195,6 +198,16 @@ func (c Caller) mayTake(types []string) error {
 	return nil
 }
 
+// mayKeep refuses a caller a business key that none of its Once begins: outcomes are shared by all tasks of the engine, so whoever
+// may name every key reads those of others, and keeps others from making their effects.
+func (c Caller) mayKeep(key string) error {
+	begins := func(beginning string) bool { return beginning == every || strings.HasPrefix(key, beginning) }
+	if key == "" || slices.ContainsFunc(c.Once, begins) {
+		return nil
+	}
+	return poolErrorf(http.StatusForbidden, remote.CodeForbidden, "tasks of worker %q may not call Once under the key %q: Caller.Once has no beginning of it", c.Worker, key)
+}
+
 // checkTypes refuses a worker that has registered for types that it may no longer take.
 //
 // A worker that is not registered passes here; the poll itself refuses it with ErrUnknownWorker.
@@ -210,14 +223,16 @@ func (p *Pool) checkTypes(ctx context.Context, id string) error {
 // visibleStatus returns what a caller may see: of workers and their tasks its own, unless it
 // may be any worker.
 //
-// The numbers of the pool and of its types stay: they name nobody. s is a copy made for the request,
-// so deleting from its lists harms nobody.
+// Of the types it sees those that it may take, and of tenants nothing; the numbers of the pool stay: they name nobody. s is a copy
+// made for the request, so deleting from its lists harms nobody.
 func (c Caller) visibleStatus(s Status) Status {
 	if c.Worker == every {
 		return s
 	}
 	s.Workers = slices.DeleteFunc(s.Workers, func(w WorkerStatus) bool { return w.ID != c.Worker })
 	s.Active = slices.DeleteFunc(s.Active, func(a ActiveStatus) bool { return a.Worker != c.Worker })
+	s.Types = slices.DeleteFunc(s.Types, func(t TypeStatus) bool { return c.mayTake([]string{t.Type}) != nil })
+	s.Tenants = nil
 	return s
 }
 

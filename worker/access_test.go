@@ -36,7 +36,7 @@ func TestAWorkerSpeaksForItselfOnly(t *testing.T) {
 		"a": {Worker: "ann", Types: []string{"work"}}, "e": {Worker: "evil", Types: []string{"other"}}, "": {Worker: "*", Types: []string{"*"}}, "none": {},
 	})})
 	defer h.stop(t)
-	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut)}, items(1)))
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, fanOut), Tenant: "acme"}, items(1)))
 	ann := h.client("ann")
 	ann.Token = "a"
 	_, err := ann.Register(t.Context(), "work")
@@ -67,8 +67,11 @@ func TestAWorkerSpeaksForItselfOnly(t *testing.T) {
 	require.ErrorIs(t, evil.Complete(t.Context(), hers, "evil", nil), worker.ErrNotHolder)
 	_, err = evil.Register(t.Context(), "other")
 	require.NoError(t, err)
-	require.NotContains(t, status(t, h, "e"), "ann", "of others it sees nothing")
+	for _, name := range []string{"ann", "acme", `"work"`} {
+		require.NotContains(t, status(t, h, "e"), name, "of others it sees nothing")
+	}
 	require.Contains(t, status(t, h, "a"), "ann")
+	require.Contains(t, status(t, h, "a"), `"work"`)
 
 	for token, code := range map[string]string{"": remote.CodeUnauthorized, "wrong": remote.CodeUnauthorized, "none": remote.CodeForbidden} {
 		stranger := h.client("ann")

@@ -29,6 +29,9 @@ const blobTime = time.Hour
 // package, and is not sent again after a failure: the reader may have been read.
 func (c *Client) putBlob(ctx context.Context, t pawl.Task, r io.Reader, mediaType string) (blob.Ref, error) {
 	query := url.Values{"worker": {c.ID}, "key": {string(t.Key)}, "type": {mediaType}}
+	if _, closes := r.(io.Closer); closes {
+		r = io.NopCloser(r) // the reader is the handler's
+	}
 	response, err := c.sendRequest(ctx, http.MethodPost, "blobs?"+query.Encode(), r)
 	if err != nil {
 		return blob.Ref{}, err
@@ -83,7 +86,9 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, body io.R
 	defer response.Body.Close()
 	var refused errorReply
 	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&refused) != nil || refused.Error == nil {
-		return nil, poolErrorf(response.StatusCode, remote.CodeInvalid, "%s: the answer is %s, not one of a pool", name, response.Status)
+		e := poolErrorf(response.StatusCode, remote.CodeInvalid, "%s: the answer is %s, not one of a pool", name, response.Status)
+		e.foreign = true
+		return nil, e
 	}
 	return nil, refused.Error
 }

@@ -133,7 +133,7 @@ func refusedResult(err error) *pawl.TaskError {
 		return nil
 	case e.Status == http.StatusRequestEntityTooLarge:
 		return &pawl.TaskError{Code: workflow.CodeResultTooLarge, Message: e.Message}
-	case e.Status == http.StatusBadRequest:
+	case e.Status == http.StatusBadRequest && !e.foreign:
 		return &pawl.TaskError{Code: workflow.CodeInvalidResult, Message: e.Message}
 	}
 	return nil

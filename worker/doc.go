@@ -2,7 +2,7 @@
 // process, and programs in any language that join over HTTP. A Pool is the
 // coordinator, and the engine's executor:
 //
-//	pool, err := worker.New(worker.Options{})
+//	pool, err := worker.New(worker.Options{NoToken: true}) // serves this machine
 //	engine, err := pawl.Open(ctx, "data", pawl.Options{Executor: pool})
 //	pool.Attach(engine) // results go there
 //

@@ -14,6 +14,8 @@ type Error struct {
 	Status  int    `json:"status"` // of HTTP
 	Code    string `json:"code"`   // one of those that protocol.md lists
 	Message string `json:"message"`
+
+	foreign bool // it was no answer of a pool, but one of a proxy, say
 }
 
 // Error returns code and message.

@@ -161,7 +161,7 @@ var resultBackoff = timeout.Backoff{First: 10 * time.Millisecond, Max: time.Seco
 // the result is committed or given up, so that Drain waits for commits as well. A result that cannot
 // be committed for now is
 // sent again until the pool closes, and then its task goes back; a success that came although the
-// context was cancelled is sent too, and the engine decides.
+// context was cancelled is sent too, also while the pool closes, and the engine decides.
 func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output any, err error) {
 	if errors.Is(err, pawl.ErrPending) {
 		err = pawl.Permanent(errors.New("a worker of a pool may not return ErrPending: the pool completes its tasks"))
@@ -174,7 +174,10 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 	gone := err != nil && ctx.Err() != nil
 	for wait := resultBackoff.Next(0); !gone; wait = resultBackoff.Next(wait) {
 		c := completion{worker: l.state.id, key: t.Key, output: output, cause: err}
-		if done := p.completeTask(p.ctx, c); !isRetriable(done) {
+		committing, cancel := outlive(p.ctx, commitTimeout)
+		done := p.completeTask(committing, c)
+		cancel()
+		if !isRetriable(done) {
 			break
 		}
 		select {
@@ -191,6 +194,19 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 	}
 	p.forgetLocal(l)
 	p.deliverTasks()
+}
+
+// outlive returns a context that ends so long after another, or with cancel.
+func outlive(ctx context.Context, d time.Duration) (out context.Context, cancel func()) {
+	out, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer end()
+		select {
+		case <-time.After(d):
+		case <-out.Done():
+		}
+	})
+	return out, func() { stop(); end() }
 }
 
 // forgetLocal forgets a worker that has left and holds nothing. The lock is held.

@@ -27,6 +27,9 @@ func (p *Pool) serveOnce(ctx context.Context, q onceRequest) (any, error) {
 		return nil, invalidRequestf("there are an outcome and \"failed\": true: send one of them")
 	}
 	t, err := p.taskHeldBy(ctx, q.Worker, q.Key)
+	if err == nil {
+		err = callerOf(ctx).mayKeep(q.Once)
+	}
 	if err != nil {
 		return nil, err
 	}

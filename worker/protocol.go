@@ -143,13 +143,13 @@ func (m *completeRequest) toCompletion() (completion, error) {
 // worker holds the others as well: its next poll, which does not name them,
 // returns them.
 //
-// Only inputs are counted, as the rest of a task is small; one input alone may be larger than the
+// Only inputs and details are counted, as the rest of a task is small; a task alone may be larger than the
 // bound, and then goes alone.
 func taskMessagesOf(tasks []pawl.Task, lease time.Duration) []remote.TaskMessage {
 	messages, size := make([]remote.TaskMessage, 0, len(tasks)), 0
 	for _, t := range tasks {
 		m := remote.NewTaskMessage(t, lease)
-		if size += len(m.Input); size > maxTasks && len(messages) > 0 {
+		if size += len(m.Input) + len(m.Details); size > maxTasks && len(messages) > 0 {
 			break
 		}
 		messages = append(messages, m)

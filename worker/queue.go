@@ -129,6 +129,7 @@ func (q *queue) addTask(host serving.Host, t pawl.Task, owner int64, now time.Ti
 		q.tasks.Release(&i.entry)
 		i.describeEntry(limit)
 		q.tasks.Hold(&i.entry)
+		i.reportWorker(i.holder.id) // the engine has not heard of it in this life
 	default:
 		i.describeEntry(limit)
 		q.tasks.Put(&i.entry)

@@ -26,13 +26,13 @@ var callBackoff = timeout.Backoff{First: 50 * time.Millisecond, Max: 5 * time.Se
 // When ctx is done, the tasks' contexts are cancelled, unfinished tasks are given back,
 // and Run returns nil once all functions have returned. It also returns nil when the pool
 // drains this worker, or Drain is closed, and all of its tasks are done. It returns the error of
-// pawl.Handlers.Check, or an *Error if the pool refuses the worker, such as for a wrong token; or,
-// before it has registered, an ErrCertificate. Later it logs such an error and repeats the call,
-// since certificates are renewed.
+// pawl.Handlers.Check, or an *Error if the pool refuses the worker, such as for a wrong token, once it has logged that and
+// all functions have returned; or, before it has registered, an ErrCertificate or an *Error for a page that no pool has sent.
+// Later it logs such an error and repeats the call.
 //
 // Three contexts: ctx is the caller's, and that of the tasks; polling is part of it and ends earlier
-// when Drain is closed; beating goes on until the last result is delivered, so that no lease runs out
-// under a task that is being finished.
+// when Drain is closed; beating outlives both until the last function has returned and its result is delivered, so that no
+// lease runs out under a task that is being finished.
 func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -56,14 +56,11 @@ func (c *Client) Run(ctx context.Context, h pawl.Handlers) error {
 	if err := l.registerWorker(polling); err != nil {
 		return unlessStopped(polling, err)
 	}
-	beating, stop := context.WithCancel(ctx)
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.group.Go(func() { l.renewLeases(beating) })
 	err := l.pollUntilDone(ctx, polling)
-	if errors.Is(err, errDrained) {
-		l.tasks.Wait()
-	}
-	stop()
 	l.tasks.Wait()
+	stop()
 	l.group.Wait()
 	goodbye, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
@@ -110,10 +107,26 @@ type clientLoop struct {
 // isFinalError says that a call will never succeed.
 //
 // An unknown worker is not final, as it can register again, and neither are faults of the pool (500
-// and above) or a pool that is full of workers.
+// and above) or a pool that is full of workers. What no pool has answered, but a proxy while its pool is replaced, say, is
+// final where it forbids the call, or finds it too large.
 func isFinalError(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status < 500 && e.Status != http.StatusTooManyRequests && e.Code != remote.CodeUnknownWorker
+	if !errors.As(err, &e) || e.Status >= 500 || e.Status == http.StatusTooManyRequests || e.Code == remote.CodeUnknownWorker {
+		return false
+	}
+	switch e.Status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestEntityTooLarge:
+		return true
+	}
+	return !e.foreign
+}
+
+// isWrongAddress says that an error is one of configuration if it comes before the first registration: a certificate that is
+// refused, or the answer of something that is no pool. Later it passes: certificates are renewed, and proxies find their pool again.
+func isWrongAddress(err error) bool {
+	var certificate *certificateError
+	var e *Error
+	return errors.As(err, &certificate) || errors.As(err, &e) && e.foreign && e.Status == http.StatusNotFound
 }
 
 // pauseAfterFailure waits, longer each time, and says whether there is time to go on.
@@ -129,9 +142,6 @@ func pauseAfterFailure(ctx context.Context, d *time.Duration) bool {
 }
 
 // registerWorker joins the pool, as soon as it can be reached.
-//
-// A certificate that is refused before the first registration is an error of configuration, so Run
-// fails; later it is one of renewal, and passes.
 func (l *clientLoop) registerWorker(ctx context.Context) error {
 	var d time.Duration
 	for {
@@ -142,11 +152,11 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 			l.mu.Unlock()
 			return nil
 		}
-		var certificate *certificateError
-		if errors.As(err, &certificate) && l.leaseTime() == 0 {
+		if isFinalError(err) || l.leaseTime() == 0 && isWrongAddress(err) {
 			return err
 		}
-		if isFinalError(err) || !pauseAfterFailure(ctx, &d) {
+		l.log.Warn("worker: the pool does not answer", "worker", l.client.ID, "error", err)
+		if !pauseAfterFailure(ctx, &d) {
 			return err
 		}
 	}
@@ -155,13 +165,13 @@ func (l *clientLoop) registerWorker(ctx context.Context) error {
 // pollUntilDone polls until polling is done, which is part of ctx, or the pool refuses, and begins tasks in ctx.
 //
 // It polls only while there is room, so a poll always asks for something; heartbeats keep the leases
-// while there is no room. When the pool has forgotten the worker, it registers and polls again, and
+// while there is no room, which it takes for so as well where the keys that a poll must name are more than go into one message. When the pool has forgotten the worker, it registers and polls again, and
 // names the tasks that it holds, which makes it the holder again.
 func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 	var d time.Duration
 	for polling.Err() == nil {
 		holding := l.heldKeys()
-		if len(holding) >= max(l.client.Capacity, 1) {
+		if len(holding) >= max(l.client.Capacity, 1) || len(firstKeys(holding)) < len(holding) {
 			select {
 			case <-l.room:
 			case <-polling.Done():
@@ -180,6 +190,7 @@ func (l *clientLoop) pollUntilDone(ctx, polling context.Context) error {
 			fallthrough
 		default:
 			if err != nil && isFinalError(err) {
+				l.log.Error("worker: the pool refuses this worker, which finishes what it holds", "worker", l.client.ID, "error", err)
 				return err
 			}
 			if err != nil {
@@ -210,6 +221,20 @@ func (l *clientLoop) heldKeys() []pawl.Key {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
+	return keys
+}
+
+// maxKeyBytes bounds the keys in one message, in bytes: half of what pools take as a body by default.
+const maxKeyBytes = 1 << 20
+
+// firstKeys returns the keys at the head of a list that go into one message.
+func firstKeys(keys []pawl.Key) []pawl.Key {
+	size := 0
+	for i, k := range keys {
+		if size += len(k) + len(`"",`); size > maxKeyBytes && i > 0 {
+			return keys[:i]
+		}
+	}
 	return keys
 }
 
@@ -298,16 +323,16 @@ func (l *clientLoop) renewLeases(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		keys := l.heldKeys()
-		if len(keys) == 0 {
-			continue
-		}
 		bounded, cancel := context.WithTimeout(ctx, max(lease/3, time.Second))
-		drop, err := l.client.sendHeartbeat(bounded, keys, nil)
-		cancel()
-		if err != nil && ctx.Err() == nil {
-			l.log.Warn("worker: no heartbeat", "worker", l.client.ID, "error", err)
+		for keys := l.heldKeys(); len(keys) > 0; {
+			some := firstKeys(keys)
+			keys = keys[len(some):]
+			drop, err := l.client.sendHeartbeat(bounded, some, nil)
+			if err != nil && ctx.Err() == nil {
+				l.log.Warn("worker: no heartbeat", "worker", l.client.ID, "error", err)
+			}
+			l.dropTasks(drop)
 		}
-		l.dropTasks(drop)
+		cancel()
 	}
 }
