@@ -223,7 +223,7 @@ func (p *Pool) checkTypes(ctx context.Context, id string) error {
 // visibleStatus returns what a caller may see: of workers and their tasks its own, unless it
 // may be any worker.
 //
-// Of the types it sees those that it may take, and of tenants nothing; the numbers of the pool stay: they name nobody. s is a copy
+// It sees the types that it may take, and no tenants; the numbers of the pool stay: they name nobody. s is a copy
 // made for the request, so deleting from its lists harms nobody.
 func (c Caller) visibleStatus(s Status) Status {
 	if c.Worker == every {

@@ -107,7 +107,7 @@ type clientLoop struct {
 // isFinalError says that a call will never succeed.
 //
 // An unknown worker is not final, as it can register again, and neither are faults of the pool (500
-// and above) or a pool that is full of workers. What no pool has answered, but a proxy while its pool is replaced, say, is
+// and above) or a pool that is full of workers. The answer of something else, such as a proxy while its pool is replaced, is
 // final where it forbids the call, or finds it too large.
 func isFinalError(err error) bool {
 	var e *Error

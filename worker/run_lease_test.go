@@ -148,7 +148,7 @@ func TestRunEndsAtAnAddressWithoutAPool(t *testing.T) {
 	require.ErrorContains(t, c.Run(t.Context(), pawl.Handlers{"a": func(context.Context, pawl.Task) (any, error) { return nil, nil }}), "not one of a pool")
 }
 
-// What keeps a worker from its first registration is logged.
+// The reason why a worker cannot register at first is logged.
 func TestRunSaysWhyItCannotBegin(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, p *Pool, _ *fake) {
 		var log bytes.Buffer
