@@ -75,23 +75,35 @@ type Codec struct {
 // New returns a Codec that encrypts with current, and decrypts with old keys as well. It fails if
 // an id is not valid (see Key) or comes twice, or if a secret does not have KeySize bytes.
 func New(current Key, old ...Key) (*Codec, error) {
-	c := &Codec{current: current.ID, keys: map[string]*key{}}
+	c := &Codec{keys: map[string]*key{}}
 	for _, k := range append([]Key{current}, old...) {
-		switch {
-		case !isKeyID(k.ID):
-			return nil, fmt.Errorf("key id %q: use 1 to 64 letters, digits, dots, hyphens and underscores", k.ID)
-		case len(k.Secret) != KeySize:
-			return nil, fmt.Errorf("key %q has %d bytes, not %d", k.ID, len(k.Secret), KeySize)
-		case c.keys[k.ID] != nil:
-			return nil, fmt.Errorf("key %q comes twice", k.ID)
-		}
-		made, err := newKey(k.Secret)
-		if err != nil {
+		if err := c.addKey(k); err != nil {
 			return nil, fmt.Errorf("key %q: %w", k.ID, err)
 		}
-		c.keys[k.ID] = made
 	}
 	return c, nil
+}
+
+// addKey adds a key; the first one encrypts. Its errors show neither the id nor the secret: in a
+// file that has them the wrong way round the id is the secret.
+func (c *Codec) addKey(k Key) error {
+	switch {
+	case !isKeyID(k.ID):
+		return errors.New("its id is not 1 to 64 letters, digits, dots, hyphens and underscores")
+	case len(k.Secret) != KeySize:
+		return fmt.Errorf("it has %d bytes, not %d", len(k.Secret), KeySize)
+	case c.keys[k.ID] != nil:
+		return errors.New("its id comes twice")
+	}
+	made, err := newKey(k.Secret)
+	if err != nil {
+		return err
+	}
+	if len(c.keys) == 0 {
+		c.current = k.ID
+	}
+	c.keys[k.ID] = made
+	return nil
 }
 
 func isKeyID(id string) bool {
@@ -122,19 +134,16 @@ func ReadKeyFile(path string) (*Codec, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := parseKeys(text)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrKeyFile, path, err)
-	}
-	c, err := New(keys[0], keys[1:]...)
+	c, err := parseKeys(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrKeyFile, path, err)
 	}
 	return c, nil
 }
 
-func parseKeys(text []byte) (keys []Key, err error) {
-	n := 0
+// parseKeys reads the lines of a key file. Its errors name lines, and quote nothing.
+func parseKeys(text []byte) (*Codec, error) {
+	c, n := &Codec{keys: map[string]*key{}}, 0
 	for line := range bytes.Lines(text) {
 		n++
 		fields := strings.Fields(string(line))
@@ -148,12 +157,14 @@ func parseKeys(text []byte) (keys []Key, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: its key is not base64", n)
 		}
-		keys = append(keys, Key{ID: fields[0], Secret: secret})
+		if err := c.addKey(Key{ID: fields[0], Secret: secret}); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
 	}
-	if keys == nil {
+	if len(c.keys) == 0 {
 		return nil, errors.New("there is no key in it")
 	}
-	return keys, nil
+	return c, nil
 }
 
 // KeyID returns the id of the key that encrypts, "" if the Codec is not from New.

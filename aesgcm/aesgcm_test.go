@@ -127,8 +127,11 @@ func TestReadKeyFile(t *testing.T) {
 		{"empty", "# nothing\n", "no key in it"},
 		{"no id", base64.StdEncoding.EncodeToString(secret(7)), "line 1 is not"},
 		{"no base64", line("new", 1) + "old ???", "line 2: its key is not base64"},
-		{"short", "new AAAA", "has 3 bytes, not 32"},
-		{"twice", line("new", 1) + line("new", 2), "comes twice"},
+		{"short", "new AAAA", "line 1: it has 3 bytes, not 32"},
+		{"twice", line("new", 1) + line("new", 2), "line 2: its id comes twice"},
+		{"swapped", line("new", 1) + base64.StdEncoding.EncodeToString(secret(7)) + " main", "line 2: its id is not 1 to 64 letters"},
+		{"swapped, an id by its form", strings.Repeat("BwcH", 16) + " main", "line 1: it has 3 bytes"},
+		{"a key for an id, twice", strings.Repeat("BwcH", 16) + line("", 1) + strings.Repeat("BwcH", 16) + line("", 1), "line 2: its id comes twice"},
 	}
 	for _, tt := range tests {
 		path := filepath.Join(t.TempDir(), "keys")

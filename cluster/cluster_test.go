@@ -77,7 +77,8 @@ type trial struct {
 	remote       pawl.RemoteOptions                      // of the nodes
 	pool         func(node string) (cluster.Pool, error) // nil for handlers in the process
 	logger       *slog.Logger
-	slow         time.Duration // what each reading of a base takes
+	slow         time.Duration   // what each reading of a base takes
+	access       cluster.Options // API, HTTP and PassOn of the nodes; without Identify everybody is ann, with all rights
 
 	mu     sync.Mutex
 	cutOff map[string]bool // nodes that reach neither the cell nor the log
@@ -121,6 +122,11 @@ func (x *trial) open(dir, name, address string, term time.Duration, report func(
 	} else {
 		engine.Executor = pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return int64(1), nil }}
 	}
+	o := x.access
+	o.Node, o.Address, o.Term, o.Report, o.Engine, o.Pool = name, address, term, report, engine, pool
+	if o.API.Identify == nil {
+		o.API.Identify = func(*http.Request) (string, api.Rights, error) { return "ann", api.All, nil }
+	}
 	n, err := cluster.Open(x.t.Context(), filepath.Join(dir, name), cluster.Backend{
 		NewLog: func(context.Context) (commitlog.Log, error) {
 			return x.log.Writer(func(string) logtest.Fault {
@@ -131,13 +137,7 @@ func (x *trial) open(dir, name, address string, term time.Duration, report func(
 			}), nil
 		},
 		Bases: slowStore{x.bases, x.slow}, Blobs: x.blobs, Lease: view{&x.cell, func() bool { return x.isCut(name) }},
-	}, cluster.Options{
-		Node: name, Address: address, Term: term, Report: report,
-		API: api.Options{Identify: func(*http.Request) (string, api.Rights, error) {
-			return "ann", api.View | api.Values | api.Act | api.Define, nil
-		}},
-		Engine: engine, Pool: pool,
-	})
+	}, o)
 	require.NoError(x.t, err)
 	x.nodes[name] = n
 	return n
@@ -188,6 +188,7 @@ func TestTakeOver(t *testing.T) {
 		require.Equal(t, "b", a.Status().Owner.Node)
 
 		require.NoError(t, b.Close(t.Context()))
+		require.Zero(t, b.Status(), "it neither serves nor owns")
 		delete(x.nodes, "b")
 		<-time.After(time.Second)
 		require.Equal(t, []string{"a"}, x.serving(), "at once")
@@ -347,31 +348,36 @@ func (x *trial) loseEnd(e *pawl.Engine, id workflow.RunID) {
 	<-time.After(5 * time.Second)
 }
 
-// Every node answers the API, whichever has the engine.
-func TestCallsArePassedOn(t *testing.T) {
-	x, dir := newTrial(t), t.TempDir()
-	changed := make(chan struct{}, 64)
-	servers := map[string]*httptest.Server{}
-	for _, name := range []string{"a", "b"} {
-		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { x.nodes[name].ServeHTTP(w, r) }))
-		t.Cleanup(s.Close)
-		servers[name] = s
-	}
-	await := func(ok func() bool) {
+// openServed opens two nodes that answer over HTTP at the addresses that it returns: the first has the engine. await
+// returns when ok holds, and looks whenever a node has reported.
+func (x *trial) openServed() (a, b *cluster.Node, atA, atB string, await func(ok func() bool)) {
+	dir, changed := x.t.TempDir(), make(chan struct{}, 64)
+	await = func(ok func() bool) {
 		for !ok() {
 			<-changed
 		}
 	}
-	report := func(cluster.Status) { changed <- struct{}{} }
-	a := x.open(dir, "a", servers["a"].URL, time.Second, report)
+	open := func(name string) (*cluster.Node, string) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { x.nodes[name].ServeHTTP(w, r) }))
+		x.t.Cleanup(s.Close)
+		return x.open(dir, name, s.URL, 9*time.Second, func(cluster.Status) { changed <- struct{}{} }), s.URL
+	}
+	a, atA = open("a")
 	await(func() bool { return a.Engine() != nil })
-	b := x.open(dir, "b", servers["b"].URL, time.Second, report)
+	b, atB = open("b")
+	return a, b, atA, atB, await
+}
+
+// Every node answers the API, whichever has the engine.
+func TestCallsArePassedOn(t *testing.T) {
+	x := newTrial(t)
+	a, b, _, atB, await := x.openServed()
 	_, err := b.Client().Start(t.Context(), "early", api.Start{Definition: []byte(definition), By: "ann", Reason: "to see"})
 	if err != nil {
 		require.ErrorIs(t, err, cluster.ErrNoOwner) // it has not looked yet
 	}
 	await(func() bool { return b.Status().Owner.Node == "a" })
-	for name, c := range map[workflow.RunID]*api.Client{"a": a.Client(), "b": b.Client(), "web": api.NewClient(servers["b"].URL, nil)} {
+	for name, c := range map[workflow.RunID]*api.Client{"a": a.Client(), "b": b.Client(), "web": api.NewClient(atB, nil)} {
 		_, err := c.Start(t.Context(), name, api.Start{Definition: []byte(definition), By: "ann", Reason: "to see"})
 		require.NoError(t, err)
 		out, err := c.Wait(t.Context(), name)
@@ -388,8 +394,8 @@ func TestCallsArePassedOn(t *testing.T) {
 	require.Equal(t, workflow.RunCompleted, out.Status)
 	require.NoError(t, b.Close(t.Context()))
 	_, err = b.Client().Wait(t.Context(), "web")
-	require.Error(t, err)
-	answer, err := http.Get(servers["b"].URL + "/v1/engine")
+	require.ErrorIs(t, err, cluster.ErrNoOwner, "it was the owner")
+	answer, err := http.Get(atB + "/v1/engine")
 	require.NoError(t, err)
 	require.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 	require.Equal(t, "1", answer.Header.Get("Retry-After"))

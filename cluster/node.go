@@ -30,16 +30,23 @@ type Backend struct {
 type Options struct {
 	// Engine configures the engine. Blobs are the node's to set, and of Remote everything but Rebase, Keep and Report.
 	Engine pawl.Options
-	// API configures what ServeHTTP answers while the engine is here.
+	// API configures what ServeHTTP answers while the engine is here. For a request that is passed on Identify is asked twice: here, and by
+	// the node with the engine, which sees the headers of the caller but not the address and the certificate. Both must know the same name, and
+	// the caller has the rights that both give. Callers whom a certificate alone identifies are therefore refused by nodes that stand by: let a
+	// balancer send them to the one with the engine. Without Identify, nothing is passed on but what takes no rights.
 	API api.Options
 	// Node is the name of the node, which no other has; by default it is drawn anew by each Open.
 	Node string
 	// Address is where other nodes reach ServeHTTP of this one, such as http://10.0.0.7:8080. Without one they cannot pass
 	// calls on.
 	Address string
-	// HTTP sends what is passed on, and the calls of Client; http.DefaultClient by default. Give it what the API of the
-	// other nodes asks for: certificates, a token.
+	// HTTP sends the calls of Client; http.DefaultClient by default. Give its Transport what the API of the other nodes asks for:
+	// certificates, a token.
 	HTTP *http.Client
+	// PassOn sends requests of others to the node with the engine. By default it is a copy of the Transport of HTTP without client
+	// certificates if that is an *http.Transport, and else one as net/http has it. Set it if the connection takes more, such as an authority
+	// for certificates. It must add nothing by which Identify could take the caller for this node: such requests are refused.
+	PassOn http.RoundTripper
 	// Term is how long a lease holds that is not renewed; 10 s by default, at least 300 ms. It is renewed thrice in that time. A
 	// directory stands still for about a Term, and for as long as opening it takes, when its node dies.
 	Term time.Duration
@@ -89,6 +96,7 @@ type Node struct {
 	closing sync.Once
 	closed  error
 	client  *api.Client
+	passOn  http.RoundTripper
 	log     *slog.Logger
 	failed  chan failure
 	opening *opening // under way, or nil; the loop's
@@ -140,6 +148,9 @@ func Open(ctx context.Context, path string, b Backend, o Options) (*Node, error)
 	if n.log = o.Engine.Logger; n.log == nil {
 		n.log = slog.Default()
 	}
+	if n.passOn = o.PassOn; n.passOn == nil {
+		n.passOn = copyWithoutCredentials(o.HTTP.Transport)
+	}
 	n.client = api.NewClient("http://"+ownerHost, &http.Client{Transport: (*passing)(n)})
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
 	n.loop.Go(n.keepLease) // until Close
@@ -157,13 +168,16 @@ func (n *Node) Engine() *pawl.Engine {
 	return n.engine
 }
 
-// Status says how the node is.
+// Status says how the node is. When Close has returned it is the zero value.
 func (n *Node) Status() Status {
 	if n == nil {
 		return Status{}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.over {
+		return Status{}
+	}
 	return n.status
 }
 
@@ -185,8 +199,14 @@ func (n *Node) Close(ctx context.Context) error {
 			n.o.Report(Status{Owner: n.status.Owner, Err: err})
 		}
 		n.mu.Lock()
-		n.over = true
+		// Requests are still passed on to another owner, to where that was, until the server of the host ends as well.
+		if n.over = true; n.status.Owner.Node == n.o.Node {
+			n.status.Owner = Owner{}
+		}
 		n.mu.Unlock()
+		if n.o.PassOn == nil {
+			(&http.Client{Transport: n.passOn}).CloseIdleConnections()
+		}
 	})
 	return n.closed
 }

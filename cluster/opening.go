@@ -125,7 +125,7 @@ func (n *Node) openEngine() error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.engine, n.serves = e, api.Handler(e, n.o.API)
+	n.engine, n.serves = e, api.Handler(e, limitPassed(n.o.API))
 	if tasks != nil {
 		n.pool = tasks.pool
 	}

@@ -25,9 +25,10 @@ const ownerHost = "owner.invalid"
 // ErrNoOwner says that no node has the engine open just now, or that the one which has it tells no address. Try again.
 var ErrNoOwner = errors.New("no node that can be reached has the engine open")
 
-// ServeHTTP answers the API of the engine, as api.Handler does, if it is here; otherwise the request is passed on to the
-// node that has it, as it came: whoever has sent it must have rights there. Without such a node the answer is 503 with Retry-After. /healthz
-// is about this process alone, and never passed on: a supervisor must not end one that stands by. It is not ok when Close has returned.
+// ServeHTTP answers the API of the engine, as api.Handler does, if it is here; otherwise the request is passed on to the node that has it, with
+// the headers of the caller, who needs the rights at both nodes (see Options.API) and gets none of this one's. If no node has the engine the
+// answer is 503 with Retry-After. /healthz is about this process alone, and never passed on: a supervisor must not end one that stands by. It
+// is not ok when Close has returned.
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if w == nil {
 		return
@@ -52,23 +53,36 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Health{Status: "ok"}) // the caller may be gone
 		return
 	}
-	to, err := addressOf(owner)
-	switch by := r.Header.Get(headerPassed); {
+	n.passRequest(w, r, owner, over)
+}
+
+// passRequest sends a request to the node with the engine, and its answer back.
+func (n *Node) passRequest(w http.ResponseWriter, r *http.Request, owner Owner, over bool) {
+	by := r.Header.Get(headerPassed)
+	from, err := n.identifySender(r)
+	var to *url.URL
+	if err == nil {
+		to, err = addressOf(owner)
+	}
+	switch {
 	case err == nil && by != "":
 		err = fmt.Errorf("%w: %s has passed this on to a node that has lost it", ErrNoOwner, by)
 	case err == nil && owner.Node == n.o.Node:
 		err = fmt.Errorf("%w: it is being opened here", ErrNoOwner)
+	case errors.Is(err, ErrNoOwner) && over:
+		err = fmt.Errorf("%w: this node is closed", ErrNoOwner)
 	}
 	if err != nil {
 		refuseCall(w, err)
 		return
 	}
 	proxy := httputil.ReverseProxy{
-		Transport: n.o.HTTP.Transport,
+		Transport: n.passOn,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(to)
 			p.SetXForwarded()
 			p.Out.Header.Set(headerPassed, n.o.Node)
+			p.Out.Header.Set(headerSender, from.String())
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			refuseCall(w, fmt.Errorf("%w: %s: %w", ErrNoOwner, owner.Node, err))
@@ -78,14 +92,21 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-// refuseCall answers a request that nobody can answer now.
+// refuseCall answers a request that is not passed on: with the error of package api, or else that nobody can answer it now.
 //
-// It has the form of the errors of package api, whose clients repeat a call that is told busy.
+// It has the form of the errors of that package, whose clients repeat a call that is told busy.
 func refuseCall(w http.ResponseWriter, err error) {
-	w.Header().Set("Retry-After", "1")
+	e := (*api.Error)(nil)
+	if !errors.As(err, &e) {
+		e = &api.Error{Status: http.StatusServiceUnavailable, Code: "busy", Message: err.Error()}
+		w.Header().Set("Retry-After", "1")
+	}
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="pawl"`)
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]any{"code": "busy", "message": err.Error()}}) // the caller may be gone
+	w.WriteHeader(e.Status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": e}) // the caller may be gone
 }
 
 // addressOf returns where the API of an owner is.

@@ -121,11 +121,12 @@ func (h *runner) runProgram(ctx context.Context, t pawl.Task) (any, error) {
 	streams.startCopying(c.stdin)
 	err = cmd.Wait()
 	killGroup(cmd) // before the output has ended, which what it leaves may hold open
-	if broken := streams.waitForOutput(waitDelay); err == nil {
-		err = broken
-	}
+	broken := streams.waitForOutput(waitDelay)
 	if err := programFailure(timed, c, err, stderr); err != nil {
 		return nil, err
+	}
+	if broken != nil {
+		return nil, outputFailure(timed, c, broken)
 	}
 	out, err := decodeBody(stdout.data, !c.text)
 	if err != nil {
@@ -180,8 +181,8 @@ func startError(ctx context.Context, c *command, err error) error {
 	}
 }
 
-// programFailure returns the error of a program that has run, nil if it succeeded. err
-// is the error of Wait.
+// programFailure returns the error of a program that has run, nil if its exit status counts as
+// a result. err is the error of Wait.
 func programFailure(ctx context.Context, c *command, err error, stderr *tail) error {
 	var exit *exec.ExitError
 	switch {
@@ -191,16 +192,27 @@ func programFailure(ctx context.Context, c *command, err error, stderr *tail) er
 		return nil
 	case ctx.Err() != nil:
 		return killedFailure(ctx, c)
-	case errors.Is(err, exec.ErrWaitDelay):
-		return permanentError(CodeExecOutput, "%s: it has ended, but a process that it left holds its output open", c)
 	case !errors.As(err, &exit):
-		return fmt.Errorf("%s: %w", c, err) // its pipes broke
+		return fmt.Errorf("%s: %w", c, err) // nobody knows how it has ended
 	case exit.ExitCode() < 0:
 		return retryableError(CodeExecSignal, "%s: %v%s", c, exit, stderr.messageSuffix())
 	case c.accept[exit.ExitCode()]:
 		return nil
 	default:
 		return retryableError(fmt.Sprintf("exec_exit_%d", exit.ExitCode()), "%s: %v%s", c, exit, stderr.messageSuffix())
+	}
+}
+
+// outputFailure returns the error of a program whose exit status counts as a result, but whose
+// output was not read to its end: the half of an output would look like all of it.
+func outputFailure(ctx context.Context, c *command, broken error) error {
+	switch {
+	case ctx.Err() != nil:
+		return killedFailure(ctx, c)
+	case errors.Is(broken, exec.ErrWaitDelay):
+		return permanentError(CodeExecOutput, "%s: it has ended, but a process that it left holds its output open", c)
+	default:
+		return fmt.Errorf("%s: %w", c, broken) // its pipes broke
 	}
 }
 

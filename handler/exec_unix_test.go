@@ -39,16 +39,22 @@ func TestExecLeavesNothing(t *testing.T) {
 	}
 }
 
-// A child that left the group but holds the output open does not keep the task
-// from ending.
+// A child that left the group but holds the output open does not keep the task from
+// ending. The half of the output that was there is no result, whatever the exit status.
 func TestExecOutputHeldOpen(t *testing.T) {
-	f, self := run(t, handler.ExecOptions{})
-	l := listen(t)
-	failure := fails(t, f, object{"argv": append(self, "escape", l.Addr().String())})
-	assert.Equal(t, handler.CodeExecOutput, failure.Code)
-	assert.Contains(t, failure.Message, "a process that it left holds its output open")
-	_, conn := l.next(t)
-	assert.NoError(t, conn.Close()) // which ends it
+	for _, status := range []string{"0", "3"} {
+		t.Run(status, func(t *testing.T) {
+			t.Parallel()
+			f, self := run(t, handler.ExecOptions{})
+			l := listen(t)
+			failure := fails(t, f, object{"argv": append(self, "escape", l.Addr().String(), status), "accept": []any{3}})
+			assert.Equal(t, handler.CodeExecOutput, failure.Code)
+			assert.Contains(t, failure.Message, "a process that it left holds its output open")
+			assert.False(t, failure.Retryable)
+			_, conn := l.next(t)
+			assert.NoError(t, conn.Close()) // which ends it
+		})
+	}
 }
 
 func init() { escape = escapeGroup }

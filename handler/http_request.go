@@ -81,7 +81,10 @@ func (in *input) readURL() *url.URL {
 	}
 	u.Fragment, u.RawFragment = "", ""
 	if len(query) > 0 {
-		q := u.Query()
+		q, err := url.ParseQuery(u.RawQuery)
+		if err != nil { // what cannot be read would be lost, where without query it is sent as it is
+			in.addProblemf("url: it has a query that cannot be read, to which no parameters can be added") // the text may hold secrets
+		}
 		for name, v := range query {
 			q.Set(name, v)
 		}
@@ -100,14 +103,19 @@ var connectionHeaders = []string{
 }
 
 func (in *input) readHeaders() map[string]string {
-	all, size := in.scalarsField("headers"), 0
+	all, size, known := in.scalarsField("headers"), 0, map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		size += len(name) + len(all[name])
+		canonical := http.CanonicalHeaderKey(name)
+		former, twice := known[canonical]
+		known[canonical] = name
 		switch {
 		case !isHeaderToken(name):
 			in.addProblemf("headers: %s is not the name of a header", quoteText(name))
-		case slices.Contains(connectionHeaders, http.CanonicalHeaderKey(name)):
+		case slices.Contains(connectionHeaders, canonical):
 			in.addProblemf("headers: %s cannot be set", quoteText(name))
+		case twice:
+			in.addProblemf("headers: %s and %s are one header", quoteText(former), quoteText(name))
 		case strings.ContainsFunc(all[name], func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 			in.addProblemf("headers.%s has a control character in it", quoteText(name))
 		}

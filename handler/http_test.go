@@ -76,6 +76,9 @@ func TestHTTPSendsWhatTheInputSays(t *testing.T) {
 	assert.Equal(t, "text/csv", got.Header.Get("Content-Type"))
 	assert.Equal(t, "mine", got.Header.Get("Idempotency-Key"))
 
+	gives(t, f, object{"url": s.URL + "/?a=%zz;&b"})
+	assert.Equal(t, "/?a=%zz;&b", got.RequestURI, "it is sent as it is")
+
 	gives(t, f, object{"url": s.URL})
 	assert.Equal(t, "GET", got.Method)
 	assert.NotContains(t, got.Header, "Idempotency-Key")
@@ -222,6 +225,9 @@ func TestHTTPRefusesInputs(t *testing.T) {
 		{object{"url": url, "headers": []any{}}, "input: headers is a list, not an object"},
 		{object{"url": url, "headers": object{"a b": "x"}}, `input: headers: "a b" is not the name of a header`},
 		{object{"url": url, "headers": object{"host": "x"}}, `input: headers: "host" cannot be set`},
+		{object{"url": url, "headers": object{"X-a": "1", "x-A": "2"}}, `input: headers: "X-a" and "x-A" are one header`},
+		{object{"url": url + "/?a=%zz&b=1", "query": object{"c": 2}}, "input: url: it has a query that cannot be read, to which no parameters can be added"},
+		{object{"url": url + "/?a=1;b=1", "query": object{"c": 2}}, "input: url: it has a query that cannot be read"},
 		{object{"url": url, "headers": object{"A": "x\r\nB: y"}}, `input: headers."A" has a control character in it`},
 		{object{"url": url, "headers": object{"A": []any{}}}, `input: headers."A" is a list, not a string`},
 		{object{"url": url, "headers": object{"A": long + long}}, "input: headers: 1 with 18001 bytes, above the limit of 64 with 16384"},

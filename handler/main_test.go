@@ -73,7 +73,11 @@ func child(mode string, args []string) int {
 	case "bequeath":
 		return leave(args[0], os.Stdout)
 	case "escape":
-		return escape(args[0])
+		if status := escape(args[0]); status != 0 {
+			return status
+		}
+		n, _ := strconv.Atoi(args[1])
+		return n
 	case "hang":
 		return hang(args[0])
 	case "die":

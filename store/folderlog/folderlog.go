@@ -162,33 +162,75 @@ func (l *Log) writeEntry(seq uint64, entry []byte) error {
 }
 
 // Read implements [store.Log].
+//
+// A listing is not made at one instant: while somebody appends it may have an entry and not the one before it. It only says where the
+// entries begin and end; in between they are opened by their numbers.
 func (l *Log) Read(ctx context.Context, after store.Position) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
-		numbers, err := l.listNumbers()
-		for _, seq := range numbers {
-			if seq <= after.Seq {
-				continue
+		next, last, err := l.findEnds()
+		if after.Seq != 0 {
+			next = after.Seq + 1
+		}
+		for ; err == nil && after.Seq < next && next <= last; next++ { // from 1, and not behind the last number
+			var data []byte
+			if err = context.Cause(ctx); err == nil {
+				data, err = l.readEntry(next, after.Seq != 0 && next == after.Seq+1)
 			}
-			if err = context.Cause(ctx); err != nil {
-				break
-			}
-			if after.Seq != 0 && seq != after.Seq+1 {
-				err = &store.CorruptError{File: l.pathOf(after.Seq + 1), What: "it is missing"}
-				break
-			}
-			data, failed := os.ReadFile(l.pathOf(seq))
-			if err = failed; err != nil {
-				break
-			}
-			if !yield(store.Entry{Seq: seq, Data: data}, nil) {
+			if err == nil && !yield(store.Entry{Seq: next, Data: data}, nil) {
 				return
 			}
-			after.Seq = seq
 		}
 		if err != nil {
 			yield(store.Entry{}, err)
 		}
 	}
+}
+
+// readEntry returns an entry that was listed, or that stands before one that was. If it is missing, a second look tells damage from entries that
+// Drop has removed meanwhile: damage leaves entries behind it, and before it as well. The first entry behind the place of a reader
+// may have none before it, and counts as damage in any case.
+func (l *Log) readEntry(seq uint64, first bool) ([]byte, error) {
+	at := l.pathOf(seq)
+	data, err := os.ReadFile(at)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	numbers, err := l.listNumbers()
+	if err != nil {
+		return nil, err
+	}
+	data, err = os.ReadFile(at) // somebody may have made it meanwhile
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return data, err
+	case len(numbers) > 0 && numbers[len(numbers)-1] > seq && (first || numbers[0] < seq):
+		return nil, &store.CorruptError{File: at, What: "it is missing"}
+	}
+	return nil, fmt.Errorf("%s was removed meanwhile: read again", at)
+}
+
+// findEnds returns the numbers of the first entry and of the last one: last is 0 without any.
+func (l *Log) findEnds() (first, last uint64, err error) {
+	numbers, err := l.listNumbers()
+	if err != nil || len(numbers) == 0 {
+		return 0, 0, err
+	}
+	first, err = l.firstBefore(numbers[0])
+	return first, numbers[len(numbers)-1], err
+}
+
+// firstBefore returns the first entry from which on there is one of each number up to that one.
+func (l *Log) firstBefore(seq uint64) (uint64, error) {
+	for ; seq > 1; seq-- {
+		_, err := os.Lstat(l.pathOf(seq - 1))
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return seq, nil
 }
 
 // Drop implements [store.Log]. It leaves the last entry, behind which the next one comes.
