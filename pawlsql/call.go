@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/limits"
 	"github.com/pawl-run/pawl/internal/refusal"
 	"github.com/pawl-run/pawl/internal/texts"
@@ -56,10 +60,14 @@ type call struct {
 
 // Start has a run started if the transaction commits, and not at all if it does not: see pawl.Engine.Start. The run needs an id,
 // under which it is started once. Start checks here whatever can be known without the engine, so that the transaction may be rolled
-// back: it fails with an *ArgumentError or another error that is pawl.ErrInvalid, or with that of the database. The rest, such as
-// a definition that is not published or an input that its schema refuses, is found when the row is taken.
+// back: it fails with an *ArgumentError or another error that is pawl.ErrInvalid, such as a *workflow.DefinitionError, or with that of the database. The rest,
+// such as a definition that is not published or an input that its schema refuses, is found when the row is taken. Each Start checks its
+// Definition, 0.1 ms a node about; a Graph has been checked when it was compiled.
 func Start(ctx context.Context, tx Tx, run workflow.Run, input any) error {
 	if err := checkTx(ctx, tx); err != nil {
+		return err
+	}
+	if err := texts.CheckRunID(run.ID); err != nil {
 		return err
 	}
 	c, err := startOf(run, input)
@@ -70,9 +78,12 @@ func Start(ctx context.Context, tx Tx, run workflow.Run, input any) error {
 }
 
 // Signal has a run signalled if the transaction commits: see pawl.Engine.Signal. A signal without an id gets one, so that it
-// counts once however often the row is taken. Its errors are those of Start.
+// counts once however often the row is taken. A child run has an order of its own. Its errors are those of Start.
 func Signal(ctx context.Context, tx Tx, run workflow.RunID, s workflow.Signal) error {
 	if err := checkTx(ctx, tx); err != nil {
+		return err
+	}
+	if err := tx.outbox.checkTarget(run); err != nil {
 		return err
 	}
 	switch {
@@ -99,6 +110,9 @@ func Cancel(ctx context.Context, tx Tx, run workflow.RunID, reason string) error
 	if err := checkTx(ctx, tx); err != nil {
 		return err
 	}
+	if err := tx.outbox.checkTarget(run); err != nil {
+		return err
+	}
 	return tx.writeRow(ctx, KindCancel, run, &call{Reason: strings.ToValidUTF8(reason, "\uFFFD")})
 }
 
@@ -112,8 +126,58 @@ func checkTx(ctx context.Context, tx Tx) error {
 	return nil
 }
 
+// checkTarget returns an error unless an id can be that of a run that is there: of one that was started, or of a child below it.
+func (b *Outbox) checkTarget(run workflow.RunID) error {
+	root, child, _ := strings.Cut(string(run), "/")
+	if err := texts.CheckRunID(workflow.RunID(root)); err != nil {
+		return err
+	}
+	if len(root) < len(run) && !childPath.MatchString(child) {
+		return &ArgumentError{What: "run", Fault: fmt.Sprintf("no run has the id %.300q: that of a child is such as order-42/3.1", string(run))}
+	}
+	if most := b.dialect.maxRun; len(run) > most {
+		return &ArgumentError{What: "run", Fault: fmt.Sprintf("its id has %d bytes, at most %d in a table of this database", len(run), most)}
+	}
+	return nil
+}
+
+// childPath is what stands behind the id of a root run and a slash in that of a child: the token and the attempt that started it, those of the child
+// below it, and so on.
+var childPath = regexp.MustCompile(`^[0-9]{1,19}\.[0-9]{1,19}(/[0-9]{1,19}\.[0-9]{1,19})*$`)
+
 // startOf returns what is kept of a run that is to be started.
 func startOf(run workflow.Run, input any) (*call, error) {
+	definition, err := definitionOf(run)
+	if err != nil {
+		return nil, err
+	}
+	if err := texts.CheckTenant(run.Tenant); err != nil {
+		return nil, err
+	}
+	if key, fault := texts.LabelFault(run.Labels); fault != "" {
+		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("label %.100q: %s", key, fault)}
+	}
+	if err := checkMetaLimits(run.MetaLimits); err != nil {
+		return nil, err
+	}
+	c := &call{Workflow: run.Workflow, Version: run.Version, Definition: definition, Tenant: run.Tenant, Labels: run.Labels, MetaLimits: run.MetaLimits}
+	if input, err = value.ReadAll(input, maxValueBytes); err != nil {
+		return nil, refusal.InvalidValue("pawlsql: input", err)
+	}
+	if c.Input, err = encodeValue("input", input); err != nil {
+		return nil, err
+	}
+	switch {
+	case string(c.Input) == "null": // a nil map, for instance
+		c.Input = nil
+	case c.Input != nil && c.Input[0] != '{':
+		return nil, &ArgumentError{What: "input", Fault: "the input of a run is an object"}
+	}
+	return c, nil
+}
+
+// definitionOf returns the definition that stands in a call, nil for one that is published, and checks that the call has one of its forms.
+func definitionOf(run workflow.Run) (*workflow.Definition, error) {
 	forms := 0
 	for _, given := range []bool{run.Definition != nil, run.Graph != nil, run.Workflow != ""} {
 		if given {
@@ -123,34 +187,40 @@ func startOf(run workflow.Run, input any) (*call, error) {
 	if forms != 1 {
 		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has %d of Definition, Graph and Workflow, and needs one", run.ID, forms)}
 	}
-	if err := texts.CheckTenant(run.Tenant); err != nil {
-		return nil, err
-	}
-	if key, fault := texts.LabelFault(run.Labels); fault != "" {
-		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("label %.100q: %s", key, fault)}
-	}
-	for _, name := range slices.Sorted(maps.Keys(run.MetaLimits)) {
-		if n := run.MetaLimits[name]; n != n || n < 0 {
-			return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("MetaLimits[%.100q] is %v", name, n)}
+	switch {
+	case run.Version < 0, run.Version > 0 && run.Workflow == "":
+		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has the version %d: give one of a published Workflow, or 0 for the newest", run.ID, run.Version)}
+	case run.Graph != nil && (run.Graph.Definition == nil || run.Graph.Hash == ""):
+		return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has a graph that was not compiled: take what workflow.Compile returns", run.ID)}
+	case run.Graph != nil:
+		return run.Graph.Definition, nil
+	case run.Definition != nil:
+		if _, err := anySize.Compile(run.Definition); err != nil {
+			return nil, fmt.Errorf("%w: run %q: %w", pawl.ErrInvalid, string(run.ID), err)
 		}
 	}
-	c := &call{Workflow: run.Workflow, Version: run.Version, Definition: run.Definition, Tenant: run.Tenant, Labels: run.Labels, MetaLimits: run.MetaLimits}
-	if run.Graph != nil {
-		if c.Definition = run.Graph.Definition; c.Definition == nil {
-			return nil, &ArgumentError{What: "run", Fault: fmt.Sprintf("%q has a graph that was not compiled: take what workflow.Compile returns", run.ID)}
+	return run.Definition, nil
+}
+
+// anySize leaves bounds to the engine, whose options may have wider ones than the default, but for that of the bytes of a definition, which are read
+// from the row within the default.
+var anySize = workflow.Bounds{Nodes: math.MaxInt32, Transitions: math.MaxInt32, Expressions: math.MaxInt32, Subschemas: math.MaxInt32}
+
+// checkMetaLimits returns an error unless the engine takes limits of what results report.
+func checkMetaLimits(meta map[string]float64) error {
+	if len(meta) > amount.MaxNames {
+		return &ArgumentError{What: "run", Fault: fmt.Sprintf("it has %d MetaLimits, at most %d", len(meta), amount.MaxNames)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(meta)) {
+		one := map[string]float64{name: meta[name]}
+		switch {
+		case name == "" || len(name) > amount.MaxName || !utf8.ValidString(name):
+			return &ArgumentError{What: "run", Fault: fmt.Sprintf("MetaLimits has the name %.100q: use 1 to %d bytes of UTF-8", name, amount.MaxName)}
+		case len(amount.FromFloats(one)) == 0:
+			return &ArgumentError{What: "run", Fault: fmt.Sprintf("MetaLimits[%.100q] is %v: use a number from 0 to 2^53", name, meta[name])}
 		}
 	}
-	var err error
-	if input, err = value.ReadAll(input, maxValueBytes); err != nil {
-		return nil, refusal.InvalidValue("pawlsql: input", err)
-	}
-	if c.Input, err = encodeValue("input", input); err != nil {
-		return nil, err
-	}
-	if c.Input != nil && c.Input[0] != '{' {
-		return nil, &ArgumentError{What: "input", Fault: "the input of a run is an object"}
-	}
-	return c, nil
+	return nil
 }
 
 // maxValueBytes bounds an input and a payload here; the engine has its own bounds, which are lower by default.
@@ -170,9 +240,6 @@ func encodeValue(what string, v any) (json.RawMessage, error) {
 
 // writeRow inserts the row of a call.
 func (tx Tx) writeRow(ctx context.Context, kind string, run workflow.RunID, c *call) error {
-	if err := texts.CheckRunID(run); err != nil {
-		return err
-	}
 	c.Traceparent, c.Tracestate = traceparent.Of(ctx)
 	body, err := json.Marshal(c)
 	switch {

@@ -34,13 +34,18 @@ type dialect struct {
 	byKey    string
 	oneByOne bool
 	numbered bool // parameters are $1, $2
+	maxRun   int  // the longest id of a run, in bytes: as the column has it
 }
 
 const plainInsert = `INSERT INTO {calls} (run, kind, body, created) VALUES (?, ?, ?, {now})`
 
+// longestRun bounds the id of a child run where the column has no bound. It is an entry of an index: a page of PostgreSQL has 2,704 bytes for it. An id
+// has 255 bytes, and some 10 more for each of 16 levels of children.
+const longestRun = 1024
+
 var dialects = map[Dialect]*dialect{
 	PostgreSQL: {
-		quote: `"`, numbered: true,
+		quote: `"`, numbered: true, maxRun: longestRun,
 		exists:  `SELECT CASE WHEN to_regclass(CASE WHEN CAST(? AS text) = '' THEN '' ELSE quote_ident(?) || '.' END || quote_ident(?)) IS NULL THEN 0 ELSE 1 END`,
 		now:     `CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)`,
 		insert:  `WITH written AS (` + plainInsert + ` RETURNING id) SELECT pg_notify(?, '') FROM written`,
@@ -50,14 +55,14 @@ var dialects = map[Dialect]*dialect{
 		},
 	},
 	MySQL: {
-		quote: "`", insert: plainInsert, ignore: ` IGNORE`, current: ` LOCK IN SHARE MODE`,
+		quote: "`", maxRun: 255, insert: plainInsert, ignore: ` IGNORE`, current: ` LOCK IN SHARE MODE`,
 		byKey: ` FORCE INDEX (PRIMARY)`, oneByOne: true,
 		exists:    `SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = CASE WHEN ? = '' THEN DATABASE() ELSE ? END AND table_name = ?`,
 		now:       `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
 		claimable: func(ids string) string { return `id IN (` + ids + `)` },
 	},
 	SQLite: {
-		quote: `"`, insert: plainInsert, ignored: ` ON CONFLICT DO NOTHING`,
+		quote: `"`, maxRun: longestRun, insert: plainInsert, ignored: ` ON CONFLICT DO NOTHING`,
 		exists:    `SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND ? = ? AND name = ?`,
 		now:       `CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000`,
 		claimable: func(ids string) string { return `id IN (` + ids + `)` },

@@ -31,6 +31,26 @@ const (
 	lanes       = 64       // runs whose calls are made at the same time
 )
 
+// How long the database may take to answer a statement of Run. Without these a connection whose other end is gone would keep Run for good.
+const (
+	answerTimeout = 5 * time.Second
+	scanTimeout   = 5 * time.Minute // of a statement that may read a whole backlog
+)
+
+// errSilent says that the database has not answered in time. A statement that is not answered may have been done.
+var errSilent = errors.New("the database does not answer")
+
+// askInTime calls ask, whose statements end after a timeout.
+func askInTime(ctx context.Context, timeout time.Duration, ask func(ctx context.Context) error) error {
+	waits, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := ask(waits)
+	if err != nil && ctx.Err() == nil && waits.Err() != nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return err
+}
+
 // A drain takes calls for an engine.
 //
 // The first call of a run that waits is its head. A process takes a run by a lease on its head: one UPDATE of this row, which
@@ -90,7 +110,11 @@ func (d *drain) takeSome(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	d.hook.Hit("calls.claimed")
-	runs, err := d.readRuns(ctx, heads, token)
+	var runs [][]*row
+	err = askInTime(ctx, max(d.outbox.options.Lease, answerTimeout), func(ctx context.Context) error { // when the lease has run out it is too late
+		runs, err = d.readRuns(ctx, heads, token)
+		return err
+	})
 	if err == nil {
 		callCtx, cancel := context.WithDeadline(ctx, until)
 		err = d.makeCalls(callCtx, runs)
@@ -120,9 +144,9 @@ const (
 )
 
 func (d *drain) findHeads(ctx context.Context) ([]int64, error) {
-	ids, err := d.findHeadsAmong(ctx, "("+dueText+" ORDER BY id LIMIT 1024)")
+	ids, err := d.findHeadsAmong(ctx, answerTimeout, "("+dueText+" ORDER BY id LIMIT 1024)")
 	if err == nil && len(ids) == 0 {
-		ids, err = d.findHeadsAmong(ctx, "("+dueText+")")
+		ids, err = d.findHeadsAmong(ctx, scanTimeout, "("+dueText+")")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look for calls: %w", err)
@@ -130,27 +154,34 @@ func (d *drain) findHeads(ctx context.Context) ([]int64, error) {
 	return ids, nil
 }
 
-func (d *drain) findHeadsAmong(ctx context.Context, among string) (ids []int64, err error) {
-	rows, err := d.outbox.db.QueryContext(ctx, d.outbox.fillText(strings.ReplaceAll(headsText, "{among}", among)))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
+func (d *drain) findHeadsAmong(ctx context.Context, timeout time.Duration, among string) (ids []int64, err error) {
+	err = askInTime(ctx, timeout, func(ctx context.Context) error {
+		rows, err := d.outbox.db.QueryContext(ctx, d.outbox.fillText(strings.ReplaceAll(headsText, "{among}", among)))
+		if err != nil {
+			return err
 		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+		defer rows.Close()
+		for rows.Next() {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			ids = append(ids, id)
+		}
+		return rows.Err()
+	})
+	return ids, err
 }
 
 // claimHeads leases the heads that nobody else has leased meanwhile.
 func (d *drain) claimHeads(ctx context.Context, heads []int64, token string) error {
 	text, ids := d.outbox.fillTextOf(`UPDATE {calls}{byKey} SET taker = ?, due = {now} + ? WHERE state = 0 AND due <= {now} AND `+d.outbox.dialect.claimable("{ids}"), heads)
 	args := append([]any{token, d.outbox.options.Lease.Microseconds()}, ids...)
-	if _, err := d.outbox.db.ExecContext(ctx, text, args...); err != nil {
+	err := askInTime(ctx, answerTimeout, func(ctx context.Context) error {
+		_, err := d.outbox.db.ExecContext(ctx, text, args...)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("lease calls: %w", err)
 	}
 	return nil
@@ -189,7 +220,10 @@ func (d *drain) readRuns(ctx context.Context, heads []int64, token string) (runs
 			runs[i] = append(runs[i], &r)
 		}
 	}
-	return runs, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read calls: %w", err)
+	}
+	return runs, nil
 }
 
 // makeCalls makes the calls of each run in their order, those of many runs at the same time. It fails with the first error

@@ -39,18 +39,20 @@ func (b *Outbox) Migrations() ([]Migration, error) {
 	return out, nil
 }
 
-// renameTables puts the names of the outbox in place of the default ones. Indexes have no schema before their names.
+// renameTables puts the names of the outbox in place of the default ones, all at once: a table may have the default name of another. Indexes have
+// no schema before their names.
 func (b *Outbox) renameTables(text string) string {
 	q := b.dialect.quote
+	var pairs []string
 	for _, n := range [][2]string{{"pawl_calls", b.options.Calls}, {"pawl_effects", b.options.Effects}} {
 		plain := n[1][strings.LastIndexByte(n[1], '.')+1:]
-		text = strings.NewReplacer(
+		pairs = append(pairs,
 			q+n[0]+q, b.dialect.quoteName(n[1]),
 			q+n[0]+"_version"+q, b.dialect.quoteName(n[1]+"_version"),
 			q+n[0]+"_", q+plain+"_",
-		).Replace(text)
+		)
 	}
-	return text
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 // Migrate makes the tables, or does what they lack. It may be called at every start, and by several processes at once. The user of

@@ -15,7 +15,7 @@ import (
 // Options configure an outbox. The zero value of every field works.
 type Options struct {
 	// Calls and Effects are the names of the tables, with that of a schema before it where the tables are not in the one of the
-	// connection: pawl_calls and pawl_effects by default. Two engines need tables of their own, unless both may make
+	// connection: pawl_calls and pawl_effects by default. They differ in more than case. Two engines need tables of their own, unless both may make
 	// any call and the ids of their runs differ.
 	Calls, Effects string
 	// Poll is the time between two looks for calls, where nobody has said that there are some; 1 s by default.
@@ -75,8 +75,8 @@ func New(db *sql.DB, kind Dialect, o Options) (*Outbox, error) {
 	if kind == SQLite && strings.Contains(o.Calls+o.Effects, ".") {
 		return nil, &ArgumentError{What: "Options", Fault: "a table of SQLite is in no schema"}
 	}
-	if o.Calls == o.Effects || o.Effects == o.Calls+"_version" {
-		return nil, &ArgumentError{What: "Options", Fault: fmt.Sprintf("Calls and Effects are both %q", o.Effects)}
+	if strings.EqualFold(o.Calls, o.Effects) || strings.EqualFold(o.Effects, o.Calls+"_version") { // SQLite, and MySQL on some systems, see no case
+		return nil, &ArgumentError{What: "Options", Fault: fmt.Sprintf("Calls is %q and Effects %q: they have tables of their own, whose names differ in more than case", o.Calls, o.Effects)}
 	}
 	return &Outbox{db: db, dialect: d, kind: kind, options: o, woken: make(chan struct{}, 1)}, nil
 }

@@ -23,8 +23,9 @@ type Engine interface {
 // calls. A call may reach the engine again after a death between call and deletion, which changes nothing, as its run is there.
 //
 // A call that the engine refuses stays: see [Outbox.Refused]. While the engine cannot take calls, or the database does not answer, Run tries
-// again, and tells the logger. It fails with a *SchemaError, with an *ArgumentError, and when this engine will take no call any more: with
-// pawl.ErrClosed, ErrFenced or ErrFailed.
+// again, and tells the logger: it waits 5 s for the answer to a statement or, behind a lease, as long as that if it is longer, and 5 min for one that
+// reads a whole backlog. It fails with a *SchemaError, with an *ArgumentError, and when this engine will take no call any more: with pawl.ErrClosed,
+// ErrFenced or ErrFailed.
 func (b *Outbox) Run(ctx context.Context, engine Engine) error {
 	switch {
 	case ctx == nil:
@@ -45,7 +46,7 @@ func (b *Outbox) Run(ctx context.Context, engine Engine) error {
 		more, err := true, error(nil)
 		if checked {
 			more, err = d.takeSome(ctx)
-		} else if err = b.checkVersion(ctx); err == nil {
+		} else if err = askInTime(ctx, answerTimeout, b.checkVersion); err == nil {
 			checked = true
 		}
 		var schema *SchemaError

@@ -97,7 +97,7 @@ func Open(ctx context.Context, url string, o Options) (*Database, error) {
 // user, and is quoted; behind its point every word is a name.
 func newNames(o Options) *strings.Replacer {
 	schema := pgx.Identifier{o.Schema}.Sanitize()
-	return strings.NewReplacer("EXISTS pawl;", "EXISTS "+schema+";", "pawl.", schema+"."+o.Prefix)
+	return strings.NewReplacer("'pawl'", "'"+schema+"'", "SCHEMA pawl;", "SCHEMA "+schema+";", "pawl.", schema+"."+o.Prefix)
 }
 
 // Close closes the connections. Engines whose logs it keeps must be closed before.
@@ -140,11 +140,16 @@ var errNoDatabase = fmt.Errorf("%w: a pg.Database is made by pg.Open", pawl.ErrI
 
 // checkTables fails unless the tables are there, in the version of this program, and the name can be one.
 func (d *Database) checkTables(ctx context.Context, name string) error {
-	switch {
-	case d == nil || d.pool == nil:
-		return errNoDatabase
-	case !goodName.MatchString(name):
+	if !goodName.MatchString(name) {
 		return fmt.Errorf("%w: the name is %q: use 1 to 32 letters, digits, _ and -", pawl.ErrInvalid, name)
+	}
+	return d.checkVersion(ctx)
+}
+
+// checkVersion fails unless the tables are there, in the version of this program.
+func (d *Database) checkVersion(ctx context.Context) error {
+	if d == nil || d.pool == nil {
+		return errNoDatabase
 	}
 	version, err := d.readVersion(ctx)
 	switch {

@@ -51,6 +51,23 @@ func (d *Database) OpenLog(ctx context.Context, name string) (*Log, error) {
 	return l, nil
 }
 
+// ListLogs returns the names of the logs that were opened in the database, in their order. Errors: ErrNoTables, pawl.ErrVersion; or what PostgreSQL
+// says.
+func (d *Database) ListLogs(ctx context.Context) (names []string, err error) {
+	if err = d.checkVersion(ctx); err == nil {
+		_, err = d.query(ctx, 0, `SELECT name FROM pawl.logs ORDER BY name COLLATE "C"`, nil, func(r pgx.Rows) error {
+			var name string
+			err := r.Scan(&name)
+			names = append(names, name)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the logs: %w", err)
+	}
+	return names, nil
+}
+
 // A lastEntry is the last entry of a log. Without any entry the position is zero.
 type lastEntry struct {
 	position   store.Position

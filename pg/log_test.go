@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/testing/blobtest"
 	"github.com/pawl-run/pawl/pg"
 	"github.com/pawl-run/pawl/store"
@@ -69,6 +70,28 @@ func requireEntries(t testing.TB, l store.Log, want ...string) {
 // A log in a database passes what every log must pass.
 func TestLogInADatabase(t *testing.T) {
 	checkLogs(t, open(t, newDatabase(t), pg.Options{}))
+}
+
+// The logs of a database are listed by their names; without tables there is no list.
+func TestLogsAreListed(t *testing.T) {
+	url := newDatabase(t)
+	bare, err := pg.Open(t.Context(), url, pg.Options{})
+	require.NoError(t, err)
+	defer bare.Close()
+	_, err = bare.ListLogs(t.Context())
+	require.ErrorIs(t, err, pg.ErrNoTables)
+	db := open(t, url, pg.Options{})
+	names, err := db.ListLogs(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, names)
+	for _, name := range []string{"b", "B", "a", "b"} {
+		openLog(t, db, name)
+	}
+	names, err = db.ListLogs(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"B", "a", "b"}, names)
+	_, err = (*pg.Database)(nil).ListLogs(t.Context())
+	require.ErrorIs(t, err, pawl.ErrInvalid)
 }
 
 // A database without a pooler works with prepared statements too.

@@ -3,8 +3,11 @@ package pg
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 //go:embed migrations/1.sql
@@ -23,7 +26,7 @@ func MigrationSQL(o Options) (string, error) {
 }
 
 // Migrate makes the tables, or brings older ones to this version, in one transaction; others may call it at the same time. The user of the connection
-// must be allowed to create the schema, if it is missing, and tables in it.
+// needs USAGE and CREATE of the schema, or CREATE of the database if the schema is missing.
 func (d *Database) Migrate(ctx context.Context) error {
 	if d == nil || d.pool == nil {
 		return errNoDatabase
@@ -37,9 +40,18 @@ func (d *Database) Migrate(ctx context.Context) error {
 		if now, _ := d.readVersion(ctx); now >= len(migrations) { // somebody else was faster
 			return nil
 		}
-		return fmt.Errorf("migrate: %w", d.explain(err))
+		return fmt.Errorf("migrate: %w", d.explainMigration(err))
 	}
 	return nil
+}
+
+// explainMigration is explain for the statements of migrations, which need other rights than those of logs and blobs.
+func (d *Database) explainMigration(err error) error {
+	var said *pgconn.PgError
+	if errors.As(err, &said) && said.Code == codeForbidden {
+		return fmt.Errorf("the user of the connection needs USAGE and CREATE of the schema %s, or CREATE of the database if the schema is missing: %w", d.options.Schema, err)
+	}
+	return d.explain(err)
 }
 
 // migrateFrom runs the SQL of the versions behind one. Several statements that are sent at once are one transaction, also for a pooler.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -29,6 +30,8 @@ func TestBadArguments(t *testing.T) {
 	signal := func(s workflow.Signal) error { return pawlsql.Signal(ctx, tx, "r", s) }
 	var noTx *sql.Tx
 	var none *pawlsql.Outbox
+	bad := &workflow.Definition{Name: "bad", Start: "none", Nodes: []workflow.Node{{ID: "a"}}}
+	long := workflow.RunID(strings.Repeat("x", 255))
 	cycle := map[string]any{}
 	cycle["a"] = cycle
 	for name, err := range map[string]error{
@@ -45,6 +48,13 @@ func TestBadArguments(t *testing.T) {
 		"empty graph":       start(workflow.Run{ID: "r", Graph: &workflow.Graph{}}, nil),
 		"tenant":            start(workflow.Run{ID: "r", Workflow: "w", Tenant: " t"}, nil),
 		"label":             start(workflow.Run{ID: "r", Workflow: "w", Labels: map[string]string{"": "x"}}, nil),
+		"no compiled graph": start(workflow.Run{ID: "r", Graph: &workflow.Graph{Definition: define(t, order)}}, nil),
+		"definition":        start(workflow.Run{ID: "r", Definition: bad}, nil),
+		"its version":       start(workflow.Run{ID: "r", Definition: define(t, order), Version: 2}, nil),
+		"less than 0":       start(workflow.Run{ID: "r", Definition: define(t, order), Version: -2}, nil),
+		"version":           start(workflow.Run{ID: "r", Workflow: "w", Version: -1}, nil),
+		"large limit":       start(workflow.Run{ID: "r", Workflow: "w", MetaLimits: map[string]float64{"cost": 1e300}}, nil),
+		"name of a limit":   start(workflow.Run{ID: "r", Workflow: "w", MetaLimits: map[string]float64{"": 1}}, nil),
 		"limit":             start(workflow.Run{ID: "r", Workflow: "w", MetaLimits: map[string]float64{"cost": -1}}, nil),
 		"input no object":   start(good, []int{1}),
 		"input no JSON":     start(good, map[string]any{"f": func() {}}),
@@ -55,6 +65,11 @@ func TestBadArguments(t *testing.T) {
 		"id":                signal(workflow.Signal{Name: "s", ID: "pawl:1"}),
 		"payload":           signal(workflow.Signal{Name: "s", Payload: func() {}}),
 		"cancel":            pawlsql.Cancel(ctx, tx, "", ""),
+		"child of nobody":   pawlsql.Cancel(ctx, tx, "/1.1", ""),
+		"no child":          pawlsql.Cancel(ctx, tx, "r/", ""),
+		"no path":           pawlsql.Signal(ctx, tx, "r/1.1/x", workflow.Signal{Name: "s"}),
+		"NUL":               pawlsql.Signal(ctx, tx, "r/1.\x00", workflow.Signal{Name: "s"}),
+		"child of a child":  pawlsql.Cancel(ctx, tx, long+workflow.RunID(strings.Repeat("/1234567.1234567", 50)), ""),
 		"run without ctx":   b.Run(nil, &recorder{}), //nolint:staticcheck // what is tested
 		"run of nothing":    b.Run(ctx, nil),
 		"run of nil":        b.Run(ctx, (*pawl.Engine)(nil)),
@@ -65,6 +80,22 @@ func TestBadArguments(t *testing.T) {
 		require.ErrorIs(t, err, pawl.ErrInvalid, name)
 	}
 	require.Zero(t, d.count(t, "SELECT COUNT(*) FROM {}_calls"))
+	var invalid *workflow.DefinitionError
+	require.ErrorAs(t, start(workflow.Run{ID: "r", Definition: bad}, nil), &invalid)
+	require.NotEmpty(t, invalid.Problems)
+}
+
+// An engine may have wider bounds than the default for the definitions that stand in calls: their size is its matter.
+func TestLargeDefinitions(t *testing.T) {
+	d := openDatabase(t, pawlsql.SQLite)
+	b := d.outbox(t)
+	def := &workflow.Definition{Name: "large", Mode: workflow.ModeDAG}
+	for i := range 10_001 {
+		def.Nodes = append(def.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("n", i))})
+	}
+	_, err := workflow.Compile(def)
+	require.ErrorContains(t, err, "10001 nodes")
+	require.NoError(t, pawlsql.Start(t.Context(), b.In(d.db), workflow.Run{ID: "r", Definition: def}, nil))
 }
 
 func once(ctx context.Context, tx pawlsql.Tx, task pawl.Task, f func(context.Context) (int, error)) error {
@@ -89,6 +120,9 @@ func TestNames(t *testing.T) {
 		"poll":    second(pawlsql.New(d.db, pawlsql.SQLite, pawlsql.Options{Poll: -1})),
 		"lease":   second(pawlsql.New(d.db, pawlsql.SQLite, pawlsql.Options{Lease: 1})),
 		"both":    second(pawlsql.New(d.db, pawlsql.SQLite, pawlsql.Options{Calls: "x", Effects: "x"})),
+		"case":    second(pawlsql.New(d.db, pawlsql.SQLite, pawlsql.Options{Calls: "Jobs", Effects: "jobs"})),
+		"default": second(pawlsql.New(d.db, pawlsql.SQLite, pawlsql.Options{Calls: "PAWL_EFFECTS"})),
+		"version": second(pawlsql.New(d.db, pawlsql.SQLite, pawlsql.Options{Calls: "x", Effects: "X_Version"})),
 	} {
 		require.ErrorIs(t, err, pawl.ErrInvalid, name)
 	}
@@ -129,6 +163,33 @@ func TestSchemas(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, n, int64(1))
 	})
+}
+
+// Tables may have the default name of one another, or names that begin with it.
+func TestNamesOfOneAnother(t *testing.T) {
+	for i, o := range []pawlsql.Options{
+		{Calls: "pawl_effects", Effects: "pawl_calls"}, {Calls: "pawl_effects", Effects: "pawl_effects_old"}, {Calls: "pawl_calls_new", Effects: "pawl_calls"},
+	} {
+		t.Run(o.Calls+" "+o.Effects, func(t *testing.T) {
+			forEach(t, func(t *testing.T, d database) {
+				ctx := t.Context()
+				calls, effects := o.Calls, o.Effects
+				if d.kind != pawlsql.SQLite { // tests share the other databases
+					d.exec(t, "CREATE SCHEMA {}")
+					calls, effects = d.prefix+"."+calls, d.prefix+"."+effects
+				}
+				b := d.outbox(t, func(o *pawlsql.Options) { o.Calls, o.Effects = calls, effects })
+				e := &recorder{}
+				run(t, b, e)
+				d.in(t, true, func(tx *sql.Tx) error {
+					_, err := pawlsql.Once(ctx, b.In(tx), pawl.Task{EffectKey: "k"}, func(context.Context) (int, error) { return i, nil })
+					return errors.Join(err, pawlsql.Start(ctx, b.In(tx), workflow.Run{ID: "r", Workflow: "w"}, nil))
+				})
+				eventually(t, func() bool { return len(e.of("r")) == 1 })
+				require.Equal(t, 1, d.count(t, "SELECT COUNT(*) FROM "+effects))
+			})
+		})
+	}
 }
 
 // Tables are made once, whoever asks, and Run says if there are none, or others.

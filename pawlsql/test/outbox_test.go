@@ -3,6 +3,7 @@ package sqltest
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -74,6 +75,76 @@ func TestCallsOfTransactions(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, workflow.RunCancelled, out.Status)
 	})
+}
+
+// A child run is signalled and cancelled as another run is.
+func TestCallsOfChildRuns(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		ctx := t.Context()
+		b := d.outbox(t)
+		e := openEngine(t, harness.Workspace(t), nil)
+		for _, text := range []string{order, "name: parent\nstart: below\nnodes: [{id: below, subworkflow: {name: order}, output: {output.below: result}}]\n"} {
+			_, err := e.Publish(ctx, define(t, text))
+			require.NoError(t, err)
+		}
+		run(t, b, e)
+		childOf := func(parent workflow.RunID) (child workflow.RunID) {
+			require.NoError(t, e.Start(ctx, workflow.Run{ID: parent, Workflow: "parent"}, nil))
+			eventually(t, func() bool {
+				for s, err := range e.Runs(ctx, pawl.RunFilter{Prefix: string(parent) + "/"}) {
+					require.NoError(t, err)
+					child = s.Run
+				}
+				return child != ""
+			})
+			return child
+		}
+		require.NoError(t, pawlsql.Signal(ctx, b.In(d.db), childOf("signalled"), workflow.Signal{Name: "paid", Payload: 7}))
+		out, err := e.Wait(ctx, "signalled")
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"got": int64(7), "input": map[string]any{}}, out.Output["below"])
+		off := childOf("cancelled")
+		require.NoError(t, pawlsql.Cancel(ctx, b.In(d.db), off, "off"))
+		out, err = e.Wait(ctx, off)
+		require.NoError(t, err)
+		require.Equal(t, workflow.RunCancelled, out.Status)
+	})
+}
+
+// The id of a child run below others is longer than that of a run that is started: MySQL has no room for all of them, and must not shorten
+// one.
+func TestLongIDsOfChildRuns(t *testing.T) {
+	forEach(t, func(t *testing.T, d database) {
+		b := d.outbox(t)
+		e := &recorder{}
+		run(t, b, e)
+		child := workflow.RunID(strings.Repeat("x", 255) + strings.Repeat("/1234.1", 16))
+		err := pawlsql.Cancel(t.Context(), b.In(d.db), child, "")
+		if d.kind == pawlsql.MySQL {
+			require.ErrorIs(t, err, pawl.ErrInvalid)
+			child = workflow.RunID(strings.Repeat("x", 248)) + "/1234.1"
+			err = pawlsql.Cancel(t.Context(), b.In(d.db), child, "")
+		}
+		require.NoError(t, err)
+		eventually(t, func() bool { return len(e.of(child)) == 1 })
+	})
+}
+
+// A nil of any type counts as no input, as it does for the engine.
+func TestInputsThatAreNil(t *testing.T) {
+	d := openDatabase(t, pawlsql.SQLite)
+	b := d.outbox(t)
+	e := openEngine(t, harness.Workspace(t), nil)
+	run(t, b, e)
+	def := define(t, "name: w\nstart: a\nnodes: [{id: a, output: {output.input: input}}]\n")
+	for i, input := range []any{nil, map[string]any(nil), (*struct{})(nil), json.RawMessage("null"), strings.NewReader(" null\n")} {
+		id := workflow.RunID(fmt.Sprint("r", i))
+		require.NoError(t, pawlsql.Start(t.Context(), b.In(d.db), workflow.Run{ID: id, Definition: def}, input))
+		eventually(t, func() bool { return d.count(t, "SELECT COUNT(*) FROM {}_calls") == 0 })
+		out, err := e.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"input": map[string]any{}}, out.Output)
+	}
 }
 
 // Any number of processes share the calls: each is made once, those of a run in their order.

@@ -1,6 +1,7 @@
 -- Version 1 of the tables of package pg. Another schema or prefix: pawl-pg migrate -print.
 
-CREATE SCHEMA IF NOT EXISTS pawl;
+-- PostgreSQL wants the right to make schemas for CREATE SCHEMA IF NOT EXISTS also where the schema is there.
+DO $$ BEGIN IF to_regnamespace('pawl') IS NULL THEN CREATE SCHEMA pawl; END IF; END $$;
 
 CREATE TABLE pawl.version (version int NOT NULL);
 INSERT INTO pawl.version VALUES (1);

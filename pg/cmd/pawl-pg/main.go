@@ -7,7 +7,7 @@
 //
 // doctor tells how the server keeps what it acknowledges. migrate makes the tables, or prints the SQL that does. recover begins the log of
 // a cluster anew from an engine directory that is whole, when the log has a hole, is damaged or is gone: without -give-up it only
-// reports. docs/scale.md says what to do when.
+// reports, and without -new it makes no log of a name that has none. docs/scale.md says what to do when.
 //
 // The exit status is 0 if it is done, or nothing is to be done; 1 if doctor found that the server may lose something, or recover would have
 // something to do; 2 for whatever else goes wrong; 4 if an engine has the directory open.
@@ -18,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/pawl-run/pawl/cluster"
 	"github.com/pawl-run/pawl/internal/logtool"
@@ -116,6 +117,7 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 	var r logtool.Recovery
 	f := flag.NewFlagSet("pawl-pg recover", flag.ContinueOnError)
 	r.AddFlags(f, "the `NAME` of the cluster, as OpenBackend has it")
+	anew := f.Bool("new", false, "make the log of this name, where there is none any more")
 	if err := at.parse(f, args, errs, 1); err != nil {
 		return err
 	}
@@ -124,9 +126,24 @@ func recoverLog(ctx context.Context, args []string, out, errs io.Writer) error {
 		if err != nil {
 			return b, nil, err
 		}
-		if b, err = db.OpenBackend(ctx, r.Name); err != nil {
+		if !*anew {
+			err = checkLog(ctx, db, r.Name)
+		}
+		if err == nil {
+			b, err = db.OpenBackend(ctx, r.Name)
+		}
+		if err != nil {
 			db.Close()
 		}
 		return b, db.Close, err
 	})
+}
+
+// checkLog fails unless the database has the log of a cluster: OpenBackend would make one for a name that is mistyped.
+func checkLog(ctx context.Context, db *pg.Database, name string) error {
+	there, err := db.ListLogs(ctx)
+	if err != nil || slices.Contains(there, name) {
+		return err
+	}
+	return fmt.Errorf("there is no log %q among %q: -name names another cluster, or, if the log is gone, -new makes it", name, there)
 }
