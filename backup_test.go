@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,6 +100,7 @@ func TestBackupErrors(t *testing.T) {
 	require.NoError(t, os.Mkdir(at("empty"), 0o700))
 	require.NoError(t, os.Symlink(at("empty"), at("link")))
 	require.NoError(t, os.Symlink(dir, at("to-the-engine")))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "runs"), at("to-runs")))
 	was := names(t, beside)
 	cancelled, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("enough"))
@@ -113,6 +115,7 @@ func TestBackupErrors(t *testing.T) {
 		{t.Context(), filepath.Join(dir, "no", "..", "runs", "below"), pawl.ErrInvalid},
 		{t.Context(), filepath.Join(dir, "LOCK"), pawl.ErrInvalid},
 		{t.Context(), at("to-the-engine/below"), pawl.ErrInvalid},
+		{t.Context(), at("to-runs/below"), pawl.ErrInvalid},
 		{t.Context(), at("file"), pawl.ErrInvalid},
 		{t.Context(), at("full"), pawl.ErrInvalid},
 		{t.Context(), at("link"), pawl.ErrInvalid},
@@ -169,6 +172,48 @@ func TestABackupIsRestored(t *testing.T) {
 	_, err = pawl.Restore(t.Context(), into, pawl.RestoreOptions{Folder: folder})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	require.Equal(t, 400, pawl.HTTPStatus(err))
+}
+
+// A directory is not restored into its source, as that is written or behind a link: a backup would be copied into itself without end.
+func TestNothingIsRestoredIntoItsSource(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // it would never end
+	defer cancel()
+	e := open(t, t.TempDir(), pawl.Options{Executor: pawl.Handlers{"work": double}})
+	_, err := e.Run(ctx, workflow.Run{ID: "r", Definition: define(t, oneTask)}, map[string]any{"n": 1})
+	require.NoError(t, err)
+	beside := t.TempDir()
+	at := func(name string) string { return filepath.Join(beside, name) }
+	_, err = e.Backup(ctx, at("backup"))
+	require.NoError(t, err)
+	follow(t, e, at("copy"))()
+	for link, to := range map[string]string{"to-backup": "backup", "to-runs": "backup/runs", "to-copy": "copy", "to-log": "copy/log"} {
+		require.NoError(t, os.Symlink(at(to), at(link)))
+	}
+	for from, into := range map[string][]string{
+		"backup": {"backup/x", "backup/runs/x", "to-backup/x", "to-backup/runs/x", "to-runs/x"},
+		"copy":   {"copy/x", "copy/log/x", "copy/bases/x", "to-copy/x", "to-log/x"},
+	} {
+		was, inside := names(t, beside), allNames(t, at(from))
+		for _, name := range into {
+			_, err := pawl.Restore(ctx, at(name), pawl.RestoreOptions{Folder: at(from)})
+			require.ErrorIs(t, err, pawl.ErrInvalid, name)
+			require.ErrorContains(t, err, "is in the directory itself")
+			require.Equal(t, was, names(t, beside))
+			require.Equal(t, inside, allNames(t, at(from)))
+		}
+		_, err := pawl.Restore(ctx, at("restored-"+from), pawl.RestoreOptions{Folder: at(from)})
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.Rename(at("copy/log"), at("log-elsewhere")))
+	require.NoError(t, os.Symlink(at("log-elsewhere"), at("copy/log")))
+	_, err = pawl.Restore(ctx, at("log-elsewhere/x"), pawl.RestoreOptions{Folder: at("copy")})
+	require.ErrorIs(t, err, pawl.ErrInvalid)
+}
+
+// allNames lists a folder and everything below it.
+func allNames(t *testing.T, dir string) (out []string) {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error { out = append(out, path); return err }))
+	return out
 }
 
 // A path that can be no folder is the caller's fault, and the error says what to give.

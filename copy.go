@@ -70,7 +70,7 @@ func (e *Engine) Backup(ctx context.Context, into string) (BackupInfo, error) {
 // FollowOptions say where [Engine.Follow] keeps a copy of the engine directory: in a Folder, or in a Log and Bases.
 type FollowOptions struct {
 	// Folder gets the copy, the log in log/ and the bases in bases/, which are sealed with Options.Codec. It is made if it is
-	// missing, and is not inside of the engine directory.
+	// missing, and is neither an engine directory, such as a backup, nor inside of this one.
 	Folder string
 	// Log gets all commits, and Bases gets full copies of the directory from time to time,
 	// with the blobs that runs refer to, unless there is a Folder. All is sealed as in the
@@ -131,9 +131,9 @@ type RestoreInfo struct {
 // up to 10 s for the last changes to be kept.
 //
 // Follow returns nil when the engine was closed and everything is kept, and the cause of ctx
-// when that has ended. Other errors: ErrInvalid (options), ErrFollowed, ErrFenced (somebody
-// else has taken the log), ErrCorrupt, ErrFailed, ErrNoBase and ErrClosed (the engine was
-// closed before the first base was complete, or before everything could be kept).
+// when that has ended. Other errors: ErrInvalid (options), ErrOtherLog (the copy is neither of this directory, nor of one that this was
+// restored from), ErrFollowed, ErrFenced (somebody else has taken the log), ErrCorrupt, ErrFailed, ErrNoBase and ErrClosed (the engine
+// was closed before the first base was complete, or before everything could be kept).
 func (e *Engine) Follow(ctx context.Context, o FollowOptions) error {
 	if err := e.checkUsable(ctx); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (e *Engine) followLog(ctx context.Context, o FollowOptions) error {
 //
 // When the directory is opened, runs continue from that moment, so later tasks are executed again: open it only if the original is not
 // open any more. Its schedules are then paused until somebody resumes them, because the original may fire them as well. Errors:
-// ErrInvalid (something is there already; At with a backup), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
+// ErrInvalid (something is there already; into is in the Folder; At with a backup), ErrNoBase, ErrCorrupt, ErrVersion, ErrNoSpace.
 func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
 	if ctx == nil || into == "" {
 		return RestoreInfo{}, fmt.Errorf("%w: to restore takes a context and a directory", ErrInvalid)
@@ -246,8 +246,8 @@ var (
 	// ErrRemote says that the commits of a directory are kept in a log outside of it: Open needs
 	// Options.Remote. [Restore] makes a directory of its own of the log.
 	ErrRemote = store.ErrRemote
-	// ErrOtherLog says that the log of Options.Remote is that of another directory: give each its own. To get the directory of a log, open a path where there
-	// is nothing yet.
+	// ErrOtherLog says that the log of Options.Remote, or the copy of [Engine.Follow], is that of another directory: give each its own. To get the directory
+	// of a log, open a path where there is nothing yet.
 	ErrOtherLog = store.ErrOtherLog
 )
 

@@ -74,6 +74,28 @@ func (p copyPlace) follow(t *testing.T, e *pawl.Engine) (ended chan error) {
 	return ended
 }
 
+// follow follows an engine into a folder until the returned function is called. It returns when there is a base.
+func follow(t *testing.T, e *pawl.Engine, folder string) (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended, based := make(chan error, 1), make(chan struct{}, 1)
+	go func() {
+		ended <- e.Follow(ctx, pawl.FollowOptions{Folder: folder, Interval: time.Millisecond, Report: func(r pawl.FollowReport) {
+			if !r.Base.IsZero() {
+				select {
+				case based <- struct{}{}:
+				default:
+				}
+			}
+		}})
+	}()
+	select {
+	case <-based:
+	case err := <-ended:
+		t.Fatalf("it has ended: %v", err)
+	}
+	return func() { stop(); require.ErrorIs(t, <-ended, context.Canceled) }
+}
+
 // replicatedRows has what a copy must have as the original has it: all but which files there
 // are, and which records are in those.
 var replicatedRows = []string{
@@ -483,6 +505,73 @@ func TestFollowRefusesTheDirectory(t *testing.T) {
 	for _, none := range []string{"log", "bases", "copy", "a"} {
 		require.NoFileExists(t, filepath.Join(dir, none))
 		require.NoDirExists(t, filepath.Join(dir, none))
+	}
+}
+
+// A copy takes no other directory than its own, or one that was restored from it: a wrong path would hide what it has, and drop it some day.
+func TestFollowRefusesAnotherDirectory(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would go on
+	defer cancel()
+	folder, at := filepath.Join(t.TempDir(), "copy"), t.TempDir()
+	options := pawl.Options{Executor: pawl.Handlers{"work": double}}
+	engine := func(name string, run workflow.RunID) *pawl.Engine {
+		e := open(t, filepath.Join(at, name), options)
+		_, err := e.Run(t.Context(), workflow.Run{ID: run, Definition: define(t, oneTask)}, map[string]any{"n": 1})
+		require.NoError(t, err)
+		return e
+	}
+	restored := func(name string, o pawl.RestoreOptions) []workflow.RunID {
+		into := filepath.Join(at, name)
+		_, err := pawl.Restore(t.Context(), into, o)
+		require.NoError(t, err)
+		e := open(t, into, options)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+		return idsOf(t, e)
+	}
+	a, b := engine("a", "of-a"), engine("b", "of-b")
+	follow(t, a, folder)()
+	log, err := folderlog.Open(filepath.Join(folder, "log"))
+	require.NoError(t, err)
+	bases, err := blob.OpenFiles(filepath.Join(folder, "bases"), blob.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, bases.Close()) }()
+	was := allNames(t, folder)
+	for _, o := range []pawl.FollowOptions{{Folder: folder}, {Log: log, Bases: bases}} {
+		err := b.Follow(ctx, o)
+		require.ErrorIs(t, err, pawl.ErrOtherLog)
+		require.ErrorContains(t, err, "give each directory a copy of its own")
+		require.Equal(t, was, allNames(t, folder))
+	}
+	require.Equal(t, []workflow.RunID{"of-a"}, restored("back", pawl.RestoreOptions{Folder: folder}))
+	follow(t, engine("back", "later"), folder)()
+	require.Equal(t, []workflow.RunID{"of-a", "later"}, restored("again", pawl.RestoreOptions{Folder: folder}))
+	require.ErrorIs(t, b.Follow(ctx, pawl.FollowOptions{Folder: folder}), pawl.ErrOtherLog)
+
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "bases"))) // what is damaged is mended by whoever follows
+	follow(t, a, folder)()
+	require.Equal(t, []workflow.RunID{"of-a"}, restored("mended", pawl.RestoreOptions{Folder: folder}))
+	require.ErrorIs(t, b.Follow(ctx, pawl.FollowOptions{Folder: folder}), pawl.ErrOtherLog)
+}
+
+// A copy does not come into an engine directory, such as a backup: nobody could restore that any more.
+func TestFollowRefusesABackup(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // it would go on
+	defer cancel()
+	at := t.TempDir()
+	backup, other := filepath.Join(at, "backup"), filepath.Join(at, "other")
+	options := pawl.Options{Executor: pawl.Handlers{"work": double}}
+	e := open(t, filepath.Join(at, "data"), options)
+	_, err := e.Backup(t.Context(), backup)
+	require.NoError(t, err)
+	require.NoError(t, open(t, other, options).Close(t.Context()))
+	torn := filepath.Join(at, "torn")
+	require.NoError(t, os.MkdirAll(filepath.Join(torn, "runs"), 0o700))
+	for _, folder := range []string{backup, other, torn} {
+		was := allNames(t, folder)
+		err := e.Follow(ctx, pawl.FollowOptions{Folder: folder})
+		require.ErrorIs(t, err, pawl.ErrInvalid)
+		require.ErrorContains(t, err, "give the copy a folder of its own")
+		require.Equal(t, was, allNames(t, folder))
 	}
 }
 

@@ -646,3 +646,37 @@ func TestSumsOfWhatIsReported(t *testing.T) {
 	require.NoError(t, e.Close(context.Background()))
 	sums(open(t, dir, o))
 }
+
+// A sorted list has each run once, page by page, damaged ones first.
+func TestSortedPagesWithDamagedRuns(t *testing.T) {
+	dir := t.TempDir()
+	o := pawl.Options{Executor: pawl.Handlers{"work": func(_ context.Context, task pawl.Task) (any, error) {
+		return pawl.Result{Metadata: map[string]any{"cost": task.Input.(map[string]any)["n"]}}, nil
+	}}}
+	run := func(e *pawl.Engine, id workflow.RunID, cost int) {
+		_, err := e.Run(t.Context(), workflow.Run{ID: id, Definition: define(t, oneTask)}, map[string]any{"n": cost})
+		require.NoError(t, err)
+	}
+	e := open(t, dir, o)
+	run(e, "lost-1", 2)
+	run(e, "lost-2", 5)
+	require.NoError(t, e.Close(t.Context()))
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "runs")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "runs"), 0o700))
+	e = open(t, dir, o)
+	for i, cost := range []int{1, 4, 3, 4} {
+		run(e, workflow.RunID(fmt.Sprint("r", i)), cost)
+	}
+	for limit := range 8 {
+		var ids []workflow.RunID
+		for after, more := workflow.RunID(""), true; more && len(ids) < 20; {
+			more = false
+			for s, err := range e.Runs(t.Context(), pawl.RunFilter{Sort: "cost", After: after, Limit: limit}) {
+				require.NoError(t, err)
+				require.Equal(t, strings.HasPrefix(string(s.Run), "lost"), s.Trouble != "")
+				ids, after, more = append(ids, s.Run), s.Run, limit > 0
+			}
+		}
+		require.Equal(t, []workflow.RunID{"lost-1", "lost-2", "r1", "r3", "r2", "r0"}, ids, limit)
+	}
+}

@@ -404,6 +404,9 @@ func TestFork(t *testing.T) {
 	require.ErrorIs(t, err, pawl.ErrInvalid)
 	_, err = c.Fork(t.Context(), "order-1", api.Fork{To: "order-1d", By: "ann"})
 	require.ErrorIs(t, err, pawl.ErrInvalid)
+	large := json.RawMessage(`{"price": 7, "text": "` + strings.Repeat("x", 900_000) + `"}`) // a result may have 1 MiB, here as in the process
+	_, err = c.Fork(t.Context(), "order-1", api.Fork{To: "order-1e", At: 1, Results: []api.ForkResult{{Node: "quote", Output: large}}, By: "ann", Reason: "cheaper"})
+	require.NoError(t, err)
 	data, err := c.Data(t.Context(), "order-1b")
 	require.NoError(t, err)
 	require.InDelta(t, 7, data.State["offer"].(map[string]any)["price"], 0)

@@ -58,8 +58,8 @@ func TestBodiesAreBounded(t *testing.T) {
 			return w
 		}
 		for path, most := range map[string]int{
-			"/v1/runs/a/pause": smallBody, "/v1/runs/a/tokens/1/retry": smallBody, "/v1/runs/a/purge": smallBody, "/v1/runs/a/forks": smallBody, "/v1/import": smallBody,
-			"/v1/runs/a/signals": valueBody, "/v1/runs/a/tokens/1/vote": valueBody, "/v1/runs/new": maxBody, "/v1/batch?all=1": valueBody,
+			"/v1/runs/a/pause": smallBody, "/v1/runs/a/tokens/1/retry": smallBody, "/v1/runs/a/purge": smallBody, "/v1/import": smallBody,
+			"/v1/runs/a/signals": valueBody, "/v1/runs/a/tokens/1/vote": valueBody, "/v1/runs/new": maxBody, "/v1/runs/a/forks": maxBody, "/v1/batch?all=1": valueBody,
 		} {
 			fits, large := strings.Repeat(" ", most), strings.Repeat(" ", most+1)
 			require.NotEqual(t, http.StatusRequestEntityTooLarge, post("ann", path, strings.NewReader(fits)).Code, path)

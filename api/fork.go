@@ -51,7 +51,7 @@ func (c *call) forkRun() error {
 	if q.err != nil {
 		return q.err
 	}
-	text, err := c.readBody(smallBody)
+	text, err := c.readBody(maxBody)
 	if err != nil {
 		return err
 	}

@@ -96,6 +96,11 @@ func newServer(s *server) http.Handler {
 // that has begun its own answer returns nil.
 func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	c := &call{server: s, w: w, r: q}
+	defer func() { // what was read and decoded is held until here, also if a hook of the host panics
+		if c.load != nil {
+			c.load.Leave()
+		}
+	}()
 	err := c.checkQuery(r.params)
 	if err == nil && r.needs != 0 {
 		if c.caller, err = s.identifyCaller(q); err == nil {
@@ -104,9 +109,6 @@ func (s *server) serveRoute(r *route, w http.ResponseWriter, q *http.Request) {
 	}
 	if err == nil {
 		err = c.serveAdmitted(r)
-	}
-	if c.load != nil { // what was read and decoded is held until here
-		c.load.Leave()
 	}
 	if err != nil {
 		c.writeError(err)

@@ -79,11 +79,6 @@ func (c *call) showRun() error {
 	if err := c.awaitEnd(id, wait); err != nil {
 		return err
 	}
-	if wait > 0 {
-		if err := c.checkAgain(); err != nil {
-			return err
-		}
-	}
 	s, err := c.readSummary(id)
 	if err != nil {
 		return err
@@ -91,8 +86,8 @@ func (c *call) showRun() error {
 	return c.replyTagged(http.StatusOK, c.viewerOf(id).showSummary(&s))
 }
 
-// awaitEnd waits for a run to end, for so long. The engine tells the end of a run only after it is
-// committed, so a summary that is read next shows it.
+// awaitEnd waits for a run to end, for so long, and then asks once more who the caller is. The engine tells the end of a run only after it
+// is committed, so a summary that is read next shows it.
 func (c *call) awaitEnd(id workflow.RunID, wait time.Duration) error {
 	if wait == 0 {
 		return nil
@@ -100,8 +95,8 @@ func (c *call) awaitEnd(id workflow.RunID, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.context(), wait)
 	defer cancel()
 	_, err := c.engine.Wait(ctx, id)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		return c.checkAgain()
 	}
 	return err
 }

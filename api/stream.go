@@ -82,7 +82,7 @@ func (c *call) watchRuns() error {
 
 // streamFrames is stream without a look at the run. One goroutine reads the list, which may be silent for hours, and encodes; the one of
 // the request writes, says every 15 s that the stream lives, and checks the caller. texts has no buffer, so a slow caller slows the
-// reading and nothing piles up.
+// reading and nothing piles up. The error with which the list ends after ctx is sent as well, if the caller is still there.
 func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) error {
 	leave, err := c.bounds.Streams.Admit(c.who)
 	if err != nil {
@@ -91,14 +91,16 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 	defer leave()
 	ctx, cancel := context.WithCancel(c.context())
 	defer cancel()
-	texts := make(chan []byte)
-	go func() { // until the list ends or ctx does
+	texts, gone := make(chan []byte), make(chan struct{})
+	var panicked any
+	go func() { // until the list ends, which it does with ctx, or nobody takes what it says
 		defer close(texts)
+		defer func() { panicked = recover() }() // in a hook of the host: in this goroutine it would end the process
 		send := func(text []byte) bool {
 			select {
 			case texts <- text:
 				return true
-			case <-ctx.Done():
+			case <-gone:
 				return false
 			}
 		}
@@ -117,7 +119,11 @@ func (c *call) streamFrames(list func(context.Context) iter.Seq2[frame, error]) 
 	setHeaders(c.w, typeStream)
 	c.w.WriteHeader(http.StatusOK)
 	c.writeStream(texts, cancel)
+	close(gone)
 	for range texts { // so that nobody writes when the call has returned
+	}
+	if panicked != nil {
+		panic(panicked) // where the server of the host expects it
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func TestRightsThatAreRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := openEngine(t, pawl.Options{})
 		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "a", Definition: parse(t, "name: a\nstart: a\nnodes: [{id: a, task: wait}]")}, nil))
-		for _, path := range []string{"/v1/runs/a/events", "/v1/runs/a/journal", "/v1/watch", "/v1/runs/a?wait=1m"} {
+		for _, path := range []string{"/v1/runs/a/events", "/v1/runs/a/journal", "/v1/watch", "/v1/runs/a?wait=1m", "PUT /v1/runs/b?wait=1m"} {
 			for code, revoked := range map[string]func() (string, api.Rights, error){
 				"unauthorized": func() (string, api.Rights, error) { return "", 0, errors.New("logged out") },
 				"forbidden":    func() (string, api.Rights, error) { return "ann", api.View, nil },
@@ -32,10 +32,14 @@ func TestRightsThatAreRevoked(t *testing.T) {
 					if asked++; asked > 1 {
 						return revoked()
 					}
-					return "ann", api.View | api.Values, nil
+					return "ann", api.View | api.Values | api.Act | api.Define, nil
 				}})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost"+path, nil)
+				method, at, body := http.MethodGet, path, ""
+				if of, starts := strings.CutPrefix(path, "PUT "); starts {
+					method, at, body = http.MethodPut, of, `{"definition": {"name": "b", "start": "b", "nodes": [{"id": "b", "task": "wait"}]}}`
+				}
+				r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+at, strings.NewReader(body))
 				r.Header.Set("Accept", "text/event-stream")
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, r)
@@ -45,6 +49,38 @@ func TestRightsThatAreRevoked(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A panic of the hook of a host is one of the request, also in a stream, where another goroutine calls it.
+func TestAPanicOfAHook(t *testing.T) {
+	e, _ := openEngine(t, pawl.Options{})
+	startOrder(t, e, "order-1")
+	_, err := e.Run(t.Context(), workflow.Run{ID: "done", Definition: parse(t, "name: done\nstart: a\nnodes: [{id: a, task: quote, output: {output.offer: result}}]")}, nil)
+	require.NoError(t, err)
+	broken := true
+	h := api.Handler(e, api.Options{Identify: everybody(api.All), Redact: func(_ workflow.RunID, _ string, v any) any {
+		if broken {
+			panic("no key")
+		}
+		return v
+	}})
+	ask := func(method, path, body string) *httptest.ResponseRecorder {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, strings.NewReader(body))
+		r.Header.Set("Accept", "text/event-stream")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	require.PanicsWithValue(t, "no key", func() { ask("GET", "/v1/runs/order-1/events", "") })
+	large := `{"acts": []` + strings.Repeat(" ", 15<<20) + `}`
+	for range 4 { // more than a caller may have at once
+		require.PanicsWithValue(t, "no key", func() { ask("POST", "/v1/runs/done/simulate", large) })
+	}
+	broken = false
+	w := ask("POST", "/v1/runs/done/simulate", large)
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
 }
 
 // fan is a run with two branches, once somebody has said go.

@@ -38,20 +38,15 @@ type BackupInfo struct {
 // stepPages is how many pages of pawl.db are copied between two commits.
 const stepPages = 128 << 10 / index.PageSize
 
-// Backup makes a copy of the directory as it is at one moment, between two
-// commits, in a new directory: into must not exist, or be an empty one, or it
-// fails with ErrNotEmpty; it may not lie below this one. Commits and flushes go
-// on meanwhile; only a run that is flushed for the second time waits for its file,
-// and commits wait if there are thousands of those. From blobs, which may be nil, the backup copies
-// those that the copy refers to; the caller keeps them from being deleted. Backups are made one at a
-// time. A backup that fails, or ends early because ctx does or with ErrClosed, leaves nothing under
-// the name; a crash leaves a folder beside it with the name and .partial- in it, which Open refuses:
-// it holds a file UNFINISHED until everything else is there and durable. The next backup takes nothing
-// over from that folder.
+// Backup makes a copy of the directory as it is at one moment, between two commits, in a new directory: into must not exist, or be an empty one, or
+// it fails with ErrNotEmpty; it may not lie below this one. Commits and flushes go on meanwhile; only a run that is flushed for the second time waits
+// for its file, and commits wait if there are thousands of those. From blobs, which may be nil, the backup copies those that the copy refers to; the
+// caller keeps them from being deleted. Backups are made one at a time. A backup that fails, or ends early because ctx does or with ErrClosed, leaves
+// nothing under the name; a crash leaves a folder beside it with the name and .partial- in it, which Open refuses: it holds a file UNFINISHED until
+// everything else is there and durable. The next backup takes nothing over from that folder.
 //
-// The backup has every commit up to the moment at which the copy of pawl.db is complete; each
-// file that the copy names is held until it is copied. A backup of a remote directory has no
-// log: it is a directory of its own.
+// The backup has every commit up to the moment at which the copy of pawl.db is complete; each file that the copy names is held until it is copied. A
+// backup of a remote directory has no log: it is a directory of its own.
 func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (BackupInfo, error) {
 	select {
 	case d.backing <- struct{}{}:
@@ -84,10 +79,6 @@ func (d *Dir) Backup(ctx context.Context, into string, blobs blob.Store) (Backup
 // CheckOutside fails with ErrNotEmpty if a path is the directory itself or lies in it: whoever lost the
 // directory would lose a copy there as well. It fails with ErrClosed once the directory is closed.
 func (d *Dir) CheckOutside(into string) error {
-	abs, err := filepath.Abs(into)
-	if err != nil {
-		return err
-	}
 	ours, err := d.root.Stat(".")
 	if errors.Is(err, fs.ErrClosed) {
 		return ErrClosed
@@ -95,9 +86,23 @@ func (d *Dir) CheckOutside(into string) error {
 	if err != nil {
 		return err
 	}
+	return CheckOutside(ours, into)
+}
+
+// CheckOutside fails with ErrNotEmpty if a path is that of a folder or lies in it, as it is written or behind its links.
+func CheckOutside(folder fs.FileInfo, into string) error {
+	abs, err := filepath.Abs(into)
+	if err != nil {
+		return err
+	}
 	for at := abs; ; at = filepath.Dir(at) {
-		if info, err := os.Stat(at); err == nil && os.SameFile(info, ours) {
+		if info, err := os.Stat(at); err == nil && os.SameFile(info, folder) {
 			return fmt.Errorf("%w: %s is in the directory itself", ErrNotEmpty, into)
+		}
+		if real, err := filepath.EvalSymlinks(at); err == nil && real != at { // which has no links
+			if err := CheckOutside(folder, real); err != nil {
+				return err
+			}
 		}
 		if at == filepath.Dir(at) {
 			return nil
@@ -112,9 +117,8 @@ type backup struct {
 	info  BackupInfo
 }
 
-// copyDirectory fills the folder building: first pawl.db, then whatever the rows in that copy name, so that the
-// backup is as of one moment although commits go on. Meanwhile the flusher removes no file of a run that the copy
-// may still name.
+// copyDirectory fills the folder building: first pawl.db, then whatever the rows in that copy name, so that the backup is as of one moment although
+// commits go on. Meanwhile the flusher removes no file of a run that the copy may still name.
 func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	d := b.dir
 	d.flusher.holdFiles()
@@ -151,12 +155,10 @@ func (b *backup) copyDirectory(ctx context.Context, building string) error {
 	return b.sumBytes(building)
 }
 
-// copyIndex copies pawl.db, some pages at a time: commits go on in between. It calls copied
-// when the copy is complete, before the next commit.
+// copyIndex copies pawl.db, some pages at a time: commits go on in between. It calls copied when the copy is complete, before the next commit.
 //
-// SQLite copies through the connection of the engine, so a commit in between is taken up by the
-// copy, and the copying need not begin anew. The file is made before, since SQLite would make it
-// readable for others.
+// SQLite copies through the connection of the engine, so a commit in between is taken up by the copy, and the copying need not begin anew. The file
+// is made before, since SQLite would make it readable for others.
 func (d *Dir) copyIndex(ctx context.Context, to string, copied func()) error {
 	err := writeSynced(to, nil) // SQLite would let others read it
 	if err != nil {
@@ -203,8 +205,7 @@ func detachIndex(path string) error {
 	return errors.Join(err, db.Close())
 }
 
-// copyAll copies the files and blobs that a copy of the index names, and writes the lock
-// record.
+// copyAll copies the files and blobs that a copy of the index names, and writes the lock record.
 func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if err := b.copyFiles(ctx, copied, building); err != nil {
 		return err
@@ -219,8 +220,7 @@ func (b *backup) copyAll(ctx context.Context, copied *sqlite.Conn, building stri
 	return writeClosedRecord(copied, building)
 }
 
-// writeClosedRecord writes the lock record of a directory that was closed, for the pawl.db
-// in a folder, which c has open and nobody changes any more.
+// writeClosedRecord writes the lock record of a directory that was closed, for the pawl.db in a folder, which c has open and nobody changes any more.
 //
 // So the copy is opened like a directory that was closed, and every change of it is noticed.
 func writeClosedRecord(c *sqlite.Conn, folder string) error {
@@ -401,8 +401,7 @@ const blobsDir = index.BlobsDir
 
 const allRefRows = `SELECT hash, num, artifact, crc FROM blob_refs ORDER BY hash`
 
-// copyBlobs copies each blob that the copied index refers to, once. A blob that is missing or damaged is noted in
-// the report.
+// copyBlobs copies each blob that the copied index refers to, once. A blob that is missing or damaged is noted in the report.
 func (b *backup) copyBlobs(ctx context.Context, copied *sqlite.Conn, building string) error {
 	if b.blobs == nil {
 		return nil
@@ -463,13 +462,10 @@ func (b *backup) sumBytes(building string) error {
 	})
 }
 
-// Rebuild makes a new directory at into, whole and durable or not at all. The caller's fill
-// writes the content into to, which lies at path until it is complete. Rebuild fails with
-// ErrNotEmpty if into is anything but a missing or an empty directory, or lies in the
-// directory that is inspected.
+// Rebuild makes a new directory at into, whole and durable or not at all. The caller's fill writes the content into to, which lies at path until it
+// is complete. Rebuild fails with ErrNotEmpty if into is anything but a missing or an empty directory, or lies in the directory that is inspected.
 //
-// A repair never changes what is damaged: it makes a directory of what is left, beside it, and
-// the old one stays for whoever wants to look again.
+// A repair never changes what is damaged: it makes a directory of what is left, beside it, and the old one stays for whoever wants to look again.
 func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error) error {
 	if err := in.dir.CheckOutside(into); err != nil {
 		return err
@@ -487,8 +483,7 @@ func (in *Inspection) Rebuild(into string, fill func(to *Dir, path string) error
 	})
 }
 
-// keepSecret gives the new directory the secret of the inspected one, if that can be read, so
-// that the keys of tasks which executors hold stay valid.
+// keepSecret gives the new directory the secret of the inspected one, if that can be read, so that the keys of tasks which executors hold stay valid.
 func (in *Inspection) keepSecret(to *Dir) error {
 	if !in.HasIndex() {
 		return nil
@@ -523,8 +518,7 @@ func (d *Dir) StoreDefinitions(docs map[string]string) error {
 
 // An Adoption is a run that another directory has kept.
 //
-// All fields are of the same run, after its last record; whoever repairs has replayed the records
-// to get there.
+// All fields are of the same run, after its last record; whoever repairs has replayed the records to get there.
 type Adoption struct {
 	Entries   []*runfile.Entry  // all of its records, with their large values
 	Records   []decision.Record // the same, decoded
@@ -533,9 +527,8 @@ type Adoption struct {
 	Listings  Listings // of all records
 }
 
-// Adopt commits the records of a run that another directory has kept: without a codec, their
-// text and their checksums stay as they are; with one, all are sealed under its key. A child run finds room, whatever its root says. It fails
-// as Commit does, and may panic if the fields of a are not of one run.
+// Adopt commits the records of a run that another directory has kept: without a codec, their text and their checksums stay as they are; with one, all are
+// sealed under its key. A child run finds room, whatever its root says. It fails as Commit does, and may panic if the fields of a are not of one run.
 //
 // It is the first commit of r, a handle of Dir.New.
 func (r *Run) Adopt(a Adoption) error {
@@ -562,8 +555,7 @@ func (r *Run) Adopt(a Adoption) error {
 
 const allReferences = `SELECT hash, coalesce(min(id), '') FROM blob_refs LEFT JOIN runs USING (num) GROUP BY hash`
 
-// References returns the blobs that runs and kept outcomes refer to, by hash, each with a
-// run that does, "" if none does.
+// References returns the blobs that runs and kept outcomes refer to, by hash, each with a run that does, "" if none does.
 //
 // A repair names those of them that it could not copy.
 func (d *Dir) References() (map[string]workflow.RunID, error) {

@@ -3,11 +3,13 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/pawl-run/pawl/blob"
 	"github.com/pawl-run/pawl/decision"
+	"github.com/pawl-run/pawl/internal/index"
 	"github.com/pawl-run/pawl/internal/state"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -356,4 +359,44 @@ func TestBackupOfWhatIsDamaged(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 	_, err = copied.State("parts")
 	require.NoError(t, err)
+}
+
+// The secret in a base tells whose it is. It is found wherever the pages that it takes are; where they are missing nothing is known.
+func TestTheSecretOfABase(t *testing.T) {
+	d, files := furnished(t, t.TempDir())
+	bases, err := blob.OpenFiles(t.TempDir(), blob.Options{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, bases.Close()) }()
+	b := baseBuilder{dir: d, from: files, to: bases}
+	base, err := b.makeBase(t.Context())
+	require.NoError(t, err)
+	secret, err := readSecretOf(t.Context(), bases, base)
+	require.NoError(t, err)
+	require.Equal(t, d.Secret(), secret)
+
+	var pages []string
+	for _, hash := range b.manifest.Index {
+		data, err := readBlob(t.Context(), bases, hash)
+		require.NoError(t, err)
+		for page := range slices.Chunk(data, index.PageSize) {
+			hash, err := b.putBytes(t.Context(), page)
+			require.NoError(t, err)
+			pages = append(pages, hash)
+		}
+	}
+	of := func(pages []string) ([]byte, error) {
+		data, err := json.Marshal(manifest{Format: manifestFormat, Index: pages})
+		require.NoError(t, err)
+		hash, err := b.putBytes(t.Context(), data)
+		require.NoError(t, err)
+		return readSecretOf(t.Context(), bases, hash)
+	}
+	secret, err = of(pages)
+	require.NoError(t, err)
+	require.Equal(t, d.Secret(), secret)
+	for _, some := range [][]string{nil, pages[:1]} {
+		_, err = of(some)
+		require.ErrorIs(t, err, ErrCorrupt)
+		require.True(t, isUnreadable(err))
+	}
 }

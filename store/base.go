@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/pawl-run/pawl/blob"
@@ -23,17 +25,15 @@ import (
 	"github.com/pawl-run/pawl/internal/state"
 )
 
-// A base is a copy of the directory as it was after one transaction, in a [blob.Store]: the
-// pages of pawl.db in chunks, the files of runs, and the blobs that it refers to. Content
-// that the Store has already is not put again.
+// A base is a copy of the directory as it was after one transaction, in a [blob.Store]: the pages of pawl.db in chunks, the files of runs, and the
+// blobs that it refers to. Content that the Store has already is not put again.
 
 // chunkBytes is the size of the chunks of pawl.db.
 const chunkBytes = 64 << 10
 
 // A manifest says what a base consists of. It is a blob itself, as JSON.
 //
-// A base is complete when its manifest is in the Store, which is put last; a part of one that a
-// crash leaves is used by the next base, or is dropped as unused.
+// A base is complete when its manifest is in the Store, which is put last; a part of one that a crash leaves is used by the next base, or is dropped as unused.
 type manifest struct {
 	Format string         `json:"format"` // manifestFormat
 	At     time.Time      `json:"at"`     // when the copy of pawl.db was complete
@@ -70,10 +70,9 @@ const hashPrefix = "sha256:"
 
 // makeBase makes a base, while commits go on, and returns the hash of its manifest.
 //
-// Only one copy of the directory is made at a time, be it a base or a backup: both hold files,
-// which flushes wait for. pawl.db is copied first, to a file of its own in tmp/, and everything
-// else as that copy names it. So the base is of the moment at which the copy was complete,
-// although commits and flushes have gone on.
+// Only one copy of the directory is made at a time, be it a base or a backup: both hold files, which flushes wait for. pawl.db is copied first, to a
+// file of its own in tmp/, and everything else as that copy names it. So the base is of the moment at which the copy was complete, although commits
+// and flushes have gone on.
 func (b *baseBuilder) makeBase(ctx context.Context) (hash string, err error) {
 	d := b.dir
 	select {
@@ -176,8 +175,7 @@ func hasBlob(ctx context.Context, s blob.Store, hash string) (bool, error) {
 	return err == nil, err
 }
 
-// putFiles puts the files that a copy of the index names. Files that differ from the index are
-// left out.
+// putFiles puts the files that a copy of the index names. Files that differ from the index are left out.
 //
 // A file whose content the Store has is not read: most files do not change from base to base.
 func (b *baseBuilder) putFiles(ctx context.Context, copied *sqlite.Conn) error {
@@ -272,6 +270,57 @@ func readBlob(ctx context.Context, from blob.Store, hash string) ([]byte, error)
 	return data, err
 }
 
+// maxSought bounds the chunks in which the secret of a base is looked for: it is in one of the first.
+const maxSought = 1024
+
+// readSecretOf returns the secret of the directory that a base is of.
+//
+// The secret is in one of the first tables of pawl.db, so its first chunks do. SQLite says if it misses a page behind them.
+func readSecretOf(ctx context.Context, from blob.Store, base string) (secret []byte, err error) {
+	m, err := readManifest(ctx, from, base)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	err = errNoSecret
+	for i, hash := range m.Index[:min(len(m.Index), maxSought)] {
+		chunk, missing := readBlob(ctx, from, hash)
+		if missing != nil {
+			return nil, missing
+		}
+		data = append(data, chunk...)
+		if n := i + 1; n&i == 0 || n == len(m.Index) { // a power of two
+			if secret, err = findSecret(data); err == nil {
+				return secret, nil
+			}
+		}
+	}
+	return nil, &CorruptError{File: base, What: "the secret in its pawl.db cannot be read", Err: err}
+}
+
+var errNoSecret = errors.New("there is none")
+
+// findSecret returns the secret in the first pages of a pawl.db.
+func findSecret(data []byte) (secret []byte, err error) {
+	image := slices.Clone(data)
+	if len(image) < index.PageSize {
+		return nil, errNoSecret
+	}
+	image[18], image[19] = 1, 1                                               // not with a write-ahead log, which a database in memory cannot have
+	binary.BigEndian.PutUint32(image[28:], uint32(len(image)/index.PageSize)) //nolint:gosec // at most maxSought chunks
+	db, err := sqlite.Open(sqlite.Memory, `PRAGMA trusted_schema=OFF`)
+	if err != nil {
+		return nil, err
+	}
+	if err = db.Deserialize(image); err == nil {
+		secret, err = index.ReadSecret(db)
+	}
+	if err == nil && secret == nil {
+		err = errNoSecret
+	}
+	return secret, errors.Join(err, db.Close())
+}
+
 // A builtBase is a base that is complete.
 type builtBase struct {
 	number int64  // of the last transaction in it
@@ -280,17 +329,15 @@ type builtBase struct {
 	at     time.Time
 }
 
-// isBaseDue reports whether a new base is to be made: because the changes since the last one
-// are as large as it is, or old, or because some were lost.
+// isBaseDue reports whether a new base is to be made: because the changes since the last one are as large as it is, or old, or because some were lost.
 func (f *follower) isBaseDue() bool {
 	return f.stale || f.since >= max(minRebase, f.size) || f.since > 0 && time.Since(f.begun) >= f.o.Rebase
 }
 
 // startBase makes a base, beside the changes that are shipped meanwhile.
 //
-// Changes that the base has as well are passed over when it is restored, by their numbers.
-// stale is taken back at the beginning: changes that are lost from now on need another base,
-// for this one may have been copied before them.
+// Changes that the base has as well are passed over when it is restored, by their numbers. stale is taken back at the beginning: changes that are
+// lost from now on need another base, for this one may have been copied before them.
 func (f *follower) startBase(ctx context.Context) {
 	f.mending = f.mending || f.stale
 	f.busy, f.stale, f.since, f.begun = true, false, 0, time.Now()
@@ -338,12 +385,10 @@ func (f *follower) keepBase(ctx context.Context, b builtBase) error {
 	return nil
 }
 
-// makeBases makes a base when there are as many changes as the last one is large, or when some are
-// old, until the directory is closed or has failed.
+// makeBases makes a base when there are as many changes as the last one is large, or when some are old, until the directory is closed or has failed.
 //
-// A base lets the log drop what is before it, and an opening without a directory begin with it.
-// So the more has changed, the sooner one is due; a directory in which nothing happens makes
-// none.
+// A base lets the log drop what is before it, and an opening without a directory begin with it. So the more has changed, the sooner one is due; a
+// directory in which nothing happens makes none.
 func (r *remote) makeBases(d *Dir) {
 	ctx, stop := context.WithCancelCause(r.ctx)
 	defer stop(nil)
@@ -396,10 +441,8 @@ func (r *remote) retryBase(ctx context.Context, d *Dir) {
 
 // keepBase makes a base, notes it in the log, and drops what is needed no more.
 //
-// The copy in the base says by itself where in the log it stands, since the place is a row of
-// pawl.db; whoever begins with it executes the entries behind that place. Entries that come while
-// the base is made so need no further thought. A crash before the entry of the base leaves blobs
-// which the log does not name.
+// The copy in the base says by itself where in the log it stands, since the place is a row of pawl.db; whoever begins with it executes the entries behind that
+// place. Entries that come while the base is made so need no further thought. A crash before the entry of the base leaves blobs which the log does not name.
 //
 // A log that is full may refuse the entry of the base, behind which it could drop most of what it
 // has: then everything that is older than the last base in it is dropped first.

@@ -11,14 +11,12 @@ import (
 	"github.com/pawl-run/pawl/internal/testhook"
 )
 
-// unfinishedFile is in a directory that is being made from another one, until all
-// else is in it and durable.
+// unfinishedFile is in a directory that is being made from another one, until all else is in it and durable.
 const unfinishedFile = index.UnfinishedFile
 
 const unfinishedText = "This copy was never finished. Remove the folder, and make another copy.\n"
 
-// newDirectory makes a directory, whole and durable or not at all: build fills
-// one of another name beside it, which is marked as unfinished.
+// newDirectory makes a directory, whole and durable or not at all: build fills one of another name beside it, which is marked as unfinished.
 //
 // The steps, with what a crash leaves behind each of them:
 //
@@ -28,8 +26,7 @@ const unfinishedText = "This copy was never finished. Remove the folder, and mak
 //     that it was built under.
 //  4. it is renamed to into, and that name is synced.
 //
-// An error before the renaming removes the folder. Nobody ever sees a part of a directory under
-// the name.
+// An error before the renaming removes the folder. Nobody ever sees a part of a directory under the name.
 func newDirectory(hook *testhook.Hook, into string, build func(building string) error) error {
 	into = filepath.Clean(into)
 	if err := checkVacant(into); err != nil {
@@ -83,8 +80,7 @@ func nameDirectory(hook *testhook.Hook, building, into string) error {
 	return os.Rename(building, into)
 }
 
-// checkFinished refuses a directory that a crash kept from being finished: it may
-// lack anything.
+// checkFinished refuses a directory that a crash kept from being finished: it may lack anything.
 func (d *Dir) checkFinished() error {
 	path := filepath.Join(d.path, unfinishedFile)
 	switch _, err := os.Lstat(path); {
@@ -126,8 +122,7 @@ func syncDirs(root string) error {
 	})
 }
 
-// writeSynced makes a file, durably. To sync each by itself disturbs the commits
-// of others less than to sync everything at the end, which would hold them up.
+// writeSynced makes a file, durably. To sync each by itself disturbs the commits of others less than to sync everything at the end, which would hold them up.
 func writeSynced(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -169,15 +164,13 @@ func (d *Dir) prepareFolders() error {
 
 // checkIndex checks pawl.db, or makes it.
 //
-// The checks come in this order: that a log is there which must be there; that pawl.db is of the
-// last life, its pages and rows are sound where no hash says so, and the redo log that it names is
-// there, and whole; that it has the hash that it was closed with; that the log would not change it then; and that it has as many runs and
-// records as it was closed with. Each presupposes the ones before it. None changes anything, so
-// that a directory which is refused can be looked at, or be put right, as it was found.
+// The checks come in this order: that a log is there which must be there; that pawl.db is of the last life, its pages and rows are sound where no hash says so,
+// and the redo log that it names is there, and whole; that it has the hash that it was closed with; that the log would not change it then; and that it has as
+// many runs and records as it was closed with. Each presupposes the ones before it. None changes anything, so that a directory which is refused can be looked
+// at, or be put right, as it was found.
 //
-// A log without an epoch in the lock record means that somebody has removed the lock file, or
-// that an Open was cut short. In the first case an engine may still have pawl.db open: see
-// rewriteFiles.
+// A log without an epoch in the lock record means that somebody has removed the lock file, or that an Open was cut short. In the first case an engine may still
+// have pawl.db open: see rewriteFiles.
 func (d *Dir) checkIndex() error {
 	data, err := d.readStart(indexFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -209,9 +202,8 @@ func (d *Dir) checkIndex() error {
 
 // createIndex makes pawl.db, whole or not at all, in a directory without runs.
 //
-// A crash before the renaming leaves pawl.db.new, which the next Open writes anew. A directory
-// with runs or a log, and without pawl.db, has lost it: an empty one in its place would hide
-// that.
+// A crash before the renaming leaves pawl.db.new, which the next Open writes anew. A directory with runs or a log, and without pawl.db, has lost it: an empty
+// one in its place would hide that.
 func (d *Dir) createIndex() error {
 	for _, name := range []string{runsDir, indexWAL, redoFile} {
 		is, err := d.hasName(name)
@@ -240,20 +232,17 @@ func (d *Dir) createIndex() error {
 	if err := d.syncDir("."); err != nil {
 		return err
 	}
-	// The maker of the directory may not have made its name durable. Where the folder above may
-	// not be read, that is not ours to do.
+	// The maker of the directory may not have made its name durable. Where the folder above may not be read, that is not ours to do.
 	if err := syncAbove(d.path); !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return nil
 }
 
-// makeLogDurable makes the write-ahead log, if it is missing, and its name durable: SQLite does
-// not tell if it could not.
+// makeLogDurable makes the write-ahead log, if it is missing, and its name durable: SQLite does not tell if it could not.
 //
-// The first commit syncs the contents of the log, and not that it has a name: a loss of power
-// could take the name, with all that was acknowledged. The check that a log must be there would
-// then refuse the directory, and rightly so.
+// The first commit syncs the contents of the log, and not that it has a name: a loss of power could take the name, with all that was acknowledged. The check
+// that a log must be there would then refuse the directory, and rightly so.
 func (d *Dir) makeLogDurable() error {
 	is, err := d.hasName(indexWAL)
 	if err == nil && !is {
@@ -264,8 +253,7 @@ func (d *Dir) makeLogDurable() error {
 	return err
 }
 
-// warnOfAccess logs a warning if users other than that of the process can change files of
-// the directory, which an engine makes for its user alone.
+// warnOfAccess logs a warning if users other than that of the process can change files of the directory, which an engine makes for its user alone.
 //
 // It only warns: whether others can do harm there is for the operator to judge.
 func (d *Dir) warnOfAccess() {

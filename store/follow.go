@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,8 +23,7 @@ type FollowOptions struct {
 	Interval  time.Duration           // how long changes wait for others; 0 is a second
 	Rebase    time.Duration           // after how long there is a new base, if anything has changed; 0 is an hour
 	Keep      time.Duration           // for how long one can go back; 0 is a week
-	// Report, which may be nil and must not block, is called when something was kept, and when something
-	// failed.
+	// Report, which may be nil and must not block, is called when something was kept, and when something failed.
 	Report func(FollowReport)
 }
 
@@ -44,8 +45,7 @@ const (
 	lastPause  = 30 * time.Second
 )
 
-// minRebase is how many bytes of changes there are at least between two bases, unless
-// FollowOptions.Rebase has passed.
+// minRebase is how many bytes of changes there are at least between two bases, unless FollowOptions.Rebase has passed.
 const minRebase = 64 << 20
 
 // lastTry is for how long a follower whose context has ended still tries to write the changes that wait.
@@ -54,20 +54,15 @@ const lastTry = time.Second
 // drainTime is for how long Close waits for the last changes to be kept.
 const drainTime = 10 * time.Second
 
-// Follow keeps a copy of the directory up to date until ctx ends or the directory is
-// closed, from which [Restore] makes a directory again. First comes a base; from then on
-// each transaction goes into the log, some Interval after its commit, and from time to time a
-// new base, so that the log does not grow. Nobody waits for it: what was committed last is
-// lost with the disk. If the log or the store of bases fails, or is slow, it is tried again,
-// with growing pauses; where too much waits, a new base is made. Follow returns nil when
-// everything that was committed before Close is kept, the cause of ctx, ErrFollowed,
-// ErrFailed, ErrNoBase if Close came before the first base was complete, or ErrFenced if somebody
-// else has taken the log.
+// Follow keeps a copy of the directory up to date until ctx ends or the directory is closed, from which [Restore] makes a directory again. First comes a base;
+// from then on each transaction goes into the log, some Interval after its commit, and from time to time a new base, so that the log does not grow. Nobody
+// waits for it: what was committed last is lost with the disk. If the log or the store of bases fails, or is slow, it is tried again, with growing pauses;
+// where too much waits, a new base is made. Follow returns nil when everything that was committed before Close is kept, the cause of ctx, ErrFollowed,
+// ErrFailed, ErrNoBase if Close came before the first base was complete, ErrFenced if somebody else has taken the log, or ErrOtherLog if it is of another directory.
 //
-// A follower loses nothing but the last moments: an entry is repeated until the log has it, each
-// entry follows the one before, and the changes that a base lacks stand in the log behind the
-// opening or the base before it, from where a restoration begins to look. Everything that the log
-// names can always be restored, whatever is cut short.
+// A follower loses nothing but the last moments: an entry is repeated until the log has it, each entry follows the one before, and the changes that a
+// base lacks stand in the log behind the opening or the base before it, from where a restoration begins to look. Everything that the log names can
+// always be restored, whatever is cut short.
 func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 	if o.Log == nil || o.Bases == nil {
 		return fmt.Errorf("follow: %w", errNoPlace)
@@ -114,9 +109,8 @@ func (d *Dir) Follow(ctx context.Context, o FollowOptions) error {
 // One goroutine owns its fields, but for report, which others read, and bases, through which the
 // one that makes a base hands it over. There is at most one base under way.
 //
-// pending is an entry that the log may have or not, because the answer was lost. It is appended
-// again as it is, before anything else: another entry in its place would be one behind the same
-// entry.
+// pending is an entry that the log may have or not, because the answer was lost. It is appended again as it is, before anything else: another entry
+// in its place would be one behind the same entry.
 type follower struct {
 	dir      *Dir
 	o        FollowOptions
@@ -151,6 +145,9 @@ func (f *follower) limitDrain(ctx context.Context, stop context.CancelCauseFunc)
 // Taking the log comes first, which fences a follower of an earlier life, or on another machine.
 // A base is begun at once, since the entries of this life mean nothing without one.
 func (f *follower) followUntil(ctx context.Context) error {
+	if err := f.retry(ctx, f.checkCopy); err != nil {
+		return err
+	}
 	if err := f.retry(ctx, f.takeLog); err != nil {
 		return err
 	}
@@ -212,8 +209,7 @@ func (f *follower) keepLast(ctx context.Context) error {
 
 // retry calls try until it succeeds, with growing pauses, or there is no sense in it.
 //
-// It gives up where trying again cannot help: somebody else has the log, or the directory or the
-// log is broken.
+// It gives up where trying again cannot help: somebody else has the log, or the directory or the log is broken.
 func (f *follower) retry(ctx context.Context, try func(context.Context) error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := try(ctx)
@@ -224,7 +220,7 @@ func (f *follower) retry(ctx context.Context, try func(context.Context) error) e
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) || errors.Is(err, ErrCorrupt):
+		case errors.Is(err, ErrFenced) || errors.Is(err, ErrClosed) || errors.Is(err, ErrFailed) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrOtherLog):
 			return err
 		}
 		timer := time.NewTimer(pause)
@@ -265,8 +261,40 @@ func (f *follower) advance(p Position, change func(*FollowReport)) {
 	change(&f.report)
 }
 
-// takeLog makes this follower the writer of the log. The entry has the sum of the last one, so
-// that the chain goes on across lives.
+// checkCopy fails with ErrOtherLog if the log has a base of another directory, which this one would hide, and drop some day.
+//
+// A directory is known by its secret, which one that was restored has of its original. The first base that can be read tells, for all are of
+// one directory. Where nothing can be read nothing is known, and the next base mends the copy.
+func (f *follower) checkCopy(ctx context.Context) error {
+	err := readLog(ctx, f.o.Log, Position{}, func(_ Position, e *logEntry) error {
+		if e.kind != entryBase {
+			return nil
+		}
+		switch secret, err := readSecretOf(ctx, f.o.Bases, e.base); {
+		case isUnreadable(err):
+			return nil
+		case err != nil:
+			return err
+		case !bytes.Equal(secret, f.dir.secret):
+			return fmt.Errorf("%w: its bases are neither of this one, nor of one that this was restored from: give each directory a copy of its own", ErrOtherLog)
+		}
+		return errFound
+	})
+	if errors.Is(err, errFound) || isUnreadable(err) {
+		return nil
+	}
+	return err
+}
+
+// errFound ends the reading of a log.
+var errFound = errors.New("it is found")
+
+// isUnreadable reports whether an error is of a copy that is damaged or sealed under another key, which asking again does not change.
+func isUnreadable(err error) bool {
+	return slices.ContainsFunc([]error{blob.ErrMissing, blob.ErrDamaged, ErrCorrupt, ErrVersion, ErrSealed}, func(of error) bool { return errors.Is(err, of) })
+}
+
+// takeLog makes this follower the writer of the log. The entry has the sum of the last one, so that the chain goes on across lives.
 func (f *follower) takeLog(ctx context.Context) error {
 	p, err := f.o.Log.Take(ctx, func(last Position) []byte {
 		e := logEntry{kind: entryOpen, at: time.Now(), epoch: f.dir.epoch, before: last.Sum}
@@ -354,18 +382,15 @@ func firstText(s *sqlite.Statement) (string, bool) {
 	return text, ok
 }
 
-// maxTapes bounds the bytes of transactions that wait for whoever follows the directory. A
-// follower that is further behind makes a new base instead: it never holds
-// commits up.
+// maxTapes bounds the bytes of transactions that wait for whoever follows the directory. A follower that is further behind makes a new base instead:
+// it never holds commits up.
 const maxTapes = 64 << 20
 
-// tapes are the transactions that were committed since a follower began, and that it has
-// not taken yet: for each, the statements that the copy needs as well. Changes of files
-// are not among them: each copy brings its files up to date by itself.
+// tapes are the transactions that were committed since a follower began, and that it has not taken yet: for each, the statements that the copy needs
+// as well. Changes of files are not among them: each copy brings its files up to date by itself.
 //
-// It is a queue between the committer, which adds and never waits, and one follower, which takes.
-// Transactions are counted from the beginning of the life: waiting are those with the last
-// numbers, without a gap, so that a follower can say which one an entry begins with.
+// It is a queue between the committer, which adds and never waits, and one follower, which takes. Transactions are counted from the beginning of the
+// life: waiting are those with the last numbers, without a gap, so that a follower can say which one an entry begins with.
 type tapes struct {
 	mu      sync.Mutex
 	on      bool
@@ -379,8 +404,7 @@ type tapes struct {
 
 // beginKeeping has transactions kept from now on. It fails with ErrFollowed and ErrClosed.
 //
-// It is called between two commits, so that a base which is begun afterwards has every
-// transaction that is not kept.
+// It is called between two commits, so that a base which is begun afterwards has every transaction that is not kept.
 func (t *tapes) beginKeeping() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -455,11 +479,9 @@ func (t *tapes) lastNumber() int64 {
 	return t.last
 }
 
-// takeSome returns the transactions that wait, as many as make an entry, and the number of the
-// first. lost says that some before them were dropped.
+// takeSome returns the transactions that wait, as many as make an entry, and the number of the first. lost says that some before them were dropped.
 //
-// At least one is taken, whatever its size. Taken once, they are the follower's, which keeps an
-// entry until the log has it.
+// At least one is taken, whatever its size. Taken once, they are the follower's, which keeps an entry until the log has it.
 func (t *tapes) takeSome() (first int64, some [][]byte, lost bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,16 +42,13 @@ const (
 	entryDamaged entryKind = 0 // nobody can tell what it was; it is never written
 )
 
-// maxEntry is after how many bytes of changes an entry takes no further transaction. One
-// transaction may be larger.
+// maxEntry is after how many bytes of changes an entry takes no further transaction. One transaction may be larger.
 const maxEntry = 768 << 10
 
 // A logEntry is the content of an entry.
 //
-// Two kinds of directories write entries. A directory that is followed writes entryChanges,
-// some time after its commits, with number counting its transactions; a remote one writes
-// entryCommit, before each. The fields at, epoch and before are of every entry, the others of
-// some kinds.
+// Two kinds of directories write entries. A directory that is followed writes entryChanges, some time after its commits, with number counting its transactions;
+// a remote one writes entryCommit, before each. The fields at, epoch and before are of every entry, the others of some kinds.
 type logEntry struct {
 	kind    entryKind
 	at      time.Time   // when it was made
@@ -117,16 +114,14 @@ func inflate(data []byte) (tapes [][]byte, err error) {
 // inflaters have what reading a compression takes: 40 KB.
 var inflaters = sync.Pool{New: func() any { return flate.NewReader(nil) }}
 
-// maxInflated bounds the bytes of an entry's changes: a transaction writes little more than
-// one value, which is at most 16 MiB.
+// maxInflated bounds the bytes of an entry's changes: a transaction writes little more than one value, which is at most 16 MiB.
 const maxInflated = 256 << 20
 
 var errBadEntry = errors.New("it is not an entry, or is damaged")
 
 // decodeEntry reads the bytes of an entry.
 //
-// An entry that passes the checksum was written by some version of this program; the further
-// checks are against a fault in that, and bound what is allocated.
+// An entry that passes the checksum was written by some version of this program; the further checks are against a fault in that, and bound what is allocated.
 func decodeEntry(data []byte) (*logEntry, error) {
 	e, body, err := decodeHeader(data)
 	if err != nil || e.kind == entryOpen {
@@ -194,17 +189,14 @@ func nameOfEntry(seq uint64) string { return fmt.Sprintf("entry %d of the log", 
 type keptBase struct {
 	hash string // of its manifest
 	at   time.Time
-	// before is the position of the last entry that has nothing which the base lacks: of the
-	// base or the opening before it.
+	// before is the position of the last entry that has nothing which the base lacks: of the base or the opening before it.
 	before Position
 }
 
-// dropOld drops the entries of the log, and the blobs, that only serve to go back behind a
-// time.
+// dropOld drops the entries of the log, and the blobs, that only serve to go back behind a time.
 //
-// Kept are the last base that is older than since, and everything after it: with less one could
-// not go back to that moment. The log drops first, and then the blobs which nothing in the rest
-// needs; a crash in between leaves blobs that the next call finds.
+// Kept are the last base that is older than since, and everything after it: with less one could not go back to that moment. The log drops first, and then the
+// blobs which nothing in the rest needs; a crash in between leaves blobs that the next call finds.
 func (f *follower) dropOld(ctx context.Context, since time.Time) error {
 	unused := time.Now().Add(-unusedFor) // before the log is read: what comes later is not looked for
 	var bases []keptBase
@@ -269,8 +261,7 @@ func (f *follower) markUsed(ctx context.Context, used map[string]bool, hash stri
 	return nil
 }
 
-// unusedFor is how old a blob is that is dropped: one that was put lately may belong to a
-// base that is not in the log yet, of whoever has taken it meanwhile.
+// unusedFor is how old a blob is that is dropped: one that was put lately may belong to a base that is not in the log yet, of whoever has taken it meanwhile.
 const unusedFor = 24 * time.Hour
 
 // dropUnused deletes the blobs that are not used and were put before a time.
@@ -289,13 +280,11 @@ func (f *follower) dropUnused(ctx context.Context, used map[string]bool, before 
 	return nil
 }
 
-// readLog calls do with the entries of a log behind a position, in order, but for those that do not
-// count: their writer had lost the log. A damaged entry is passed on as damaged. The entry behind it
-// counts as well, since its link cannot be checked: only its number says whether it goes on from there.
+// readLog calls do with the entries of a log behind a position, in order, but for those that do not count: their writer had lost the log. A damaged entry is
+// passed on as damaged. The entry behind it counts as well, since its link cannot be checked: only its number says whether it goes on from there.
 //
-// An entry that does not name the one before it was appended by somebody who had lost the log, or
-// is behind such a one. For example, of entries A, B behind A, X behind A, and C behind B, X is
-// passed over. An opening counts in any case, since the log itself has decided who takes it.
+// An entry that does not name the one before it was appended by somebody who had lost the log, or is behind such a one. For example, of entries A, B behind A,
+// X behind A, and C behind B, X is passed over. An opening counts in any case, since the log itself has decided who takes it.
 func readLog(ctx context.Context, log Log, after Position, do func(Position, *logEntry) error) error {
 	head := after
 	for entry, err := range log.Read(ctx, after) {

@@ -43,14 +43,12 @@ type RestoreInfo struct {
 	Damaged  []string
 }
 
-// Restore makes an engine directory of what [Dir.Follow] has kept, as of a moment, in a new
-// directory, which has the mark of one that was restored before it has its name: into must not exist, or be an empty one, or it fails with ErrNotEmpty. If it
-// fails nothing is there under that name. It fails with ErrNoBase, and with ErrCorrupt if
-// the base that it begins with is damaged, or an entry of the log that may be needed: one
-// that stands before what the base goes on from is not, nor is one behind entries of later than At.
+// Restore makes an engine directory of what [Dir.Follow] has kept, as of a moment, in a new directory, which has the mark of one that was restored
+// before it has its name: into must not exist, or be an empty one, or it fails with ErrNotEmpty. If it fails nothing is there under that name. It
+// fails with ErrNoBase, and with ErrCorrupt if the base that it begins with is damaged, or an entry of the log that may be needed: one that stands
+// before what the base goes on from is not, nor is one behind entries of later than At.
 //
-// The runs go on from that moment when the directory is opened: what was done later is done
-// again. Open it only when the original is not open any more.
+// The runs go on from that moment when the directory is opened: what was done later is done again. Open it only when the original is not open any more.
 func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, error) {
 	r := &restorer{o: o}
 	err := errNoPlace
@@ -70,8 +68,7 @@ func Restore(ctx context.Context, into string, o RestoreOptions) (RestoreInfo, e
 
 // A restorer is a restoration under way.
 //
-// plan fills base, after, until and manifest, and fill uses them. With stay only the base is
-// written, and the directory goes on with its log when it is opened.
+// plan fills base, after, until and manifest, and fill uses them. With stay only the base is written, and the directory goes on with its log when it is opened.
 type restorer struct {
 	o        RestoreOptions
 	base     *logEntry // that it begins with
@@ -87,9 +84,8 @@ type restorer struct {
 
 // plan finds the last base that is old enough, and the entries with what came after it.
 //
-// It reads the log twice: to find the base, and then, behind that, how far the entries go on
-// without a gap. Damage counts if it stands behind the entry that the base goes on from, and
-// before the moment to restore.
+// It reads the log twice: to find the base, and then, behind that, how far the entries go on without a gap. Damage counts if it stands behind the
+// entry that the base goes on from, and before the moment to restore.
 func (r *restorer) plan(ctx context.Context) error {
 	mark := Position{} // as keptBase.before
 	past := false      // what comes now is of later than what is restored
@@ -157,9 +153,8 @@ func (r *restorer) isNeeded(e *logEntry, next int64) bool {
 
 // fill makes the directory.
 //
-// The order is that pawl.db comes first, and is brought to its moment; then it says which files
-// and blobs are to be there. The lock record comes last and is that of a directory which was
-// closed, so that Open compares pawl.db with its hash.
+// The order is that pawl.db comes first, and is brought to its moment; then it says which files and blobs are to be there. The lock record comes last
+// and is that of a directory which was closed, so that Open compares pawl.db with its hash.
 func (r *restorer) fill(ctx context.Context, building string) error {
 	r.info.Damaged = append(r.info.Damaged, r.manifest.Broken...)
 	path := filepath.Join(building, indexFile)
@@ -208,8 +203,7 @@ func noteBased(db *sqlite.Conn) error {
 	return index.KeepLogPlace(db, place)
 }
 
-// replayAll executes what came after the base, of a directory that had a follower or was a remote
-// one.
+// replayAll executes what came after the base, of a directory that had a follower or was a remote one.
 //
 // A remote directory says by its place what it has; one that was followed counts transactions.
 func (r *restorer) replayAll(ctx context.Context, db *sqlite.Conn) error {
@@ -271,20 +265,20 @@ func replayTape(db *sqlite.Conn, tape []byte) error {
 	return err
 }
 
-// isTrim reports whether a statement deletes records: the copy may have more of them,
-// because the original has brought files up to date since.
+// isTrim reports whether a statement deletes records: the copy may have more of them, because the original has brought files up to date since.
 func isTrim(text string) bool { return text == deleteLog || text == dropPurged }
 
 // RestoreBackup makes an engine directory of one that Backup has made, which is only read: a copy of all of its files, in a new directory as
-// Restore has it. No engine may have the backup open: it fails with ErrLocked then. A backup that was not finished is ErrCorrupt. The
-// contents of the files are for a verification to look at.
+// Restore has it. No engine may have the backup open: it fails with ErrLocked then. It fails with ErrNotEmpty too if into is in the backup,
+// and with ErrCorrupt if that was not finished. The contents of the files are for a verification to look at.
 func RestoreBackup(ctx context.Context, from, into string, c Codec) (info RestoreInfo, err error) {
 	in, err := Inspect(from, c) // which keeps engines away from it
 	if err != nil {
 		return info, fmt.Errorf("restore %s: %w", from, err)
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	if err := in.dir.checkFinished(); err != nil {
+	// A copy that is built inside of what it is made of would be copied into itself without end.
+	if err := errors.Join(in.dir.checkFinished(), in.dir.CheckOutside(into)); err != nil {
 		return info, fmt.Errorf("restore %s: %w", from, err)
 	}
 	err = newDirectory(nil, into, func(building string) error {
@@ -429,8 +423,7 @@ func (r *restorer) writeFile(ctx context.Context, hash, path string) error {
 
 // writeBlobs writes the blobs that the index refers to.
 //
-// Each blob is written once, however many runs refer to it: the rows come in the order of their
-// hashes.
+// Each blob is written once, however many runs refer to it: the rows come in the order of their hashes.
 func (r *restorer) writeBlobs(ctx context.Context, db *sqlite.Conn, building string) error {
 	if !r.manifest.Whole {
 		return nil

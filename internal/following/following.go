@@ -25,8 +25,14 @@ const (
 	basesFolder = "bases"
 )
 
-// OpenFolder opens the copy in a folder, which it makes if it is missing. The caller closes the bases.
+// OpenFolder opens the copy in a folder, which it makes if it is missing. The caller closes the bases. It fails with ErrInvalid if the folder
+// is an engine directory, such as a backup: with a copy in it nobody could restore that any more.
 func OpenFolder(folder string, c blob.Codec) (commitlog.Log, *blob.Files, error) {
+	for _, name := range []string{"pawl.db", "runs"} {
+		if _, err := os.Lstat(filepath.Join(folder, name)); err == nil {
+			return nil, nil, fmt.Errorf("%w: %s is an engine directory or a backup, as it has %s: give the copy a folder of its own", refusal.ErrInvalid, folder, name)
+		}
+	}
 	return openFolder(folder, blob.Options{Codec: c})
 }
 
@@ -76,11 +82,28 @@ func Restore(ctx context.Context, into, folder string, o store.RestoreOptions) (
 		if err != nil {
 			return store.RestoreInfo{}, err
 		}
+		if err := checkOutsideCopy(folder, into); err != nil {
+			return store.RestoreInfo{}, errors.Join(err, bases.Close())
+		}
 		info, err := Restore(ctx, into, "", store.RestoreOptions{Log: log, Bases: bases, At: o.At, Codec: o.Codec})
 		return info, errors.Join(err, bases.Close())
 	}
 	info, err := store.Restore(ctx, into, o)
 	return info, InvalidIfTaken(err)
+}
+
+// checkOutsideCopy fails with ErrInvalid if a directory is to be made in the folder of a copy, or where a link of that leads to.
+func checkOutsideCopy(folder, into string) error {
+	for _, name := range []string{".", logFolder, basesFolder} {
+		info, err := os.Stat(filepath.Join(folder, name))
+		if err == nil {
+			err = store.CheckOutside(info, into)
+		}
+		if err != nil {
+			return fmt.Errorf("restore %s: %w", folder, InvalidIfTaken(err))
+		}
+	}
+	return nil
 }
 
 // InvalidIfTaken returns an error as one of the caller if it says that there is something already where a directory is to be made.

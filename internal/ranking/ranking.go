@@ -26,6 +26,7 @@ type Runs interface {
 type Run struct {
 	store.Head
 	Reported amount.Sums
+	damage   error // why nobody knows those; nil if they are known
 }
 
 // A Ranker remembers what runs have reported, so that a list that is sorted again reads those that have changed. A run
@@ -66,47 +67,64 @@ func (r *Ranker) ListRuns(ctx context.Context, runs Runs, f store.RunFilter) ite
 			}
 			return
 		}
-		by, after, limit := f.Sort, f.After, f.Limit
-		f.Sort, f.After, f.Limit = "", "", 0
-		var list []Run
-		for h, err := range runs.HeadsUntil(ctx, f) {
-			x := Run{Head: h}
-			if err == nil {
-				x.Reported, err = r.reportedBy(ctx, runs, &h)
-			}
-			damage, stopped := (*store.CorruptError)(nil), (*store.EffortError)(nil)
-			switch {
-			case errors.As(err, &damage) && damage.Run != "":
-				if !yield(x, err) {
-					return
-				}
-				continue
-			case errors.As(err, &stopped): // nobody knows yet which would come first
-				err = &workflow.LimitError{Limit: LimitRuns, Max: int64(len(list))}
-			case err == nil && len(list) == maxRanked:
-				err = &workflow.LimitError{Limit: LimitRuns, Max: maxRanked}
-			}
-			if err != nil {
-				yield(Run{}, err)
-				return
-			}
-			list = append(list, x)
-		}
-		slices.SortStableFunc(list, func(a, b Run) int { return compareSums(a.Reported, b.Reported, by) })
-		if after != "" {
-			i := slices.IndexFunc(list, func(x Run) bool { return x.Run == after })
-			if i < 0 {
-				yield(Run{}, fmt.Errorf("%w: %q", store.ErrRunNotFound, string(after)))
-				return
-			}
-			list = list[i+1:]
+		list, err := r.rankRuns(ctx, runs, f)
+		if err != nil {
+			yield(Run{}, err)
+			return
 		}
 		for i := range list {
-			if limit > 0 && i == limit || !yield(list[i], nil) {
+			if f.Limit > 0 && i == f.Limit || !yield(list[i], list[i].damage) {
 				return
 			}
 		}
 	}
+}
+
+// rankRuns returns all runs of a sorted list behind f.After, in its order.
+func (r *Ranker) rankRuns(ctx context.Context, runs Runs, f store.RunFilter) (list []Run, err error) {
+	by, after := f.Sort, f.After
+	f.Sort, f.After, f.Limit = "", "", 0
+	for h, err := range runs.HeadsUntil(ctx, f) {
+		x := Run{Head: h}
+		if err == nil {
+			x.Reported, err = r.reportedBy(ctx, runs, &h)
+		}
+		damage, stopped := (*store.CorruptError)(nil), (*store.EffortError)(nil)
+		if errors.As(err, &damage) && damage.Run != "" {
+			x.damage, err = err, nil
+		}
+		switch {
+		case errors.As(err, &stopped): // nobody knows yet which would come first
+			return nil, &workflow.LimitError{Limit: LimitRuns, Max: int64(len(list))}
+		case err != nil:
+			return nil, err
+		case len(list) == maxRanked:
+			return nil, &workflow.LimitError{Limit: LimitRuns, Max: maxRanked}
+		}
+		list = append(list, x)
+	}
+	slices.SortStableFunc(list, func(a, b Run) int { return compareRuns(&a, &b, by) })
+	if after == "" {
+		return list, nil
+	}
+	i := slices.IndexFunc(list, func(x Run) bool { return x.Run == after })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %q", store.ErrRunNotFound, string(after))
+	}
+	return list[i+1:], nil
+}
+
+// compareRuns orders runs: damaged ones first, then by the number of a name, as compareSums does.
+func compareRuns(a, b *Run, by string) int {
+	switch {
+	case a.damage != nil && b.damage != nil:
+		return 0
+	case a.damage != nil:
+		return -1
+	case b.damage != nil:
+		return 1
+	}
+	return compareSums(a.Reported, b.Reported, by)
 }
 
 // compareSums orders sums by the number of a name, the largest first; no number at all comes last.
