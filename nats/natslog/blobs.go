@@ -13,7 +13,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/blob"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/nats/internal/jet"
 )
 
@@ -43,18 +43,18 @@ type BlobsOptions struct {
 // Log, or for whatever else takes such a store. A blob is an object whose name is the
 // hash of its content. Any number of goroutines and processes may use one bucket.
 //
-// A read of a blob while the same bytes are put again may fail, and is to be repeated.
+// A read of a damaged blob while the same bytes are put again may fail, and is to be repeated.
 //
 // It writes what the client library of NATS writes, in its layout: a bucket is the stream
-// OBJ_<bucket>, an object's content is in messages under $O.<bucket>.C.<id>, each Put under a new id,
-// and its description in one under $O.<bucket>.M.<name in base64>. Some things are done on the stream
-// itself,
-// where the library would wait without an end or lose a race: to list, to delete, and to read.
+// OBJ_<bucket>, an object's content is in messages under $O.<bucket>.C.<id>, each under a new id,
+// and its description in one under $O.<bucket>.M.<name in base64>. All of it is done on the stream
+// itself, where the library would wait without an end, lose a race, or describe what the servers have
+// not taken.
 type Blobs struct {
-	js      jetstream.JetStream
-	objects jetstream.ObjectStore
-	stream  jetstream.Stream
-	bucket  string
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	bucket string
+	hook   *testhook.Hook
 }
 
 var _ blob.Store = (*Blobs)(nil)
@@ -64,7 +64,9 @@ const (
 	hashScheme    = "sha256:"
 	// inMemory is how large a blob may be that is put without a temporary file.
 	inMemory = 1 << 20
-	// chunksAhead is how many chunks of a blob are asked for at a time. A chunk has 128 KiB.
+	// chunkSize is how large a chunk is: that of the client library.
+	chunkSize = 128 << 10
+	// chunksAhead is how many chunks of a blob are asked for, or sent, at a time.
 	chunksAhead = 16
 	// chunksAlone is how many chunks a blob has at most whose chunks are asked for one by one.
 	chunksAlone = 4
@@ -92,19 +94,16 @@ func OpenBlobs(ctx context.Context, conn *nats.Conn, o BlobsOptions) (*Blobs, er
 	if wrong != "" {
 		return nil, fmt.Errorf("%w: natslog.%s", pawl.ErrInvalid, wrong)
 	}
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithPublishAsyncTimeout(2*jet.Timeout))
 	if err != nil {
 		return nil, fmt.Errorf("open the bucket %s: %w", o.Bucket, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, jet.Timeout)
 	defer cancel()
-	b := &Blobs{js: js, bucket: o.Bucket}
-	b.objects, err = js.ObjectStore(ctx, o.Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		b.objects, err = b.makeBucket(ctx, o)
-	}
-	if err == nil {
-		b.stream, err = js.Stream(ctx, b.streamName())
+	b := &Blobs{js: js, bucket: o.Bucket, hook: testhook.From(ctx)}
+	b.stream, err = js.Stream(ctx, b.streamName())
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		b.stream, err = b.makeBucket(ctx, o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the bucket %s: %w", o.Bucket, err)
@@ -120,7 +119,7 @@ func (b *Blobs) streamName() string { return "OBJ_" + b.bucket }
 
 // makeBucket makes the object store, as jetstream does, but for its stream, which answers from its leader only: what was put is there
 // for everybody. It is made so at once: whoever opened it before a change would ask the others for ever.
-func (b *Blobs) makeBucket(ctx context.Context, o BlobsOptions) (jetstream.ObjectStore, error) {
+func (b *Blobs) makeBucket(ctx context.Context, o BlobsOptions) (jetstream.Stream, error) {
 	c := jetstream.StreamConfig{
 		Name: b.streamName(), Subjects: []string{"$O." + o.Bucket + ".C.>", "$O." + o.Bucket + ".M.>"},
 		Storage: jetstream.FileStorage, Replicas: o.Replicas, MaxBytes: -1, Discard: jetstream.DiscardNew, AllowRollup: true,
@@ -128,10 +127,11 @@ func (b *Blobs) makeBucket(ctx context.Context, o BlobsOptions) (jetstream.Objec
 	if o.MaxBytes > 0 {
 		c.MaxBytes = o.MaxBytes
 	}
-	if _, err := b.js.CreateStream(ctx, c); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
-		return nil, err
+	s, err := b.js.CreateStream(ctx, c)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // somebody was faster
+		return b.js.Stream(ctx, b.streamName())
 	}
-	return b.js.ObjectStore(ctx, o.Bucket)
+	return s, err
 }
 
 // nameOf returns the name of the object with a hash.
@@ -153,103 +153,100 @@ func blobError(hash string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, jetstream.ErrObjectNotFound):
-		err = blob.ErrMissing
 	case errors.Is(err, jetstream.ErrBadObjectMeta):
 		err = fmt.Errorf("%w: %w", blob.ErrDamaged, err)
 	}
 	return &blob.Error{Hash: hash, Err: err}
 }
 
-// Put implements [blob.Store].
+// A description is the last message about an object. The zero value is that of one without any.
+type description struct {
+	info jetstream.ObjectInfo
+	data []byte // of the message
+	seq  uint64 // of the message
+}
+
+// isThere reports whether the object is there: it was described, and not deleted since.
+func (d *description) isThere() bool { return d.info.NUID != "" && !d.info.Deleted }
+
+// describe returns the description of an object, or the zero value. If nobody can read it the error is
+// jetstream.ErrBadObjectMeta, and seq is right.
 //
-// The name of an object is its hash, which is known only at the end of the content, and so the content
-// is kept until then, in memory or in a temporary file. To put what is there puts it again under a new
-// id: whoever reads the old chunks meanwhile may fail, which the type tells.
-func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, err error) {
-	if r == nil {
-		return "", 0, &blob.Error{Err: fs.ErrInvalid, Detail: "a blob is put with a reader"}
+// The id becomes part of a subject, so it must be one word: a wildcard would be the chunks of others.
+func (b *Blobs) describe(ctx context.Context, name string) (d description, err error) {
+	m, err := b.stream.GetLastMsgForSubject(ctx, b.aboutOf(name))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return d, nil
 	}
-	sum := sha256.New()
-	spool, err := spoolBytes(io.TeeReader(contextReader{ctx, r}, sum))
 	if err != nil {
-		return "", 0, &blob.Error{Err: err}
+		return d, err
 	}
-	defer spool.remove()
-	name := hex.EncodeToString(sum.Sum(nil))
-	info, err := b.objects.Put(ctx, jetstream.ObjectMeta{Name: name}, spool)
-	if err != nil {
-		return "", 0, blobError(hashScheme+name, err)
+	d.data, d.seq = m.Data, m.Sequence
+	if err := json.Unmarshal(m.Data, &d.info); err != nil || d.info.NUID == "" || strings.ContainsAny(d.info.NUID, ".*> \t\r\n") {
+		return description{seq: m.Sequence}, jetstream.ErrBadObjectMeta
 	}
-	return hashScheme + name, int64(info.Size), nil //nolint:gosec // what was read
+	d.info.ModTime = m.Time
+	return d, nil
 }
 
-// A contextReader ends with its context.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
+// describeBlob returns the description of a blob, or blob.ErrMissing.
+func (b *Blobs) describeBlob(ctx context.Context, name string) (description, error) {
+	d, err := b.describe(ctx, name)
+	if err == nil && !d.isThere() {
+		err = blob.ErrMissing
+	}
+	return d, err
 }
 
-// Read implements io.Reader. It asks before each part; a Read of the reader below that blocks is not
-// interrupted.
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
+// aboutOf returns the subject of an object's description.
+func (b *Blobs) aboutOf(name string) string {
+	return "$O." + b.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
+}
+
+// chunksOf returns the subject of an object's chunks.
+func (b *Blobs) chunksOf(o *jetstream.ObjectInfo) string { return "$O." + b.bucket + ".C." + o.NUID }
+
+// countChunks returns how many chunks of an object are there, as the leader of the stream says.
+func (b *Blobs) countChunks(ctx context.Context, o *jetstream.ObjectInfo) (uint64, error) {
+	if o.Chunks == 0 {
+		return 0, nil
+	}
+	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.chunksOf(o)))
+	if err != nil {
 		return 0, err
 	}
-	return r.r.Read(p)
+	return info.State.Subjects[b.chunksOf(o)], nil
 }
 
-// A spool holds bytes whose hash must be known before they are sent.
-type spool struct {
-	io.Reader
-	file *os.File // nil if they are in memory
+// errChunks says that an object has another number of chunks than its description says.
+func errChunks(there uint64, o *jetstream.ObjectInfo) error {
+	return fmt.Errorf("%w: it has %d of its %d chunks", blob.ErrDamaged, there, o.Chunks)
 }
 
-// spoolBytes reads all of a reader: up to inMemory bytes into memory, more into a temporary file,
-// which remove deletes. After an error there is no file left.
-func spoolBytes(r io.Reader) (*spool, error) {
-	var head strings.Builder
-	n, err := io.CopyN(&head, r, inMemory)
-	if errors.Is(err, io.EOF) || err == nil && n < inMemory {
-		return &spool{Reader: strings.NewReader(head.String())}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	f, err := os.CreateTemp("", "pawl-blob-*")
-	if err != nil {
-		return nil, err
-	}
-	s := &spool{f, f}
-	if _, err = io.Copy(f, io.MultiReader(strings.NewReader(head.String()), r)); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		s.remove()
-		return nil, err
-	}
-	return s, nil
-}
-
-// remove deletes the temporary file, if there is one.
-func (s *spool) remove() {
-	if s.file != nil {
-		_ = s.file.Close() // it was written for this
-		_ = os.Remove(s.file.Name())
-	}
-}
-
-// Stat implements [blob.Store].
+// Stat implements [blob.Store]. A blob that lacks some of its chunks is blob.ErrDamaged: to put it again mends it.
+//
+// It costs two requests. The chunks of a blob that is deleted or put anew meanwhile go as well, so it looks again,
+// until it finds the same description twice.
 func (b *Blobs) Stat(ctx context.Context, hash string) (blob.Info, error) {
 	name, err := nameOf(hash)
 	if err != nil {
 		return blob.Info{}, err
 	}
-	info, err := b.objects.GetInfo(ctx, name)
-	if err != nil {
-		return blob.Info{}, blobError(hash, err)
+	for before := uint64(0); ; {
+		d, err := b.describeBlob(ctx, name)
+		if err != nil {
+			return blob.Info{}, blobError(hash, err)
+		}
+		switch there, err := b.countChunks(ctx, &d.info); {
+		case err != nil:
+			return blob.Info{}, blobError(hash, err)
+		case there == uint64(d.info.Chunks):
+			return infoOf(hash, &d.info), nil
+		case d.seq == before:
+			return blob.Info{}, blobError(hash, errChunks(there, &d.info))
+		}
+		before = d.seq
 	}
-	return infoOf(hash, info), nil
 }
 
 // infoOf returns what the description of an object says, in the terms of package blob.
@@ -262,7 +259,7 @@ func infoOf(hash string, o *jetstream.ObjectInfo) blob.Info {
 //
 // The steps are in this order: the mark, under the condition that nothing was put since; then the
 // chunks; then the mark itself. After the mark no reader finds the object, so its chunks can go. A
-// process that dies in between leaves a mark, and perhaps chunks that nobody finds; never a
+// process that dies in between leaves a mark, and perhaps chunks, which All deletes; never a
 // description without its chunks. A last message at or after "before" means that somebody has put the
 // blob again and counts on it: it stays.
 func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool, error) {
@@ -270,28 +267,21 @@ func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool
 	if err != nil {
 		return false, err
 	}
-	about := "$O." + b.bucket + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
-	last, err := b.stream.GetLastMsgForSubject(ctx, about)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return false, nil
-	}
+	d, err := b.describe(ctx, name)
 	if err != nil {
 		return false, blobError(hash, err)
 	}
-	var info jetstream.ObjectInfo
-	switch err := json.Unmarshal(last.Data, &info); {
-	case err != nil || info.NUID == "":
-		return false, blobError(hash, jetstream.ErrBadObjectMeta)
-	case info.Deleted || !last.Time.Before(before):
+	info := d.info
+	if !d.isThere() || !info.ModTime.Before(before) {
 		return false, nil
 	}
 	info.Deleted, info.Size, info.Chunks, info.Digest, info.ModTime = true, 0, 0, "", time.Time{}
-	m := nats.NewMsg(about)
+	m := nats.NewMsg(b.aboutOf(name))
 	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	if m.Data, err = json.Marshal(info); err != nil {
 		return false, blobError(hash, err)
 	}
-	ack, err := b.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last.Sequence), jetstream.WithRetryAttempts(0))
+	ack, err := b.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(d.seq), jetstream.WithRetryAttempts(0))
 	if jet.IsChanged(err) { // another message came before it
 		return false, nil
 	}
@@ -299,7 +289,7 @@ func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool
 		err = b.stream.Purge(ctx, jetstream.WithPurgeSubject(b.chunksOf(&info)))
 	}
 	if err == nil { // the mark, unless something was put behind it
-		err = b.stream.Purge(ctx, jetstream.WithPurgeSubject(about), jetstream.WithPurgeSequence(ack.Sequence+1))
+		err = b.stream.Purge(ctx, jetstream.WithPurgeSubject(m.Subject), jetstream.WithPurgeSequence(ack.Sequence+1))
 	}
 	return err == nil, blobError(hash, err)
 }
@@ -313,44 +303,51 @@ func (b *Blobs) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := b.objects.GetInfo(ctx, name)
+	d, err := b.describeBlob(ctx, name)
 	if err != nil {
 		return nil, blobError(hash, err)
 	}
-	r := &blobReader{of: b, hash: hash, name: name, subject: b.chunksOf(info), missing: uint64(info.Chunks), sum: sha256.New()}
-	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	switch {
-	case r.missing == 0:
-	case r.missing <= chunksAlone:
-		err = r.getChunk()
-	default:
-		err = r.beginChunks()
-	}
+	r, err := b.openObject(ctx, hash, &d.info)
 	if err != nil {
-		r.cancel()
 		return nil, blobError(hash, err)
 	}
 	return r, nil
 }
 
-// chunksOf returns the subject of an object's chunks.
-func (b *Blobs) chunksOf(o *jetstream.ObjectInfo) string { return "$O." + b.bucket + ".C." + o.NUID }
+// openObject returns the reader of an object that should have the content of a hash.
+func (b *Blobs) openObject(ctx context.Context, hash string, info *jetstream.ObjectInfo) (*blobReader, error) {
+	r := &blobReader{of: b, hash: hash, subject: b.chunksOf(info), missing: uint64(info.Chunks), sum: sha256.New()}
+	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	err := error(nil)
+	switch {
+	case r.missing == 0:
+	case r.missing <= chunksAlone:
+		err = r.getChunk()
+	default:
+		err = r.beginChunks(info)
+	}
+	if err != nil {
+		r.cancel()
+		return nil, err
+	}
+	return r, nil
+}
 
 // A blobReader reads a blob and checks it at the end.
 // Either consumer and chunks are set, or chunks are fetched one by one from next on. missing falls
 // with every chunk that was taken, and at 0, when left is used up, sum has seen everything.
 type blobReader struct {
-	of         *Blobs
-	hash, name string
-	subject    string // of its chunks
-	ctx        context.Context
-	cancel     context.CancelFunc
-	consumer   jetstream.Consumer        // nil if the chunks are got one by one
-	chunks     jetstream.MessagesContext // of the consumer
-	next       uint64                    // number behind that of the last chunk that was got
-	missing    uint64                    // chunks that are to come
-	left       []byte                    // of the last one
-	sum        hash.Hash
+	of       *Blobs
+	hash     string
+	subject  string // of its chunks
+	ctx      context.Context
+	cancel   context.CancelFunc
+	consumer jetstream.Consumer        // nil if the chunks are got one by one
+	chunks   jetstream.MessagesContext // of the consumer
+	next     uint64                    // number behind that of the last chunk that was got
+	missing  uint64                    // chunks that are to come
+	left     []byte                    // of the last one
+	sum      hash.Hash
 }
 
 // beginChunks has all chunks sent, some ahead.
@@ -358,17 +355,14 @@ type blobReader struct {
 // The consumer says how many messages it will send: if these are not as many as the object has chunks, and the leader of the stream says
 // the same, the blob is damaged, which is told before anything is read. The consumer may be on a server that is behind. Where it fails, the
 // consumer is deleted.
-func (r *blobReader) beginChunks() (err error) {
+func (r *blobReader) beginChunks(info *jetstream.ObjectInfo) (err error) {
 	r.consumer, err = r.of.js.OrderedConsumer(r.ctx, r.of.streamName(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{r.subject}})
 	if err != nil {
 		return err
 	}
 	there := r.consumer.CachedInfo().NumPending
 	if there != r.missing {
-		var leader *jetstream.StreamInfo
-		if leader, err = r.of.stream.Info(r.ctx, jetstream.WithSubjectFilter(r.subject)); err == nil {
-			there = leader.State.Subjects[r.subject]
-		}
+		there, err = r.of.countChunks(r.ctx, info)
 	}
 	switch {
 	case err != nil:
@@ -377,7 +371,7 @@ func (r *blobReader) beginChunks() (err error) {
 			return nil
 		}
 	default:
-		err = fmt.Errorf("%w: it has %d of its %d chunks", blob.ErrDamaged, there, r.missing)
+		err = errChunks(there, info)
 	}
 	deleteConsumer(r.of.js, r.of.streamName(), r.consumer)
 	return err
@@ -413,7 +407,7 @@ func (r *blobReader) takeChunk(chunk []byte) {
 func (r *blobReader) Read(p []byte) (int, error) {
 	for len(r.left) == 0 && len(p) > 0 {
 		if r.missing == 0 {
-			if hex.EncodeToString(r.sum.Sum(nil)) != r.name {
+			if hashScheme+hex.EncodeToString(r.sum.Sum(nil)) != r.hash {
 				return 0, &blob.Error{Hash: r.hash, Err: blob.ErrDamaged}
 			}
 			return 0, io.EOF
@@ -446,7 +440,8 @@ func (r *blobReader) Close() error {
 	return nil
 }
 
-// All implements [blob.Store].
+// All implements [blob.Store]. It also deletes chunks that no blob has, a day after they were sent: those of Puts and Deletes
+// that did not come to their end. Damaged blobs are in it, so that they can be deleted.
 //
 // The list is read as a whole first, and sorted: the order of the stream is that of the last Puts.
 func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
@@ -456,6 +451,7 @@ func (b *Blobs) All(ctx context.Context) iter.Seq2[blob.Info, error] {
 			yield(blob.Info{}, blobError("", err))
 			return
 		}
+		b.deleteLost(ctx, objects)
 		slices.SortFunc(objects, func(x, y *jetstream.ObjectInfo) int { return cmp.Compare(x.Name, y.Name) })
 		for _, o := range objects {
 			hash := hashScheme + o.Name

@@ -67,27 +67,30 @@ func (h *heldTask) perform(ctx, mine context.Context) {
 // A message that is delivered for the first time is of an attempt that was just dispatched: the claim
 // is only told, which saves the way there and back. A message that comes again may be done; if the
 // pool does not answer in time the task is begun all the same, since to do it twice is allowed and not
-// to do it is not.
+// to do it is not. A message that comes as the worker ends goes back at once.
 func (h *heldTask) claim(ctx context.Context) bool {
 	q := beatMessage{Worker: h.loop.id, Key: h.task.Key, Claim: true}
-	if about, err := h.message.Metadata(); err == nil && about.NumDelivered == 1 {
-		text, err := json.Marshal(q)
-		if err == nil {
+	about, err := h.message.Metadata()
+	switch {
+	case ctx.Err() != nil: // it came as Run ended
+	case err == nil && about.NumDelivered == 1:
+		if text, err := json.Marshal(q); err == nil {
 			_ = h.loop.conn.Publish(h.loop.names.call("beat"), text) // the next one says it as well
 		}
-		return ctx.Err() == nil
+		return true
+	default:
+		asking, cancel := context.WithTimeout(ctx, claimWait)
+		defer cancel()
+		if _, err := h.call(asking, "beat", q); errors.Is(err, errOver) {
+			_ = h.message.Ack()
+			return false
+		}
 	}
-	asking, cancel := context.WithTimeout(ctx, claimWait)
-	defer cancel()
-	_, err := h.call(asking, "beat", q)
-	if errors.Is(err, errOver) {
-		_ = h.message.Ack()
-		return false
+	if ctx.Err() == nil {
+		return true
 	}
-	if ctx.Err() != nil {
-		_ = h.message.Nak()
-	}
-	return ctx.Err() == nil
+	_ = h.message.Nak() // or the lease runs out
+	return false
 }
 
 // renew renews the lease, thrice in its time, until the result is delivered.

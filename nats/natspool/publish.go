@@ -286,7 +286,8 @@ func isRepeated(err error) bool {
 // removeLoop removes the messages of attempts that are over, and tells their holders.
 //
 // One at a time is enough: most messages leave the stream by the acknowledgement of their worker, and
-// only cancelled or timed out attempts come here.
+// only cancelled or timed out attempts come here. An error may come at once, as where nobody answers for
+// JetStream, so nothing is tried again before a pause.
 func (p *Pool) removeLoop() {
 	for {
 		select {
@@ -294,10 +295,32 @@ func (p *Pool) removeLoop() {
 			return
 		case <-p.sweep:
 		}
-		for e := p.nextRemoval(); e != nil && p.ctx.Err() == nil; e = p.nextRemoval() {
-			p.removeMessage(e)
+		if p.removeAll() {
+			continue
+		}
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-time.After(publishPause):
+		}
+		signal(p.sweep)
+	}
+}
+
+// removeAll tries each of the removals once, and reports whether none is left to be tried again.
+func (p *Pool) removeAll() bool {
+	var failed []*entry
+	for e := p.nextRemoval(); e != nil && p.ctx.Err() == nil; e = p.nextRemoval() {
+		if !p.removeMessage(e) {
+			failed = append(failed, e)
 		}
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.idle {
+		p.removals = append(p.removals, failed...)
+	}
+	return len(failed) == 0
 }
 
 // nextRemoval takes the first of the removals; nil without one.
@@ -312,13 +335,13 @@ func (p *Pool) nextRemoval() *entry {
 	return e
 }
 
-// removeMessage removes one message. While JetStream does not answer it is tried again; a stream
-// that is not there has it no more.
+// removeMessage removes one message, and reports whether that is done: while JetStream does not answer it is to
+// be tried again. A stream that is not there has it no more.
 //
 // The holder is told in any case, by a notice to all workers, and only the one that holds the key
 // acts. An attempt keeps its subject when it is dispatched again, so the removal may hit the new
 // message: then it is published once more.
-func (p *Pool) removeMessage(e *entry) {
+func (p *Pool) removeMessage(e *entry) bool {
 	ctx, cancel := context.WithTimeout(p.ctx, jet.Timeout)
 	defer cancel()
 	stream, err := p.js.Stream(ctx, p.names.stream())
@@ -332,10 +355,7 @@ func (p *Pool) removeMessage(e *entry) {
 	defer p.mu.Unlock()
 	if again := p.entries[e.task.Key]; again != nil && !again.answered {
 		p.enqueue(e.task.Key) // it was dispatched anew, and may just have been removed
-		return
+		return true
 	}
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) && p.ctx.Err() == nil {
-		p.removals = append(p.removals, e)
-		time.AfterFunc(publishPause, func() { signal(p.sweep) })
-	}
+	return err == nil || errors.Is(err, jetstream.ErrStreamNotFound)
 }

@@ -101,6 +101,14 @@ func TestBlobsThatAreDamaged(t *testing.T) {
 	require.NoError(t, s.DeleteMsg(t.Context(), last.Sequence))
 	_, err = blobtest.Read(t, b, hash)
 	require.ErrorIs(t, err, blob.ErrDamaged)
+	_, err = b.Stat(t.Context(), hash)
+	require.ErrorIs(t, err, blob.ErrDamaged, "a follower puts what is not there")
+	require.Equal(t, hash, blobtest.Put(t, b, content))
+	_, err = b.Stat(t.Context(), hash)
+	require.NoError(t, err)
+	got, err = objects.GetBytes(t.Context(), strings.TrimPrefix(hash, "sha256:"))
+	require.NoError(t, err, "the client library reads what natslog puts")
+	require.True(t, slices.Equal(content, got))
 }
 
 // Buckets that cannot be are refused.

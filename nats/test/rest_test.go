@@ -1,0 +1,110 @@
+package natstest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/nats/natspool"
+	"github.com/pawl-run/pawl/workflow"
+)
+
+// A pool waits before it tries again to remove the message of a cancelled task, also where the refusal comes at once.
+func TestRemovalsThatFail(t *testing.T) {
+	s := startServer(t)
+	conn := connect(t, s.ClientURL())
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{})
+	defer h.stop()
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil))
+	notices, err := connect(t, s.ClientURL()).SubscribeSync("pawl.tasks.drop") // one with each try
+	require.NoError(t, err)
+	require.NoError(t, s.GlobalAccount().DisableJetStream())
+	require.NoError(t, h.engine.Cancel(t.Context(), "r", "enough"))
+	begun := time.Now()
+	const tries = 4
+	for range tries {
+		_, err := notices.NextMsg(time.Minute)
+		require.NoError(t, err)
+	}
+	require.Greater(t, time.Since(begun), (tries-2)*500*time.Millisecond)
+}
+
+// A worker that finds nothing asks with one request at a time, which waits for seconds, and warns nobody.
+func TestAWorkerThatFindsNothing(t *testing.T) {
+	url := startServer(t).ClientURL()
+	conn := connect(t, url)
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{Types: map[string]int{"work": 1}})
+	defer h.stop()
+	requests, err := connect(t, url).SubscribeSync("$JS.API.CONSUMER.MSG.NEXT.PAWL_tasks.work")
+	require.NoError(t, err)
+	warnings := make(told, 100)
+	stop := work(t, &natspool.Worker{Conn: conn, Logger: slog.New(slog.NewTextHandler(warnings, nil))}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+		return 1, nil
+	}})
+	out, err := h.engine.Run(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil)
+	require.NoError(t, err)
+	require.NoError(t, out.Err())
+	for range 3 { // with the task, for seconds, and again
+		_, err = requests.NextMsg(time.Minute)
+		require.NoError(t, err)
+	}
+	_, err = requests.NextMsg(time.Second)
+	require.ErrorIs(t, err, nats.ErrTimeout, "the next one has come too soon")
+	stop()
+	require.Empty(t, warnings)
+}
+
+// A dialer calls arrived before a client reads a text for the first time.
+type dialer struct {
+	text    []byte
+	arrived func()
+}
+
+func (d *dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return &watchedConn{conn, d}, err
+}
+
+type watchedConn struct {
+	net.Conn
+	by *dialer
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if bytes.Contains(p[:n], c.by.text) {
+		c.by.arrived()
+	}
+	return n, err
+}
+
+// A task that comes to a worker as it ends goes back at once, and not after its lease.
+func TestATaskThatComesAsItsWorkerEnds(t *testing.T) {
+	url := startServer(t).ClientURL()
+	conn := connect(t, url)
+	h := openEngine(t, conn, t.TempDir(), natspool.Options{Lease: time.Hour})
+	defer h.stop()
+	require.NoError(t, h.engine.Start(t.Context(), workflow.Run{ID: "r", Definition: define(t, single)}, nil))
+	over := &overNATS{conn: conn}
+	require.Eventually(t, func() bool { return over.queued(t) == 1 }, time.Minute, 10*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	ending, err := nats.Connect(url, nats.SetCustomDialer(&dialer{[]byte("1h0m0s"), cancel}))
+	require.NoError(t, err)
+	defer ending.Close()
+	require.NoError(t, (&natspool.Worker{Conn: ending}).Run(ctx, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) {
+		return "too late", nil
+	}}))
+	defer work(t, &natspool.Worker{Conn: conn}, pawl.Handlers{"work": func(context.Context, pawl.Task) (any, error) { return "in time", nil }})()
+	soon, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	out, err := h.engine.Wait(soon, "r")
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"a": "in time"}, out.Output)
+}
