@@ -161,8 +161,11 @@ func (e *Engine) commitImport(ctx context.Context, from *replay.Recording, sourc
 		return err
 	}
 	hashes := source.BlobRefs(f.Records)
-	e.blobs.Pin(hashes...)
-	defer e.blobs.Unpin(hashes...)
+	kept, err := e.blobs.Hold(ctx, hashes...)
+	if err != nil {
+		return err
+	}
+	defer kept()
 	if err := e.blobs.TakeMissing(ctx, from.ReadBlobs, hashes, e.blobs.PutBlob); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ const (
 // An error that concerns one run or token is in the report, and the others are acted on. An error that concerns all of
 // them ends the call, with a report of what was done until then: ErrInvalid (also a *WhereError of the filter), ErrClosed,
 // ErrNoSpace, ErrFailed, ErrFenced, ErrUnknown, ErrMaintenance, ErrRemote, ErrRunNotFound (the run after which it goes on was
-// purged), that of ctx. When ctx ends, the act that is under way is finished, for at most 30 s. To repeat the call, from
+// purged), *EffortError, that of ctx. When ctx ends, the act that is under way is finished, for at most 30 s. To repeat the call, from
 // the Cursor of the report or from the beginning, is safe if to repeat the act is.
 func (e *Engine) DoAll(ctx context.Context, s Selection, a Act) (Report, error) {
 	out := Report{Applied: !s.DryRun}
@@ -80,6 +80,9 @@ func (e *Engine) DoAll(ctx context.Context, s Selection, a Act) (Report, error) 
 	for one, err := range list.all {
 		if limit > 0 && out.Found == limit {
 			return out, nil // an error is of what was not asked for: the call that goes on is told it
+		}
+		if effort := (*EffortError)(nil); errors.As(err, &effort) {
+			out.Cursor = Target{Run: effort.Run, Token: effort.Token}
 		}
 		if err != nil {
 			return out, err

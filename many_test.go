@@ -32,6 +32,28 @@ func changedLetters(ctx context.Context, t *testing.T, e *pawl.Engine, f pawl.De
 	return report.Changed
 }
 
+// A DoAll that has used up the effort of its filter says where it goes on, also if nothing has fitted.
+func TestDoAllGoesOnBehindItsEffort(t *testing.T) {
+	e := open(t, t.TempDir(), pawl.Options{})
+	const runs = 5
+	for i := range runs {
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: workflow.RunID(fmt.Sprint("r", i)), Definition: define(t, fmt.Sprintf(waiter, 1))}, nil))
+	}
+	s := ofRuns(pawl.RunFilter{Where: "seq > 1000", Effort: 1})
+	for calls := 1; ; calls++ {
+		report, err := e.DoAll(t.Context(), s, pawl.Pause{})
+		require.Zero(t, report.Found)
+		if err == nil {
+			require.Zero(t, report.Cursor)
+			return
+		}
+		require.ErrorAs(t, err, new(*pawl.EffortError))
+		require.NotEqual(t, s.After, report.Cursor)
+		require.LessOrEqual(t, calls, runs)
+		s.After = report.Cursor
+	}
+}
+
 // An act on many runs changes each of them or not, and says which.
 func TestActsOnManyRuns(t *testing.T) {
 	e := open(t, t.TempDir(), pawl.Options{})

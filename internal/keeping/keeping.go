@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,9 +29,10 @@ type Keeper struct {
 	dir Directory
 	own *blob.Files // the store, if it is the engine's own
 
-	mu     sync.Mutex
-	held   map[string]int // on their way into a run, how often, by hash
-	frozen int            // backups under way: nothing is collected
+	mu       sync.Mutex
+	held     map[string]int           // on their way into a run, how often, by hash
+	frozen   int                      // backups under way: nothing is collected
+	removing map[string]chan struct{} // being collected, which a host's store may take long for; closed when that is over
 }
 
 // Of returns the keeper of a host's store.
@@ -118,8 +121,9 @@ func (k *Keeper) PutMerged(ctx context.Context, blobs []decision.Blob) (release 
 	for i, b := range blobs {
 		hashes[i] = b.Hash
 	}
-	k.Pin(hashes...)
-	release = func() { k.Unpin(hashes...) }
+	if release, err = k.Hold(ctx, hashes...); err != nil {
+		return nil, err
+	}
 	for _, b := range blobs {
 		hash, size, err := k.Put(ctx, b.Reader())
 		if err == nil && (hash != b.Hash || size != b.Size) {
@@ -167,8 +171,9 @@ func (k *Keeper) PinReferences(ctx context.Context, v any, as ...workflow.Artifa
 	for i, ref := range refs {
 		hashes[i] = ref.Hash
 	}
-	k.Pin(hashes...)
-	release = func() { k.Unpin(hashes...) }
+	if release, err = k.Hold(ctx, hashes...); err != nil {
+		return nil, err
+	}
 	for _, ref := range refs {
 		if err := k.checkReference(ctx, ref); err != nil {
 			release()
@@ -188,8 +193,33 @@ func (k *Keeper) checkReference(ctx context.Context, ref blob.Ref) error {
 	return Error(err)
 }
 
-// Pin keeps blobs from being collected until Unpin.
+// Hold keeps blobs from being collected until release is called. One that is being collected is gone when Hold returns, so that whoever looks
+// for it then finds it there for good, or missing. It fails with the cause of ctx.
+func (k *Keeper) Hold(ctx context.Context, hashes ...string) (release func(), err error) {
+	k.Pin(hashes...)
+	for _, hash := range hashes {
+		k.mu.Lock()
+		over := k.removing[hash]
+		k.mu.Unlock()
+		if over == nil {
+			continue
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			k.Unpin(hashes...)
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func() { k.Unpin(hashes...) }, nil
+}
+
+// Pin keeps blobs from being collected until Unpin. It does not wait for those that are being collected: a blob that was
+// put meanwhile stays, by its age.
 func (k *Keeper) Pin(hashes ...string) {
+	if len(hashes) == 0 { // as in most commits
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.held == nil {
@@ -202,6 +232,9 @@ func (k *Keeper) Pin(hashes ...string) {
 
 // Unpin takes one Pin back.
 func (k *Keeper) Unpin(hashes ...string) {
+	if len(hashes) == 0 {
+		return
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, hash := range hashes {
@@ -211,11 +244,15 @@ func (k *Keeper) Unpin(hashes ...string) {
 	}
 }
 
-// Freeze keeps all blobs from being collected until thaw is called.
+// Freeze keeps all blobs from being collected until thaw is called. It waits for those that are being collected.
 func (k *Keeper) Freeze() (thaw func()) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.frozen++
+	under := slices.Collect(maps.Values(k.removing))
+	k.mu.Unlock()
+	for _, over := range under {
+		<-over
+	}
 	return func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
@@ -223,13 +260,24 @@ func (k *Keeper) Freeze() (thaw func()) {
 	}
 }
 
-// collectBlob removes a blob, unless it is pinned. A caller who pins it afterwards
-// finds it gone.
+// collectBlob removes a blob, unless it is pinned. A caller who holds it afterwards finds it gone. Commits of runs go on meanwhile.
 func (k *Keeper) collectBlob(hash string, remove func() (bool, error)) (bool, error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.held[hash] > 0 || k.frozen > 0 {
+	if k.held[hash] > 0 || k.frozen > 0 || k.removing[hash] != nil {
+		k.mu.Unlock()
 		return false, nil
 	}
+	if k.removing == nil {
+		k.removing = map[string]chan struct{}{}
+	}
+	over := make(chan struct{})
+	k.removing[hash] = over
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.removing, hash)
+		close(over)
+	}()
 	return remove()
 }
