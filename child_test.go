@@ -529,6 +529,7 @@ func TestALiveRunShowsWhatItHolds(t *testing.T) {
 		require.Contains(t, string(text), `"status":"running"`)
 		require.Empty(t, branchesOf(t, e, "r", pawl.BranchFilter{Status: "failed"}))
 		require.Empty(t, branchesOf(t, e, "r", pawl.BranchFilter{Group: 2}))
+		require.Empty(t, branchesOf(t, e, "r", pawl.BranchFilter{Group: -1}))
 		for _, err := range e.Branches(t.Context(), "r", pawl.BranchFilter{Status: "walking"}) {
 			require.ErrorIs(t, err, pawl.ErrInvalid)
 		}

@@ -1,6 +1,7 @@
 package watching
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 
@@ -61,7 +62,7 @@ func ListBranches[T any](look Look, group workflow.GroupID, status string, view 
 			yield(none, fmt.Errorf("%w: %w", refusal.ErrInvalid, err))
 		}
 	}
-	next := workflow.Scope{Group: max(group, 1)}
+	next := workflow.Scope{Group: cmp.Or(group, 1)}
 	return List(look, func(s *state.State) (page []T, more bool) {
 		// A page is as many branches as are looked at, and not as many as fit: a run must not be held up by a filter that nothing fits.
 		for range branchPage {
