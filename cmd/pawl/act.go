@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"os/user"
 	"slices"
 	"strconv"
@@ -20,9 +22,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// An actFlag is embedded in the commands that change runs. Reason is required by kong as it is by
-// the API, so that the journal says why an operator has intervened. Offline is a consent: without
-// it nothing is committed in a directory whose program is not running, where nobody would see what
+// An actFlag is embedded in the commands that change runs. Reason is required by kong as it is by the API, so that the journal says why an operator
+// has intervened. Offline is a consent: without it nothing is committed in a directory whose program is not running, where nobody would see what
 // comes of it.
 type actFlag struct {
 	By      string `placeholder:"NAME" help:"Who acts; the user of this process, if this is not given."`
@@ -40,9 +41,8 @@ type bulkFlag struct {
 // errOffline says that an act needs an engine.
 var errOffline = errors.New("start your program, or --offline commits it now and sends nothing")
 
-// withActor does something with an engine that may be changed. A dry run is possible everywhere, on
-// files of runs too: for that the client of an exhibit, which may only read, is replaced by one
-// with all rights, as trials change copies alone.
+// withActor does something with an engine that may be changed. A dry run is possible everywhere, on files of runs too: for that the client of an
+// exhibit, which may only read, is replaced by one with all rights, as trials change copies alone.
 func (f *actFlag) withActor(ctx context.Context, con *console, do func(*reached) error) error {
 	f.By = userName(f.By)
 	return f.withEngine(ctx, con, func(e *reached) error {
@@ -60,10 +60,16 @@ func (f *actFlag) withActor(ctx context.Context, con *console, do func(*reached)
 
 // userName returns who acts: the user of this process, if nobody is named.
 func userName(by string) string {
-	if u, err := user.Current(); by == "" && err == nil {
-		return u.Username
+	u, err := user.Current()
+	return cmp.Or(by, userText(u, err))
+}
+
+// userText returns the name of a user, or its number where the system has no name for it, as in many containers.
+func userText(u *user.User, err error) string {
+	if err != nil || u.Username == "" {
+		return fmt.Sprintf("uid %d", os.Getuid())
 	}
-	return by
+	return u.Username
 }
 
 // A deed is an act and the run that it is done to.
@@ -73,11 +79,9 @@ type deed struct {
 	said string // what is said when it is done, as "is cancelled"
 }
 
-// doAll does deeds. The error of a single deed is returned as it is; of several deeds, each error
-// is printed, and the returned one counts them. The deeds are independent: one that is refused does
-// not stop the others, and what was done is not undone. An interrupt does stop them, with how many
-// were done. Unknown outcomes weigh more than refusals in the error, since the user has to look at
-// those runs.
+// doAll does deeds. The error of a single deed is returned as it is; of several deeds, each error is printed, and the returned one counts them. The
+// deeds are independent: one that is refused does not stop the others, and what was done is not undone. An interrupt does stop them, with how many
+// were done. Unknown outcomes weigh more than refusals in the error, since the user has to look at those runs.
 func (f *actFlag) doAll(ctx context.Context, con *console, e *reached, deeds ...deed) error {
 	var refused, unknown []error
 	table := &deedTable{many: f.DryRun && !f.JSON && len(deeds) > 1}
@@ -132,6 +136,7 @@ type doneDeed struct {
 	api.ActReport
 	Token workflow.TokenID `json:"token,omitzero"` // to which it was done, where that was chosen by
 	Node  workflow.NodeID  `json:"node,omitzero"`
+	Vote  string           `json:"vote,omitzero"` // yes or no, the answer that a dry run has tried
 }
 
 // A deedTable has a row for each deed of a dry run of many: one alone is told decision by decision.
@@ -174,12 +179,18 @@ func (f *actFlag) doDeed(ctx context.Context, con *console, e *reached, d deed, 
 		d.act = acts.Once(d.act, rand.Text()) // however often the request is sent, it counts once
 	}
 	done, err := do(ctx, d.run, api.Operation{Act: d.act, By: f.By, Reason: f.Reason})
-	t, _ := acts.TargetOf(d.act)
+	told := doneDeed{ActReport: done}
+	if t, ok := acts.TargetOf(d.act); ok {
+		told.Token, told.Node = t.Token, t.Node
+	}
+	if v, ok := d.act.(pawl.Vote); ok && f.DryRun {
+		told.Vote = answerText(v.Approved)
+	}
 	switch {
 	case err != nil:
 		return err
 	case f.JSON:
-		con.writeLine(true, doneDeed{done, t.Token, t.Node})
+		con.writeLine(true, told)
 	case table.many:
 		table.addDeed(d, done.Future)
 	case f.DryRun:
@@ -204,8 +215,7 @@ func (f *actFlag) printDryRun(con *console, e *reached, run workflow.RunID, done
 	return nil
 }
 
-// printFuture writes what would become of a run. The message of each record is one line, and its
-// decisions are a line each.
+// printFuture writes what would become of a run. The message of each record is one line, and its decisions are a line each.
 func (con *console) printFuture(run workflow.RunID, f *api.Future) {
 	if len(f.Steps) == 0 {
 		con.printLine("nothing would change: %s is %s", run, f.Outcome.Status)
@@ -239,7 +249,7 @@ func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) e
 	if f.Yes {
 		return nil
 	}
-	fmt.Fprintf(con.Errs, "%s? [y/N] ", question)
+	fmt.Fprintf(con.Errs, "%s? [y/N] ", printableText(question))
 	answer, err := con.readLine(ctx)
 	if ctx.Err() != nil {
 		fmt.Fprintln(con.Errs)
@@ -252,10 +262,8 @@ func (f *bulkFlag) confirm(ctx context.Context, con *console, question string) e
 	return errNo
 }
 
-// targetIn returns the token of a run that a word of the command line names: a node or,
-// where the run has none of that name, a token, as t5 or 5. Only a word that could be a token costs
-// a question to the engine. A node of that name wins, as it is what the author of the definition
-// has written.
+// targetIn returns the token of a run that a word of the command line names: a node or, where the run has none of that name, a token, as t5 or 5.
+// Only a word that could be a token costs a question to the engine. A node of that name wins, as it is what the author of the definition has written.
 func (e *reached) targetIn(ctx context.Context, run, word string) (pawl.Target, error) {
 	n, err := strconv.ParseInt(strings.TrimPrefix(word, "t"), 10, 64)
 	if err != nil || n <= 0 {
@@ -290,9 +298,8 @@ type runsFlag struct {
 	bulkFlag
 }
 
-// chooseRuns returns the runs that are named or, of those that have not ended, chosen. The ids are
-// all read before the first run is changed: the question before names their number, and a run that
-// ends because its parent was cancelled does not shift the list.
+// chooseRuns returns the runs that are named or, of those that have not ended, chosen. The ids are all read before the first run is changed: the
+// question before names their number, and a run that ends because its parent was cancelled does not shift the list.
 func (f *runsFlag) chooseRuns(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	if (len(f.Run) > 0) != f.isEmpty() {
 		return nil, errNamedAndChosen
@@ -322,8 +329,7 @@ func (f *filterFlag) splitRun(first, second, what string) (run workflow.RunID, w
 	return workflow.RunID(first), second, nil
 }
 
-// oneOrChosen returns the run that is named or, if none is, the chosen ones. It asks before something is done to chosen
-// ones.
+// oneOrChosen returns the run that is named or, if none is, the chosen ones. It asks before something is done to chosen ones.
 func (f *actFlag) oneOrChosen(ctx context.Context, con *console, e *reached, run workflow.RunID, of *filterFlag, b *bulkFlag, what string) ([]workflow.RunID, error) {
 	if run != "" {
 		return []workflow.RunID{run}, nil
@@ -387,9 +393,8 @@ type cancelCommand struct {
 	actFlag
 }
 
-// runCommand cancels one run after the other. With --node the run itself goes on, so that is
-// another act; all the rest, the choice of runs, the question and the report, is that of
-// runsCommand.
+// runCommand cancels one run after the other. With --node the run itself goes on, so that is another act; all the rest, the choice of runs, the
+// question and the report, is that of runsCommand.
 func (c *cancelCommand) runCommand(ctx context.Context, con *console) error {
 	of := runsCommand{deed{act: pawl.Cancel{}, said: "is cancelled"}, c.runsFlag, c.actFlag}
 	if len(c.Node) > 0 {
@@ -402,8 +407,7 @@ func (c *cancelCommand) runCommand(ctx context.Context, con *console) error {
 	return of.runCommand(ctx, con)
 }
 
-// A runsCommand does something to whole runs. pause, resume and cancel are values of it, which
-// differ in the act and in what is said when it is done.
+// A runsCommand does something to whole runs. pause, resume and cancel are values of it, which differ in the act and in what is said when it is done.
 type runsCommand struct {
 	deed // to each run
 	runsFlag
@@ -429,9 +433,8 @@ func (c *runsCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// A verb is one thing that pawl can do. Each has a file of its own, and a line in the table of
-// verbs. command makes a new value for each parse, as kong writes into it. The help and the
-// completion are made of these fields.
+// A verb is one thing that pawl can do. Each has a file of its own, and a line in the table of verbs. command makes a new value for each parse, as
+// kong writes into it. The help and the completion are made of these fields.
 type verb struct {
 	name    string
 	help    string   // one sentence
@@ -441,9 +444,8 @@ type verb struct {
 	command func() command
 }
 
-// A command does what its fields, which are its arguments and flags, say. The answer goes
-// to con.Out, remarks about it go to con.Errs. The error makes the exit status and is
-// printed, see statusOf; errNo is not printed.
+// A command does what its fields, which are its arguments and flags, say. The answer goes to con.Out, remarks about it go to con.Errs. The error
+// makes the exit status and is printed, see statusOf; errNo is not printed.
 type command interface {
 	runCommand(ctx context.Context, con *console) error
 }

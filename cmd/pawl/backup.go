@@ -36,6 +36,9 @@ type backupCommand struct {
 // runCommand copies; the answer is no if something is damaged. The path is made absolute here,
 // since the engine, which writes, may have another working directory.
 func (c *backupCommand) runCommand(ctx context.Context, con *console) error {
+	if !c.Follow && (c.Interval != time.Second || c.Keep != 168*time.Hour) {
+		return errors.New("--interval and --keep are of a copy that follows: add --follow, or leave them out")
+	}
 	into, err := filepath.Abs(c.Into)
 	if err != nil {
 		return err
@@ -81,6 +84,8 @@ func (c *backupCommand) followEngine(ctx context.Context, con *console, e *reach
 	last := api.FollowReport{}
 	for f, err := range e.Follow(ctx, api.Backup{Into: into, Interval: c.Interval.String(), Keep: c.Keep.String()}) {
 		switch {
+		case err != nil && last.Base.IsZero(): // nothing was copied
+			return explainLoss(err)
 		case err != nil && ctx.Err() == nil:
 			return fmt.Errorf("%w: the copy has what was committed until then, but for the last moments", explainLoss(err))
 		case err != nil:
@@ -192,7 +197,7 @@ type recoverCommand struct {
 	Dir    string `arg:"" help:"The engine directory that is whole. No engine may have it open."`
 	Log    string `required:"" placeholder:"FOLDER" help:"The log of the directory, a folder."`
 	Bases  string `required:"" placeholder:"FOLDER" help:"Its store of bases, a folder."`
-	GiveUp *int   `placeholder:"N" help:"Begin it anew, and give up at most N entries of the log that the directory lacks. Without it, only say how many there are."`
+	GiveUp *int   `placeholder:"N" help:"Begin it anew, and give up at most N entries of the log that the directory lacks. Without it, bring the directory up to the log, and say how many there are."`
 	keyFlag
 	jsonFlag
 }

@@ -35,6 +35,10 @@ func TestBackupFollow(t *testing.T) {
 	require.NoError(t, err)
 	other := &console{In: strings.NewReader(""), Out: io.Discard, Errs: io.Discard, Now: time.Now}
 	require.Equal(t, exitRefused, other.runArguments(t.Context(), []string{"backup", copied, "--follow", "--dir", dir}))
+	var refusal strings.Builder
+	other.Errs = &refusal
+	require.Equal(t, exitUnusable, other.runArguments(t.Context(), []string{"backup", filepath.Join(dir, "copy"), "--follow", "--dir", dir}))
+	require.NotContains(t, refusal.String(), "the copy has what was committed", "there is none")
 	hasEnded := func(into string) bool { // in the copy
 		require.Equal(t, exitDone, other.runArguments(t.Context(), []string{"restore", copied, into, "--json"}))
 		require.Equal(t, exitDone, other.runArguments(t.Context(), []string{"verify", into}))

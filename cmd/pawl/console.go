@@ -94,18 +94,28 @@ func (w jsonWriter) Write(text []byte) (int, error) {
 
 // A keptWriter is where commands write, and keeps the first error of that, which finish tells: a command goes on, as most look at none.
 type keptWriter struct {
-	to  io.Writer
-	err atomic.Pointer[error]
+	to   io.Writer
+	err  atomic.Pointer[error]
+	gone func() // called when the reader has gone; nil of a command that goes on to its end
 }
 
 // Write implements io.Writer. A pipe whose reader has gone is no error: the reader has what it wanted.
 func (w *keptWriter) Write(text []byte) (int, error) {
 	n, err := w.to.Write(text)
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
+	switch {
+	case err == nil:
+	case !errors.Is(err, syscall.EPIPE):
 		w.err.CompareAndSwap(nil, &err)
+	case w.gone == nil:
+		return len(text), nil
+	default:
+		w.gone()
 	}
 	return n, err
 }
+
+// errNoReader says why a command that only looks has ended early: nobody reads what it writes.
+var errNoReader = errors.New("the reader of the output has gone")
 
 // writeLine writes a line for people, or v as one of JSON. finish tells the error of an output. Each value is one line of JSON, so programs read the output line by line while it
 // comes.
@@ -144,8 +154,8 @@ func (con *console) readLine(ctx context.Context) (string, error) {
 	}
 }
 
-// errorText returns what an error says to people, without the code of an answer, which is for programs. The code is not lost: it chooses
-// the exit status, and JSON has it where refusals are printed.
+// errorText returns what an error says to people, printable, and without the code of an answer, which is for programs. The code is not lost: it
+// chooses the exit status, and JSON has it where refusals are printed.
 func errorText(err error) string {
 	text, refused := err.Error(), (*api.Error)(nil)
 	if errors.As(err, &refused) {
@@ -153,11 +163,11 @@ func errorText(err error) string {
 	}
 	// An error of a file says by itself which run is corrupt, and so may all that hand it on.
 	said := map[string]bool{}
-	return strings.Join(slices.DeleteFunc(strings.Split(text, ": "), func(part string) bool {
+	return printableLines(strings.Join(slices.DeleteFunc(strings.Split(text, ": "), func(part string) bool {
 		again := said[part] && (part == pawl.ErrCorrupt.Error() || strings.HasPrefix(part, `run "`))
 		said[part] = true
 		return again
-	}), ": ")
+	}), ": "))
 }
 
 // finish says what went wrong and returns the exit status. errNo is silent, as the answer was
@@ -172,7 +182,7 @@ func (con *console) finish(err error) int {
 		err = &toldError{"interrupted", err}
 	}
 	if err != nil && !errors.Is(err, errNo) {
-		fmt.Fprintln(con.Errs, "pawl:", printableLines(errorText(err)))
+		fmt.Fprintln(con.Errs, "pawl:", errorText(err))
 		for _, h := range hints {
 			if errors.Is(err, h.err) {
 				fmt.Fprintln(con.Errs, "hint:", h.text)
@@ -209,7 +219,7 @@ func inTest(f func(t *testing.T) int) {
 // line, so that it stands between lines of do.
 func (con *console) whileWorking(what string, do func() error) error {
 	if con.Live {
-		defer time.AfterFunc(time.Second, func() { fmt.Fprint(con.Errs, what+" ...\n") }).Stop()
+		defer time.AfterFunc(time.Second, func() { fmt.Fprint(con.Errs, printableText(what)+" ...\n") }).Stop()
 	}
 	return do()
 }

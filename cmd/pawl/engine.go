@@ -20,11 +20,11 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/internal/socket"
+	"github.com/pawl-run/pawl/internal/testhook"
 	"github.com/pawl-run/pawl/store"
 )
 
-// A dirFlag is embedded in the commands about the runs of an engine. Dir may be a file of runs too,
-// which reachEngine opens as an exhibit.
+// A dirFlag is embedded in the commands about the runs of an engine. Dir may be a file of runs too, which reachEngine opens as an exhibit.
 type dirFlag struct {
 	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory, or an export or archive to look at; $PAWL_DIR, or data."`
 	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
@@ -32,10 +32,9 @@ type dirFlag struct {
 	jsonFlag
 }
 
-// A reached engine is one that answers: that of another process, or one that was opened for
-// maintenance, in this process. All commands speak to it through the Client, in either case: so a
-// command has one way to act, and a directory that nobody has open answers as its engine would.
-// fixed implies that live is false. close must be called once; it is nil in no reached engine.
+// A reached engine is one that answers: that of another process, or one that was opened for maintenance, in this process. All commands speak to it
+// through the Client, in either case: so a command has one way to act, and a directory that nobody has open answers as its engine would. fixed
+// implies that live is false. close must be called once; it is nil in no reached engine.
 type reached struct {
 	*api.Client
 	source string            // which it is, as each screen says
@@ -45,11 +44,10 @@ type reached struct {
 	close  func() error
 }
 
-// reachEngine asks the engine that has the directory open, else opens its files. Instead of a
-// directory there may be a file of runs. A directory that an engine has open is never opened beside
-// it: the lock of the directory forbids that. The order matters: asking the socket first avoids a
-// failed attempt at the lock in the usual case. An engine that is starting has the lock before its
-// socket answers, so it is asked again while the lock is held.
+// reachEngine asks the engine that has the directory open, else opens its files. Instead of a directory there may be a file of runs. A directory that
+// an engine has open is never opened beside it: the lock of the directory forbids that. The order matters: asking the socket first avoids a failed
+// attempt at the lock in the usual case. An engine that is starting has the lock before its socket answers, so it is asked again while the lock is
+// held.
 func (f dirFlag) reachEngine(ctx context.Context, con *console) (*reached, error) {
 	if isRunsFile(f.Dir) {
 		return f.openExhibit(ctx, con)
@@ -80,7 +78,7 @@ const (
 
 // askEngine asks the engine that has the directory open; without one it fails with api.ErrNoEngine.
 func (f dirFlag) askEngine(ctx context.Context) (*reached, error) {
-	client, err := api.Dial(ctx, f.Dir)
+	client, source, err := dialEngine(ctx, f.Dir)
 	switch {
 	case errors.Is(err, fs.ErrPermission) && !errors.Is(err, api.ErrNoEngine):
 		return nil, fmt.Errorf("%w: only the user whose program has the directory open may ask it", err)
@@ -89,21 +87,48 @@ func (f dirFlag) askEngine(ctx context.Context) (*reached, error) {
 	case err != nil:
 		return nil, explainLoss(err)
 	}
-	info, err := client.Engine(ctx)
-	if err != nil {
-		return nil, explainLoss(err)
-	}
 	carry := &http.Transport{IdleConnTimeout: time.Minute, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, f.Dir) }}
 	closeClient := func() error { client.Close(); carry.CloseIdleConnections(); return nil }
-	return &reached{Client: client, source: fmt.Sprintf("live, pid %d", info.PID), live: true, carry: carry, close: closeClient}, nil
+	return &reached{Client: client, source: source, live: true, carry: carry, close: closeClient}, nil
+}
+
+// answerWithin bounds the wait for the first answers of an engine, which may be stopped or stuck.
+const answerWithin = 10 * time.Second
+
+// errSilent says that an engine takes connections and does not answer.
+var errSilent = errors.New("the engine does not answer")
+
+// dialEngine returns a client of the engine that has a directory open, and names it. It fails with api.ErrNoEngine, or errSilent with the process
+// that has the directory.
+func dialEngine(ctx context.Context, dir string) (client *api.Client, source string, err error) {
+	asking, stop := context.WithTimeout(ctx, testhook.From(ctx).MaxNap(answerWithin))
+	defer stop()
+	if client, err = api.Dial(asking, dir); err == nil {
+		var info api.EngineInfo
+		if info, err = client.Engine(asking); err == nil {
+			return client, fmt.Sprintf("live, pid %d", info.PID), nil
+		}
+		client.Close()
+	}
+	if asking.Err() == nil || ctx.Err() != nil {
+		return nil, "", err
+	}
+	in, locked := store.Inspect(dir, nil)
+	if locked == nil {
+		return nil, "", errors.Join(api.ErrNoEngine, in.Close()) // it has ended meanwhile
+	}
+	who := "a program"
+	if held := (*store.LockedError)(nil); errors.As(locked, &held) && held.Process != 0 {
+		who = fmt.Sprintf("process %d", held.Process)
+	}
+	return nil, "", &toldError{fmt.Sprintf("%s has %s open and does not answer", who, dir), errSilent}
 }
 
 // errGaveWay says why a command that only looks has ended early. It is told as a directory in use.
 var errGaveWay = &toldError{"the program of this directory is starting, and this command has let it have the directory: ask again", pawl.ErrLocked}
 
-// giveWay ends a command with errGaveWay once an engine waits for a directory which the command has
-// opened only to look at, until stop is called. A command that changes runs comes to its own end: half of it
-// would be done. "" is no directory.
+// giveWay ends a command with errGaveWay once an engine waits for a directory which the command has opened only to look at, until stop is called. A
+// command that changes runs comes to its own end: half of it would be done. "" is no directory.
 func (con *console) giveWay(ctx context.Context, dir string) (stop func()) {
 	if !con.looks || con.end == nil || dir == "" {
 		return func() {}
@@ -117,9 +142,8 @@ func (con *console) giveWay(ctx context.Context, dir string) (stop func()) {
 	return stop
 }
 
-// openFiles opens a directory for maintenance. An engine that is open for maintenance changes runs
-// if it is told to, but performs no tasks and lets no time pass: looking at the directory of a
-// program that is not running does not make its runs go on.
+// openFiles opens a directory for maintenance. An engine that is open for maintenance changes runs if it is told to, but performs no tasks and lets
+// no time pass: looking at the directory of a program that is not running does not make its runs go on.
 func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) {
 	// A misspelt --dir is answered here, with what to do about it.
 	if _, err := os.Stat(filepath.Join(f.Dir, "pawl.db")); errors.Is(err, fs.ErrNotExist) {
@@ -144,8 +168,7 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 		return nil, err
 	}
 	stopGivingWay := con.giveWay(ctx, f.Dir)
-	// The same handler as on a socket is served inside of the process, through pipes: nobody else
-	// can reach it.
+	// The same handler as on a socket is served inside of the process, through pipes: nobody else can reach it.
 	l := &localListener{made: make(chan net.Conn), done: make(chan struct{})}
 	served := make(chan struct{})
 	go func() { // until the listener is closed
@@ -154,8 +177,7 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 	}()
 	carry := &http.Transport{DialContext: l.dialServer}
 	client := api.NewClient("http://localhost", &http.Client{Transport: carry})
-	// The server ends before the engine does, since its requests use it; and the engine is closed
-	// even if the command was interrupted.
+	// The server ends before the engine does, since its requests use it; and the engine is closed even if the command was interrupted.
 	closeAll := func() error {
 		stopGivingWay()
 		client.Close()
@@ -169,9 +191,8 @@ func (f dirFlag) openFiles(ctx context.Context, con *console) (*reached, error) 
 // errReadOnly says that a directory cannot be opened where nothing can be written.
 var errReadOnly = errors.New("the file system is read-only")
 
-// withEngine does something with the engine of the directory. It closes the engine in any case, and
-// joins that error to the one of do. Only a file of runs refuses for lack of rights, since requests
-// go there for reading only: withEngine tells the refusal in those terms.
+// withEngine does something with the engine of the directory. It closes the engine in any case, and joins that error to the one of do. Only a file of
+// runs refuses for lack of rights, since requests go there for reading only: withEngine tells the refusal in those terms.
 func (f dirFlag) withEngine(ctx context.Context, con *console, do func(*reached) error) error {
 	e, err := f.reachEngine(ctx, con)
 	if err != nil {
@@ -227,8 +248,7 @@ func (l *localListener) Close() error {
 // Addr implements net.Listener.
 func (l *localListener) Addr() net.Addr { return &net.UnixAddr{Name: "local", Net: "unix"} }
 
-// dialServer connects with the server that accepts from l. If the server has ended, the pipe is
-// left to the garbage collector: nothing is behind it.
+// dialServer connects with the server that accepts from l. If the server has ended, the pipe is left to the garbage collector: nothing is behind it.
 func (l *localListener) dialServer(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

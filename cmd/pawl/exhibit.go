@@ -31,10 +31,9 @@ func isRunsFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// openExhibit opens the runs of a file as an engine would have them that is closed: in a directory
-// of their own, which is removed in the end. Acts that would change them are refused. So every
-// command that looks at runs works on an export as on a directory, without code of its own. The
-// client may only read; carry may do more, and its users narrow their requests.
+// openExhibit opens the runs of a file as an engine would have them that is closed: in a directory of their own, which is removed in the end. Acts
+// that would change them are refused. So every command that looks at runs works on an export as on a directory, without code of its own. The client
+// may only read; carry may do more, and its users narrow their requests.
 func (f dirFlag) openExhibit(ctx context.Context, con *console) (*reached, error) {
 	if err := checkRunsFile(f.Dir); err != nil {
 		return nil, fmt.Errorf("%w, and no engine directory", err)
@@ -93,7 +92,7 @@ func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n i
 			unreadable = err
 		}
 		if err != nil && n > 0 {
-			fmt.Fprintln(con.Errs, "pawl:", err)
+			fmt.Fprintln(con.Errs, "pawl:", errorText(err))
 		}
 		if ctx.Err() != nil {
 			unreadable, n = context.Cause(ctx), 0
@@ -109,9 +108,8 @@ func (f dirFlag) fillExhibit(ctx context.Context, con *console, dir string) (n i
 	return n, redacted, nil
 }
 
-// exhibitRun writes a recorded run into a directory, as it is. The records are written with their
-// sequences and instants, so what is shown agrees with the recording. The heads of child runs are
-// made of their ids, as an export has no heads.
+// exhibitRun writes a recorded run into a directory, as it is. The records are written with their sequences and instants, so what is shown agrees
+// with the recording. The heads of child runs are made of their ids, as an export has no heads.
 func exhibitRun(d *store.Dir, rec *replay.Recording) error {
 	p, err := playRecording(rec)
 	if err != nil {
@@ -175,8 +173,7 @@ func openExported(path string, id workflow.RunID, keys store.Codec) (*standing, 
 	return &standing{p.state, p.records[len(p.records)-1].Seq}, nil
 }
 
-// readOnly sends requests that change nothing. The request is cloned, since a RoundTripper must not
-// change the one that it gets.
+// readOnly sends requests that change nothing. The request is cloned, since a RoundTripper must not change the one that it gets.
 type readOnly struct{ to http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -217,10 +214,8 @@ type importCommand struct {
 	dirFlag
 }
 
-// runCommand lets the engine that has the directory open make the run, else commits it to the
-// files. Offline is set without a flag, since an import starts from a file and surprises nobody's
-// program: its tasks begin when the directory is opened. The path is made absolute, as the engine
-// reads it.
+// runCommand lets the engine that has the directory open make the run, else commits it to the files. Offline is set without a flag, since an import
+// starts from a file and surprises nobody's program: its tasks begin when the directory is opened. The path is made absolute, as the engine reads it.
 func (c *importCommand) runCommand(ctx context.Context, con *console) error {
 	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: true, dirFlag: c.dirFlag}
 	from, err := filepath.Abs(c.From)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
@@ -42,7 +43,7 @@ func (c *exportCommand) runCommand(ctx context.Context, con *console) error {
 		if err != nil {
 			return err
 		}
-		wrong := troubled{}
+		wrong := troubled{chosen: len(c.Run) == 0}
 		size, err := con.createWhole(c.To, func(f *os.File) error {
 			ids, err = e.writeEach(ctx, con, ids, f, &wrong, func(id workflow.RunID, w io.Writer) error { return c.writeExport(ctx, e, id, w) })
 			return err
@@ -99,7 +100,10 @@ func (e *reached) writeEach(
 			return nil, err
 		}
 	}
-	if len(written) == 0 {
+	switch {
+	case len(written) == 0 && wrong.runs == 0:
+		return nil, errNoneChosen
+	case len(written) == 0:
 		return nil, errNo
 	}
 	return written, nil
@@ -125,9 +129,8 @@ type exportedFile struct {
 	Bytes int64            `json:"bytes"` // of the file
 }
 
-// writeExport writes one run with what is below. The engine exports whole values, and replay.Redact
-// takes them out here, on this machine, before a byte reaches the file. If the export fails, the
-// reader sees a text that is cut short; the error of the export is the better one to tell.
+// writeExport writes one run with what is below. The engine exports whole values, and replay.Redact takes them out here, on this machine, before a
+// byte reaches the file. If the export fails, the reader sees a text that is cut short; the error of the export is the better one to tell.
 func (c *exportCommand) writeExport(ctx context.Context, e *reached, id workflow.RunID, w io.Writer) error {
 	if !c.Redact {
 		return e.Export(ctx, id, w, pawl.ExportOptions{Blobs: c.Blobs})
@@ -147,18 +150,14 @@ func (c *exportCommand) writeExport(ctx context.Context, e *reached, id workflow
 	return err
 }
 
-// chooseExported returns the runs that are named or, of those without a parent, chosen. Runs that
-// are named may be children. Only roots are chosen, as each brings what is below it, and nothing
-// is to be in the file twice.
+// chooseExported returns the runs that are named or, of those without a parent, chosen. Runs that are named may be children. Only roots are chosen,
+// as each brings what is below it, and nothing is to be in the file twice.
 func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []workflow.RunID, err error) {
 	if (len(c.Run) > 0) != c.isEmpty() {
 		return nil, errors.New("name runs, or choose them by --workflow, --status, --tenant, --prefix, --label, --where or --roots")
 	}
-	for _, id := range c.Run {
-		ids = append(ids, workflow.RunID(id))
-	}
-	if ids != nil {
-		return ids, nil
+	if named := namedRoots(c.Run); named != nil {
+		return named, nil
 	}
 	f, err := c.runFilter()
 	if err != nil {
@@ -172,9 +171,23 @@ func (c *exportCommand) chooseExported(ctx context.Context, e *reached) (ids []w
 		ids = append(ids, run.Run)
 	}
 	if len(ids) == 0 {
-		return nil, &toldError{"no run is chosen", pawl.ErrRunNotFound}
+		return nil, errNoneChosen
 	}
 	return ids, nil
+}
+
+var errNoneChosen = &toldError{"no run is chosen", pawl.ErrRunNotFound}
+
+// namedRoots returns the runs that are named, each once, and none that comes with another one that it is below: the id of a child begins
+// with that of its parent.
+func namedRoots(names []string) (ids []workflow.RunID) {
+	for i, name := range names {
+		comes := slices.Contains(names[:i], name) || slices.ContainsFunc(names, func(above string) bool { return strings.HasPrefix(name, above+"/") })
+		if !comes {
+			ids = append(ids, workflow.RunID(name))
+		}
+	}
+	return ids
 }
 
 // checkExported reads a file of exported runs from its beginning to its end. A disk that has lost a
@@ -230,12 +243,11 @@ func (con *console) createWhole(path string, write func(*os.File) error, check f
 
 func takenError(path string) error { return fmt.Errorf("%s is there already: name another file", path) }
 
-// nameWhole gives a whole file, which is at from, the name to, unless something has got that name since createWhole looked:
-// a rename would replace it, and it may be an archive whose runs are purged.
+// nameWhole gives a whole file, which is at from, the name to, unless something has got that name since createWhole looked: a rename would replace
+// it, and it may be an archive whose runs are purged.
 //
-// A link is refused where the name is taken; the caller removes the other name. A file system without links (link fails otherwise)
-// gets an empty file under the name first, which is refused as well where something is there, and then renames over that one. A crash
-// in between leaves it empty.
+// A link is refused where the name is taken; the caller removes the other name. A file system without links (link fails otherwise) gets an empty file
+// under the name first, which is refused as well where something is there, and then renames over that one. A crash in between leaves it empty.
 func nameWhole(from, to string, link func(from, to string) error) error {
 	err := link(from, to)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -278,9 +290,8 @@ var archiveVerb = verb{
 	command: func() command { return new(archiveCommand) },
 }
 
-// An archiveCommand exports runs, and forgets them once the file is durable and was read. The order
-// is what makes it safe: the file is written and made durable, then read from its beginning to its
-// end, and only then is the first run purged. A crash in between leaves runs that are in the
+// An archiveCommand exports runs, and forgets them once the file is durable and was read. The order is what makes it safe: the file is written and
+// made durable, then read from its beginning to its end, and only then is the first run purged. A crash in between leaves runs that are in the
 // archive and in the directory, never in neither.
 type archiveCommand struct {
 	To    string `required:"" placeholder:"FILE" help:"The file, which must not exist. It has the values of the runs in clear text."`
@@ -319,7 +330,7 @@ func (c *archiveCommand) runCommand(ctx context.Context, con *console) error {
 		if !c.JSON {
 			con.printLine("%s: %s, %s", c.To, pluralText(sum.all, "run"), bytesText(size))
 		}
-		sum = purgeSum{refused: sum.refused, unread: sum.unread}
+		sum = purgeSum{refused: sum.refused, first: sum.first, unread: sum.unread}
 		err = con.whileWorking("purging what is archived", func() error {
 			for i := range runs {
 				if err := c.forgetArchived(ctx, con, e, &runs[i].RunSummary, &sum); err != nil && (ctx.Err() != nil || sum.stopped != nil) {
@@ -341,8 +352,7 @@ type archivedRun struct {
 	family api.PurgeReport
 }
 
-// writeArchived writes the runs, and returns those that are written: a run that cannot be read is named, and is neither in the file
-// nor forgotten.
+// writeArchived writes the runs, and returns those that are written: a run that cannot be read is named, and is neither in the file nor forgotten.
 func (c *archiveCommand) writeArchived(ctx context.Context, con *console, e *reached, runs []archivedRun, f *os.File, sum *purgeSum) (out []archivedRun, err error) {
 	var ids []workflow.RunID
 	for i := range runs {
@@ -363,9 +373,8 @@ func (c *archiveCommand) writeArchived(ctx context.Context, con *console, e *rea
 	return out, err
 }
 
-// findArchived returns the runs that can be forgotten, and says which cannot. It asks the engine
-// what each purge would do, so that a run below which something goes on is refused now, and is not
-// in the file.
+// findArchived returns the runs that can be forgotten, and says which cannot. It asks the engine what each purge would do, so that a run below which
+// something goes on is refused now, and is not in the file.
 func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reached, ids []workflow.RunID, sum *purgeSum) (runs []archivedRun, err error) {
 	for _, id := range ids {
 		seen, err := e.DryRunPurge(ctx, id, api.Purge{By: c.By, Reason: c.Reason})
@@ -377,8 +386,8 @@ func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reac
 			return nil, err
 		}
 		if err != nil {
-			sum.refused++
-			fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(id)), err)
+			sum.countRefused(err)
+			fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(id)), errorText(err))
 			continue
 		}
 		runs = append(runs, archivedRun{run, seen})
@@ -387,9 +396,8 @@ func (c *archiveCommand) findArchived(ctx context.Context, con *console, e *reac
 	return runs, nil
 }
 
-// checkArchive reads an archive from its beginning to its end: it must have so many runs, and all
-// must have ended. It is the last look before what cannot be undone, so it plans every run again
-// and does not trust that the export ended well.
+// checkArchive reads an archive from its beginning to its end: it must have so many runs, and all must have ended. It is the last look before what
+// cannot be undone, so it plans every run again and does not trust that the export ended well.
 func checkArchive(path string, want int) error {
 	have := 0
 	for r, err := range replay.All(replay.Options{}, path) {
@@ -412,17 +420,16 @@ func checkArchive(path string, want int) error {
 	return nil
 }
 
-// forgetArchived purges a run that is in the archive, unless its id is of another run by now.
-// Between the export and this moment somebody may have purged the run and started another one under
-// its id, which is in no archive: sequence and instants tell them apart.
+// forgetArchived purges a run that is in the archive, unless its id is of another run by now. Between the export and this moment somebody may have
+// purged the run and started another one under its id, which is in no archive: sequence and instants tell them apart.
 func (c *archiveCommand) forgetArchived(ctx context.Context, con *console, e *reached, run *pawl.RunSummary, sum *purgeSum) error {
 	now, err := e.Summary(ctx, run.Run)
 	if err == nil && (now.Seq != run.Seq || !now.StartedAt.Equal(run.StartedAt) || !now.EndedAt.Equal(run.EndedAt)) {
 		err = pawl.ErrRunNotFound
 	}
 	if err != nil {
-		sum.refused++
-		fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(run.Run)), err)
+		sum.countRefused(err)
+		fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(run.Run)), errorText(err))
 		return err
 	}
 	return c.purgeRun(ctx, con, e, run.Run, sum)

@@ -101,3 +101,9 @@ func makeSealed(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ts.Check(engine.Close(ctx))
 }
+
+// A run is exported once: not again because it is named twice, or comes with a run above it.
+func TestNamedRoots(t *testing.T) {
+	require.Equal(t, []workflow.RunID{"b", "a", "ab", "c/2.1"}, namedRoots([]string{"a/1.1", "b", "a", "b", "ab", "c/2.1", "c/2.1/3.1"}))
+	require.Empty(t, namedRoots(nil))
+}

@@ -42,13 +42,15 @@ type forkCommand struct {
 	dirFlag
 }
 
-// runCommand forks the run, or says what a fork of it would decide. It puts its flags into an
-// actFlag, so that withActor says where a fork may be made. Where a node is named, the engine
-// performs that node again (Rerun); else At chooses the record.
+// runCommand forks the run, or says what a fork of it would decide. It puts its flags into an actFlag, so that withActor says where a fork may be
+// made. Where a node is named, the engine performs that node again (Rerun); else At chooses the record.
 func (c *forkCommand) runCommand(ctx context.Context, con *console) error {
 	at, err := recordOf(c.At)
 	if err != nil {
 		return err
+	}
+	if c.Again && c.Node == "" {
+		return errors.New("--again is of --node: a fork after a record does nothing before it again")
 	}
 	a := actFlag{By: c.By, Reason: c.Reason, DryRun: c.DryRun, Offline: c.Offline, dirFlag: c.dirFlag}
 	return a.withActor(ctx, con, func(e *reached) error {
@@ -111,12 +113,11 @@ func recordOf(at *int64) (int64, error) {
 	return *at, nil
 }
 
-// readResults reads what tasks have come to: NODE=JSON, or tN=JSON of a token. The engine is asked
-// only for words that may be tokens.
+// readResults reads what tasks have come to: NODE=JSON, or tN=JSON of a token. The engine is asked only for words that may be tokens.
 func (c *forkCommand) readResults(ctx context.Context, e *reached) (out []api.ForkResult, err error) {
 	for _, text := range c.Result {
 		place, output, ok := strings.Cut(text, "=")
-		if !ok || place == "" {
+		if !ok || place == "" || output == "" { // as of a variable of a shell that is not set
 			return nil, fmt.Errorf("--result %s: it is not NODE=JSON", text)
 		}
 		value, err := jsonText("--result "+place, output)
@@ -166,9 +167,8 @@ type simulateCommand struct {
 	dirFlag
 }
 
-// A triedFlag is a flag that is an act, as it stands in the command line. kong gives each flag to
-// the field of its name, and so loses the order between --vote and --after: left brings it back, as
-// a flag further to the left has more words behind it.
+// A triedFlag is a flag that is an act, as it stands in the command line. kong gives each flag to the field of its name, and so loses the order
+// between --vote and --after: left brings it back, as a flag further to the left has more words behind it.
 type triedFlag struct {
 	name, text string
 	left       int // how many words stand behind it: by that, flags of different names are put in order
@@ -193,9 +193,8 @@ func (f *triedFlag) String() string { return fmt.Sprintf("--%s %s", f.name, f.te
 // errNothingTried says that the command line has nothing to try.
 var errNothingTried = errors.New("say what is to be tried: --vote, --signal, --after, --complete, --fail, --retry, --skip, --add, --close, --raise, --then or --then-error")
 
-// runCommand tries it, and says what would be decided and how the run would stand. Everything that
-// the command line alone can tell is checked before an engine is asked; then words that are numbers
-// are looked up, as only the run's definition says whether 5 is a node.
+// runCommand tries it, and says what would be decided and how the run would stand. Everything that the command line alone can tell is checked before
+// an engine is asked; then words that are numbers are looked up, as only the run's definition says whether 5 is a node.
 func (c *simulateCommand) runCommand(ctx context.Context, con *console) error {
 	tried := c.inOrder()
 	if len(tried) == 0 && c.Then == nil && c.ThenError == nil {
@@ -340,8 +339,7 @@ func (f *triedFlag) checkName(what, name string) error {
 	return nil
 }
 
-// nodeAndText splits NODE=TEXT; neither part may be empty. It cuts at the first =, so a text may
-// have more of them, and the id of a node none.
+// nodeAndText splits NODE=TEXT; neither part may be empty. It cuts at the first =, so a text may have more of them, and the id of a node none.
 func (f *triedFlag) nodeAndText(what string) (node, text string, err error) {
 	node, text, _ = strings.Cut(f.text, "=")
 	if node == "" || text == "" {
@@ -359,8 +357,7 @@ func (f *triedFlag) nodeAndValue() (node string, value json.RawMessage, err erro
 	return node, value, err
 }
 
-// nameAndMaybeValue splits NAME or NAME=JSON. "NAME=" without a value is refused, as the user
-// probably meant something by the =.
+// nameAndMaybeValue splits NAME or NAME=JSON. "NAME=" without a value is refused, as the user probably meant something by the =.
 func (f *triedFlag) nameAndMaybeValue(what string) (name string, value json.RawMessage, err error) {
 	name, text, given := strings.Cut(f.text, "=")
 	if err = f.checkName(what, name); err == nil && given && text == "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -64,7 +63,7 @@ func (c *graphCommand) runCommand(ctx context.Context, con *console) error {
 		return err
 	}
 	// The path is nothing on the disk, so it is DIR:RUN, or the id of a run in Dir.
-	if _, err := os.Lstat(c.Path); errors.Is(err, fs.ErrNotExist) && c.Run == "" {
+	if c.Run == "" && c.isAbsent(c.Path) {
 		if _, err := c.pathOf(c.Path); err != nil {
 			return err
 		}
@@ -236,7 +235,7 @@ func openRunOf(dir string, id workflow.RunID, keys store.Codec) (*standing, erro
 
 // askGraph asks the engine that has a directory open for a run and its definition, and says which it is. locked is the error if it has no socket.
 func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) (_ *compiled.Graph, _ *diagram.Run, source string, _ error) {
-	client, err := api.Dial(ctx, dir)
+	client, source, err := dialEngine(ctx, dir)
 	if errors.Is(err, api.ErrNoEngine) {
 		return nil, nil, "", locked
 	}
@@ -244,9 +243,6 @@ func askGraph(ctx context.Context, dir string, id workflow.RunID, locked error) 
 		return nil, nil, "", err
 	}
 	defer client.Close()
-	if source, err = liveText(ctx, client); err != nil {
-		return nil, nil, "", err
-	}
 	o, err := client.Overview(ctx, id)
 	if err != nil {
 		return nil, nil, "", err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -81,25 +82,66 @@ func hostileDirectory(t *testing.T) string {
 		parked = s.Tokens[0].Status == workflow.WaitingForOperator
 		runtime.Gosched()
 	}
+	for _, id := range []workflow.RunID{"first", "second"} { // no retry of it can evaluate its input
+		require.NoError(t, e.Start(t.Context(), workflow.Run{ID: id, Definition: d}, map[string]any{"m": map[string]any{}, "k": evil}))
+		for parked := false; !parked; runtime.Gosched() {
+			s, err := e.Inspect(t.Context(), id)
+			require.NoError(t, err)
+			parked = s.Tokens[0].Status == workflow.WaitingForOperator
+		}
+		_, err = e.Patch(t.Context(), id, pawl.Patch{Base: 1, Ops: []any{map[string]any{"op": "add", "path": "/nodes/a/input", "value": map[string]any{"v": "input.m[input.k]"}}}})
+		require.NoError(t, err)
+	}
 	require.NoError(t, e.Close(t.Context()))
 	return dir
+}
+
+// hostileFiles writes a definition, scenarios and an export with a damaged run into a folder whose name is evil.
+func hostileFiles(t *testing.T, export string) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), strings.ReplaceAll(evil, "/", ""))
+	require.NoError(t, os.Mkdir(folder, 0o700))
+	whole, err := os.ReadFile(export)
+	require.NoError(t, err)
+	for name, text := range map[string]string{
+		"fails.yaml": "name: fails\nstart: a\n" + `nodes: [{id: a, end: {fail: bad, message: "\e[2J"}}]`, "test.yaml": strings.Replace(bad, "bad", `"\e[2J"`, 1),
+		"cut.pawl": string(whole) + string(whole[:len(whole)/2]), "no.yaml": "scenario: [",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
+	}
+	return folder
+}
+
+// requireText fails if a terminal would do more with a text than show it.
+func requireText(t *testing.T, text string, args []string) {
+	t.Helper()
+	i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) })
+	require.Negative(t, i, "pawl %.200q: %q", args, text)
 }
 
 // An export that somebody else has written may hold anything: no command lets it reach the terminal as more than
 // text.
 func TestHostileTextsStayTexts(t *testing.T) {
 	path, dir := hostileExport(t), hostileDirectory(t)
+	folder := hostileFiles(t, path)
+	in := func(name string) string { return filepath.Join(folder, name) }
 	for _, args := range [][]string{
 		{"why", path}, {"step", path}, {"step", path, "--at", "2"}, {"diff", path, path}, {"coverage", path}, {"replay", path}, {"graph", path}, {"verify", path}, {"why", path + ":" + evil}, {"show", evil}, {"check", evil},
 		{"ls", "--dir", dir}, {"ls", "--dir", dir, "--json"}, {"show", "--dir", dir, "parked"}, {"show", "--dir", dir, "failed", "--json"}, {"why", "--dir", dir, "failed"}, {"why", "--dir", dir, "parked"},
 		{"journal", "--dir", dir, "parked"}, {"events", "--dir", dir, "failed"}, {"events", "--dir", dir, "parked", "--json"}, {"threads", "--dir", dir, "parked"}, {"data", "--dir", dir, "parked"}, {"inbox", "--dir", dir},
+		{"retry", "--workflow", "x", "-m", "x", "--by", "ann", "--offline", "--yes", "--dir", dir}, {"run", in("fails.yaml")}, {"check", in("nothing.yaml"), in("fails.yaml")},
+		{"ls", "--dir", in("cut.pawl")}, {"purge", evil, "other", "-m", "x", "--by", "ann", "--offline", "--dir", dir}, {"cancel", evil, "other", "-m", "x", "--by", "ann", "--offline", "--dir", dir},
 	} {
 		var out, errs bytes.Buffer
 		status := (&console{In: strings.NewReader(""), Out: &out, Errs: &errs, Now: time.Now}).runArguments(t.Context(), args)
-		for name, text := range map[string]string{"output": out.String(), "errors": errs.String()} {
-			i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) })
-			require.Negative(t, i, "pawl %.200q (%d): %s\n%q", args, status, name, text)
-		}
+		requireText(t, out.String(), args)
+		requireText(t, errs.String(), args)
 		t.Logf("%q %d %.100q %.100q", args, status, out.String(), errs.String())
+	}
+	for _, args := range [][]string{{"test", in("test.yaml"), in("no.yaml")}, {"test", "--json", in("test.yaml")}} { // which ends its process
+		out, err := exec.CommandContext(t.Context(), program(t), args...).CombinedOutput()
+		require.NotZero(t, exitStatus(t, err))
+		require.Contains(t, string(out), "expect.path")
+		requireText(t, string(out), args)
 	}
 }

@@ -266,12 +266,19 @@ func (c *voteCommand) runCommand(ctx context.Context, con *console) error {
 // errNoAnswer asks for the answer.
 var errNoAnswer = errors.New("say yes or no; with --dry-run and neither, both are tried")
 
+// answerText returns an answer as it is typed.
+func answerText(approved bool) string {
+	if approved {
+		return "yes"
+	}
+	return "no"
+}
+
 // tryBoth says what each answer would do. Each answer is tried on a copy of its own, so the second does not come on top of the first.
 func (c *voteCommand) tryBoth(ctx context.Context, con *console, e *reached, vote pawl.Vote) error {
-	for _, answer := range []string{"yes", "no"} {
-		vote.Approved = answer == "yes"
+	for _, vote.Approved = range []bool{true, false} {
 		if !c.JSON {
-			con.printLine("%s:", answer)
+			con.printLine("%s:", answerText(vote.Approved))
 		}
 		if err := c.doDeed(ctx, con, e, deed{workflow.RunID(c.Run), vote, ""}, &deedTable{}); err != nil {
 			return err

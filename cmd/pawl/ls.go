@@ -36,9 +36,8 @@ type filterFlag struct {
 	Label map[string]string `mapsep:"," placeholder:"KEY=VALUE" help:"Runs with this label; of several, all."`
 }
 
-// isEmpty reports whether all runs fit. A flag that is added to filterFlag must be added here: else
-// a command that changes what is chosen by it alone would say that nothing is chosen, or act on
-// named runs and ignore it.
+// isEmpty reports whether all runs fit. A flag that is added to filterFlag must be added here: else a command that changes what is chosen by it alone
+// would say that nothing is chosen, or act on named runs and ignore it.
 func (f *filterFlag) isEmpty() bool {
 	return f.Workflow == "" && len(f.Status) == 0 && f.Tenant == "" && f.Prefix == "" && !f.Roots && f.Where == "" && len(f.Label) == 0
 }
@@ -212,8 +211,7 @@ type listedRun struct {
 	At []pawl.NodeOverview `json:"at,omitempty"` // the nodes where tokens live, with all that have been there
 }
 
-// placesOf returns the nodes where tokens of a run live. It is one question for each run that goes on, besides the list:
-// --limit bounds them.
+// placesOf returns the nodes where tokens of a run live. It is one question for each run that goes on, besides the list: --limit bounds them.
 func placesOf(ctx context.Context, e *reached, run *pawl.RunSummary) ([]pawl.NodeOverview, error) {
 	if run.Trouble != "" {
 		return nil, fmt.Errorf("%w: %s", pawl.ErrCorrupt, run.Trouble)
@@ -345,8 +343,7 @@ func (c *lsCommand) watchRuns(ctx context.Context, con *console, e *reached, f p
 	}
 }
 
-// writeChanges writes the runs, when the watch has begun, and then each that has changed and fits. It writes them all again if changes
-// were lost.
+// writeChanges writes the runs, when the watch has begun, and then each that has changed and fits. It writes them all again if changes were lost.
 func (c *lsCommand) writeChanges(ctx context.Context, con *console, e *reached, f pawl.RunFilter, changes iter.Seq2[pawl.RunChange, error]) error {
 	for change, err := range changes {
 		if err == nil && change.Lost {
@@ -416,13 +413,18 @@ func passOver(known, err error) error {
 	return err
 }
 
-// A troubled counts the runs of a command about many that could not be read, and names each of them beside the answer. The zero value has
-// none.
-type troubled struct{ runs int }
+// A troubled counts the runs of a command about many that could not be read, and names each of them beside the answer. The zero value has none.
+type troubled struct {
+	runs   int
+	chosen bool // the runs were chosen, not named: one that is purged meanwhile is passed over
+}
 
 // note names a run that cannot be read, and returns nil: the command goes on with the others. An error of another kind is returned as it
 // is, as it would be the same for all.
 func (t *troubled) note(ctx context.Context, con *console, run workflow.RunID, err error) error {
+	if t.chosen && errors.Is(err, pawl.ErrRunNotFound) {
+		return nil
+	}
 	ofRun := errors.Is(err, pawl.ErrCorrupt) || errors.Is(err, pawl.ErrVersion) || errors.Is(err, pawl.ErrSealed)
 	if err == nil || !ofRun || ctx.Err() != nil {
 		return err
@@ -506,8 +508,7 @@ func (c *tokensCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// tokenRow returns the cells of a token in the table of pawl threads. A group and a branch are g2:0,
-// the first branch of group 2.
+// tokenRow returns the cells of a token in the table of pawl threads. A group and a branch are g2:0, the first branch of group 2.
 func (f dirFlag) tokenRow(t *pawl.Token, now time.Time) []string {
 	row := []string{fmt.Sprintf("t%d", t.ID), string(t.Node), t.Status.String(), "", "", "", ""}
 	if t.Executing { // else its task is queued, or its result comes from elsewhere

@@ -35,9 +35,8 @@
 //	pawl backup INTO              copies an engine directory while its engine goes on
 //	pawl restore FROM INTO        makes an engine directory of a copy that was kept while it changed
 //
-// pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example.
-// Data goes to standard output, everything else to standard error. COLUMNS says how wide lines
-// may be if there is no terminal; NO_COLOR switches colours off.
+// pawl --help lists the commands and the exit statuses, pawl COMMAND --help shows an example. Data goes to standard output, everything else to
+// standard error. COLUMNS says how wide lines may be if there is no terminal; NO_COLOR switches colours off.
 package main
 
 import (
@@ -52,6 +51,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -66,9 +67,19 @@ func main() { newConsole(os.Stdin, os.Stdout, os.Stderr).runProcess() }
 
 // runProcess does what the arguments of the process say, and ends it. The first interrupt ends ctx,
 // upon which a command stops in order: it closes its engine and says what is left. After that the
-// signal has its usual effect again.
+// signal has its usual effect again. SIGTERM, of timeout(1), and SIGHUP, of a terminal that is closed, do the same, unless nohup(1) ignores the latter.
+//
+// A write to a pipe without a reader fails with EPIPE only because SIGPIPE is taken, and it is not ignored as children would inherit that.
 func (con *console) runProcess() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if os.Getenv("PAWL_DIR") == "" {
+		_ = os.Unsetenv("PAWL_DIR") // kong would take it for a directory without a name
+	}
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	context.AfterFunc(ctx, stop) // so that a second interrupt ends a process that does not
 	status := con.runArguments(testhook.With(ctx, con.hook), os.Args[1:])
 	stop()
@@ -78,8 +89,7 @@ func (con *console) runProcess() {
 // runArguments does what the arguments say and returns the exit status. It neither exits nor reads
 // os.Args, so tests run whole command lines in one process.
 func (con *console) runArguments(ctx context.Context, args []string) int {
-	// -1 is no exit status: kong calls the function only when it has written help, and would go on
-	// parsing afterwards.
+	// -1 is no exit status: kong calls the function only when it has written help, and would go on parsing afterwards.
 	status := -1
 	con.written = &keptWriter{to: con.Out}
 	con.Out = con.written
@@ -110,19 +120,26 @@ func (con *console) runArguments(ctx context.Context, args []string) int {
 	if err == nil {
 		err = refuseEmpty(chosen)
 	}
+	if err == nil {
+		err = refuseBytes(args)
+	}
 	if err != nil {
 		return con.finish(fmt.Errorf("%w (see pawl%s --help)", err, failedCommand(chosen, err)))
 	}
 	ctx, con.end = context.WithCancelCause(ctx)
 	defer con.end(nil)
 	name := verbName(chosen.Selected())
-	con.looks = onlyLooks(name)
-	// The target is the pointer that the verb's command function has made, with its fields set by
-	// kong.
+	if con.looks = onlyLooks(name); con.looks {
+		con.written.gone = func() { con.end(errNoReader) }
+	}
+	// The target is the pointer that the verb's command function has made, with its fields set by kong.
 	do := func() error {
 		err := chosen.Selected().Target.Addr().Interface().(command).runCommand(ctx, con)
-		if err != nil && errors.Is(context.Cause(ctx), errGaveWay) {
-			err = errGaveWay // all else that went wrong comes of it
+		switch cause := context.Cause(ctx); {
+		case err != nil && errors.Is(cause, errGaveWay):
+			return errGaveWay // all else that went wrong comes of it
+		case errors.Is(cause, errNoReader) && !errors.Is(err, errNo):
+			return nil
 		}
 		return err
 	}
@@ -166,6 +183,24 @@ func refuseEmpty(chosen *kong.Context) error {
 	return nil
 }
 
+// keptFlags have texts that an engine keeps.
+var keptFlags = []string{"-m", "--by", "--comment", "--data", "--id", "--label", "--output", "--payload", "--reason", "--result", "--tenant"}
+
+// refuseBytes returns an error if a text that an engine keeps is no UTF-8: kong, and JSON, by which it is sent, would change it silently. Paths may be
+// any bytes.
+func refuseBytes(args []string) error {
+	for i, word := range args {
+		if !strings.HasPrefix(word, "-") && i > 0 {
+			word = args[i-1] + "=" + word
+		}
+		flag, _, _ := strings.Cut(word, "=")
+		if !utf8.ValidString(word) && (slices.Contains(keptFlags, flag) || strings.HasPrefix(word, "-m") || args[0] == forkVerb.name) {
+			return fmt.Errorf("%q: it is no UTF-8", word)
+		}
+	}
+	return nil
+}
+
 // isEmptyValue reports whether a flag has no text, or none in a list.
 func isEmptyValue(v reflect.Value) bool {
 	if texts, ok := v.Interface().([]string); ok {
@@ -186,9 +221,8 @@ func workingText(name string) string {
 	return ""
 }
 
-// newParser returns a parser of command lines. It calls exit after --help. Where the words
-// begin with the name of a verb it knows that verb alone: to build all of them takes longer
-// than many a command.
+// newParser returns a parser of command lines. It calls exit after --help. Where the words begin with the name of a verb it knows that verb alone: to
+// build all of them takes longer than many a command.
 func (con *console) newParser(exit func(int), words ...string) (*kong.Kong, error) {
 	options := []kong.Option{
 		kong.Name("pawl"),
@@ -198,8 +232,7 @@ func (con *console) newParser(exit func(int), words ...string) (*kong.Kong, erro
 		kong.Help(writeHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
 	}
-	// An unknown first word, or a flag, gets the parser of all verbs, so that the error and the
-	// help list them.
+	// An unknown first word, or a flag, gets the parser of all verbs, so that the error and the help list them.
 	named := func(v verb) bool { return len(words) > 0 && v.name == words[0] }
 	all := !slices.ContainsFunc(verbs(), named)
 	for _, g := range verbGroups() {
@@ -247,8 +280,7 @@ func writeHelp(o kong.HelpOptions, ctx *kong.Context) error {
 	return nil
 }
 
-// The exit statuses. They are a part of what the command promises: scripts choose by them, and a
-// status is not reused for something else.
+// The exit statuses. They are a part of what the command promises: scripts choose by them, and a status is not reused for something else.
 const (
 	exitDone        = 0
 	exitNo          = 1                    // the answer is no
@@ -287,13 +319,12 @@ var statuses = []struct {
 	errs   []error
 }{
 	{exitNo, []error{errNo}},
-	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, errReadOnly, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
+	{exitNoEngine, []error{api.ErrNoEngine, fs.ErrPermission, errOffline, errLost, errNoPages, errReadOnly, errSilent, &api.Error{Code: refusal.CodeTimeout}, &api.Error{Code: refusal.CodeInternal}}},
 	{exitNotFound, []error{fs.ErrNotExist, store.ErrNotOurs}},
 	{exitRefused, []error{errExhibit, errRefusedAct}},
 }
 
-// hints say what may help, by the first error that fits. They name commands, which the texts of the
-// engine cannot know.
+// hints say what may help, by the first error that fits. They name commands, which the texts of the engine cannot know.
 var hints = []struct {
 	err  error
 	text string

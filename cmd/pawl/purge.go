@@ -37,8 +37,15 @@ type purgeSum struct {
 	bytes      int64
 	refused    int
 	unknown    int
+	first      error // of those that were refused
 	unread     int   // named already
 	stopped    error // the engine refuses all, as on a full disk: the rest was not tried
+}
+
+// countRefused counts a run that stays, with why.
+func (s *purgeSum) countRefused(err error) {
+	s.refused++
+	s.first = cmp.Or(s.first, err)
 }
 
 func (s *purgeSum) String() string {
@@ -105,7 +112,7 @@ func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, i
 	case statusOf(err) == exitUnknown:
 		sum.unknown++
 	case err != nil:
-		sum.refused++
+		sum.countRefused(err)
 	default:
 		sum.roots, sum.all, sum.bytes = sum.roots+1, sum.all+done.Runs, sum.bytes+done.Bytes
 		if c.JSON {
@@ -114,7 +121,7 @@ func (c *purgeCommand) purgeRun(ctx context.Context, con *console, e *reached, i
 		return nil
 	}
 	if len(c.Run) != 1 {
-		fmt.Fprintf(con.Errs, "pawl: %s: %v\n", printableText(string(id)), err)
+		fmt.Fprintf(con.Errs, "pawl: %s: %s\n", printableText(string(id)), errorText(err))
 	}
 	return err
 }
@@ -136,7 +143,11 @@ func (c *purgeCommand) tellSum(con *console, e *reached, sum *purgeSum, what str
 	case sum.unknown > 0:
 		return fmt.Errorf("of %s nobody knows: %w", pluralText(sum.unknown, "run"), pawl.ErrUnknown)
 	case sum.refused > 0:
-		return fmt.Errorf("%s stay: %w", pluralText(sum.refused, "run"), pawl.ErrNotEnded)
+		stay := " stay: %w"
+		if sum.refused == 1 {
+			stay = " stays: %w"
+		}
+		return fmt.Errorf(pluralText(sum.refused, "run")+stay, sum.first)
 	case sum.unread > 0:
 		return errNo
 	}
@@ -160,11 +171,8 @@ func (c *purgeCommand) chooseEnded(ctx context.Context, con *console, e *reached
 	if c.Age < 0 || c.Keep < 0 {
 		return nil, errors.New("neither --age nor --keep may be negative")
 	}
-	for _, id := range c.Run {
-		ids = append(ids, workflow.RunID(id))
-	}
-	if ids != nil {
-		return ids, nil
+	if named := namedRoots(c.Run); named != nil {
+		return named, nil
 	}
 	f, err := c.runFilter()
 	if err != nil {

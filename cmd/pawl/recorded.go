@@ -21,9 +21,8 @@ import (
 	"github.com/pawl-run/pawl/workflow"
 )
 
-// A recordedFlag is embedded in the commands that read recorded runs. Unlike those of dirFlag,
-// these commands plan the records again in this process, and so can read runs that no engine has,
-// from files of any kind.
+// A recordedFlag is embedded in the commands that read recorded runs. Unlike those of dirFlag, these commands plan the records again in this process,
+// and so can read runs that no engine has, from files of any kind.
 type recordedFlag struct {
 	Dir string `default:"data" env:"PAWL_DIR" placeholder:"DIR" help:"The engine directory of runs that are named by their ids; $PAWL_DIR, or data."`
 	UTC bool   `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
@@ -34,9 +33,8 @@ type recordedFlag struct {
 // zoneOf returns an instant in the zone in which it is shown.
 func (f recordedFlag) zoneOf(at time.Time) time.Time { return dirFlag{UTC: f.UTC}.zoneOf(at) }
 
-// openRecording opens the recording of a run, and notes whence it comes. Close it. The name is a
-// file, DIR:RUN, or the id of a run in Dir; a file of that name wins. If an engine has the
-// directory open, the files are locked, and the run is asked for as an export.
+// openRecording opens the recording of a run, and notes whence it comes. Close it. The name is a file, DIR:RUN, or the id of a run in Dir; a file of
+// that name wins. If an engine has the directory open, the files are locked, and the run is asked for as an export.
 func (f recordedFlag) openRecording(ctx context.Context, con *console, name string, from *sources) (*replay.Recording, error) {
 	keys, err := f.codec()
 	if err != nil {
@@ -67,10 +65,32 @@ func (f recordedFlag) openRecording(ctx context.Context, con *console, name stri
 
 // pathOf returns the path that a name stands for: its own if it is there, else that of a run of the engine directory.
 func (f recordedFlag) pathOf(name string) (string, error) {
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+	if !f.isAbsent(name) {
 		return name, nil
 	}
 	return f.pathOfRun(name)
+}
+
+// isAbsent reports whether nothing is at a path, or a folder without recordings that has the name of a run of the engine directory.
+func (f recordedFlag) isAbsent(name string) bool {
+	if _, err := os.Lstat(name); err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	if info, err := os.Stat(name); err != nil || !info.IsDir() || isEngineDirectory(name) {
+		return false
+	}
+	rec, err := replay.Find(f.Dir+":"+name, replay.Options{})
+	rec.Close()
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, pawl.ErrRunNotFound) {
+		return false
+	}
+	for rec, err := range replay.All(replay.Options{}, name) {
+		if err == nil {
+			rec.Close()
+		}
+		return false
+	}
+	return true
 }
 
 // directoryOf returns the engine directory that a name is in, or is; "" if it is a file or nothing.
@@ -101,18 +121,16 @@ func (f recordedFlag) pathOfRun(name string) (string, error) {
 	return path, nil
 }
 
-// gathered is what eachRecording has come to. read and unreadable count recordings, not names: one
-// directory may have thousands of them.
+// gathered is what eachRecording has come to. read and unreadable count recordings, not names: one directory may have thousands of them.
 type gathered struct {
 	read, unreadable int
 	from             sources
 }
 
-// eachRecording calls do with the recordings that some names stand for, and says which cannot be
-// read: with errAbsent if all of those are not there, else with errFiles. If there is nothing but
-// one error, it returns that error itself. It goes on after a recording that cannot be read, since
-// a check of a directory is about all of its runs. The first error is kept back: if it stays the
-// only thing, the command prints it as its own, and not twice.
+// eachRecording calls do with the recordings that some names stand for, and says which cannot be read: with errAbsent if all of those are not there,
+// else with errFiles. If there is nothing but one error, it returns that error itself. It goes on after a recording that cannot be read, since a
+// check of a directory is about all of its runs. The first error is kept back: if it stays the only thing, the command prints it as its own, and not
+// twice.
 func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []string, do func(*replay.Recording) error) (g gathered, failed error) {
 	keys, err := f.codec()
 	if err != nil {
@@ -121,7 +139,7 @@ func (f recordedFlag) eachRecording(ctx context.Context, con *console, names []s
 	var only error // it is told once there is something else
 	tell := func() {
 		if only != nil {
-			fmt.Fprintln(con.Errs, "pawl:", printableLines(errorText(only)))
+			fmt.Fprintln(con.Errs, "pawl:", errorText(only))
 		}
 		only = nil
 	}
@@ -167,11 +185,10 @@ func nothingAt(paths ...string) error {
 	return &toldError{strings.Join(paths, ", ") + ": no recorded run is there: what counts are engine directories that have runs, files of runs (.db), exports and archives (.pawl), and folders with some of these", fs.ErrNotExist}
 }
 
-// openRecordings yields what a name stands for, as [replay.All] does, and notes whence it comes.
-// The runs of an engine directory that is open, also of one in a folder, come from its engine. Where there is nothing, unless
-// it is an engine directory without runs, that is an error. The reader closes what it gets. Each
-// run of a directory that is locked would give the same error; replay.All yields that once, and in
-// its place come the runs that the engine exports.
+// openRecordings yields what a name stands for, as [replay.All] does, and notes whence it comes. The runs of an engine directory that is open, also
+// of one in a folder, come from its engine. Where there is nothing, unless it is an engine directory without runs, that is an error. The reader
+// closes what it gets. Each run of a directory that is locked would give the same error; replay.All yields that once, and in its place come the runs
+// that the engine exports.
 func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys pawl.Codec, name string, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		path, err := f.pathOf(name)
@@ -186,8 +203,7 @@ func (f recordedFlag) openRecordings(ctx context.Context, con *console, keys paw
 		if !ok {
 			dir = path
 		}
-		// An engine directory without runs is no mistake of the user; a folder without any
-		// recording probably is.
+		// An engine directory without runs is no mistake of the user; a folder without any recording probably is.
 		some := isEngineDirectory(dir)
 		for rec, err := range replay.All(replay.Options{Codec: keys}, path) {
 			some = true
@@ -220,12 +236,11 @@ func lockedDirectory(dir string, err error) string {
 	return dir
 }
 
-// askRecordings asks the engine that has a directory open for a run, or with "" for all. locked is
-// the error if it does not answer. The engine gives each run as of the moment of its export: two
-// runs of one directory may be of different instants.
+// askRecordings asks the engine that has a directory open for a run, or with "" for all. locked is the error if it does not answer. The engine gives
+// each run as of the moment of its export: two runs of one directory may be of different instants.
 func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked error, from *sources) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
-		client, err := api.Dial(ctx, dir)
+		client, text, err := dialEngine(ctx, dir)
 		if errors.Is(err, api.ErrNoEngine) {
 			err = locked
 		}
@@ -234,15 +249,9 @@ func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked er
 			return
 		}
 		defer client.Close()
-		text, err := liveText(ctx, client)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
 		from.noteSource(text)
 		if id != "" {
-			// An export of a run has those below it as well: the one that is asked for is picked by
-			// its id.
+			// An export of a run has those below it as well: the one that is asked for is picked by its id.
 			for rec, err := range exportedRuns(ctx, client, dir, id) {
 				if err != nil || rec.Run == id { // and not one below it
 					yield(rec, err)
@@ -265,9 +274,8 @@ func askRecordings(ctx context.Context, dir string, id workflow.RunID, locked er
 	}
 }
 
-// exportedRuns yields a run, and those below it, as an engine exports them. The export is read
-// while it arrives, through a pipe, so its size does not matter. The goroutine ends when the export
-// does, or when the reader stops: closing the pipe makes the write fail, and stop ends the request.
+// exportedRuns yields a run, and those below it, as an engine exports them. The export is read while it arrives, through a pipe, so its size does not
+// matter. The goroutine ends when the export does, or when the reader stops: closing the pipe makes the write fail, and stop ends the request.
 func exportedRuns(ctx context.Context, client *api.Client, dir string, id workflow.RunID) iter.Seq2[*replay.Recording, error] {
 	return func(yield func(*replay.Recording, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -297,14 +305,12 @@ func exportedRuns(ctx context.Context, client *api.Client, dir string, id workfl
 	}
 }
 
-// An exportError says why an engine exports no more. It marks an error of the sending side on its
-// way through the pipe, where the reader of the export would otherwise report a text that is cut
-// short.
+// An exportError says why an engine exports no more. It marks an error of the sending side on its way through the pipe, where the reader of the
+// export would otherwise report a text that is cut short.
 type exportError struct{ error }
 
-// The sources of runs that a command has read, as each screen says: a live engine, files, an
-// export. It is said beside every answer, since an answer from files may be old, and one that is
-// live may change.
+// The sources of runs that a command has read, as each screen says: a live engine, files, an export. It is said beside every answer, since an answer
+// from files may be old, and one that is live may change.
 type sources []string
 
 // noteSource adds a source once.
@@ -332,16 +338,9 @@ func sourceOf(path string, at time.Time) string {
 	return filesText(at)
 }
 
-// liveText names the engine that a client asks.
-func liveText(ctx context.Context, client *api.Client) (string, error) {
-	info, err := client.Engine(ctx)
-	return fmt.Sprintf("live, pid %d", info.PID), err
-}
-
-// checkRunsFile fails if a path is that of something in which no runs can be: a file of another
-// kind, a pipe. It says nothing of directories, nor of files whose names say that they are of runs:
-// a fault in such a file is damage. Without it a definition, or any text, that is given in place of
-// a run would be reported as a damaged file of runs.
+// checkRunsFile fails if a path is that of something in which no runs can be: a file of another kind, a pipe. It says nothing of directories, nor of
+// files whose names say that they are of runs: a fault in such a file is damage. Without it a definition, or any text, that is given in place of a
+// run would be reported as a damaged file of runs.
 func checkRunsFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -376,10 +375,8 @@ func isEngineDirectory(path string) bool {
 	return err == nil
 }
 
-// checkNamed fails if a name that should be that of one run is that of an engine directory, or of a
-// file without runs. The error is fs.ErrNotExist if it can only be the id of a run in the
-// directory. A folder of the name of a run is no obstacle: it counts as absent, and the id is
-// looked up.
+// checkNamed fails if a name that should be that of one run is that of an engine directory, or of a file without runs. The error is fs.ErrNotExist if
+// it can only be the id of a run in the directory. A folder of the name of a run is no obstacle: it counts as absent, and the id is looked up.
 func checkNamed(name string) error {
 	if _, _, ok := replay.SplitName(name); ok {
 		return nil

@@ -24,9 +24,8 @@ var replayVerb = verb{
 	working: "replaying",
 }
 
-// A replayCommand plans recorded runs again. It is a test of a new version of a program, or of a
-// definition, against what has really happened: a difference says where runs that are under way
-// would go another way.
+// A replayCommand plans recorded runs again. It is a test of a new version of a program, or of a definition, against what has really happened: a
+// difference says where runs that are under way would go another way.
 type replayCommand struct {
 	Paths      []string `arg:"" name:"file-dir-or-run" help:"Files of runs, folders of them, engine directories, or ids of runs in the directory."`
 	Definition string   `placeholder:"FILE" help:"Tell what this definition would have decided of the runs of workflows of its name."`
@@ -59,9 +58,8 @@ func unreadableText(n int) string {
 	return fmt.Sprintf(", %d unreadable", n)
 }
 
-// runCommand plans the runs again. The answer is no if some decide otherwise. The summary is
-// written even if some runs cannot be read; that error then makes the exit status, since the answer
-// is not about all of them.
+// runCommand plans the runs again. The answer is no if some decide otherwise. The summary is written even if some runs cannot be read; that error
+// then makes the exit status, since the answer is not about all of them.
 func (c *replayCommand) runCommand(ctx context.Context, con *console) error {
 	var definition *workflow.Definition
 	if c.Definition != "" {
@@ -149,8 +147,7 @@ var stepVerb = verb{
 	command: func() command { return new(stepCommand) },
 }
 
-// A stepCommand shows a run record by record. At is a pointer, since 0 is a mistake and no value
-// means something else.
+// A stepCommand shows a run record by record. At is a pointer, since 0 is a mistake and no value means something else.
 type stepCommand struct {
 	Run string `arg:"" help:"The id of a run in the directory, DIR:RUN for one of another directory, or the file of a run."`
 	At  *int64 `placeholder:"N" help:"Show the run after this record, from 1; --at=-1 is the last. Without it, lines of input say which."`
@@ -159,9 +156,8 @@ type stepCommand struct {
 
 const stepHelp = "enter or n: next, p: previous, a number: that record, 0: the last, /TEXT: the next record that says TEXT, q: quit"
 
-// runCommand shows the record that --at names, or those that the input asks for. With JSON and
-// without --at it shows all. Sources are said before the frames, on the side: the frames may be
-// read for a long time.
+// runCommand shows the record that --at names, or those that the input asks for. With JSON and without --at it shows all. Sources are said before the
+// frames, on the side: the frames may be read for a long time.
 func (c *stepCommand) runCommand(ctx context.Context, con *console) error {
 	if c.At != nil && *c.At == 0 {
 		return errNoRecord
@@ -204,8 +200,7 @@ func (c *stepCommand) show(con *console, s *replay.Stepper, seq int64) error {
 	return err
 }
 
-// frameAt returns the run after a record; for people with its instants in their zone. JSON keeps
-// the instants as they were recorded.
+// frameAt returns the run after a record; for people with its instants in their zone. JSON keeps the instants as they were recorded.
 func (c *stepCommand) frameAt(s *replay.Stepper, seq int64) (*replay.Frame, error) {
 	f, err := s.At(seq)
 	if err == nil && !c.JSON {
@@ -217,9 +212,8 @@ func (c *stepCommand) frameAt(s *replay.Stepper, seq int64) (*replay.Frame, erro
 	return f, err
 }
 
-// followLines shows the records that the lines of the input ask for, the first one to begin with.
-// It works without a terminal too, line by line, so a script can step. A line that asks for nothing
-// that there is changes no place.
+// followLines shows the records that the lines of the input ask for, the first one to begin with. It works without a terminal too, line by line, so a
+// script can step. A line that asks for nothing that there is changes no place.
 func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.Stepper) error {
 	fmt.Fprintln(con.Errs, strings.Join(columns.WrapLine(stepHelp, con.Width), "\n"))
 	at := int64(1)
@@ -241,14 +235,13 @@ func (c *stepCommand) followLines(ctx context.Context, con *console, s *replay.S
 			}
 		}
 		if err != nil {
-			fmt.Fprintln(con.Errs, err)
+			fmt.Fprintln(con.Errs, errorText(err))
 		}
 	}
 }
 
-// findStep returns the record that a line asks for, from the record at. A record outside of the run
-// is left to the stepper to refuse. A search looks at each later frame as it would be shown, which
-// replays the records one by one.
+// findStep returns the record that a line asks for, from the record at. A record outside of the run is left to the stepper to refuse. A search looks
+// at each later frame as it would be shown, which replays the records one by one.
 func (c *stepCommand) findStep(s *replay.Stepper, at int64, said string) (int64, error) {
 	text, search := strings.CutPrefix(said, "/")
 	switch {

@@ -35,9 +35,8 @@ var runVerb = verb{
 	command: func() command { return new(runCommand) },
 }
 
-// A runCommand runs a definition to its end. Its handlers run in this process. With --dir the run
-// outlives the command: the same command again finds it under the same ID, with the same definition
-// and input, and goes on.
+// A runCommand runs a definition to its end. Its handlers run in this process. With --dir the run outlives the command: the same command again finds
+// it under the same ID, with the same definition and input, and goes on.
 type runCommand struct {
 	Path    string        `arg:"" name:"definition" help:"The definition."`
 	Mock    []string      `sep:"none" placeholder:"NAME=JSON" help:"What a task returns without being performed: by the id of its node or its type; * is any other."`
@@ -55,9 +54,8 @@ type runCommand struct {
 // errBlocked says that a run waits for something that nobody can give it.
 var errBlocked = errors.New("the run waits for people, signals, branches or an operator, and in a directory of its own nobody can reach it: use --dir")
 
-// runCommand starts the run, waits for its end and writes its output. The answer is no if it did
-// not complete. err is named because the temporary directory is removed after everything else, and
-// that error must not be lost.
+// runCommand starts the run, waits for its end and writes its output. The answer is no if it did not complete. err is named because the temporary
+// directory is removed after everything else, and that error must not be lost.
 func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	if c.Timeout < 0 {
 		return fmt.Errorf("--timeout: %v is less than 0", c.Timeout)
@@ -104,10 +102,9 @@ func (c *runCommand) runCommand(ctx context.Context, con *console) (err error) {
 	return c.writeOutcome(con, outcome)
 }
 
-// openEngine opens the directory with what the command line gives, and checks that every task of
-// the definitions has somebody to perform it. A task that nobody performs would fail, or wait, in
-// the middle of the run; so it is found before the run starts, in the definitions of subworkflows
-// as well.
+// openEngine opens the directory with what the command line gives, and checks that every task of the definitions has somebody to perform it. A task
+// that nobody performs would fail, or wait, in the middle of the run; so it is found before the run starts, in the definitions of subworkflows as
+// well.
 func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.Definition, e *executor) (*pawl.Engine, error) {
 	all := []*workflow.Definition{def}
 	for _, path := range c.Publish {
@@ -125,8 +122,7 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 		return nil, err
 	}
 	o := pawl.Options{Executor: e, Codec: keys, Logger: slog.New(slog.DiscardHandler)}
-	// A directory that is removed in the end need not survive the loss of power, and nobody else
-	// can know of it, so it needs no socket.
+	// A directory that is removed in the end need not survive the loss of power, and nobody else can know of it, so it needs no socket.
 	if c.Dir == "" {
 		o.Durability = pawl.ProcessCrash
 	} else {
@@ -144,10 +140,8 @@ func (c *runCommand) openEngine(ctx context.Context, dir string, def *workflow.D
 	return engine, nil
 }
 
-// perform starts the run, or finds it, and waits for its end. The progress is told by a goroutine
-// that looks once a second. In a directory of its own nobody could answer an approval or send a
-// signal, so there the wait ends with errBlocked; with --dir another command can, and the wait goes
-// on.
+// perform starts the run, or finds it, and waits for its end. The progress is told by a goroutine that looks once a second. In a directory of its own
+// nobody could answer an approval or send a signal, so there the wait ends with errBlocked; with --dir another command can, and the wait goes on.
 func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Engine, run workflow.Run, input any) (workflow.Outcome, error) {
 	if err := engine.Start(ctx, run, input); err != nil {
 		return workflow.Outcome{}, err
@@ -164,8 +158,7 @@ func (c *runCommand) perform(ctx context.Context, con *console, engine *pawl.Eng
 		}
 	}()
 	outcome, err := engine.Wait(watching, run.ID)
-	// Wait fails with the end of the context; its cause says whether that was the user, the timeout
-	// or errBlocked.
+	// Wait fails with the end of the context; its cause says whether that was the user, the timeout or errBlocked.
 	if cause := context.Cause(watching); err != nil && cause != nil {
 		err = cause
 	}
@@ -202,9 +195,8 @@ func (c *runCommand) explainStop(err error) error {
 	return &toldError{text + "; the same command goes on with it", err}
 }
 
-// writeOutcome writes the output of a completed run; for any other run, why it has ended. A run
-// that has failed is an answer, no error of the command: errNo makes the exit status and prints
-// nothing more.
+// writeOutcome writes the output of a completed run; for any other run, why it has ended. A run that has failed is an answer, no error of the
+// command: errNo makes the exit status and prints nothing more.
 func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
 	if c.JSON {
 		con.writeLine(true, o)
@@ -214,7 +206,7 @@ func (c *runCommand) writeOutcome(con *console, o workflow.Outcome) error {
 		}
 	}
 	if err := o.Err(); err != nil {
-		fmt.Fprintln(con.Errs, "pawl:", err)
+		fmt.Fprintln(con.Errs, "pawl:", errorText(err))
 		return errNo
 	}
 	return nil
@@ -272,9 +264,8 @@ func (f *inputFlag) readInput(in io.Reader) (v any, text []byte, err error) {
 	return v, text, nil
 }
 
-// readyHandlers are the ready-made ones, each under the name of its kind. http and exec reach out
-// of the process, so they exist only for hosts and programs that the user names; transform
-// computes, and is always there. A host that http would refuse each time is an error.
+// readyHandlers are the ready-made ones, each under the name of its kind. http and exec reach out of the process, so they exist only for hosts and
+// programs that the user names; transform computes, and is always there. A host that http would refuse each time is an error.
 func readyHandlers(hosts, programs []string) (pawl.Handlers, error) {
 	if i := slices.IndexFunc(hosts, loopback.IsLoopback); i >= 0 {
 		return nil, fmt.Errorf("--host %s: tasks of type http ask public addresses only: "+
@@ -313,9 +304,8 @@ func (e *executor) readMocks(texts []string) error {
 	return nil
 }
 
-// findMock returns what a task returns, and whether it is a mock. A node is more special than a
-// type, a type than a handler, and * stands for what nobody else performs: --mock '*={}' does not
-// replace transform.
+// findMock returns what a task returns, and whether it is a mock. A node is more special than a type, a type than a handler, and * stands for what
+// nobody else performs: --mock '*={}' does not replace transform.
 func (e *executor) findMock(node workflow.NodeID, task string) (any, bool) {
 	for _, name := range []string{string(node), task} {
 		if v, ok := e.mocks[name]; ok {
@@ -502,10 +492,9 @@ func (c *waitCommand) runCommand(ctx context.Context, con *console) error {
 	return err
 }
 
-// awaitStatus returns how the run stands when it has one of these statuses. A run that no engine
-// has can stand so already; it will not come to it, so that is an error at once and not a wait for
-// ever. With an engine, the watch begins before the first look at the run, so no change between the
-// two is missed.
+// awaitStatus returns how the run stands when it has one of these statuses. A run that no engine has can stand so already; it will not come to it, so
+// that is an error at once and not a wait for ever. With an engine, the watch begins before the first look at the run, so no change between the two
+// is missed.
 func (c *waitCommand) awaitStatus(ctx context.Context, e *reached, statuses []workflow.RunStatus) (pawl.RunSummary, error) {
 	id := workflow.RunID(c.Run)
 	if !e.live {

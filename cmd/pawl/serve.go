@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"time"
@@ -60,18 +59,13 @@ var errNotHere = errors.New("these pages are for this machine: use ssh -L to rea
 // errNoPages says that a live engine has an API on its socket and no pages.
 var errNoPages = errors.New("the engine answers, and has no pages: open it with pawl.Options{Socket: inspector.Local}")
 
-// runCommand serves until it is interrupted, which is no error, or the engine of a closed directory is started. Acts are possible where a live
-// engine is asked, or where the user has agreed to commit offline; the pages of a file of runs only
-// read.
+// runCommand serves until it is interrupted, which is no error, or the engine of a closed directory is started. Acts are possible where a live engine
+// is asked, or where the user has agreed to commit offline; the pages of a file of runs only read.
 func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
 	if !loopback.IsLoopback(c.Addr) {
 		return fmt.Errorf("--addr %s: %w", c.Addr, errNotHere)
 	}
-	if c.By == "" {
-		if u, err := user.Current(); err == nil {
-			c.By = u.Username
-		}
-	}
+	c.By = userName(c.By)
 	return c.withEngine(ctx, con, func(e *reached) error {
 		if err := e.checkPages(ctx); err != nil {
 			return err
@@ -90,8 +84,7 @@ func (c *serveCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// checkPages refuses an engine that has no pages. An engine with Socket: api.Local has the API and
-// no pages; one icon tells.
+// checkPages refuses an engine that has no pages. An engine with Socket: api.Local has the API and no pages; one icon tells.
 func (e *reached) checkPages(ctx context.Context) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/static/icon.svg", http.NoBody)
 	if err != nil {
@@ -129,9 +122,8 @@ func (e *reached) nameFor(dir string) string {
 	}
 }
 
-// relayTo passes requests on to an engine, in the name of a person. NarrowLocal replaces what the
-// browser may have sent in these headers, and the key of the door is not passed on: it is nobody's
-// business behind it.
+// relayTo passes requests on to an engine, in the name of a person. NarrowLocal replaces what the browser may have sent in these headers, and the key
+// of the door is not passed on: it is nobody's business behind it.
 func relayTo(carry http.RoundTripper, as shown) http.Handler {
 	proxy := &httputil.ReverseProxy{
 		Transport: carry,
@@ -179,12 +171,10 @@ func serveUntilDone(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// A door lets requests of this machine through that have a key: in the address, which is how a
-// browser comes, in a header, which is how a program does, or typed. A browser gets a cookie in
-// exchange, and an address without the key. It is what stands between the browsers of a machine,
-// which several users may share, and an engine on whose socket its user may do everything: the
-// loopback address alone does not tell who asks. Key and ticket are made for one process of pawl
-// serve, and are worth nothing after it.
+// A door lets requests of this machine through that have a key: in the address, which is how a browser comes, in a header, which is how a program
+// does, or typed. A browser gets a cookie in exchange, and an address without the key. It is what stands between the browsers of a machine, which
+// several users may share, and an engine on whose socket its user may do everything: the loopback address alone does not tell who asks. Key and
+// ticket are made for one process of pawl serve, and are worth nothing after it.
 type door struct {
 	at     string // host and port
 	key    string
@@ -197,9 +187,8 @@ type door struct {
 //go:embed door.html
 var doorPage []byte
 
-// newDoor returns a door at an address of this machine, with a key and a ticket that nobody has had
-// before. The ticket is another secret than the key, so that a cookie which leaks does not tell the
-// key.
+// newDoor returns a door at an address of this machine, with a key and a ticket that nobody has had before. The ticket is another secret than the
+// key, so that a cookie which leaks does not tell the key.
 func newDoor(at string, behind http.Handler) *door {
 	_, port, err := net.SplitHostPort(at)
 	if err != nil {
@@ -211,9 +200,8 @@ func newDoor(at string, behind http.Handler) *door {
 // address returns where a browser gets in.
 func (d *door) address() string { return fmt.Sprintf("http://%s/?key=%s", d.at, d.key) }
 
-// ServeHTTP implements http.Handler. In this order: requests that a proxy or the page of a stranger
-// has sent are refused whatever they bring; then requests with the key are let in; then programs
-// with the header and browsers with the cookie go through; everybody else sees the form.
+// ServeHTTP implements http.Handler. In this order: requests that a proxy or the page of a stranger has sent are refused whatever they bring; then
+// requests with the key are let in; then programs with the header and browsers with the cookie go through; everybody else sees the form.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !loopback.SentRequest(r) {
 		http.Error(w, "These pages are for this machine, without a proxy.", http.StatusForbidden)
@@ -239,9 +227,8 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// letIn gives a browser the cookie and leads it to the address without the key. The redirect leaves
-// the key out of the address bar and of the history that a user might show; no Referer may carry it
-// on. All slashes but one are cut from the path, as "//host/" would lead to another host.
+// letIn gives a browser the cookie and leads it to the address without the key. The redirect leaves the key out of the address bar and of the history
+// that a user might show; no Referer may carry it on. All slashes but one are cut from the path, as "//host/" would lead to another host.
 func (d *door) letIn(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: d.cookie, Value: d.ticket, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	to := *r.URL
@@ -269,8 +256,7 @@ func (d *door) askForKey(w http.ResponseWriter) {
 	_, _ = w.Write(doorPage) // nobody is left to be told
 }
 
-// isSecret compares in a time that does not tell how much is equal. Both are compared as bytes;
-// only their lengths may be told by the time.
+// isSecret compares in a time that does not tell how much is equal. Both are compared as bytes; only their lengths may be told by the time.
 func isSecret(given, secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(secret)) == 1
 }

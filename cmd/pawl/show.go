@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/amount"
 	"github.com/pawl-run/pawl/internal/columns"
@@ -157,7 +158,7 @@ func (c *showCommand) printWaits(ctx context.Context, con *console, e *reached, 
 
 var dataVerb = verb{
 	name:    "data",
-	help:    "Write the values of a run as JSON: its state and, if it has completed, its output.",
+	help:    "Write the values of a run as JSON: its input, its state and, if it has completed, its output.",
 	example: []string{"pawl data order-42"},
 	command: func() command { return new(dataCommand) },
 }
@@ -242,7 +243,11 @@ type journalCommand struct {
 // runCommand lists the records, and ends without an error if the user interrupts it.
 func (c *journalCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
-		for r, err := range e.Journal(ctx, workflow.RunID(c.Run), c.position(e)) {
+		o, err := c.position(e)
+		if err != nil {
+			return err
+		}
+		for r, err := range e.Journal(ctx, workflow.RunID(c.Run), o) {
 			if err != nil {
 				return ignoreInterrupt(ctx, err)
 			}
@@ -292,7 +297,11 @@ func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
 		}
 	}
 	return c.withEngine(ctx, con, func(e *reached) error {
-		for v, err := range e.Events(ctx, workflow.RunID(c.Run), c.position(e)) {
+		o, err := c.position(e)
+		if err != nil {
+			return err
+		}
+		for v, err := range e.Events(ctx, workflow.RunID(c.Run), o) {
 			if err != nil {
 				return ignoreInterrupt(ctx, err)
 			}
@@ -311,8 +320,11 @@ func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
 }
 
 // position says where the list begins. Files do not change while they are listed.
-func (f *followFlag) position(e *reached) pawl.EventsOptions {
-	return pawl.EventsOptions{After: f.After, Follow: f.Follow && e.live}
+func (f *followFlag) position(e *reached) (pawl.EventsOptions, error) {
+	if f.Follow && !e.live {
+		return pawl.EventsOptions{}, &toldError{fmt.Sprintf("no engine with a socket has %s open, so nothing comes: list it without --follow", f.Dir), api.ErrNoEngine}
+	}
+	return pawl.EventsOptions{After: f.After, Follow: f.Follow}, nil
 }
 
 // ignoreInterrupt returns nil in place of an error that only says that the user has had enough.
@@ -337,13 +349,16 @@ func (c *eventsCommand) fitsType(name string) bool {
 	})
 }
 
+// typeWidth is how many columns the longest type of an event takes.
+const typeWidth = len(workflow.EventLimitsRaised)
+
 // dataIndent is how far in the particulars of an event begin that have no room behind it.
 const dataIndent = 6
 
 // printEvent writes an event as a line. Where the console has no room for its particulars, they have lines of their own
 // below.
 func (c *eventsCommand) printEvent(con *console, v *history.Event) {
-	text := fmt.Sprintf("%5d %s %-20s %-12s", v.Seq, c.zoneOf(v.At).Format("15:04:05.000"), v.Type, v.Node)
+	text := fmt.Sprintf("%5d %s %-*s %-12s", v.Seq, c.zoneOf(v.At).Format("15:04:05.000"), typeWidth, v.Type, v.Node)
 	if v.Token != 0 {
 		text += fmt.Sprintf(" t%d", v.Token)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,44 @@ func TestListWhileARunIsPurged(t *testing.T) {
 	require.Equal(t, exitDone, con.runArguments(t.Context(), []string{"ls", "--dir", dir}))
 	require.NotContains(t, out.String(), "\na ")
 	require.Contains(t, out.String(), "\nb ")
+}
+
+// A run that was chosen, and is purged before it is exported, is not in the file; one that was named is missed.
+func TestExportWhileARunIsPurged(t *testing.T) {
+	e, _ := startWaiting(t, pawl.Options{})
+	var text bytes.Buffer
+	require.NoError(t, e.Export(t.Context(), "r-1", &text, pawl.ExportOptions{}))
+	require.NoError(t, e.Close(t.Context()))
+	listed := `{"run": "a", "workflow": "w"}` + "\n" + `{"run": "r-1", "workflow": "w"}` + "\n"
+	dir := listenAsEngine(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v1/runs":
+			_, _ = w.Write([]byte(listed))
+		case r.URL.Query().Get("run") != "r-1":
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"error": {"status": 404, "code": "run_not_found", "message": "none"}}`))
+		default:
+			_, _ = w.Write(text.Bytes())
+		}
+	})
+	to := filepath.Join(t.TempDir(), "w.pawl")
+	export := func(args ...string) (int, string) {
+		var out strings.Builder
+		con := &console{Out: &out, Errs: &out, Now: time.Now}
+		return con.runArguments(t.Context(), append([]string{"export", "--to", to, "--dir", dir}, args...)), out.String()
+	}
+	status, said := export("a", "r-1")
+	require.Equal(t, exitNotFound, status, said)
+	require.NoFileExists(t, to)
+	status, said = export("--workflow", "w")
+	require.Equal(t, exitDone, status, said)
+	require.Contains(t, said, "w.pawl: 1 run with")
+	require.NoError(t, os.Remove(to))
+	listed = `{"run": "a", "workflow": "w"}` + "\n" + `{"run": "b", "workflow": "w"}` + "\n"
+	status, said = export("--workflow", "w")
+	require.Equal(t, exitNotFound, status, said)
+	require.Contains(t, said, "no run is chosen")
+	require.NoFileExists(t, to)
 }
 
 // An engine that dies while it is asked leaves open what it has done, and the command says where that stands.

@@ -68,7 +68,7 @@ var errFiles = errors.New("some files cannot be read")
 // the process. pawltest needs a testing.T, which only package testing makes: so the scenarios are
 // played inside of one, and with its end the process ends, with the status that the function
 // returns.
-func (c *testCommand) runCommand(_ context.Context, con *console) error {
+func (c *testCommand) runCommand(ctx context.Context, con *console) error {
 	options := pawltest.Options{Crash: c.Crash, Shuffle: c.Shuffle, Limit: c.Limit}
 	if c.Run != "" {
 		var err error
@@ -86,14 +86,17 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 		}
 	}
 	inTest(func(t *testing.T) int {
-		sum := c.playAll(t, scenarios, options, con)
+		sum := c.playAll(ctx, t, scenarios, options, con)
+		if ctx.Err() != nil {
+			return con.finish(context.Cause(ctx))
+		}
 		sum.Unreadable = len(unreadable)
 		con.writeLine(c.JSON, sum)
 		if sum.Unreadable == 1 && len(c.Paths) == 1 {
 			return con.finish(unreadable[0])
 		}
 		for _, err := range unreadable {
-			fmt.Fprintln(con.Errs, err)
+			fmt.Fprintln(con.Errs, errorText(err))
 		}
 		switch {
 		case sum.Unreadable > 0:
@@ -108,9 +111,14 @@ func (c *testCommand) runCommand(_ context.Context, con *console) error {
 	return nil
 }
 
-func (c *testCommand) playAll(t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, con *console) summary {
+// playAll plays the scenarios until ctx ends. The one that is played then comes to its end, as a bubble of virtual time cannot be left.
+func (c *testCommand) playAll(ctx context.Context, t *testing.T, scenarios []*pawltest.Scenario, o pawltest.Options, con *console) summary {
+	defer context.AfterFunc(ctx, func() { fmt.Fprintln(con.Errs, "pawl: it ends with this scenario; another interrupt ends it at once") })()
 	var sum summary
 	for _, s := range scenarios {
+		if ctx.Err() != nil {
+			break
+		}
 		if o.Run != nil && !o.Run.MatchString(s.Name) {
 			continue
 		}
@@ -138,13 +146,13 @@ func (c *testCommand) writeReport(out io.Writer, r pawltest.Report) {
 	if r.Plays > 1 {
 		plays = fmt.Sprintf(" (%d plays)", r.Plays)
 	}
-	fmt.Fprintf(out, "%s %s:%d: %s%s\n", word, r.File, r.Line, r.Name, plays)
+	fmt.Fprintf(out, "%s %s:%d: %s%s\n", word, printableText(r.File), r.Line, printableText(r.Name), plays)
 	text := r.String()
 	if c.Verbose {
 		text = r.Verbose()
 	}
 	if text = strings.TrimSuffix(text, "\n"); text != "" {
-		fmt.Fprintf(out, "    %s\n", strings.ReplaceAll(text, "\n", "\n    "))
+		fmt.Fprintf(out, "    %s\n", strings.ReplaceAll(printableLines(text), "\n", "\n    "))
 	}
 }
 
@@ -195,7 +203,7 @@ func (c *checkCommand) runCommand(ctx context.Context, con *console) error {
 			return ctx.Err()
 		case err != nil:
 			if unreadable = err; len(c.Files) > 1 {
-				fmt.Fprintf(con.Errs, "pawl: %v\n", err)
+				fmt.Fprintln(con.Errs, "pawl:", errorText(err))
 			}
 			continue
 		}
@@ -331,7 +339,7 @@ func (c *checkCommand) writeScenarios(con *console, r *fileReport) error {
 		if err := os.WriteFile(path, []byte(f.Scenario), 0o666); err != nil {
 			return err
 		}
-		fmt.Fprintln(con.Errs, "wrote", path)
+		fmt.Fprintln(con.Errs, "wrote", printableText(path))
 	}
 	return nil
 }

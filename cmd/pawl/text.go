@@ -87,9 +87,8 @@ func pluralText(n int, what string) string {
 	return countText(n) + " " + what
 }
 
-// printableText returns a text on one line in which nothing moves the cursor, turns the order of
-// letters or is hidden. Texts of runs come from inputs, tasks and strangers: an escape sequence
-// among them could rewrite the screen of an operator, or hide a line of it. Everything that is
+// printableText returns a text on one line in which nothing moves the cursor, turns the order of letters or is hidden. Texts of runs come from
+// inputs, tasks and strangers: an escape sequence among them could rewrite the screen of an operator, or hide a line of it. Everything that is
 // written for people goes through it.
 func printableText(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -143,14 +142,12 @@ func (con *console) printSource(source string) {
 	}
 }
 
-// printWhole writes a line that is to be copied, however wide it is. It is for keys, addresses and
-// ids, which a cut would make useless.
+// printWhole writes a line that is to be copied, however wide it is. It is for keys, addresses and ids, which a cut would make useless.
 func (con *console) printWhole(format string, args ...any) {
 	fmt.Fprintln(con.Out, printableText(fmt.Sprintf(format, args...)))
 }
 
-// printTable writes rows below a head. Where they do not fit, columns without a text are left out, and the widest columns
-// go on in lines below.
+// printTable writes rows below a head. Where they do not fit, columns without a text are left out, and the widest columns go on in lines below.
 func (con *console) printTable(rows [][]string) {
 	if con.Width > 0 && columns.TableWidth(columns.Widths(rows, diagram.CountColumns)) > con.Width {
 		rows = columns.DropEmpty(rows)
@@ -198,8 +195,7 @@ func (con *console) printRow(row []string, widths []int, colored bool) {
 				part = cells[i][k]
 			}
 			pad := strings.Repeat(" ", widths[i]-diagram.CountColumns(part)+columns.Gap)
-			// The colour comes after the width is counted: its bytes take no columns. The head is
-			// never coloured.
+			// The colour comes after the width is counted: its bytes take no columns. The head is never coloured.
 			if colored {
 				part = con.colorStatus(part)
 			}

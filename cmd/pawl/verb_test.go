@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
+	"os/user"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pawl-run/pawl"
+	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/acts"
 )
 
@@ -61,6 +65,30 @@ func wordsOf(t *testing.T, line string) []string {
 	out, err := exec.CommandContext(t.Context(), "sh", "-fc", `printf '%s\n' `+line).CombinedOutput()
 	require.NoError(t, err, "%s: %s", line, out)
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// A text that an engine keeps is refused if it is no UTF-8, and not changed.
+func TestTextsAreUTF8(t *testing.T) {
+	e, dir := startWaiting(t, pawl.Options{Socket: api.Local})
+	defer func() { require.NoError(t, e.Close(t.Context())) }()
+	for _, args := range [][]string{
+		{"pause", "r-1", "-m", "\xff"}, {"pause", "r-1", "-m", "x", "--by", "\xff"}, {"start", "wait", "--label", "a=\xff"}, {"start", "wait", "--label", "\xff=a"}, {"start", "wait", "--tenant", "\xff"},
+		{"start", "wait", "--id", "\xff"}, {"signal", "r-1", "go", "-m", "x", "--payload", "\"\xff\""}, {"fork", "r-1", "\xff", "-m", "x"},
+	} {
+		var errs strings.Builder
+		con := &console{In: strings.NewReader(""), Out: io.Discard, Errs: &errs, Now: time.Now}
+		require.Equal(t, exitUnusable, con.runArguments(t.Context(), append(args, "--dir", dir)), args)
+		require.Contains(t, errs.String(), ": it is no UTF-8 (see pawl ", args)
+	}
+}
+
+// A process whose user has no name, as in many containers, acts by its number.
+func TestUserWithoutName(t *testing.T) {
+	number := fmt.Sprintf("uid %d", os.Getuid())
+	require.Equal(t, number, userText(nil, user.UnknownUserIdError(os.Getuid())))
+	require.Equal(t, number, userText(&user.User{}, nil))
+	require.Equal(t, "ann", userText(&user.User{Username: "ann"}, nil))
+	require.Equal(t, "bob", userName("bob"))
 }
 
 // Every kind of error has the exit status that the help promises, wrapped or not.

@@ -12,11 +12,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/pawl-run/pawl"
@@ -32,9 +30,8 @@ var workerVerb = verb{
 	command: func() command { return new(workerCommand) },
 }
 
-// A workerCommand is a worker of one pool or several. The same types, id, token and capacity go for
-// each pool of URL; Capacity is for each of them, so two pools mean up to twice as many tasks at
-// once.
+// A workerCommand is a worker of one pool or several. The same types, id, token and capacity go for each pool of URL; Capacity is for each of them,
+// so two pools mean up to twice as many tasks at once.
 type workerCommand struct {
 	URL       []string      `arg:"" name:"url" help:"The addresses of the pools, as http://127.0.0.1:8080."`
 	ID        string        `name:"id" placeholder:"ID" help:"The id of the worker: no two of a pool have the same. That of the machine and the process, if this is not given."`
@@ -83,9 +80,6 @@ func (c *workerCommand) runCommand(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // so that a second signal ends it at once
 	taking, drain := context.WithCancel(ctx)
 	defer drain()
 	working, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -113,10 +107,9 @@ func (c *workerCommand) runCommand(ctx context.Context, con *console) error {
 	return failed
 }
 
-// workFor works for one pool: takes tasks until taking is done, and performs them in working. It
-// registers first to tell a refusal, which no patience changes (such as of a wrong token), from a
-// pool that is not up yet, which is waited for: client.Run asks it again and again. It returns when
-// the tasks that it holds are done, or working is.
+// workFor works for one pool: takes tasks until taking is done, and performs them in working. It registers first to tell a refusal, which no patience
+// changes (such as of a wrong token), from a pool that is not up yet, which is waited for: client.Run asks it again and again. It returns when the
+// tasks that it holds are done, or working is.
 func (c *workerCommand) workFor(taking, working context.Context, client *worker.Client, h pawl.Handlers, tell func(joined)) error {
 	_, err := client.Register(taking, client.Types...)
 	switch {
@@ -133,9 +126,8 @@ func (c *workerCommand) workFor(taking, working context.Context, client *worker.
 	return client.Run(working, h)
 }
 
-// isRefusal reports whether a pool answers, and does not take the worker. 500 and above, and 429,
-// pass with time, as does a connection that cannot be made; any other answer of the pool will be
-// the same the next time. A certificate counts as a refusal, since another answer needs another
+// isRefusal reports whether a pool answers, and does not take the worker. 500 and above, and 429, pass with time, as does a connection that cannot be
+// made; any other answer of the pool will be the same the next time. A certificate counts as a refusal, since another answer needs another
 // configuration.
 func isRefusal(err error) bool {
 	refused := (*worker.Error)(nil)
@@ -152,9 +144,8 @@ func explainPool(address string, err error) error {
 	return err
 }
 
-// makeClients returns a client for each pool. All of the command line is checked before the first
-// pool is asked. Types that are given must be among the handlers, or the worker would take tasks
-// that it cannot perform.
+// makeClients returns a client for each pool. All of the command line is checked before the first pool is asked. Types that are given must be among
+// the handlers, or the worker would take tasks that it cannot perform.
 func (c *workerCommand) makeClients(con *console, h pawl.Handlers) ([]*worker.Client, error) {
 	switch {
 	case c.Capacity < 1:
@@ -205,9 +196,8 @@ func (c *workerCommand) makeClients(con *console, h pawl.Handlers) ([]*worker.Cl
 	return out, nil
 }
 
-// checkAddress says what is wrong with the address of a pool. Each mistake has an answer of its
-// own. The token must not stand in the address, which is logged and seen in lists of processes, and
-// must not cross a network in clear text unless the user says so.
+// checkAddress says what is wrong with the address of a pool. Each mistake has an answer of its own. The token must not stand in the address, which
+// is logged and seen in lists of processes, and must not cross a network in clear text unless the user says so.
 func (c *workerCommand) checkAddress(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -244,9 +234,8 @@ func (c *workerCommand) readToken() (string, error) {
 	return token, nil
 }
 
-// secureClient returns what connects with the certificates of the command line. The certificate is
-// read again for new connections, so one that is renewed needs no restart of the worker; the
-// authority is read once.
+// secureClient returns what connects with the certificates of the command line. The certificate is read again for new connections, so one that is
+// renewed needs no restart of the worker; the authority is read once.
 func (c *workerCommand) secureClient() (*http.Client, error) {
 	if (c.Certificate == "") != (c.CertificateKey == "") {
 		return nil, errors.New("--certificate and --certificate-key go together")

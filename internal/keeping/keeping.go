@@ -193,7 +193,7 @@ func (k *Keeper) checkReference(ctx context.Context, ref blob.Ref) error {
 	return Error(err)
 }
 
-// Hold keeps blobs from being collected until release is called. One that is being collected is gone when Hold returns, so that whoever looks
+// Hold keeps blobs from being collected until release is called. A blob that is being collected is gone when Hold returns: whoever looks
 // for it then finds it there for good, or missing. It fails with the cause of ctx.
 func (k *Keeper) Hold(ctx context.Context, hashes ...string) (release func(), err error) {
 	k.Pin(hashes...)
