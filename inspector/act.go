@@ -157,7 +157,7 @@ func (p *page) readForm(values url.Values) (*actForm, error) {
 			return nil, errNoPage
 		}
 		var err error
-		f.All, err = readAll(all, values)
+		f.All, err = p.readAll(all, values)
 		return f, err
 	}
 	// Each target is a check box of a list, or the parameter of a link.

@@ -323,3 +323,26 @@ func TestDirectionsAreShown(t *testing.T) {
 	require.Contains(t, page, `a\u202eb\u0007c`)
 	require.NotContains(t, page, "\u202e")
 }
+
+// The form for a signal offers the signals that the run declares, and those for which it waits.
+func TestDeclaredSignalsAreOffered(t *testing.T) {
+	s := openShop(t)
+	s.start("sig", "name: sig\nstart: a\nsignals: [declared, both]\nnodes: [{id: a, wait: {any: [{event: waited}, {event: both}]}}]", nil)
+	page := s.serve(as("ann", api.All)).see("act?do=signal&target=0+sig")
+	for _, name := range []string{"declared", "waited", "both"} {
+		require.Equal(t, 1, strings.Count(page, `<option value="`+name+`">`), name)
+	}
+}
+
+// Forms lead back to pages of the inspector alone.
+func TestNoAddressLeadsOut(t *testing.T) {
+	ann := openShop(t).serve(as("ann", api.All))
+	for to, want := range map[string]string{
+		"runs": "runs", "run/a/1.1?view=why": "run/a/1.1?view=why", "run/a/../b": "run/a/../b", "": "./",
+		"run/../../../evil": "./", "./../evil": "./", "../evil": "./", "../evil/x": "./", "run/%2e%2e/.%2E/evil": "./", "run%2Fa/../../evil": "./", "run//../../evil": "./", "/evil": "./", "//evil": "./", `\evil`: "./",
+	} {
+		status, _, header := ann.post("theme", url.Values{"theme": {"dark"}, "return": {to}}, "same-origin")
+		require.Equal(t, 303, status)
+		require.Equal(t, want, header.Get("Location"), to)
+	}
+}

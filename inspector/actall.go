@@ -56,8 +56,9 @@ var filterFields = []string{"workflow", "status", "prefix", "tenant", "labels", 
 
 // readAll reads what a form is about, how far it came, and what the steps before this one have done.
 //
-// An invalid condition is refused here, before anything is counted or done.
-func readAll(kind string, values url.Values) (a *allTargets, err error) {
+// An invalid condition is refused here, before anything is counted or done. So are messages by which a reader chooses who sees none: that would
+// let them be guessed, and without them the act would be done to more than its page says.
+func (p *page) readAll(kind string, values url.Values) (a *allTargets, err error) {
 	a = &allTargets{Kind: kind, query: url.Values{}}
 	if a.Cursor, err = a.readCursor(values.Get("cursor")); err != nil {
 		return nil, err
@@ -72,6 +73,9 @@ func readAll(kind string, values url.Values) (a *allTargets, err error) {
 		if of := values[name]; len(of) > 0 && of[0] != "" {
 			a.query[name] = of
 		}
+	}
+	if a.like() != "" && !p.seesTexts() {
+		return nil, fmt.Errorf("%w: you may not choose by messages", errForbidden)
 	}
 	for name, n := range map[string]*int{"most": &a.Most, "changed": &a.Done.Changed, "left": &a.Done.Left, "refused": &a.Done.Refused} {
 		if text := values.Get(name); text != "" {

@@ -20,6 +20,8 @@ import (
 	"github.com/pawl-run/pawl/api"
 	"github.com/pawl-run/pawl/internal/compiled"
 	"github.com/pawl-run/pawl/internal/diagram"
+	"github.com/pawl-run/pawl/internal/limits"
+	"github.com/pawl-run/pawl/internal/loopback"
 	"github.com/pawl-run/pawl/internal/testing/harness"
 	"github.com/pawl-run/pawl/internal/testing/harness/replays"
 	"github.com/pawl-run/pawl/workflow"
@@ -220,4 +222,52 @@ func TestAListOfAPageEndsAtItsEffort(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, ask(s, "ann", "GET", "runs", "").Code)
 	require.Equal(t, http.StatusOK, ask(s, "bob", "GET", "inbox?where="+where, "").Code)
+}
+
+// A definition that the engine has accepted is shown, however large it is.
+func TestDefinitionsAboveTheDefaultBounds(t *testing.T) {
+	d := &workflow.Definition{Name: "large", Start: "n0"}
+	for i := range limits.MaxNodes + 1 {
+		d.Nodes = append(d.Nodes, workflow.Node{ID: workflow.NodeID(fmt.Sprint("n", i)), Wait: &workflow.WaitSpec{Event: "x"}})
+		if i > 0 {
+			d.Transitions = append(d.Transitions, workflow.Transition{From: d.Nodes[i-1].ID, To: d.Nodes[i].ID})
+		}
+	}
+	engine, err := pawl.Open(t.Context(), replays.Dir(t), pawl.Options{Executor: pendingTasks{}, Bounds: workflow.Bounds{Nodes: 2 * limits.MaxNodes}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, engine.Close(context.Background())) })
+	s := newServer(engine, Options{Identify: func(*http.Request) (string, api.Rights, error) { return "ann", api.All, nil }})
+	_, err = engine.Publish(t.Context(), d)
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "large", Workflow: "large"}, nil))
+	const ops = `[{"op":"add","path":"/nodes/n0/priority","value":%d}]`
+	asks := ask(s, "ann", http.MethodGet, "act?do=patch&target=0+large&value="+url.QueryEscape(fmt.Sprintf(ops, 1)), "")
+	require.Equal(t, http.StatusOK, asks.Code, asks.Body)
+	for i := range 2 {
+		_, err = engine.Patch(t.Context(), "large", pawl.Patch{Base: i + 1, Ops: []any{map[string]any{"op": "add", "path": "/nodes/n0/priority", "value": i + 1}}})
+		require.NoError(t, err)
+	}
+	for _, address := range []string{"definitions?workflow=large&version=1", "run/large", "run/large?view=definition", "run/large?view=definition&revision=1", "run/large?view=definition&revision=2"} {
+		page := ask(s, "ann", http.MethodGet, address, "")
+		require.Equal(t, http.StatusOK, page.Code, "%s: %s", address, page.Body)
+	}
+}
+
+// A frame of a page of runs without values is what the page is.
+func TestFramesOfARedactedExport(t *testing.T) {
+	s, engine := openBounded(t)
+	s.local, s.options.Identify = true, func(*http.Request) (string, api.Rights, error) { return "ann", api.All, nil }
+	d, err := workflow.ParseYAML([]byte("name: w\nstart: a\nnodes: [{id: a, wait: {event: x}}]"))
+	require.NoError(t, err)
+	require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: "r", Definition: d}, nil))
+	r := httptest.NewRequest(http.MethodGet, "/live/run/r", nil)
+	loopback.MarkRedacted(r)
+	p := s.newPage(httptest.NewRecorder(), r)
+	p.rights, p.redacted = api.All, true
+	frames, leave, err := s.joinHub(p, "run/r")
+	require.NoError(t, err)
+	defer leave()
+	frame := string(<-frames)
+	require.Contains(t, frame, "was exported without its values")
+	require.NotContains(t, frame, "view=whatif")
 }

@@ -371,7 +371,7 @@ func (p *page) addPatched(e *effect, sim *pawl.Simulation, was *workflow.Definit
 	}
 	var graphs [2]*compiled.Graph
 	for i, d := range []*workflow.Definition{was, is} {
-		if graphs[i], err = compiled.Compile(workflow.Bounds{}, d); err != nil {
+		if graphs[i], err = compiled.Compile(compiled.Boundless(), d); err != nil {
 			return err
 		}
 	}
@@ -393,7 +393,7 @@ func (s *server) addRerunNodes(p *page, b *actBody, id workflow.RunID) error {
 	return err
 }
 
-// signalNames returns the events for which nodes of a run wait, and those that it declares.
+// signalNames returns the events that a run declares, and those for which its nodes wait.
 //
 // They are suggestions for the form: a run that cannot be read has none, and any other name may be written.
 func (s *server) signalNames(p *page, id workflow.RunID) (names []string) {
@@ -401,6 +401,7 @@ func (s *server) signalNames(p *page, id workflow.RunID) (names []string) {
 	if err != nil {
 		return nil
 	}
+	names = slices.Clone(d.Signals)
 	for i := range d.Nodes {
 		w := d.Nodes[i].Wait
 		if w == nil {

@@ -29,7 +29,7 @@ func TestAFrameThatWaitsCostsNoMore(t *testing.T) {
 			return v
 		}}).(*server)
 		begin := time.Now()
-		frame, err := s.makeFrame(t.Context(), hubKey{"run/slow?view=data", api.All})
+		frame, err := s.makeFrame(t.Context(), hubKey{address: "run/slow?view=data", rights: api.All})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(begin), waits)
 		require.Less(t, frame.cost, waits/2)

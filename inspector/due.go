@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/history"
 	"github.com/pawl-run/pawl/internal/acts"
 	"github.com/pawl-run/pawl/workflow"
 )
@@ -84,13 +85,10 @@ func (v *viewer) addDue(lines []whyLine) {
 func (v *viewer) addDueOf(line *whyLine) {
 	w := line.wait
 	target := pawl.Target{Run: v.id, Token: w.Token, Parked: w.Status == workflow.WaitingForOperator}
-	node, _, _ := strings.Cut(w.Place, "[")
-	all := []string{"run", string(v.id), "node", node}
-	text := fmt.Sprintf(" all %s", groupDigits(w.Count))
 	switch w.Status {
 	case workflow.WaitingForOperator:
 		if line.Acts = v.actLinks(target, "retry", "skip"); w.Count > 1 {
-			line.Acts = v.allWaitingLinks(allOfLetters, text, all...)
+			line.Acts = v.allAlikeLinks(allOfLetters, w)
 		}
 	case workflow.Retrying:
 		line.Acts = v.actLinks(target, "retry", "skip")
@@ -98,15 +96,39 @@ func (v *viewer) addDueOf(line *whyLine) {
 		// The page is complete without what is asked: somebody else may have answered.
 		line.Asked, _ = v.s.findApproval(v.page, target)
 		if line.Acts = v.actLinks(target, "approve", "reject"); w.Count > 1 {
-			line.Acts = v.allWaitingLinks(allOfApprovals, text, all...)
+			line.Acts = v.allAlikeLinks(allOfApprovals, w)
 		}
 	case workflow.WaitingForBudget:
 		line.Acts = v.actLinks(target, "skip")
 	case workflow.WaitingForEvent:
-		line.Acts = v.signalLinks(workflow.NodeID(node))
+		if node, ok := v.nodeOf(w); ok {
+			line.Acts = v.signalLinks(node)
+		}
 	default: // time or the run ends it
 	}
 	line.Acts = append(v.raiseLinks(w.Status, w.Failure), line.Acts...)
+}
+
+// allAlikeLinks leads to what can be done to all that wait at one node of the run. Without the node there are no links: the act would be done to
+// all of the run.
+func (v *viewer) allAlikeLinks(kind string, w *history.Wait) []actLink {
+	node, ok := v.nodeOf(w)
+	if !ok {
+		return nil
+	}
+	return v.allWaitingLinks(kind, fmt.Sprintf(" all %s", groupDigits(w.Count)), "run", string(v.id), "node", string(node))
+}
+
+// nodeOf returns the node at which a token waits, if the run still has it. The ids of nodes may have brackets, as branches do in the place.
+func (v *viewer) nodeOf(w *history.Wait) (workflow.NodeID, bool) {
+	if !strings.Contains(w.Place, "[") {
+		return workflow.NodeID(w.Place), true
+	}
+	t, err := v.findToken(w.Token)
+	if err != nil {
+		return "", false
+	}
+	return t.Node, true
 }
 
 // raiseLinks leads to where the limits of the run are raised, of a token that has no room below them.

@@ -154,3 +154,24 @@ func TestMigrate(t *testing.T) {
 	_, again := ann.get("act?do=patch&target=0+m-1&to=latest")
 	require.Contains(t, textOf(t, again), "the run has the latest version of m already")
 }
+
+// The id of a node may have brackets, as the place of a thread has: what is done to all that wait there is not done at another node.
+func TestActsOfANodeWithBrackets(t *testing.T) {
+	s := openShop(t)
+	s.start("br", `
+name: br
+start: s
+nodes: [{id: s}, {id: a, task: t}, {id: "a[x]", task: t, retry: {maxAttempts: 1, exhausted: park}}]
+transitions: [{from: s, to: a}, {from: s, to: "a[x]", spawnCount: 2}]`, nil)
+	for range 2 {
+		require.NoError(t, s.engine.Fail(t.Context(), s.key("br", "a[x]"), pawl.TaskError{Code: "no"}))
+	}
+	page := s.serve(as("ann", api.All)).see("run/br")
+	links := regexp.MustCompile(`href="\.\./act\?([^"]*all=letters[^"]*)"`).FindAllStringSubmatch(page, -1)
+	require.NotEmpty(t, links)
+	for _, link := range links {
+		q, err := url.ParseQuery(html.UnescapeString(link[1]))
+		require.NoError(t, err)
+		require.Equal(t, "a[x]", q.Get("node"))
+	}
+}

@@ -71,7 +71,7 @@ func (v *viewer) graphOf() (*compiled.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := compiled.Compile(workflow.Bounds{}, d)
+	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		return nil, err
 	}

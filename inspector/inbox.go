@@ -166,7 +166,7 @@ func (s *server) addMembers(p *page, b *inboxBody, afterLetter, afterApproval pa
 	if b.Of != allOfApprovals && b.LetterGroups == nil {
 		f := a.letterFilter()
 		f.After, f.AfterToken = afterLetter.Run, afterLetter.Token
-		rows, next, err := s.listLetters(p, shownInbox, f, a.like(p))
+		rows, next, err := s.listLetters(p, shownInbox, f, a.like())
 		if err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *server) addMembers(p *page, b *inboxBody, afterLetter, afterApproval pa
 	if b.Of != allOfLetters && b.ApprovalGroups == nil {
 		f := a.approvalFilter()
 		f.After, f.AfterToken = afterApproval.Run, afterApproval.Token
-		rows, next, err := s.listApprovals(p, shownInbox, f, a.like(p))
+		rows, next, err := s.listApprovals(p, shownInbox, f, a.like())
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (p *page) blockedLink(f *pawl.RunFilter) string {
 
 // openedText says in words which group is opened.
 func (p *page) openedText(kind string) (string, error) {
-	a, err := readAll(kind, p.r.URL.Query())
+	a, err := p.readAll(kind, p.r.URL.Query())
 	if err != nil {
 		return "", err
 	}

@@ -107,7 +107,7 @@ func (p *page) keyOfApproval(a *pawl.Approval) alike.Key { return p.seenKey(alik
 // doAll does an act to all targets, or counts them. The engine chooses by all but the message: where that counts, the members are chosen
 // here, and each is left alone that does not wait any more.
 func (s *server) doAll(ctx context.Context, p *page, a *allTargets, chosen pawl.Selection, act pawl.Act) (pawl.Report, error) {
-	if a.like(p) == "" {
+	if a.like() == "" {
 		return s.engine.DoAll(ctx, chosen, act)
 	}
 	limit := 0
@@ -155,7 +155,7 @@ func (s *server) membersOf(ctx context.Context, p *page, a *allTargets, chosen *
 		if f := chosen.DeadLetters; f != nil {
 			f.After, f.AfterToken = chosen.After.Run, chosen.After.Token
 			for l, err := range s.engine.DeadLetters(ctx, *f) {
-				if err == nil && p.keyOfLetter(&l).Shape != a.like(p) {
+				if err == nil && p.keyOfLetter(&l).Shape != a.like() {
 					continue
 				}
 				if !yield(pawl.Target{Run: l.Run, Token: l.Token, Parked: true}, err) {
@@ -167,7 +167,7 @@ func (s *server) membersOf(ctx context.Context, p *page, a *allTargets, chosen *
 		f := chosen.Approvals
 		f.After, f.AfterToken = chosen.After.Run, chosen.After.Token
 		for l, err := range s.engine.Approvals(ctx, *f) {
-			if err == nil && p.keyOfApproval(&l).Shape != a.like(p) {
+			if err == nil && p.keyOfApproval(&l).Shape != a.like() {
 				continue
 			}
 			if !yield(pawl.Target{Run: l.Run, Token: l.Token}, err) {
@@ -177,13 +177,8 @@ func (s *server) membersOf(ctx context.Context, p *page, a *allTargets, chosen *
 	}
 }
 
-// like returns the shape of the messages that count, "" if all do: readers who do not see messages choose by none, or they could guess them.
-func (a *allTargets) like(p *page) string {
-	if a.Kind == allOfRuns || !p.seesTexts() {
-		return ""
-	}
-	return a.query.Get("like")
-}
+// like returns the shape of the messages that count, "" if all do. readAll refuses one of a reader who does not see messages.
+func (a *allTargets) like() string { return a.query.Get("like") }
 
 // openedKind returns which kind of the inbox is opened to the members of a group, "" if none is.
 func (p *page) openedKind() string {

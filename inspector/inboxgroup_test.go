@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/api"
+	"github.com/pawl-run/pawl/inspector"
 	"github.com/pawl-run/pawl/workflow"
 )
 
@@ -56,9 +57,22 @@ func TestGroupsTellNoMessages(t *testing.T) {
 	bob := s.serve(as("bob", api.View|api.Act))
 	inbox := textOf(t, bob.see("inbox"))
 	require.Contains(t, inbox, "3 × bad_row load of order")
-	for _, like := range []string{"no", "yes"} {
-		require.Contains(t, textOf(t, bob.see("act?"+url.Values{"do": {"retry"}, "all": {"letters"}, "like": {like}}.Encode())), "Retry all 3 parked tasks?", like)
+	redacted := as("ann", api.All)
+	redacted.Redact = func(_ workflow.RunID, _ string, v any) any { return v }
+	for _, o := range []inspector.Options{as("bob", api.View|api.Act), redacted} {
+		reader := s.serve(o)
+		for _, like := range []string{"no", "line #"} {
+			form := url.Values{"do": {"skip"}, "all": {"letters"}, "like": {like}, "reason": {"gone"}}
+			status, page := reader.get("act?" + form.Encode())
+			require.Equal(t, 403, status, page)
+			require.Contains(t, textOf(t, page), "you may not choose by messages")
+			status, page, _ = reader.post("act", form, "same-origin")
+			require.Equal(t, 403, status, page)
+			status, page = reader.get("inbox?of=letters&like=" + url.QueryEscape(like))
+			require.Equal(t, 403, status, page)
+		}
 	}
+	require.Equal(t, 3, s.parked("import-1"))
 }
 
 // Approvals are grouped by their question.

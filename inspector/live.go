@@ -38,11 +38,13 @@ const (
 
 // A hubKey is a page that looks the same to all who watch it.
 //
-// Rights are part of it, as they decide what is on the page. The name of the viewer is not: the main part of a page does not depend on
-// names.
+// Rights are part of it, and whether the runs have values, as they decide what is on the page. The name of the viewer is not: the main part
+// of a page does not depend on names.
 type hubKey struct {
 	address string // with the parameters
 	rights  api.Rights
+
+	redacted bool // the page says so, and explains nothing
 }
 
 // A hub makes the frames of one page, once for all its viewers.
@@ -83,7 +85,7 @@ var errCrowded = errors.New("too many pages are watched: try again later")
 // The first who watches a page starts its hub. A later one gets the last frame at once. The channel is closed when the hub ends, be it that
 // nothing will change any more. The caller calls the function exactly once.
 func (s *server) joinHub(p *page, address string) (<-chan []byte, func(), error) {
-	key := hubKey{address, p.rights}
+	key := hubKey{address, p.rights, p.redacted}
 	frames := make(chan []byte, 1)
 	s.hubs.mu.Lock()
 	defer s.hubs.mu.Unlock()

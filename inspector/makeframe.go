@@ -54,7 +54,7 @@ func (s *server) frameOf(ctx context.Context, key hubKey) (made madeFrame, err e
 	w := &pageWriter{header: http.Header{}}
 	// Identify is not asked again: joinHub has taken the rights from a caller that was checked.
 	p := s.newPage(w, r)
-	p.rights, p.framed = key.rights, true
+	p.rights, p.redacted, p.framed = key.rights, key.redacted, true
 	defer p.leaveWhole()
 	path := strings.TrimPrefix(u.Path, "/")
 	head, rest, _ := strings.Cut(path, "/")

@@ -177,7 +177,7 @@ func (p *page) keepTheme() error {
 // the root or upwards, and backslashes, which browsers take for slashes.
 func (p *page) goTo(address string) error {
 	u, err := url.Parse(address)
-	if err != nil || u.IsAbs() || u.Host != "" || strings.HasPrefix(u.EscapedPath(), "/") || strings.Contains(address, "\\") || strings.HasPrefix(u.Path, "..") {
+	if err != nil || u.IsAbs() || u.Host != "" || strings.HasPrefix(u.EscapedPath(), "/") || strings.Contains(address, "\\") || leadsUp(u) {
 		u = &url.URL{}
 	}
 	to := u.String()
@@ -187,6 +187,23 @@ func (p *page) goTo(address string) error {
 	p.w.Header().Set("Location", p.root+to) // http.Redirect would make it absolute below the mount
 	p.w.WriteHeader(http.StatusSeeOther)
 	return nil
+}
+
+// leadsUp reports whether an address leads upwards from the first page, be it only on its way. Browsers take a segment for dots that is escaped.
+func leadsUp(u *url.URL) bool {
+	depth := 0
+	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+		switch text, _ := url.PathUnescape(segment); text {
+		case "", ".": // an empty one is a level to browsers, and none to some proxies
+		case "..":
+			if depth--; depth < 0 {
+				return true
+			}
+		default:
+			depth++
+		}
+	}
+	return false
 }
 
 // runLink returns the address of a run, with the parameters given in pairs.

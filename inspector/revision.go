@@ -118,7 +118,7 @@ func (v *viewer) revisionOf(revision int) (*compiled.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := compiled.Compile(workflow.Bounds{}, d)
+	g, err := compiled.Compile(compiled.Boundless(), d)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,11 @@
 package inspector
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/decision"
@@ -122,7 +124,7 @@ func statusesOf(word string) (out []workflow.TokenStatus) {
 
 // An attemptRow is one call of a task.
 //
-// It is running until addMessage finds its end.
+// It is running until addHistory finds its end.
 type attemptRow struct {
 	Attempt    int
 	Dispatched instant
@@ -151,6 +153,7 @@ type tokenData struct {
 	Acts     []actLink
 	Group    string // of its branch
 	Next     string // branch of the group that needs somebody
+	called   int64  // record that has started the child
 }
 
 // findToken returns a token of the run.
@@ -198,16 +201,16 @@ func (v *viewer) viewToken() (any, error) {
 	if g, err := v.graphOf(); err == nil && g.Node(t.Node) != nil {
 		data.Kind = g.Node(t.Node).Kind
 	}
-	// The id of a child follows from its parent, so nothing has to be looked up; a child that was purged is not found by the link.
-	if data.Kind == workflow.KindSubworkflow && t.Attempt > 0 {
-		child := state.ChildID(v.id, t.ID, t.Attempt)
-		data.Child = &runLink{child, v.runLink(child)}
-	}
 	if t.Input != nil {
 		data.Input = v.valueAt(v.id, "input", t.Input, largeValue)
 	}
 	if err := v.addHistory(&data, t); err != nil {
 		return nil, err
+	}
+	if data.Kind == workflow.KindSubworkflow && t.Attempt > 0 {
+		if data.Child, err = v.findChild(t, data.called); err != nil {
+			return nil, err
+		}
 	}
 	if last := len(data.Attempts) - 1; t.Queued != nil && last >= 0 {
 		data.Attempts[last].Word = "queued" // it has been dispatched, and nobody performs it
@@ -230,6 +233,36 @@ func (v *viewer) viewToken() (any, error) {
 	return data, nil
 }
 
+// manyForks bounds how far back the original of a fork is looked for.
+const manyForks = 16
+
+// findChild returns the run that the last attempt of a token has started, after the record called; nil if there is none, as it was purged.
+//
+// The id of a child follows from its parent. A fork has no child for what it has from its original, which is a fork itself or not: there the
+// child is that of the original.
+func (v *viewer) findChild(t *pawl.Token, called int64) (*runLink, error) {
+	of := v.id
+	for range manyForks {
+		child := state.ChildID(of, t.ID, t.Attempt)
+		_, err := v.s.engine.Summary(v.ctx, child)
+		if err == nil {
+			return v.childLink(child), nil
+		}
+		if !errors.Is(err, pawl.ErrRunNotFound) {
+			return nil, err
+		}
+		sum, err := v.s.engine.Summary(v.ctx, of)
+		if errors.Is(err, pawl.ErrRunNotFound) || err == nil && (sum.ForkedFrom.Run == "" || called > sum.ForkedFrom.Record) {
+			return nil, nil //nolint:nilnil // there is nothing to lead to
+		}
+		if err != nil {
+			return nil, err
+		}
+		of = sum.ForkedFrom.Run
+	}
+	return nil, nil //nolint:nilnil // likewise
+}
+
 // addHistory adds what the journal says of a token.
 //
 // It reads all of it, since records are not indexed by tokens. Attempts begin with a decision and end with a message.
@@ -250,6 +283,10 @@ func (v *viewer) addHistory(data *tokenData, t *pawl.Token) error {
 			v.addMessage(data, &r)
 		}
 	}
+	// The end of the run, or of other tokens, ends an attempt as well: no record names it then.
+	if last := len(data.Attempts) - 1; last >= 0 && data.Attempts[last].Word == "running" && (!t.Live() || t.Status == workflow.Retrying || t.Status == workflow.WaitingForOperator) {
+		data.Attempts[last].Class, data.Attempts[last].Word = statusClass(t.Status), statusWord(t.Status)
+	}
 	return v.addEvents(data, t.ID)
 }
 
@@ -264,15 +301,58 @@ func (v *viewer) addDecision(data *tokenData, id workflow.TokenID, r *decision.R
 	switch d := d.(type) {
 	case decision.DispatchTask:
 		if d.Token == id {
+			// A fork sends again what was out in the other run.
+			if last := len(data.Attempts) - 1; last >= 0 && data.Attempts[last].Word == "running" {
+				data.Attempts = data.Attempts[:last]
+			}
 			data.Attempts = append(data.Attempts, attemptRow{Attempt: d.Attempt, Dispatched: v.instantOf(r.At), Class: "running", Word: "running"})
 			data.Input = v.valueAt(v.id, "input", d.Input, largeValue)
 		}
 	case decision.StartChild:
 		if d.Token == id {
-			data.Input = v.valueAt(v.id, "input", d.Input, largeValue)
+			data.Input, data.called = v.valueAt(v.id, "input", d.Input, largeValue), r.Seq
+		}
+	case decision.RetryTask:
+		if d.Token == id && d.Failure != nil && d.Base == 0 { // a base is for an operator's retry, or that of a fork
+			v.failAttempt(data, r, d.Failure)
+		}
+	case decision.ParkTask:
+		if d.Token == id {
+			v.failAttempt(data, r, &d.Failure)
+		}
+	case decision.FailToken:
+		if d.Token == id {
+			v.failAttempt(data, r, &d.Failure)
+		}
+	case decision.ExpireToken:
+		if d.Token == id {
+			v.failAttempt(data, r, &d.Failure)
 		}
 	default: // is not about a call
 	}
+}
+
+// failAttempt notes that the last attempt has failed, if it has not ended yet: no message tells of one whose time is up.
+func (v *viewer) failAttempt(data *tokenData, r *decision.Record, f *workflow.Failure) {
+	i := len(data.Attempts) - 1
+	if i < 0 || data.Attempts[i].Word != "running" {
+		return
+	}
+	a := &data.Attempts[i]
+	a.Class, a.Word, a.Text = "failed", "failed", v.failureAt(f)
+	if f.Code == workflow.CodeTimeout || f.Code == workflow.CodeHeartbeatTimeout {
+		a.Word = "timed out"
+	}
+	a.Took = tookText(a.Dispatched, r.At)
+}
+
+// tookText says how long it took from an instant of the page on.
+func tookText(since instant, until time.Time) string {
+	from, err := parseMachine(since.Machine)
+	if err != nil {
+		return ""
+	}
+	return spanText(until.Sub(from))
 }
 
 // addMessage notes the end of an attempt.
@@ -286,6 +366,8 @@ func (v *viewer) addMessage(data *tokenData, r *decision.Record) {
 		data.Output = v.valueAt(v.id, "output", m.Output, largeValue)
 	case state.TaskFailed:
 		class, word, text = "failed", "failed", v.failureAt(&m.Failure)
+	case state.TaskSnoozed:
+		class, word = "waiting", "snoozed"
 	case state.ChildEnded:
 		if m.Failure != nil {
 			class, word, text = "failed", "failed", v.failureAt(m.Failure)
@@ -306,9 +388,7 @@ func (v *viewer) addMessage(data *tokenData, r *decision.Record) {
 			a.Began = v.instantOf(began)
 			since = a.Began
 		}
-		if from, err := parseMachine(since.Machine); err == nil {
-			a.Took = spanText(r.At.Sub(from))
-		}
+		a.Took = tookText(since, r.At)
 	}
 }
 

@@ -90,7 +90,8 @@ func testTokenQueued(t *testing.T) {
 	require.Contains(t, list, "performed, since now")
 }
 
-// The answer why a run waits does not say of a task that it is queued when somebody has begun to perform it, which no record tells.
+// The answer why a run waits does not say of a task that it is queued when somebody has begun to perform it, which no record tells. The node has
+// brackets in its id, as places have.
 func TestWhyIsNotQueuedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})
@@ -104,7 +105,7 @@ func TestWhyIsNotQueuedForEver(t *testing.T) {
 		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Concurrency: 1, Executor: pawl.Handlers{"work": work}})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, engine.Close(context.Background())) }()
-		def := parse(t, "name: w\nstart: a\nnodes: [{id: a, task: work}]\n")
+		def := parse(t, "name: w\nstart: 'a[x]'\nnodes: [{id: 'a[x]', task: work}]\n")
 		for _, id := range []workflow.RunID{"holds", "r"} {
 			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: def}, nil))
 			synctest.Wait()
@@ -127,4 +128,64 @@ func TestWhyIsNotQueuedForEver(t *testing.T) {
 		require.Contains(t, runs, "the result of task work, attempt 1: runs since")
 		require.NotContains(t, runs, "of them queued")
 	})
+}
+
+// Each attempt on the page of a thread has an end: also one that no message has ended, and one that asks to be called again.
+func TestAttemptsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := pawl.Open(t.Context(), t.TempDir(), pawl.Options{Executor: pawl.Handlers{
+			"slow":   func(ctx context.Context, _ pawl.Task) (any, error) { <-ctx.Done(); return nil, ctx.Err() },
+			"snooze": func(context.Context, pawl.Task) (any, error) { return nil, pawl.Snooze(time.Hour) },
+		}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, engine.Close(context.Background())) }()
+		for id, node := range map[workflow.RunID]string{
+			"late":   "task: slow, timeout: 50ms, retry: {maxAttempts: 3, initialInterval: 1ms}",
+			"parked": "task: slow, timeout: 50ms, retry: {maxAttempts: 1, exhausted: park}",
+			"ended":  "task: slow",
+			"snooze": "task: snooze",
+		} {
+			require.NoError(t, engine.Start(t.Context(), workflow.Run{ID: id, Definition: parse(t, "name: w\nstart: a\nnodes: [{id: a, "+node+"}]\n")}, nil))
+		}
+		<-time.After(time.Minute)
+		require.NoError(t, engine.Cancel(t.Context(), "ended", "no more"))
+		<-time.After(time.Second)
+		handler := inspector.Handler(engine, inspector.Options{Name: "test"})
+		for id, want := range map[string]string{
+			"late":   `Failure 1 timed out .* 50 ms .* 2 timed out .* 50 ms .* 3 timed out .* 50 ms`,
+			"parked": `Failure 1 timed out .* 50 ms`,
+			"ended":  `Failure 1 cancelled`,
+			"snooze": `Failure 1 snoozed`,
+		} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "http://localhost/run/"+id+"?view=token&token=1", nil)
+			r.RemoteAddr = "127.0.0.1:7"
+			handler.ServeHTTP(w, r)
+			require.Equal(t, http.StatusOK, w.Code, w.Body)
+			require.Regexp(t, want, textOf(t, w.Body.String()), id)
+		}
+	})
+}
+
+// The page of a thread that a fork has from its original leads to the child of that one; an attempt that the fork sends again is one.
+func TestTokensOfAFork(t *testing.T) {
+	s := openShop(t)
+	_, err := s.engine.Publish(t.Context(), parse(t, "name: kid\nstart: x\nnodes: [{id: x}]"))
+	require.NoError(t, err)
+	s.start("top", "name: top\nstart: c\nnodes: [{id: c, subworkflow: {name: kid}}, {id: a, task: t}]\ntransitions: [{from: c, to: a}]", nil)
+	key := pawl.Key("")
+	require.Eventually(t, func() bool {
+		for tok := range s.engine.Tokens(t.Context(), "top", pawl.TokenFilter{Node: "a"}) {
+			key = tok.Key
+		}
+		return key != ""
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, s.engine.Fork(t.Context(), "top", "fork", pawl.ForkOptions{}))
+	require.NoError(t, s.engine.Fork(t.Context(), "fork", "again", pawl.ForkOptions{}))
+	for _, id := range []string{"top", "fork", "again"} {
+		page := s.see("run/" + id + "?view=token&token=1")
+		require.Contains(t, page, `href="../run/top/1.1"`, id)
+		require.NotContains(t, page, `href="../run/fork/1.1"`, id)
+		require.Regexp(t, `Failure 1 running [^0-9]*now`, textOf(t, s.see("run/"+id+"?view=token&token=2")), id)
+	}
 }

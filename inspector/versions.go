@@ -7,7 +7,6 @@ import (
 
 	"github.com/pawl-run/pawl"
 	"github.com/pawl-run/pawl/internal/compiled"
-	"github.com/pawl-run/pawl/workflow"
 )
 
 // The bounds of what is shown of published definitions.
@@ -157,5 +156,5 @@ func (s *server) publishedGraph(p *page, name string, version int) (*compiled.Gr
 	if err != nil {
 		return nil, err
 	}
-	return compiled.Compile(workflow.Bounds{}, d)
+	return compiled.Compile(compiled.Boundless(), d)
 }

@@ -97,8 +97,12 @@ func (v *viewer) whyLines(x *history.Explanation, all bool) (lines []whyLine) {
 func (v *viewer) noteQueued(x *history.Explanation) {
 	v.queued = map[workflow.NodeID]int{}
 	for i := range x.Waits {
-		if node, _, _ := strings.Cut(x.Waits[i].Place, "["); x.Seq == v.ov.Seq {
-			v.queued[workflow.NodeID(node)] += x.Waits[i].Waiting
+		w := &x.Waits[i]
+		if w.Waiting == 0 || x.Seq != v.ov.Seq {
+			continue
+		}
+		if node, ok := v.nodeOf(w); ok {
+			v.queued[node] += w.Waiting
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestPurgeByAnEngineOnAFullDisk(t *testing.T) {
 	harness.MountSmall(t, dir, 8<<20)
 	e, err := pawl.Open(t.Context(), dir, pawl.Options{Socket: inspector.Local})
 	require.NoError(t, err)
-	d := endOrders(t, e, 250) // their purge gives back more than the reserve and the log take
+	d := endOrders(t, e, 250)                // their purge gives back more than the reserve and the log take
 	require.NoError(t, e.Close(t.Context())) // nothing is on its way into files from here on
 	e, err = pawl.Open(t.Context(), dir, pawl.Options{Socket: inspector.Local})
 	require.NoError(t, err)
