@@ -218,6 +218,7 @@ func TestOnceKeepsNoFailure(t *testing.T) {
 		kept, err = once("k", 2, nil)
 		require.NoError(t, err)
 		require.Nil(t, kept)
+		synctest.Wait() // for the ends of turns that were given up
 		require.Zero(t, p.turns.CountTasks())
 		require.NoError(t, e.Cancel(t.Context(), "r", "enough"))
 		require.ErrorIs(t, task.Heartbeat(t.Context(), nil), pawl.ErrStale)
