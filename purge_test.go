@@ -130,7 +130,7 @@ func TestPurgeOfARunningRoot(t *testing.T) {
 // Nothing of a run that is gone belongs to the one that has its id later: no key
 // of an attempt, no handler that still runs, no outcome of a task.
 func TestPurgedIDIsAnotherRun(t *testing.T) {
-	old, results := make(chan pawl.Key, 1), make(chan struct{})
+	old, begun, results := make(chan pawl.Key, 1), make(chan struct{}), make(chan struct{})
 	defer close(results)
 	var served atomic.Bool
 	var effects atomic.Int64
@@ -144,6 +144,7 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 		},
 		"deaf": func(ctx context.Context, task pawl.Task) (any, error) {
 			if served.CompareAndSwap(false, true) {
+				close(begun)
 				<-results // it does not look at its context
 				return "old", nil
 			}
@@ -160,6 +161,7 @@ func TestPurgedIDIsAnotherRun(t *testing.T) {
 
 	deaf := define(t, "name: d\nstart: a\nnodes: [{id: a, task: deaf, output: {output.who: result}}]\n")
 	require.NoError(t, e.Start(t.Context(), workflow.Run{ID: "d", Definition: deaf}, nil))
+	<-begun // a cancel may come before the handler is called
 	require.NoError(t, e.Cancel(t.Context(), "d", ""))
 	require.NoError(t, e.Purge(t.Context(), "d"))
 	for n := range 2 {
