@@ -174,7 +174,7 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 	gone := err != nil && ctx.Err() != nil
 	for wait := resultBackoff.Next(0); !gone; wait = resultBackoff.Next(wait) {
 		c := completion{worker: l.state.id, key: t.Key, output: output, cause: err}
-		committing, cancel := outlive(p.ctx, commitTimeout)
+		committing, cancel := outliveContext(p.ctx, commitTimeout)
 		done := p.completeTask(committing, c)
 		cancel()
 		if !isRetriable(done) {
@@ -196,8 +196,8 @@ func (p *Pool) taskPerformed(ctx context.Context, l *local, t pawl.Task, output 
 	p.deliverTasks()
 }
 
-// outlive returns a context that ends so long after another, or with cancel.
-func outlive(ctx context.Context, d time.Duration) (out context.Context, cancel func()) {
+// outliveContext returns a context that ends so long after another, or with cancel.
+func outliveContext(ctx context.Context, d time.Duration) (out context.Context, cancel func()) {
 	out, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		defer end()

@@ -243,7 +243,7 @@ type journalCommand struct {
 // runCommand lists the records, and ends without an error if the user interrupts it.
 func (c *journalCommand) runCommand(ctx context.Context, con *console) error {
 	return c.withEngine(ctx, con, func(e *reached) error {
-		o, err := c.position(e)
+		o, err := c.findPosition(e)
 		if err != nil {
 			return err
 		}
@@ -297,7 +297,7 @@ func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
 		}
 	}
 	return c.withEngine(ctx, con, func(e *reached) error {
-		o, err := c.position(e)
+		o, err := c.findPosition(e)
 		if err != nil {
 			return err
 		}
@@ -319,8 +319,8 @@ func (c *eventsCommand) runCommand(ctx context.Context, con *console) error {
 	})
 }
 
-// position says where the list begins. Files do not change while they are listed.
-func (f *followFlag) position(e *reached) (pawl.EventsOptions, error) {
+// findPosition says where the list begins. Files do not change while they are listed.
+func (f *followFlag) findPosition(e *reached) (pawl.EventsOptions, error) {
 	if f.Follow && !e.live {
 		return pawl.EventsOptions{}, &toldError{fmt.Sprintf("no engine with a socket has %s open, so nothing comes: list it without --follow", f.Dir), api.ErrNoEngine}
 	}

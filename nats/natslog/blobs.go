@@ -169,11 +169,11 @@ type description struct {
 // isThere reports whether the object is there: it was described, and not deleted since.
 func (d *description) isThere() bool { return d.info.NUID != "" && !d.info.Deleted }
 
-// describe returns the description of an object, or the zero value. If nobody can read it the error is
+// describeObject returns the description of an object, or the zero value. If nobody can read it the error is
 // jetstream.ErrBadObjectMeta, and seq is right.
 //
 // The id becomes part of a subject, so it must be one word: a wildcard would be the chunks of others.
-func (b *Blobs) describe(ctx context.Context, name string) (d description, err error) {
+func (b *Blobs) describeObject(ctx context.Context, name string) (d description, err error) {
 	m, err := b.stream.GetLastMsgForSubject(ctx, b.aboutOf(name))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return d, nil
@@ -191,7 +191,7 @@ func (b *Blobs) describe(ctx context.Context, name string) (d description, err e
 
 // describeBlob returns the description of a blob, or blob.ErrMissing.
 func (b *Blobs) describeBlob(ctx context.Context, name string) (description, error) {
-	d, err := b.describe(ctx, name)
+	d, err := b.describeObject(ctx, name)
 	if err == nil && !d.isThere() {
 		err = blob.ErrMissing
 	}
@@ -267,7 +267,7 @@ func (b *Blobs) Delete(ctx context.Context, hash string, before time.Time) (bool
 	if err != nil {
 		return false, err
 	}
-	d, err := b.describe(ctx, name)
+	d, err := b.describeObject(ctx, name)
 	if err != nil {
 		return false, blobError(hash, err)
 	}

@@ -55,7 +55,7 @@ func (b *Blobs) Put(ctx context.Context, r io.Reader) (hash string, size int64, 
 	defer spool.remove()
 	u := &upload{of: b, spool: spool, name: hex.EncodeToString(sum.Sum(nil)), digest: jetstream.GetObjectDigestValue(sum)}
 	hash = hashScheme + u.name
-	if err := u.run(ctx); err != nil {
+	if err := u.putContent(ctx); err != nil {
 		return "", 0, blobError(hash, err)
 	}
 	return hash, spool.size, nil
@@ -145,12 +145,12 @@ var (
 	errLongPut   = fmt.Errorf("the blob was not put within %v", maxPutTime)
 )
 
-// run puts the content, and tries some times where the servers do not answer, as while they choose a leader.
-func (u *upload) run(ctx context.Context) error {
+// putContent puts the content, and tries some times where the servers do not answer, as while they choose a leader.
+func (u *upload) putContent(ctx context.Context) error {
 	defer u.deleteUnused(ctx)
 	var short time.Duration
 	for failures, changes := 0, 0; ; {
-		err := u.try(ctx)
+		err := u.tryPut(ctx)
 		pause := pauseOfLooks
 		switch {
 		case err == nil:
@@ -203,12 +203,12 @@ func (b *Blobs) deleteChunks(ctx context.Context, id string) {
 	_ = b.stream.Purge(ctx, jetstream.WithPurgeSubject(b.chunksOf(&jetstream.ObjectInfo{NUID: id})))
 }
 
-// try looks at the blob, and makes it that of the content unless it is: errOvertaken says that somebody else has changed it meanwhile.
+// tryPut looks at the blob, and makes it that of the content unless it is: errOvertaken says that somebody else has changed it meanwhile.
 //
 // A whole blob is described anew, in the same words, which gives it another time. If somebody else has put it since this Put began, its time is
 // late enough. A blob that cannot be read is not whole.
-func (u *upload) try(ctx context.Context) error {
-	d, err := u.of.describe(ctx, u.name)
+func (u *upload) tryPut(ctx context.Context) error {
+	d, err := u.of.describeObject(ctx, u.name)
 	if err != nil && !errors.Is(err, jetstream.ErrBadObjectMeta) {
 		return err
 	}
@@ -216,13 +216,13 @@ func (u *upload) try(ctx context.Context) error {
 		u.looked, u.before = true, d.seq
 	}
 	if u.id != "" && d.info.NUID == u.id { // the answer was lost
-		return u.finish(ctx)
+		return u.finishPut(ctx)
 	}
 	if u.isWhole(ctx, &d) {
 		if d.seq > u.before {
 			return nil
 		}
-		return u.publish(ctx, d.data, d.seq)
+		return u.publishDescription(ctx, d.data, d.seq)
 	}
 	if u.id == "" {
 		if err := u.sendChunks(ctx); err != nil {
@@ -240,15 +240,15 @@ func (u *upload) try(ctx context.Context) error {
 		return err
 	}
 	u.replaces = d.info.NUID
-	if err := u.publish(ctx, text, d.seq); err != nil {
+	if err := u.publishDescription(ctx, text, d.seq); err != nil {
 		u.unsure = u.unsure || !errors.Is(err, errOvertaken) && !isNoSpace(err)
 		return err
 	}
-	return u.finish(ctx)
+	return u.finishPut(ctx)
 }
 
-// finish deletes the chunks that the blob had before.
-func (u *upload) finish(ctx context.Context) error {
+// finishPut deletes the chunks that the blob had before.
+func (u *upload) finishPut(ctx context.Context) error {
 	u.done = true
 	if u.replaces != "" {
 		u.of.deleteChunks(ctx, u.replaces)
@@ -274,11 +274,11 @@ func (u *upload) isWhole(ctx context.Context, d *description) bool {
 	return err == nil
 }
 
-// publish publishes a description behind the last one: errOvertaken says that this is not the last one any more.
+// publishDescription publishes a description behind the last one: errOvertaken says that this is not the last one any more.
 //
 // It does not send while the connection is down: the client would keep the message, and send it when nobody waits for
 // it any more.
-func (u *upload) publish(ctx context.Context, text []byte, behind uint64) error {
+func (u *upload) publishDescription(ctx context.Context, text []byte, behind uint64) error {
 	if err := u.checkConnection(); err != nil {
 		return err
 	}
@@ -341,14 +341,14 @@ func (u *upload) sendChunks(ctx context.Context) error {
 			s.err = err
 			break
 		}
-		s.await(ctx, chunksAhead-1)
+		s.awaitChunks(ctx, chunksAhead-1)
 		s.underWay = append(s.underWay, future)
 	}
 	if s.err == nil {
-		s.await(ctx, 0)
+		s.awaitChunks(ctx, 0)
 	}
 	if s.err != nil {
-		s.settle(ctx)
+		s.settleChunks(ctx)
 		u.of.deleteChunks(ctx, id)
 		return s.err
 	}
@@ -364,8 +364,8 @@ type sending struct {
 	err      error                    // the first
 }
 
-// await waits until at most so many chunks are under way, or one has failed.
-func (s *sending) await(ctx context.Context, most int) {
+// awaitChunks waits until at most so many chunks are under way, or one has failed.
+func (s *sending) awaitChunks(ctx context.Context, most int) {
 	for s.err == nil && len(s.underWay) > most {
 		select {
 		case ack := <-s.underWay[0].Ok():
@@ -383,8 +383,8 @@ func (s *sending) await(ctx context.Context, most int) {
 	}
 }
 
-// settle waits for what is still under way, so that it can be deleted.
-func (s *sending) settle(ctx context.Context) {
+// settleChunks waits for what is still under way, so that it can be deleted.
+func (s *sending) settleChunks(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jet.Timeout)
 	defer cancel()
 	for _, f := range s.underWay {
@@ -424,7 +424,7 @@ func (b *Blobs) deleteLost(ctx context.Context, objects []*jetstream.ObjectInfo)
 		if err != nil || last.Header.Get(headerBlob) == "" || info.TimeStamp.Sub(last.Time) < b.hook.EraseAfter(lostAfter) {
 			continue
 		}
-		if d, err := b.describe(ctx, last.Header.Get(headerBlob)); err == nil && (!d.isThere() || b.chunksOf(&d.info) != subject) {
+		if d, err := b.describeObject(ctx, last.Header.Get(headerBlob)); err == nil && (!d.isThere() || b.chunksOf(&d.info) != subject) {
 			_ = b.stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 		}
 	}
